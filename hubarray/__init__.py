@@ -1,0 +1,79 @@
+"""hubarray: NumPy arrays that live in a bucket under a name and a version, and feel local.
+
+::
+
+    import hubarray as hub
+
+    a = hub.array((100_000, 512, 512, 3), name="lab/photos:v0", dtype="uint8")
+    a[0] = image                            # in the bucket when this line returns
+    b = hub.load("lab/photos:v0")           # on any other machine
+    b[0:10, 100:200, 100:200].mean()        # fetches only the chunks it touches
+
+A slice passes: ``array -> selection, chunk_grid (which chunks) -> manifest
+(where they are) -> memory cache -> fetch -> disk cache -> storage -> hash ->
+codecs -> result``. An assignment passes: ``array -> selection, chunk_grid ->
+codecs -> pack -> storage -> transaction -> log``. The folders are layers, and
+imports only point down: catalog, arrays, history, blobs, storage.
+"""
+
+from hubarray.arrays.array import Array
+from hubarray.arrays.diff import Diff
+from hubarray.catalog import array, copy, delete, diff, exists, flush, freeze, load, log
+from hubarray.catalog import list_ as list
+from hubarray.config import configure
+from hubarray.errors import (
+    AccessDeniedError,
+    AlreadyExistsError,
+    CommitOutcomeUnknown,
+    ConfigError,
+    ConflictError,
+    CorruptDataError,
+    FormatVersionError,
+    FrozenError,
+    HubError,
+    InvalidNameError,
+    NotFoundError,
+    ObjectMissingError,
+    ReadOnlyError,
+    StorageError,
+    UnavailableError,
+    UnsafeStoreError,
+)
+from hubarray.history.commits import Commit
+from hubarray.storage.url import Root
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AccessDeniedError",
+    "AlreadyExistsError",
+    "Array",
+    "Commit",
+    "CommitOutcomeUnknown",
+    "ConfigError",
+    "ConflictError",
+    "CorruptDataError",
+    "Diff",
+    "FormatVersionError",
+    "FrozenError",
+    "HubError",
+    "InvalidNameError",
+    "NotFoundError",
+    "ObjectMissingError",
+    "ReadOnlyError",
+    "Root",
+    "StorageError",
+    "UnavailableError",
+    "UnsafeStoreError",
+    "array",
+    "configure",
+    "copy",
+    "delete",
+    "diff",
+    "exists",
+    "flush",
+    "freeze",
+    "list",
+    "load",
+    "log",
+]

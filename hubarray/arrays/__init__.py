@@ -1,0 +1,1 @@
+"""Arrays: indexing, chunk grids, codecs, reading and writing."""

@@ -1,0 +1,364 @@
+"""The array: a NumPy-like handle on a named version, or on one commit of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from hubarray import config
+from hubarray.arrays import chunking, selection
+from hubarray.arrays.attributes import Attributes
+from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.read import read
+from hubarray.arrays.write import Append, Resize, SetAttributes, SetElements
+from hubarray.errors import ConfigError, NotFoundError, ReadOnlyError
+from hubarray.history import commits, transaction
+from hubarray.history.commits import Commit
+from hubarray.history.record import Record
+from hubarray.history.transaction import Operation
+from hubarray.history.version import Version, version_of
+from hubarray.names import Name
+from hubarray.storage.url import Root
+
+
+class Array:
+    """An N-dimensional array in a bucket, under a name and a version.
+
+    Made by :func:`hubarray.array` and :func:`hubarray.load`. Reading takes all
+    of NumPy's indexing and returns plain NumPy arrays; assigning is a commit,
+    durable and visible to every machine when it returns. It pickles to its
+    root, name and commit, so it can be sent to workers, and may be used by
+    many threads at once.
+
+    A handle follows its version: it sees this process's commits at once and
+    other machines' after ``max_staleness_seconds`` (default 1), or after
+    :meth:`refresh`. One made by ``name@number`` or :meth:`snapshot` stays at
+    its commit and cannot be written.
+    """
+
+    def __init__(self, root: Root, version: Version, record: Record, *, pinned: bool) -> None:
+        self._root = root
+        self._version = version
+        self._pinned = record if pinned else None
+        self._line = record.head.line
+        self._max_staleness_seconds = config.current().max_staleness_seconds
+        self._seen: tuple[Record, ArrayMetadata] = (record, _metadata(record))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+        return self._metadata.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy dtype of the elements."""
+        return self._metadata.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements in memory; what is stored may be far less."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def chunks(self) -> tuple[int, ...]:
+        """Shape of a chunk."""
+        return self._metadata.chunks
+
+    @property
+    def codec(self) -> list[dict[str, Any]]:
+        """The Zarr v3 codec chain; ``hub.array(codec=...)`` takes it."""
+        return [dict(one) for one in self._metadata.codecs]
+
+    @property
+    def fill_value(self) -> Any:
+        """The value of elements that were never written."""
+        return self._metadata.fill[()]
+
+    @property
+    def attrs(self) -> Attributes:
+        """A mapping of JSON values; changing it is a commit."""
+        return Attributes(lambda: self._record().attrs, self._change_attrs)
+
+    @property
+    def name(self) -> str:
+        """``owner/name``."""
+        return self._version.name.home
+
+    @property
+    def version(self) -> str:
+        """The version's name, such as ``main`` or ``v1``."""
+        return self._version.name.version
+
+    @property
+    def commit(self) -> int:
+        """The number of the commit that this handle reads."""
+        return self._record().head.number
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the version is frozen."""
+        return self._record().head.frozen
+
+    @property
+    def root(self) -> Root:
+        """The root it lives under."""
+        return self._root
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        record, metadata = self._seen
+        at = f"@{record.head.number}" if self._pinned is not None else ""
+        shown = f"shape {metadata.shape}, dtype {metadata.dtype}, chunks {metadata.chunks}"
+        return f"<hubarray.Array {self._version.name}{at}: {shown}>"
+
+    def __getitem__(self, key: Any) -> Any:
+        """Read elements, as NumPy would index an array in memory.
+
+        Raises
+        ------
+        IndexError
+            NumPy's own.
+        CorruptDataError, StorageError
+            Data could not be had; nothing stands in for it.
+        """
+        record = self._record()
+        metadata = self._metadata_of(record)
+        chosen = selection.parse(key, metadata.shape)
+        result = chosen.from_canonical(read(self._version, record, metadata, chosen))
+        return result[()] if chosen.is_scalar else result
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Assign elements, as NumPy would; the commit is in the bucket when this returns.
+
+        Costs the packs of the changed chunks and one record. Chunks that are
+        covered only in part are read first.
+
+        Raises
+        ------
+        ConflictError
+            Another writer shrank or replaced the array meanwhile. Nothing was written.
+        FrozenError, ReadOnlyError
+        IndexError, ValueError, TypeError
+            NumPy's own.
+        """
+        record = self._writable_record()
+        metadata = self._metadata_of(record)
+        chosen = selection.parse(key, metadata.shape)
+        values = _converted(value, metadata.dtype)
+        values = _broadcast(values, chosen.shape)
+        if chosen.size:
+            self._commit(SetElements(chosen, chosen.to_canonical(values)), record)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Samples ``a[0], a[1], ...`` of the commit that is the newest when iteration begins."""
+        if not self.shape:
+            raise TypeError("iteration over a 0-d array")
+        pinned = self.snapshot()
+        step = pinned.chunks[0]
+        for start in range(0, len(pinned), step):
+            yield from pinned[start : start + step]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The whole array in memory, for ``np.asarray(a)``."""
+        if copy is False:
+            raise ValueError("the array is in a bucket, so it cannot be had without a copy; leave out copy=False")
+        result = np.asarray(self[...])
+        return result if dtype is None else result.astype(dtype, copy=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        record = self._record()
+        return _restored, (self._root, self._version.name, record.head.number, self._pinned is not None)
+
+    def append(self, rows: Any, *, message: str | None = None) -> None:
+        """Add rows after the last one, in one commit.
+
+        Two processes that append at once both succeed, one after the other.
+
+        Parameters
+        ----------
+        rows : array_like
+            Shape ``(n, *a.shape[1:])``.
+        message : str, optional
+            For the log.
+
+        Raises
+        ------
+        ValueError
+            The shape does not fit.
+        """
+        record = self._writable_record()
+        metadata = self._metadata_of(record)
+        values = _converted(rows, metadata.dtype)
+        if not metadata.shape:
+            raise ValueError("a 0-d array has no axis to append along")
+        if values.shape[1:] != metadata.shape[1:] or values.ndim != len(metadata.shape):
+            raise ValueError(
+                f"cannot append an array of shape {values.shape} to one of shape {metadata.shape}: "
+                f"rows have shape (n, {', '.join(map(str, metadata.shape[1:]))})"
+            )
+        if len(values):
+            grown = (metadata.shape[0] + len(values), *metadata.shape[1:])
+            chunking.checked_shape(grown, metadata.dtype.itemsize)
+            self._commit(Append(values.astype(metadata.dtype, copy=False)), record, message)
+
+    def resize(self, shape: Any, *, message: str | None = None) -> None:
+        """Change the length of axes, in one commit.
+
+        Rows that a shrink cuts off are gone: growing again shows fill value.
+        Growing costs one record; shrinking also rewrites the chunks it cuts.
+
+        Parameters
+        ----------
+        shape : int or tuple of int
+            The new shape; as many axes as before.
+        message : str, optional
+
+        Raises
+        ------
+        ConfigError
+            Not a shape, or another number of axes.
+        ConflictError
+            Somebody else resized the same axis meanwhile.
+        """
+        record = self._writable_record()
+        metadata = self._metadata_of(record)
+        lengths = chunking.checked_shape(shape, metadata.dtype.itemsize)
+        if len(lengths) != len(metadata.shape):
+            raise ConfigError(f"resize to {lengths}: the array has {len(metadata.shape)} axes, and keeps them")
+        if lengths != metadata.shape:
+            self._commit(Resize(lengths, metadata.shape), record, message)
+
+    def snapshot(self) -> Array:
+        """A read-only handle on the commit this one reads now; it never moves."""
+        return Array(self._root, self._version, self._record(), pinned=True)
+
+    def refresh(self) -> Array:
+        """Look for newer commits now: one request when there are none. Returns the array itself.
+
+        Raises
+        ------
+        NotFoundError
+            The version was deleted, or deleted and created again.
+        """
+        if self._pinned is None:
+            self._checked(self._version.refresh())
+        return self
+
+    def log(self) -> Iterator[Commit]:
+        """The commits of this version, from this handle's commit back to the first; lazy."""
+        return commits.history(self._version, self._record())
+
+    def _record(self) -> Record:
+        if self._pinned is not None:
+            return self._pinned
+        return self._checked(self._version.current(self._max_staleness_seconds))
+
+    def _checked(self, record: Record) -> Record:
+        if record.head.kind == "deleted":
+            raise NotFoundError(f"{self._version.name}: was deleted at commit {record.head.number}")
+        if record.head.line != self._line:
+            raise NotFoundError(f"{self._version.name}: was deleted and created again; load it again")
+        return record
+
+    def _writable_record(self) -> Record:
+        if self._pinned is not None:
+            raise ReadOnlyError(
+                f"{self._pinned.ref}: a fixed commit can only be read; load {self._version.name} to write"
+            )
+        return self._record()
+
+    def _commit(self, operation: Operation, base: Record, message: str | None = None) -> None:
+        transaction.commit(self._version, operation, base=base, message=message)
+
+    def _change_attrs(self, updates: dict[str, Any], removals: tuple[str, ...]) -> None:
+        self._commit(SetAttributes(updates, removals), self._writable_record())
+
+    @property
+    def _metadata(self) -> ArrayMetadata:
+        return self._metadata_of(self._record())
+
+    def _metadata_of(self, record: Record) -> ArrayMetadata:
+        seen, metadata = self._seen
+        if seen is not record:
+            metadata = metadata if seen.array == record.array else _metadata(record)
+            self._seen = (record, metadata)
+        return metadata
+
+
+def open_array(root: Root, name: Name) -> Array:
+    """A handle on a version, or on one commit of it.
+
+    Raises
+    ------
+    NotFoundError
+    """
+    version = version_of(root, name)
+    if name.commit is not None:
+        record = version.at(name.commit)
+        if record.head.kind == "deleted":
+            raise NotFoundError(f"{name}: at this commit the version was deleted; an earlier one can be read")
+        return Array(root, version, record, pinned=True)
+    record = version.refresh()
+    if record.head.kind == "deleted":
+        raise NotFoundError(f"{name}: was deleted at commit {record.head.number}; its earlier commits can be read")
+    return Array(root, version, record, pinned=False)
+
+
+def _restored(root: Root, name: Name, number: int, pinned: bool) -> Array:
+    """Unpickle: a handle no older than it was; one request, none if this process knows the commit."""
+    version = version_of(root, name)
+    known = version.known
+    if not pinned and known is not None and known.head.number >= number:
+        return Array(root, version, known, pinned=False)
+    record = version.at(number)
+    if not pinned:
+        # It counts as old: the first use looks for newer commits.
+        version.saw(record, float("-inf"))
+    return Array(root, version, record, pinned=pinned)
+
+
+def _metadata(record: Record) -> ArrayMetadata:
+    if record.head.kind == "deleted":
+        raise NotFoundError(f"{record.ref}: is deleted")
+    if record.head.kind != "array":
+        raise ConfigError(f"{record.ref}: is a {record.head.kind}, not an array")
+    return ArrayMetadata.from_json(record.array)
+
+
+def _converted(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """A value as an array. Python's own numbers and lists are converted as NumPy's assignment does, range checked."""
+    if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
+        return np.asarray(value)
+    return np.asarray(value, dtype)
+
+
+def _broadcast(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    while value.ndim > len(shape) and value.shape[0] == 1:
+        value = value[0]
+    try:
+        return np.broadcast_to(value, shape)
+    except ValueError:
+        raise ValueError(
+            f"could not broadcast input array from shape {_shown(value.shape)} into shape {_shown(shape)}"
+        ) from None
+
+
+def _shown(shape: tuple[int, ...]) -> str:
+    return "(" + ",".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"

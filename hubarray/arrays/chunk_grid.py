@@ -1,0 +1,214 @@
+"""Which chunks a selection touches, and what goes where: pure arithmetic, no I/O.
+
+Works on the canonical form of :mod:`hubarray.arrays.selection`: positions in
+the *canonical result*, whose first axis is the points (if any) and whose other
+axes are the sliced axes of the array.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hubarray.arrays.selection import AxisSlice, Selection
+
+Index = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """One chunk's part in a selection.
+
+    ``chunk[in_chunk]``, with its point axes moved to the front when there are
+    points (see :func:`chunk_view`), corresponds to ``result[in_result]``.
+
+    Attributes
+    ----------
+    coords : tuple of int
+        The chunk's coordinates.
+    in_chunk : tuple
+        Index into the chunk; for points, into the chunk with its point axes first.
+    in_result : tuple
+        Index into the canonical result.
+    whole : bool
+        Whether every element of the chunk that lies within the array is selected, once, in order.
+    """
+
+    coords: tuple[int, ...]
+    in_chunk: Index
+    in_result: Index
+    whole: bool
+
+
+def point_axes(selection: Selection) -> tuple[int, ...]:
+    """The array's axes that the points select from."""
+    return tuple(i for i, axis in enumerate(selection.axes) if axis is None)
+
+
+def chunk_view(chunk: np.ndarray, selection: Selection) -> np.ndarray:
+    """The chunk with its point axes first, as ``Projection.in_chunk`` indexes it."""
+    if not selection.points:
+        return chunk[np.newaxis] if selection.points is not None else chunk
+    first = point_axes(selection)
+    return np.moveaxis(chunk, first, range(len(first)))
+
+
+def project(selection: Selection, shape: Sequence[int], chunks: Sequence[int]) -> Iterator[Projection]:
+    """The chunks that a selection touches, in C order of their coordinates.
+
+    Parameters
+    ----------
+    selection : Selection
+    shape, chunks : sequence of int
+        Of the array, now; they decide which chunks are covered whole.
+
+    Yields
+    ------
+    Projection
+    """
+    if 0 in selection.canonical_shape:
+        return
+    per_axis = [
+        list(_slice_parts(axis, length, chunk))
+        for axis, length, chunk in zip(selection.axes, shape, chunks, strict=True)
+        if axis is not None
+    ]
+    if selection.points is None:
+        for parts in itertools.product(*per_axis):
+            yield Projection(
+                tuple(part.coord for part in parts),
+                tuple(part.in_chunk for part in parts),
+                tuple(part.in_result for part in parts),
+                all(part.whole for part in parts),
+            )
+        return
+    yield from _project_points(selection, chunks, per_axis)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one axis's slice takes from one chunk along that axis."""
+
+    coord: int
+    in_chunk: slice
+    in_result: slice
+    whole: bool
+
+
+def _slice_parts(axis: AxisSlice, length: int, chunk: int) -> Iterator[_Part]:
+    start, step, count = axis.start, axis.step, axis.count
+    taken = 0
+    while taken < count:
+        first = start + taken * step
+        coord = first // chunk
+        here = min(count - taken, -(-((coord + 1) * chunk - first) // step))
+        offset = first - coord * chunk
+        in_chunk = slice(offset, offset + (here - 1) * step + 1, step)
+        if axis.reversed:
+            last = count - taken - here
+            # A slice that ends before index 0 has to be written with None.
+            in_result = slice(count - taken - 1, last - 1 if last else None, -1)
+        else:
+            in_result = slice(taken, taken + here)
+        whole = step == 1 and offset == 0 and here == min(chunk, length - coord * chunk)
+        yield _Part(coord, in_chunk, in_result, whole)
+        taken += here
+
+
+def _project_points(selection: Selection, chunks: Sequence[int], per_axis: list[list[_Part]]) -> Iterator[Projection]:
+    points = selection.points or ()
+    axes = point_axes(selection)
+    groups = _grouped(points, [chunks[axis] for axis in axes], selection.canonical_shape[0])
+    projections = []
+    for point_coords, members, offsets in groups:
+        for parts in itertools.product(*per_axis):
+            coords = [part.coord for part in parts]
+            for axis, coord in zip(axes, point_coords, strict=True):
+                coords.insert(axis, coord)
+            in_chunk = (*(offsets or (slice(None),)), *(part.in_chunk for part in parts))
+            in_result = (members, *(part.in_result for part in parts))
+            projections.append(Projection(tuple(coords), in_chunk, in_result, False))
+    projections.sort(key=lambda projection: projection.coords)
+    yield from projections
+
+
+def _grouped(
+    points: Sequence[np.ndarray], chunk_lengths: Sequence[int], count: int
+) -> Iterator[tuple[tuple[int, ...], Any, tuple[np.ndarray, ...]]]:
+    """Points by the chunk they fall in: its coordinates, their positions, their offsets in it.
+
+    Positions within a group stay in order, so that of two writes to one
+    element the later wins, as in NumPy.
+    """
+    if not points:
+        yield (), slice(0, count), ()
+        return
+    coords = [index // length for index, length in zip(points, chunk_lengths, strict=True)]
+    order = np.lexsort(coords[::-1])
+    changes = np.zeros(len(order), bool)
+    for coord in coords:
+        changes[1:] |= np.diff(coord[order]) != 0
+    for members in np.split(order, np.flatnonzero(changes)):
+        here = tuple(int(coord[members[0]]) for coord in coords)
+        offsets = tuple(
+            index[members] - coord * length for index, coord, length in zip(points, here, chunk_lengths, strict=True)
+        )
+        yield here, members, offsets
+
+
+def clipped(coords: Sequence[int], shape: Sequence[int], chunks: Sequence[int]) -> tuple[int, ...]:
+    """The shape of the part of a chunk that lies within the array.
+
+    Examples
+    --------
+    >>> clipped((2, 0), (10, 3), (4, 4))
+    (2, 3)
+    """
+    return tuple(min(chunk, length - coord * chunk) for coord, length, chunk in zip(coords, shape, chunks, strict=True))
+
+
+def region_of(coords: Sequence[int], shape: Sequence[int], chunks: Sequence[int]) -> tuple[slice, ...]:
+    """The slices of the array that a chunk covers.
+
+    Examples
+    --------
+    >>> region_of((2, 0), (10, 3), (4, 4))
+    (slice(8, 10, None), slice(0, 3, None))
+    """
+    return tuple(
+        slice(coord * chunk, min((coord + 1) * chunk, length))
+        for coord, length, chunk in zip(coords, shape, chunks, strict=True)
+    )
+
+
+def merged_boxes(coords: Sequence[tuple[int, ...]]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Distinct chunk coordinates as few boxes ``(start, stop)``, merged axis by axis from the last.
+
+    Examples
+    --------
+    >>> merged_boxes([(0, 0), (0, 1), (1, 0), (1, 1), (3, 0)])
+    [((0, 0), (2, 2)), ((3, 0), (4, 1))]
+    """
+    boxes = sorted((tuple(c), tuple(i + 1 for i in c)) for c in coords)
+    ndim = len(boxes[0][0]) if boxes else 0
+    for axis in reversed(range(ndim)):
+        boxes.sort(key=lambda box: (_without(box[0], axis), _without(box[1], axis), box[0][axis]))
+        merged: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+        for start, stop in boxes:
+            if merged:
+                before, after = merged[-1]
+                same = _without(before, axis) == _without(start, axis) and _without(after, axis) == _without(stop, axis)
+                if same and after[axis] == start[axis]:
+                    merged[-1] = (before, stop)
+                    continue
+            merged.append((start, stop))
+        boxes = merged
+    return sorted(boxes)
+
+
+def _without(values: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return values[:axis] + values[axis + 1 :]

@@ -1,0 +1,109 @@
+"""What differs between two commits, from refs alone: no data is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hubarray.arrays.chunk_grid import merged_boxes
+from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.blobs.ref import REF
+from hubarray.errors import ConfigError
+from hubarray.history import numbering
+from hubarray.history.manifest import Manifest, differing_leaves
+from hubarray.history.overlay import LEAF_NUMBERS
+from hubarray.history.record import Record
+from hubarray.history.version import Version
+
+
+@dataclass(frozen=True)
+class Diff:
+    """The chunks in which two commits differ.
+
+    Attributes
+    ----------
+    chunks : tuple
+        Coordinates of the chunks that differ, in C order.
+    regions : tuple
+        The same as few boxes of elements, each a tuple of slices.
+    bytes : int
+        Stored bytes of those chunks on the second side.
+    shapes : tuple
+        The shapes of both sides.
+    """
+
+    chunks: tuple[tuple[int, ...], ...]
+    regions: tuple[tuple[slice, ...], ...]
+    bytes: int
+    shapes: tuple[tuple[int, ...], tuple[int, ...]]
+
+    def __bool__(self) -> bool:
+        return bool(self.chunks) or self.shapes[0] != self.shapes[1]
+
+
+def diff(first: tuple[Version, Record], second: tuple[Version, Record]) -> Diff:
+    """Compare two commits chunk by chunk, by the hashes of what is stored.
+
+    Equal hashes mean equal elements; chunks encoded differently count as
+    different. Costs the manifest nodes that the two do not share.
+
+    Raises
+    ------
+    ConfigError
+        They have other chunks or data types, so chunks cannot be compared.
+    """
+    sides = [ArrayMetadata.from_json(record.array) for _, record in (first, second)]
+    one, two = sides
+    if (one.chunks, one.dtype, one.codecs, one.fill.tobytes()) != (
+        two.chunks,
+        two.dtype,
+        two.codecs,
+        two.fill.tobytes(),
+    ):
+        raise ConfigError(
+            f"{first[1].ref} and {second[1].ref} are stored differently and cannot be compared chunk by chunk: "
+            f"{one.describe()}; {two.describe()}"
+        )
+    coords = _candidates(first, second)
+    refs = [_refs_at(*side, metadata, coords) for side, metadata in zip((first, second), sides, strict=True)]
+    same = (refs[0]["length"] == refs[1]["length"]) & (refs[0]["hash"] == refs[1]["hash"]).all(axis=1)
+    differing = [tuple(row) for row in coords[~same].tolist()]
+    shape = tuple(max(a, b) for a, b in zip(one.shape, two.shape, strict=True))
+    regions = tuple(
+        tuple(
+            slice(a * chunk, min(b * chunk, length))
+            for a, b, chunk, length in zip(start, stop, one.chunks, shape, strict=True)
+        )
+        for start, stop in merged_boxes(differing)
+    )
+    return Diff(tuple(differing), regions, int(refs[1]["length"][~same].sum()), (one.shape, two.shape))
+
+
+def _candidates(first: tuple[Version, Record], second: tuple[Version, Record]) -> np.ndarray:
+    """Coordinates of chunks that may differ, distinct and in C order, shape ``(n, ndim)``."""
+    ndim = len(first[1].array["shape"])
+    trees = [Manifest(version.fetcher, record.manifest) for version, record in (first, second)]
+    found = [numbering.coords_array(record.overlay.numbers, record.grid, ndim) for _, record in (first, second)]
+    if first[1].grid == second[1].grid:
+        for leaf, *tables in differing_leaves(*trees):
+            present = np.flatnonzero(sum(table["length"] for table in tables if table is not None))
+            numbers = present.astype(np.uint64) + np.uint64(leaf * LEAF_NUMBERS)
+            found.append(numbering.coords_array(numbers, first[1].grid, ndim))
+    else:
+        for tree, (_, record) in zip(trees, (first, second), strict=True):
+            found += [numbering.coords_array(numbers, record.grid, ndim) for numbers, _ in tree.entries()]
+    everything = np.concatenate(found)
+    return np.unique(everything, axis=0) if ndim else everything[:1]
+
+
+def _refs_at(version: Version, record: Record, metadata: ArrayMetadata, coords: np.ndarray) -> np.ndarray:
+    """Refs of chunks by coordinates, null beyond the array's edge."""
+    counts = numbering.chunk_counts(metadata.shape, metadata.chunks)
+    refs = np.zeros(len(coords), REF)
+    inside = (coords < np.array(counts, np.uint64)).all(axis=1)
+    numbers = (coords[inside] * np.array(numbering.strides(record.grid)[: len(counts)], np.uint64)).sum(
+        axis=1, dtype=np.uint64
+    )
+    refs[inside] = version.refs(record, numbers)
+    return refs

@@ -1,0 +1,210 @@
+"""NumPy dtypes and fill values as Zarr v3 metadata writes them. Pure.
+
+The names of plain numbers and the fill value encodings are those of the Zarr
+v3 core specification; datetimes, fixed-length strings and structured types
+follow zarr-python 3.1's extension names. Tests hold this against zarr-python.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from typing import Any
+
+import numpy as np
+
+from hubarray.errors import ConfigError
+
+_PLAIN = {
+    np.dtype(name): name
+    for name in [
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+        "complex64",
+        "complex128",
+    ]
+}
+_BY_NAME = {name: dtype for dtype, name in _PLAIN.items()}
+_TIME_KINDS = {"M": "numpy.datetime64", "m": "numpy.timedelta64"}
+_CHARACTER_BYTES = 4
+
+
+def checked_dtype(dtype: Any) -> np.dtype[Any]:
+    """A dtype that can be stored, in little-endian order and without padding.
+
+    Raises
+    ------
+    ConfigError
+        Objects (they would need pickle), variable-length strings, long
+        doubles, subarray fields, and types without a size.
+
+    Examples
+    --------
+    >>> checked_dtype(">i4")
+    dtype('int32')
+    """
+    try:
+        dtype = np.dtype(dtype)
+    except TypeError as error:
+        raise ConfigError(f"dtype: {error}") from None
+    if dtype.hasobject:
+        raise ConfigError(
+            f"dtype {dtype}: Python objects cannot be stored, because that would need pickle, which runs code when "
+            "it is read; use a fixed-size dtype, such as 'U32' for strings"
+        )
+    if dtype.subdtype is not None:
+        raise ConfigError(f"dtype {dtype}: subarray types cannot be stored; add the dimensions to the shape instead")
+    if dtype.names is not None:
+        return _checked_structure(dtype)
+    if dtype.kind in "SUV" and dtype.itemsize == 0:
+        raise ConfigError(f"dtype {dtype.str!r} has no size; give one, such as '{dtype.kind}32'")
+    if dtype.kind in "Mm" and np.datetime_data(dtype)[0] == "generic":
+        raise ConfigError(f"dtype {dtype} has no unit; give one, such as '{dtype.kind}8[ns]'")
+    little = dtype.newbyteorder("<")
+    if little not in _PLAIN and dtype.kind not in "MmSUV":
+        raise ConfigError(f"dtype {dtype} cannot be stored: Zarr has no name for it")
+    return little
+
+
+def _checked_structure(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    fields = []
+    for name in dtype.names or ():
+        inner = dtype[name]
+        if inner.subdtype is not None or inner.names is not None:
+            raise ConfigError(
+                f"dtype field {name!r} is {inner}: fields have to be scalars, because Zarr's structured type has no "
+                "nested or subarray fields; make it an array of its own"
+            )
+        fields.append((name, checked_dtype(inner)))
+    if not fields:
+        raise ConfigError("dtype: a structured type needs at least one field")
+    return np.dtype(fields)
+
+
+def dtype_to_json(dtype: np.dtype[Any]) -> Any:
+    """Zarr v3 ``data_type`` of a checked dtype."""
+    if dtype in _PLAIN:
+        return _PLAIN[dtype]
+    if dtype.names is not None:
+        fields = [[name, dtype_to_json(dtype[name])] for name in dtype.names]
+        return {"name": "structured", "configuration": {"fields": fields}}
+    if dtype.kind in _TIME_KINDS:
+        unit, count = np.datetime_data(dtype)
+        return {"name": _TIME_KINDS[dtype.kind], "configuration": {"unit": unit, "scale_factor": count}}
+    name = {"U": "fixed_length_utf32", "S": "null_terminated_bytes", "V": "raw_bytes"}[dtype.kind]
+    return {"name": name, "configuration": {"length_bytes": dtype.itemsize}}
+
+
+def dtype_from_json(data_type: Any) -> np.dtype[Any]:
+    """The inverse of :func:`dtype_to_json`.
+
+    Raises
+    ------
+    ConfigError
+        A type that this version does not know.
+    """
+    if isinstance(data_type, str) and data_type in _BY_NAME:
+        return _BY_NAME[data_type]
+    if isinstance(data_type, dict):
+        name, configuration = data_type.get("name"), data_type.get("configuration", {})
+        if name == "structured":
+            return np.dtype([(field, dtype_from_json(inner)) for field, inner in configuration["fields"]])
+        for kind, time_name in _TIME_KINDS.items():
+            if name == time_name:
+                return np.dtype(f"<{kind}8[{configuration['scale_factor']}{configuration['unit']}]")
+        length = configuration.get("length_bytes")
+        if name == "fixed_length_utf32":
+            return np.dtype(f"<U{length // _CHARACTER_BYTES}")
+        if name in ("null_terminated_bytes", "raw_bytes"):
+            return np.dtype(f"{'S' if name == 'null_terminated_bytes' else 'V'}{length}")
+    raise ConfigError(f"data type {data_type!r} is not known to this version of hubarray")
+
+
+def fill_to_json(fill: np.ndarray) -> Any:
+    """Zarr v3 ``fill_value`` of a 0-d array; keeps every bit, signs of zero and NaN payloads too."""
+    dtype = fill.dtype
+    if dtype.names is not None or dtype.kind == "V":
+        return base64.standard_b64encode(fill.tobytes()).decode("ascii")
+    if dtype.kind == "S":
+        return base64.standard_b64encode(fill.item()).decode("ascii")
+    if dtype.kind == "U":
+        return str(fill)
+    if dtype.kind in "Mm":
+        return int(fill.view("<i8"))
+    if dtype.kind == "b":
+        return bool(fill)
+    if dtype.kind in "iu":
+        return int(fill)
+    if dtype.kind == "c":
+        parts = fill.reshape(1).view(f"<f{dtype.itemsize // 2}")
+        return [_float_to_json(parts[0:1]), _float_to_json(parts[1:2])]
+    return _float_to_json(fill.reshape(1))
+
+
+def fill_from_json(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """The inverse of :func:`fill_to_json`: a read-only 0-d array."""
+    if dtype.names is not None or dtype.kind == "V":
+        fill = np.frombuffer(base64.standard_b64decode(value), dtype).reshape(()).copy()
+    elif dtype.kind == "S":
+        fill = np.array(base64.standard_b64decode(value), dtype)
+    elif dtype.kind in "Mm":
+        fill = np.array(value, "<i8").view(dtype)
+    elif dtype.kind == "c":
+        part = np.dtype(f"<f{dtype.itemsize // 2}")
+        fill = np.concatenate([_float_from_json(piece, part) for piece in value]).view(dtype).reshape(())
+    elif dtype.kind == "f":
+        fill = _float_from_json(value, dtype).reshape(())
+    else:
+        fill = np.array(value, dtype)
+    fill.setflags(write=False)
+    return fill
+
+
+def checked_fill(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """A fill value of the array's dtype, as NumPy would convert it.
+
+    Raises
+    ------
+    ConfigError
+        It is not one element, or cannot be converted without changing it into another value.
+    """
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value == 0):
+        return np.zeros((), dtype)
+    try:
+        fill = (
+            np.asarray(value).astype(dtype) if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value, dtype)
+        )
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"fill_value {value!r} is not a {dtype}: {error}") from None
+    if fill.shape != ():
+        raise ConfigError(f"fill_value is one element, not an array of shape {fill.shape}")
+    if dtype.kind in "biu" and np.asarray(value).dtype.kind in "biuf" and fill != np.asarray(value):
+        raise ConfigError(f"fill_value {value!r} does not fit into {dtype}")
+    return fill
+
+
+def _float_to_json(one: np.ndarray) -> Any:
+    number = float(one[0])
+    if math.isnan(number):
+        bits = one.view(f"<u{one.dtype.itemsize}")[0]
+        canonical = np.array([np.nan], one.dtype).view(f"<u{one.dtype.itemsize}")[0]
+        return "NaN" if bits == canonical else f"0x{int(bits):0{2 * one.dtype.itemsize}x}"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    return number
+
+
+def _float_from_json(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    if isinstance(value, str) and value.startswith("0x"):
+        return np.array([int(value, 16)], f"<u{dtype.itemsize}").view(dtype)
+    return np.array([float(value)], dtype)

@@ -1,0 +1,417 @@
+"""The operations on arrays, each of which can be applied to whatever record is the newest.
+
+An operation holds array coordinates and values, never chunk numbers or
+positions computed on an older record, so that applying it again after a lost
+race gives what would have come of applying it there in the first place. What
+was uploaded is remembered, and used again where nothing underneath changed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from hubarray.arrays.chunk_grid import Projection, chunk_view, clipped, project
+from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.read import batched, chunk_key, decode, refs_of
+from hubarray.arrays.selection import AxisSlice, Selection
+from hubarray.blobs.pack import PackWriter
+from hubarray.blobs.pools import pools, run_all
+from hubarray.blobs.ref import REF, Refs, blob_hash, null_ref
+from hubarray.errors import ConflictError
+from hubarray.history import numbering
+from hubarray.history.record import Record
+from hubarray.history.transaction import Draft
+from hubarray.history.version import Version
+from hubarray.progress import progress
+from hubarray.storage.base import Buffer
+
+BATCH_BYTES = 64 << 20
+
+Coords = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One chunk to write.
+
+    Attributes
+    ----------
+    coords : tuple of int
+    needs_old : bool
+        Whether elements of the stored chunk survive.
+    contents : callable
+        Given the stored chunk (writable; None if it is not needed), gives the new one.
+    state : hashable
+        What else, beside the stored chunk, the contents depend on.
+    """
+
+    coords: Coords
+    needs_old: bool
+    contents: Callable[[np.ndarray | None], np.ndarray]
+    state: Any
+
+
+@dataclass
+class ChunkWriter:
+    """Encodes and uploads chunks, and remembers what it uploaded for a next attempt."""
+
+    _done: dict[Coords, tuple[bytes | None, Any, Refs]] = field(default_factory=dict)
+
+    def write(
+        self,
+        tasks: Iterable[Task],
+        metadata: ArrayMetadata,
+        base: Record,
+        version: Version,
+        packs: PackWriter,
+        *,
+        total_bytes: int,
+    ) -> tuple[list[Coords], Refs]:
+        """The chunks that changed and their new refs, null for those that are all fill value.
+
+        Memory: a batch of 64 MiB of decoded chunks, or one chunk if that is more.
+        """
+        batch = max(1, BATCH_BYTES // max(1, metadata.chunk_bytes))
+        changed: list[Coords] = []
+        refs: list[Refs] = []
+        with progress(total_bytes, f"writing {version.name}") as bar:
+            for some in batched(tasks, batch):
+                for task, ref in self._write_batch(some, metadata, base, version, packs):
+                    changed.append(task.coords)
+                    refs.append(ref)
+                bar.update(len(some) * metadata.chunk_bytes)
+        return changed, np.array(refs, REF) if refs else np.zeros(0, REF)
+
+    def _write_batch(
+        self, tasks: list[Task], metadata: ArrayMetadata, base: Record, version: Version, packs: PackWriter
+    ) -> list[tuple[Task, Refs]]:
+        old_refs = self._old_refs(tasks, metadata, base, version)
+        fresh = [task for task in tasks if not self._is_done(task, old_refs.get(task.coords))]
+        blobs = self._encoded(fresh, metadata, version, {c: r for c, r in old_refs.items() if r["length"]})
+        for task in fresh:
+            old = old_refs.get(task.coords)
+            blob, chunk = blobs[task.coords]
+            if blob is None:
+                ref = null_ref()
+            elif old is not None and old["length"] == len(blob) and old["hash"].tobytes() == blob_hash(blob):
+                ref = old.copy()
+            else:
+                ref = packs.add(blob)
+            if chunk is not None and blob is not None:
+                version.fetcher.memory.put(chunk_key(version.fetcher, ref, metadata), chunk, chunk.nbytes)
+            self._done[task.coords] = (None if old is None else old.tobytes(), task.state, ref)
+        results = [(task, self._done[task.coords][2]) for task in tasks]
+        return [
+            (task, ref)
+            for task, ref in results
+            if task.coords not in old_refs or old_refs[task.coords].tobytes() != ref.tobytes()
+        ]
+
+    def _is_done(self, task: Task, old: Refs | None) -> bool:
+        done = self._done.get(task.coords)
+        return done is not None and done[:2] == (None if old is None else old.tobytes(), task.state)
+
+    @staticmethod
+    def _old_refs(tasks: list[Task], metadata: ArrayMetadata, base: Record, version: Version) -> dict[Coords, Refs]:
+        partial = [task.coords for task in tasks if task.needs_old]
+        if not partial:
+            return {}
+        counts = numbering.chunk_counts(base.array["shape"], metadata.chunks)
+        inside = [all(c < n for c, n in zip(coords, counts, strict=True)) for coords in partial]
+        refs = np.zeros(len(partial), REF)
+        refs[inside] = refs_of(version, base, itertools.compress(partial, inside))
+        return {coords: refs[i] for i, coords in enumerate(partial)}
+
+    @staticmethod
+    def _encoded(
+        tasks: list[Task], metadata: ArrayMetadata, version: Version, old_refs: dict[Coords, Refs]
+    ) -> dict[Coords, tuple[Buffer | None, np.ndarray | None]]:
+        """New bytes by chunk, None where all is fill value; and the chunk itself where it may be cached."""
+        olds = _old_chunks([task.coords for task in tasks if task.coords in old_refs], metadata, version, old_refs)
+        out: dict[Coords, tuple[Buffer | None, np.ndarray | None]] = {}
+
+        def encode(task: Task) -> None:
+            old = olds.get(task.coords)
+            if task.needs_old:
+                old = np.full(metadata.chunks, metadata.fill) if old is None else old.copy()
+            with pools.codec_slots:
+                chunk = task.contents(old)
+                blob = None if is_all_fill(chunk, metadata.fill) else metadata.codec.encode(chunk)
+            if task.needs_old:
+                chunk.setflags(write=False)
+            out[task.coords] = (blob, chunk if task.needs_old else None)
+
+        if len(tasks) == 1:
+            encode(tasks[0])
+        else:
+            run_all((metadata.chunk_bytes, partial(encode, task)) for task in tasks)
+        return out
+
+
+def _old_chunks(
+    coords: list[Coords], metadata: ArrayMetadata, version: Version, refs: dict[Coords, Refs]
+) -> dict[Coords, np.ndarray]:
+    fetcher = version.fetcher
+    chunks: dict[Coords, np.ndarray] = {}
+    missing = []
+    for one in coords:
+        chunk = fetcher.memory.get(chunk_key(fetcher, refs[one], metadata))
+        if chunk is None:
+            missing.append(one)
+        else:
+            chunks[one] = chunk
+
+    def consume(position: int, data: Buffer) -> None:
+        chunks[missing[position]] = decode(metadata, data)
+
+    if missing:
+        fetcher.fetch(np.array([refs[one] for one in missing], REF), consume)
+    return chunks
+
+
+def is_all_fill(chunk: np.ndarray, fill: np.ndarray) -> bool:
+    """Whether every element equals the fill value, bit for bit."""
+    pattern = np.frombuffer(fill.tobytes(), "u1")
+    flat = chunk.reshape(-1).view("u1")
+    step = max(1, 65536 // len(pattern)) * len(pattern)
+    if len(pattern) in (2, 4, 8):
+        pattern, flat, step = pattern.view(f"u{len(pattern)}"), flat.view(f"u{len(pattern)}"), 65536
+    for begin in range(0, len(flat), step):
+        piece = flat[begin : begin + step]
+        if not (piece.reshape(-1, len(pattern)) == pattern).all():
+            return False
+    return True
+
+
+def _draft(metadata: ArrayMetadata, grid: tuple[int, ...], **fields: Any) -> Draft:
+    counts = numbering.chunk_counts(metadata.shape, metadata.chunks)
+    if not numbering.fits(grid, counts):
+        grid = numbering.enlarged(grid, counts)
+    coords, refs = fields.pop("changed", ([], np.zeros(0, REF)))
+    numbers = np.fromiter((numbering.number_of(c, grid) for c in coords), np.uint64, len(coords))
+    return Draft(counts=counts, grid=grid, numbers=numbers, refs=refs, **fields)
+
+
+def _elements_task(projection: Projection, selection: Selection, value: np.ndarray, metadata: ArrayMetadata) -> Task:
+    def contents(old: np.ndarray | None) -> np.ndarray:
+        part = value[projection.in_result]
+        if projection.whole and part.shape == metadata.chunks and part.dtype == metadata.dtype:
+            return np.ascontiguousarray(part)
+        chunk = np.full(metadata.chunks, metadata.fill) if old is None else old
+        chunk_view(chunk, selection)[projection.in_chunk] = part
+        return chunk
+
+    covered = clipped(projection.coords, metadata.shape, metadata.chunks) if projection.whole else None
+    return Task(projection.coords, not projection.whole, contents, covered)
+
+
+class SetElements:
+    """``a[selection] = value``.
+
+    Parameters
+    ----------
+    selection : Selection
+        Resolved on the array as the caller saw it: absolute coordinates.
+    value : ndarray
+        Of the canonical shape (broadcast views are fine).
+    """
+
+    on_frozen = False
+
+    def __init__(self, selection: Selection, value: np.ndarray) -> None:
+        self._selection = selection
+        self._value = value
+        self._writer = ChunkWriter()
+
+    def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
+        """See :class:`hubarray.history.transaction.Operation`."""
+        metadata = ArrayMetadata.from_json(base.array)
+        self._check_fits(metadata, version)
+        projections = project(self._selection, metadata.shape, metadata.chunks)
+        tasks = (_elements_task(one, self._selection, self._value, metadata) for one in projections)
+        changed = self._writer.write(
+            tasks, metadata, base, version, packs, total_bytes=self._value.size * metadata.dtype.itemsize
+        )
+        if not changed[0]:
+            return None
+        return _draft(metadata, base.grid, changed=changed, message=f"set elements in {_count(len(changed[0]))}")
+
+    def _check_fits(self, metadata: ArrayMetadata, version: Version) -> None:
+        points = iter(self._selection.points or ())
+        for axis, (part, length) in enumerate(zip(self._selection.axes, metadata.shape, strict=True)):
+            if part is None:
+                index = next(points)
+                last = int(index.max()) if index.size else -1
+            else:
+                last = part.start + (part.count - 1) * part.step if part.count else -1
+            if last >= length:
+                raise ConflictError(
+                    f"{version.name}: was resized to {metadata.shape} by somebody else meanwhile, so index {last} of "
+                    f"axis {axis} no longer exists; nothing was written"
+                )
+
+
+class Append:
+    """``a.append(rows)``: rows after the last one, wherever that is by then."""
+
+    on_frozen = False
+
+    def __init__(self, rows: np.ndarray) -> None:
+        self._rows = rows
+        self._start = -1
+        self._writer = ChunkWriter()
+
+    def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
+        """See :class:`hubarray.history.transaction.Operation`."""
+        before = ArrayMetadata.from_json(base.array)
+        if self._rows.shape[1:] != before.shape[1:]:
+            raise ConflictError(
+                f"{version.name}: was resized to {before.shape} by somebody else meanwhile, so rows of shape "
+                f"{self._rows.shape[1:]} no longer fit; nothing was written"
+            )
+        start, count = before.shape[0], self._rows.shape[0]
+        if start != self._start:
+            self._start, self._writer = start, ChunkWriter()
+        metadata = before.with_shape((start + count, *before.shape[1:]))
+        rows = AxisSlice(start, 1, count)
+        rest = tuple(AxisSlice(0, 1, length) for length in before.shape[1:])
+        selection = Selection((rows, *rest), None, self._rows.shape, False)
+        projections = project(selection, metadata.shape, metadata.chunks)
+        tasks = (_elements_task(one, selection, self._rows, metadata) for one in projections)
+        changed = self._writer.write(tasks, metadata, base, version, packs, total_bytes=self._rows.nbytes)
+        return _draft(metadata, base.grid, array=metadata.to_json(), changed=changed, message=f"append {count} rows")
+
+
+class Resize:
+    """``a.resize(shape)``: sets the lengths of the axes that differ from what the caller saw."""
+
+    on_frozen = False
+
+    def __init__(self, shape: tuple[int, ...], seen: tuple[int, ...]) -> None:
+        self._lengths = {axis: length for axis, length in enumerate(shape) if length != seen[axis]}
+        self._seen = seen
+        self._writer = ChunkWriter()
+
+    def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
+        """See :class:`hubarray.history.transaction.Operation`."""
+        before = ArrayMetadata.from_json(base.array)
+        for axis in self._lengths:
+            if before.shape[axis] != self._seen[axis]:
+                raise ConflictError(
+                    f"{version.name}: axis {axis} was resized from {self._seen[axis]} to {before.shape[axis]} by "
+                    "somebody else meanwhile; nothing was written"
+                )
+        shape = tuple(self._lengths.get(axis, length) for axis, length in enumerate(before.shape))
+        if shape == before.shape:
+            return None
+        after = before.with_shape(shape)
+        cut = sorted(_cut_chunks(before, after))
+        refs = refs_of(version, base, cut)
+        stored = [coords for coords, length in zip(cut, refs["length"].tolist(), strict=True) if length]
+        tasks = (self._cut_task(coords, after) for coords in stored)
+        changed = self._writer.write(tasks, after, base, version, packs, total_bytes=len(stored) * after.chunk_bytes)
+        return _draft(
+            after, base.grid, array=after.to_json(), changed=changed, message=f"resize {before.shape} to {shape}"
+        )
+
+    @staticmethod
+    def _cut_task(coords: Coords, after: ArrayMetadata) -> Task:
+        kept = tuple(slice(0, length) for length in clipped(coords, after.shape, after.chunks))
+
+        def contents(old: np.ndarray | None) -> np.ndarray:
+            chunk = np.full(after.chunks, after.fill)
+            if old is not None:
+                chunk[kept] = old[kept]
+            return chunk
+
+        return Task(coords, True, contents, kept)
+
+
+def _cut_chunks(before: ArrayMetadata, after: ArrayMetadata) -> set[Coords]:
+    """Chunks that stay but lose elements: their elements beyond the edge have to become fill value."""
+    counts = numbering.chunk_counts(after.shape, after.chunks)
+    cut: set[Coords] = set()
+    for axis, (new, old, chunk) in enumerate(zip(after.shape, before.shape, after.chunks, strict=True)):
+        if new < old and new % chunk:
+            ranges = [range(n) for n in counts]
+            ranges[axis] = range(new // chunk, new // chunk + 1)
+            cut.update(itertools.product(*ranges))
+    return cut
+
+
+class SetAttributes:
+    """Set some attributes and remove others; those of other writers stay."""
+
+    on_frozen = False
+
+    def __init__(self, updates: dict[str, Any], removals: tuple[str, ...] = ()) -> None:
+        self._updates = updates
+        self._removals = removals
+
+    def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
+        """See :class:`hubarray.history.transaction.Operation`."""
+        attrs = {key: value for key, value in base.attrs.items() if key not in self._removals} | self._updates
+        if attrs == base.attrs:
+            return None
+        metadata = ArrayMetadata.from_json(base.array)
+        return _draft(metadata, base.grid, attrs=attrs, message="set attributes")
+
+
+class Freeze:
+    """Make the version immutable, for good."""
+
+    on_frozen = True
+
+    def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
+        """See :class:`hubarray.history.transaction.Operation`."""
+        if base.head.frozen:
+            return None
+        return _draft(ArrayMetadata.from_json(base.array), base.grid, frozen=True, message="freeze")
+
+
+class Delete:
+    """Mark the version deleted; its numbers go on if it is created again."""
+
+    on_frozen = True
+
+    def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
+        """See :class:`hubarray.history.transaction.Operation`."""
+        return Draft(counts=(), grid=(), array={}, attrs={}, kind="deleted", frozen=False, message="delete")
+
+
+class Overwrite:
+    """Begin a new generation with another description; the history stays."""
+
+    on_frozen = False
+
+    def __init__(self, metadata: ArrayMetadata, attrs: dict[str, Any]) -> None:
+        self._metadata = metadata
+        self._attrs = attrs
+
+    def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
+        """See :class:`hubarray.history.transaction.Operation`."""
+        return creation(self._metadata, self._attrs, message="overwrite", fresh=True)
+
+
+def creation(metadata: ArrayMetadata, attrs: dict[str, Any], *, message: str, fresh: bool = False) -> Draft:
+    """What the first record of an array's life holds."""
+    counts = numbering.chunk_counts(metadata.shape, metadata.chunks)
+    return Draft(
+        counts=counts,
+        grid=numbering.numbering_grid(counts),
+        array=metadata.to_json(),
+        attrs=attrs,
+        kind="array",
+        fresh=fresh,
+        message=message,
+    )
+
+
+def _count(chunks: int) -> str:
+    return "1 chunk" if chunks == 1 else f"{chunks:,} chunks"

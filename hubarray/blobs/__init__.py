@@ -1,0 +1,1 @@
+"""Immutable bytes by reference: refs, packs, caches and the fetch engine."""

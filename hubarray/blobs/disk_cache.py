@@ -1,0 +1,210 @@
+"""The disk cache: encoded bytes in files, shared by all processes of a user, within a budget.
+
+Keys name immutable bytes, so nothing in it can be stale; bytes are hashed by
+whoever reads them. Space is reserved under a file lock by creating the
+temporary file at its full size, so the budget holds whatever process is killed
+when. Nothing here ever fails a read or write of the user: a full disk or a
+read-only folder means carrying on uncached.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import logging
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from hubarray.storage.base import Buffer
+
+log = logging.getLogger("hubarray.cache")
+
+_TEMPORARY = ".tmp-"
+_ABANDONED_SECONDS = 300.0
+_FULL_SHARE = 0.9
+_LAYOUT = "v1"
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class DiskCache:
+    """Byte strings by key, in files.
+
+    Parameters
+    ----------
+    folder : str or path
+        Made when needed, mode 0700; files are 0600.
+    budget_bytes : int
+        The files never take more, temporary ones included; 0 keeps nothing.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], budget_bytes: int) -> None:
+        self.folder = Path(folder).expanduser() / _LAYOUT
+        self.budget_bytes = budget_bytes
+        self._off = budget_bytes <= 0
+        self._writable = not self._off
+        self._complained = False
+
+    def get(self, key: str) -> bytes | None:
+        """The bytes, or None. Marks them as used."""
+        if self._off:
+            return None
+        path = self._path(key)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            data = os.read(descriptor, os.fstat(descriptor).st_size)
+            with contextlib.suppress(OSError):
+                os.utime(descriptor)
+            return data
+        except OSError:
+            return None
+        finally:
+            os.close(descriptor)
+
+    def has(self, key: str) -> bool:
+        """Whether a file is there for a key; it may be gone a moment later."""
+        return not self._off and os.path.exists(self._path(key))
+
+    def put(self, key: str, data: Buffer) -> None:
+        """Keep bytes, unless they are more than a quarter of the budget."""
+        size = len(data)
+        if not self._writable or size > self.budget_bytes // 4:
+            return
+        path = self._path(key)
+        temporary = f"{os.path.dirname(path)}/{_TEMPORARY}{secrets.token_hex(8)}"
+        try:
+            self._make_folder(Path(path).parent)
+            descriptor = self._reserve(path, temporary, size)
+            if descriptor is None:
+                return
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(descriptor, view) :]
+                os.rename(temporary, path)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+                raise
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            self._complain(error)
+
+    def drop(self, key: str) -> None:
+        """Forget bytes that turned out to be wrong."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._path(key))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with contextlib.suppress(OSError), self._locked():
+            for path, _ in self._files():
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+            self._write_used(0)
+
+    @property
+    def used_bytes(self) -> int:
+        """Bytes in files now, found by looking at each of them."""
+        return sum(status.st_size for _, status in self._files())
+
+    def _path(self, key: str) -> str:
+        digest = hashlib.blake2b(key.encode(), digest_size=20).hexdigest()
+        return f"{self.folder}/{digest[:2]}/{digest[2:]}"
+
+    def _reserve(self, path: str, temporary: str, size: int) -> int | None:
+        with self._locked():
+            if os.path.exists(path):
+                return None
+            used = self._read_used()
+            if used is None or used + size > self.budget_bytes:
+                used = self._evict(size)
+                if used + size > self.budget_bytes:
+                    self._write_used(used)
+                    return None
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                os.ftruncate(descriptor, size)
+                self._write_used(used + size)
+            except BaseException:
+                os.close(descriptor)
+                os.unlink(temporary)
+                raise
+            return descriptor
+
+    def _evict(self, size: int) -> int:
+        """Remove the least recently used files until ``size`` fits well; returns the bytes left."""
+        now = time.time()
+        files = []
+        used = 0
+        for path, status in self._files():
+            if os.path.basename(path).startswith(_TEMPORARY) and now - status.st_mtime > _ABANDONED_SECONDS:
+                with contextlib.suppress(OSError):
+                    os.unlink(path)
+                continue
+            used += status.st_size
+            files.append((status.st_mtime_ns, status.st_size, path))
+        target = min(int(self.budget_bytes * _FULL_SHARE), self.budget_bytes - size)
+        for _, file_size, path in sorted(files):
+            if used <= target:
+                break
+            if os.path.basename(path).startswith(_TEMPORARY):
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(path)
+            used -= file_size
+        return used
+
+    def _files(self) -> Iterator[tuple[str, os.stat_result]]:
+        for folder in sorted(self.folder.glob("??")):
+            try:
+                entries = list(os.scandir(folder))
+            except OSError:
+                continue
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    yield entry.path, entry.stat()
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._make_folder(self.folder)
+        descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _read_used(self) -> int | None:
+        try:
+            return int((self.folder / "used").read_bytes())
+        except (OSError, ValueError):
+            return None
+
+    def _write_used(self, used: int) -> None:
+        descriptor = os.open(self.folder / "used", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(descriptor, b"%d" % max(0, used))
+        finally:
+            os.close(descriptor)
+
+    def _make_folder(self, folder: Path) -> None:
+        """Make a folder and those above it that are missing, each for this user alone."""
+        for one in (*reversed(folder.parents), folder):
+            if not one.exists():
+                one.mkdir(mode=0o700, exist_ok=True)
+
+    def _complain(self, error: OSError) -> None:
+        """Say once that caching does not work; a full disk may have room again later."""
+        self._writable = error.errno in _FULL
+        if not self._complained:
+            log.warning("the disk cache at %s cannot be written (%s); carrying on without it", self.folder, error)
+        self._complained = True

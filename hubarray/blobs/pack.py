@@ -1,0 +1,121 @@
+"""Writing packs: blobs laid back to back in large immutable objects, uploaded as they fill."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+
+from hubarray.blobs.pools import pools
+from hubarray.blobs.ref import Refs, blob_hash, homes, make_ref, new_id
+from hubarray.errors import HubError
+from hubarray.storage.base import Buffer, Store
+
+PACK_BYTES = 16 << 20
+OWN_PACK_BYTES = 1 << 20
+MAX_BYTES_UPLOADING = 128 << 20
+
+
+def pack_key(home: str, pack: str) -> str:
+    """The key of a pack: ``owner/name/packs/<id>``."""
+    return f"{home}/packs/{pack}"
+
+
+class PackWriter:
+    """Lays the blobs of one transaction into packs.
+
+    Blobs below 1 MiB share packs of about 16 MiB, in the order they are added;
+    a larger one is a pack by itself. Refs are known at once, but what they
+    point to is durable only after :meth:`finish`. At most about 160 MiB is
+    held: one open pack and 128 MiB of uploads.
+
+    Parameters
+    ----------
+    store : Store
+    home : str
+        ``owner/name`` that the packs belong to.
+    """
+
+    def __init__(self, store: Store, home: str) -> None:
+        self._store = store
+        self._home = home
+        self._home_index = homes.index(home)
+        self._open: list[Buffer] = []
+        self._open_bytes = 0
+        self._open_id = new_id()
+        self._uploads: dict[Future[None], int] = {}
+        self._uploading_bytes = 0
+        self._keys: list[str] = []
+        self.first_upload_seconds: float | None = None
+
+    def add(self, blob: Buffer) -> Refs:
+        """Add a blob; returns its ref."""
+        size = len(blob)
+        digest = blob_hash(blob)
+        if size >= OWN_PACK_BYTES:
+            pack = new_id()
+            self._upload(pack, blob)
+            return make_ref(self._home_index, pack, 0, size, digest)
+        ref = make_ref(self._home_index, self._open_id, self._open_bytes, size, digest)
+        self._open.append(blob)
+        self._open_bytes += size
+        if self._open_bytes >= PACK_BYTES:
+            self._close_open()
+        return ref
+
+    def finish(self) -> None:
+        """Wait until everything added is durable.
+
+        Raises
+        ------
+        StorageError
+            An upload failed.
+        """
+        if self._open and not self._uploads and self._open_bytes < OWN_PACK_BYTES:
+            self._put(self._open_id, self._take_open())
+        elif self._open:
+            self._close_open()
+        self._wait_below(0)
+
+    def abandon(self) -> None:
+        """Give up: stop uploading, and delete what was uploaded if the store lets us.
+
+        Only for packs that no commit record was ever tried with.
+        """
+        for upload in self._uploads:
+            upload.cancel()
+        wait([upload for upload in self._uploads if not upload.cancelled()], timeout=1.0)
+        self._open.clear()
+        with contextlib.suppress(HubError):
+            self._store.delete(self._keys)
+
+    def _close_open(self) -> None:
+        pack = self._open_id
+        self._upload(pack, self._take_open())
+
+    def _take_open(self) -> Buffer:
+        data = self._open[0] if len(self._open) == 1 else b"".join(self._open)
+        self._open = []
+        self._open_bytes = 0
+        self._open_id = new_id()
+        return data
+
+    def _upload(self, pack: str, data: Buffer) -> None:
+        self._wait_below(max(0, MAX_BYTES_UPLOADING - len(data)))
+        upload = pools.io.submit(self._put, pack, data)
+        self._uploads[upload] = len(data)
+        self._uploading_bytes += len(data)
+
+    def _wait_below(self, limit_bytes: int) -> None:
+        while self._uploads and self._uploading_bytes > limit_bytes:
+            done, _ = wait(self._uploads, return_when=FIRST_COMPLETED)
+            for upload in done:
+                self._uploading_bytes -= self._uploads.pop(upload)
+                upload.result()
+
+    def _put(self, pack: str, data: Buffer) -> None:
+        if self.first_upload_seconds is None:
+            self.first_upload_seconds = time.monotonic()
+        key = pack_key(self._home, pack)
+        self._keys.append(key)
+        self._store.put(key, data)

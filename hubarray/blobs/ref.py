@@ -1,0 +1,127 @@
+"""References to blobs, and the table of homes they point into.
+
+A ref says where a blob is (home, pack, offset, length) and what its bytes
+hash to. In memory ``home`` is an index into this process's table
+(:data:`homes`); on disk it is an index into the table of the record or node
+that holds the ref. See ``docs/FORMAT.md``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import xxhash
+
+from hubarray import process
+from hubarray.storage.base import Buffer
+
+ID_BYTES = 16
+
+REF = np.dtype(
+    [
+        ("pack", "u1", (ID_BYTES,)),
+        ("hash", "u1", (16,)),
+        ("offset", "<u8"),
+        ("length", "<u8"),
+        ("home", "<u4"),
+    ]
+)
+
+Refs = npt.NDArray[np.void]
+
+
+def blob_hash(data: Buffer) -> bytes:
+    """XXH3-128 of a blob, canonical (big-endian) form, 16 bytes."""
+    return xxhash.xxh3_128_digest(data)
+
+
+def new_id() -> str:
+    """A fresh object id: 128 random bits in hex, drawn from the kernel, so safe after a fork."""
+    return os.urandom(ID_BYTES).hex()
+
+
+def make_ref(home: int, pack: str, offset: int, length: int, digest: bytes) -> Refs:
+    """One ref, as a 0-d array of dtype :data:`REF`."""
+    ref = np.zeros((), REF)
+    ref["pack"] = np.frombuffer(bytes.fromhex(pack), "u1")
+    ref["hash"] = np.frombuffer(digest, "u1")
+    ref["offset"] = offset
+    ref["length"] = length
+    ref["home"] = home
+    return ref
+
+
+def null_ref() -> Refs:
+    """The ref of a chunk that is absent: all zeros, so its length is 0 as no blob's is."""
+    return np.zeros((), REF)
+
+
+def pack_id(ref: np.void | Refs) -> str:
+    """The id of the pack a ref points into."""
+    return ref["pack"].tobytes().hex()
+
+
+class Homes:
+    """The process's table of homes (``owner/name``); an index, once given, never changes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._names: list[str] = []
+        self._indices: dict[str, int] = {}
+        process.register(self)
+
+    def after_fork(self) -> None:
+        """Start afresh in a forked child."""
+        self._lock = threading.Lock()
+
+    def index(self, name: str) -> int:
+        """The index of a home, giving it one if it has none."""
+        with self._lock:
+            index = self._indices.get(name)
+            if index is None:
+                index = self._indices[name] = len(self._names)
+                self._names.append(name)
+            return index
+
+    def name(self, index: int) -> str:
+        """The home at an index."""
+        return self._names[index]
+
+    def into_process(self, stored: npt.NDArray[np.uint32], table: Sequence[str]) -> npt.NDArray[np.uint32]:
+        """Turn indices into a holder's table into indices into this one.
+
+        Raises
+        ------
+        IndexError
+            A stored index is outside the holder's table.
+        """
+        lookup = np.array([self.index(name) for name in table], np.uint32)
+        return lookup[stored]
+
+    def into_table(self, used: npt.NDArray[np.uint32], first: str) -> tuple[npt.NDArray[np.uint32], list[str]]:
+        """Turn indices into this table into a holder's own table, whose entry 0 is ``first``.
+
+        Returns
+        -------
+        (indices, table)
+        """
+        table = [first]
+        distinct = [int(index) for index in np.unique(used)]
+        lookup = np.zeros((max(distinct) + 1) if distinct else 1, np.uint32)
+        for index in distinct:
+            name = self._names[index]
+            if name not in table:
+                table.append(name)
+            lookup[index] = table.index(name)
+        return lookup[used], table
+
+    def names(self, used: Iterable[int]) -> set[str]:
+        """The homes at some indices."""
+        return {self._names[int(index)] for index in used}
+
+
+homes = Homes()

@@ -1,0 +1,409 @@
+"""The front door: make, open, list, copy, freeze, delete and compare what lives under names."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from hubarray import names
+from hubarray.arrays import chunking, codecs, dtypes, write
+from hubarray.arrays.array import Array, open_array
+from hubarray.arrays.attributes import checked_attrs
+from hubarray.arrays.diff import Diff
+from hubarray.arrays.diff import diff as diff_records
+from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError
+from hubarray.history import commits, copying, listing, transaction
+from hubarray.history.commits import Commit
+from hubarray.history.hints import hint_writer
+from hubarray.history.record import Record
+from hubarray.history.version import Version, version_of
+from hubarray.names import Name
+from hubarray.progress import progress
+from hubarray.storage.url import Root, resolve
+
+RootLike = str | os.PathLike[str] | Root | None
+
+_SHOWN_NAMES = 5
+
+
+def array(
+    shape: int | tuple[int, ...],
+    name: str,
+    dtype: Any = "float64",
+    chunks: Any = "auto",
+    codec: Any = "auto",
+    fill_value: Any = 0,
+    attrs: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    *,
+    root: RootLike = None,
+    message: str | None = None,
+    grace_seconds: float | None = None,
+) -> Array:
+    """Create an array under a name, or open the one that is there if it is the same.
+
+    Costs the same few requests whatever the shape; nothing is stored for
+    elements that were never written.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    name : str
+        ``owner/name:version``; see :mod:`hubarray.names`.
+    dtype : dtype, default float64
+        Any of NumPy's fixed-size types. Stored little-endian and unpadded.
+    chunks : "auto", int or tuple of int
+        Shape of a chunk. ``"auto"`` chooses by the size of a sample, ``a[i]``.
+    codec : str or list
+        ``"auto"`` (blosc with lz4), ``"blosc-zstd"``, ``"zstd"``, ``"gzip"``,
+        ``"lz4"``, ``"none"``, or a Zarr v3 codec list.
+    fill_value
+        What elements are that were never written; 0 is ``np.zeros((), dtype)``.
+    attrs : mapping, optional
+        JSON values, at most 64 KiB. Of an array that is opened, they stay as they are.
+    overwrite : bool
+        Begin a new generation if the name is taken. The old commits stay in the log.
+    root : str, path or Root, optional
+        Where, if not under the configured root.
+    message : str, optional
+        For the log.
+    grace_seconds : float, optional
+        How long unreferenced parts are safe from collection; default 7 days.
+
+    Returns
+    -------
+    Array
+
+    Raises
+    ------
+    AlreadyExistsError
+        The name is taken by an array of another description; both are shown.
+    InvalidNameError, ConfigError, FrozenError, StorageError
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array((1000, 64, 64), "docs/example:v0", dtype="uint8")
+    >>> a[0] = 7
+    >>> a[0:2, 0, 0]
+    array([7, 0], dtype=uint8)
+    """
+    where, parsed = _locate(name, root)
+    stored = dtypes.checked_dtype(dtype)
+    lengths = chunking.checked_shape(shape, stored.itemsize)
+    fill = dtypes.checked_fill(fill_value, stored)
+    metadata = ArrayMetadata(
+        shape=lengths,
+        dtype=stored,
+        chunks=chunking.checked_chunks(chunks, lengths, stored.itemsize),
+        fill=dtypes.fill_from_json(dtypes.fill_to_json(fill), stored),
+        codecs=tuple(codecs.named_chain(codec, stored)),
+    )
+    attributes = checked_attrs(attrs)
+    version = version_of(where, parsed)
+    base = _newest(version)
+    if base is None or base.head.kind == "deleted":
+        draft = write.creation(metadata, attributes, message="create")
+        head = {} if grace_seconds is None else {"grace_seconds": _checked_grace(grace_seconds)}
+        record = transaction.create(version, draft, base=base, message=message, **head)
+    elif overwrite:
+        record = transaction.commit(version, write.Overwrite(metadata, attributes), base=base, message=message)
+        return Array(where, version, record, pinned=False)
+    else:
+        record = base
+    _check_same(record, metadata, chunks == "auto", codec == "auto")
+    return Array(where, version, record, pinned=False)
+
+
+def load(name: str, *, at: Any = None, root: RootLike = None) -> Array:
+    """Open what is under a name; no data is read.
+
+    Costs at most 3 requests when the version's hint is current: the hint, the
+    newest record, and a probe for a newer one. ``name@number`` costs one.
+
+    Parameters
+    ----------
+    name : str
+        ``name``, ``owner/name:v1``, ``owner/name:v1@12``, or any of them after
+        a root's URL: ``s3://bucket/hub/owner/name:v1``.
+    at : str or datetime, optional
+        The commit that was the newest at that moment (ISO 8601; UTC unless it
+        says otherwise). Read-only, like ``name@number``.
+    root : str, path or Root, optional
+
+    Raises
+    ------
+    NotFoundError
+        With near names, or the name's versions.
+    InvalidNameError, ConfigError, AccessDeniedError, StorageError
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(3, "docs/loaded:v0", dtype="int64")
+    >>> a[:] = [1, 2, 3]
+    >>> hub.load("docs/loaded:v0")[1:]
+    array([2, 3])
+    >>> hub.load("docs/loaded:v0@1")[1:]
+    array([0, 0])
+    """
+    where, parsed = _locate(name, root, commit_allowed=True)
+    if at is not None:
+        if parsed.commit is not None:
+            raise ConfigError(f"{name}: give a commit number or at=, not both")
+        moment = commits.parse_moment(at)
+        version, newest = _existing(where, parsed)
+        parsed = parsed.at(commits.number_at(version, newest, moment))
+    try:
+        return open_array(where, parsed)
+    except NotFoundError as error:
+        raise NotFoundError(f"{error}{_suggestions(where, parsed)}") from None
+
+
+def exists(name: str, *, root: RootLike = None) -> bool:
+    """Whether a version (or one commit of it) exists and is not deleted.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> hub.exists("docs/nothing-here:v0")
+    False
+    """
+    where, parsed = _locate(name, root, commit_allowed=True)
+    if parsed.commit is None:
+        return listing.is_live(where.store, parsed)
+    try:
+        return version_of(where, parsed).at(parsed.commit).head.kind != "deleted"
+    except NotFoundError:
+        return False
+
+
+def list_(prefix: str = "", *, root: RootLike = None) -> list[str]:
+    """The versions under a root, sorted, as ``owner/name:version``.
+
+    Parameters
+    ----------
+    prefix : str
+        Nothing, an owner, or ``owner/name`` and its beginnings.
+    root : str, path or Root, optional
+
+    Notes
+    -----
+    Costs a listing for each owner and name, and up to three requests a
+    version (a deleted one still has its log), made in parallel.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> _ = hub.array(3, "listed/one:v0"), hub.array(3, "listed/two:v0")
+    >>> hub.list("listed")
+    ['listed/one:v0', 'listed/two:v0']
+    """
+    owner, beginning = names.parse_prefix(prefix)
+    return [str(name) for name in listing.live_versions(resolve(root).store, owner, beginning)]
+
+
+def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = None) -> Array:
+    """Make a new version with the contents of another one, or of one of its commits; no data moves.
+
+    Afterwards the two live apart: writing to one never shows in the other.
+
+    Parameters
+    ----------
+    src : str
+        May name a commit: ``owner/name:v0@12``.
+    dst : str
+        Must not exist.
+    root : str, path or Root, optional
+        For the names that have no URL of their own. Between different roots,
+        and where the source's folder cannot be written, the data is copied.
+    message : str, optional
+
+    Returns
+    -------
+    Array
+        The copy. Its log begins at 1 and names the source commit.
+
+    Raises
+    ------
+    NotFoundError, AlreadyExistsError
+    """
+    source_root, source_name = _locate(src, root, commit_allowed=True)
+    target_root, target_name = _locate(dst, root)
+    if target_root.store.read_only:
+        raise ReadOnlyError(f"{target_root.url}: this root can only be read; copy to another root")
+    source = version_of(source_root, source_name)
+    record = source.at(source_name.commit) if source_name.commit else _existing(source_root, source_name)[1]
+    if record.head.kind == "deleted":
+        raise NotFoundError(f"{source_name}: is deleted at this commit; copy an earlier one")
+    target = version_of(target_root, target_name)
+    base = _newest(target)
+    if base is not None and base.head.kind != "deleted":
+        raise AlreadyExistsError(f"{target_name}: exists already; delete it first, or copy to another version")
+    created = copying.copy(source, record, target, base, message)
+    if created.head.source != str(record.ref):
+        raise AlreadyExistsError(f"{target_name}: somebody else created it meanwhile")
+    return Array(target_root, target, created, pinned=False)
+
+
+def freeze(name: str, *, root: RootLike = None, message: str | None = None) -> None:
+    """Make a version immutable, for good: any later write, append or resize is a FrozenError.
+
+    One commit. Freezing a frozen version does nothing.
+    """
+    where, parsed = _locate(name, root)
+    version, record = _existing(where, parsed)
+    transaction.commit(version, write.Freeze(), base=record, message=message)
+
+
+def delete(name: str, *, root: RootLike = None, message: str | None = None) -> None:
+    """Delete a version, ``owner/name:v1``, or with a bare ``owner/name`` all versions of the name.
+
+    One commit a version: readers and writers on every machine get
+    NotFoundError from then on. Past commits can be read until their data is
+    collected, after the grace period.
+
+    Raises
+    ------
+    NotFoundError
+        There is nothing under this name.
+    """
+    where, parsed = _locate(name, root)
+    if parsed.version_given:
+        doomed = [parsed]
+    else:
+        doomed = [one for one in listing.versions_of(where.store, parsed) if listing.is_live(where.store, one)]
+        if not doomed:
+            raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{_suggestions(where, parsed)}")
+    with progress(len(doomed), f"deleting {parsed.home}", unit="version") as bar:
+        for one in doomed:
+            version, record = _existing(where, one)
+            transaction.commit(version, write.Delete(), base=record, message=message)
+            bar.update(1)
+
+
+def log(name: str, *, root: RootLike = None) -> Iterator[Commit]:
+    """The commits of a version, newest first; read as they are asked for, one small request each.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name:version``, or ``...@number`` to begin at a commit.
+    root : str, path or Root, optional
+
+    Yields
+    ------
+    Commit
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(3, "docs/logged:v0")
+    >>> a[0] = 1
+    >>> [(commit.number, commit.message) for commit in hub.log("docs/logged:v0")]
+    [(2, 'set elements in 1 chunk'), (1, 'create')]
+    """
+    where, parsed = _locate(name, root, commit_allowed=True)
+    version = version_of(where, parsed)
+    if parsed.commit is not None:
+        return commits.history(version, version.at(parsed.commit))
+    try:
+        return commits.history(version, version.refresh())
+    except NotFoundError as error:
+        raise NotFoundError(f"{error}{_suggestions(where, parsed)}") from None
+
+
+def diff(a: str, b: str, *, root: RootLike = None) -> Diff:
+    """The chunks and regions in which two versions or commits differ, and their stored bytes.
+
+    From refs alone: costs the manifest nodes that the two do not share, no data.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array((100, 8), "docs/compared:v0", chunks=(10, 8))
+    >>> a[35] = 1
+    >>> hub.diff("docs/compared:v0@1", "docs/compared:v0").regions
+    ((slice(30, 40, None), slice(0, 8, None)),)
+    """
+    sides = []
+    for name in (a, b):
+        where, parsed = _locate(name, root, commit_allowed=True)
+        version = version_of(where, parsed)
+        record = version.at(parsed.commit) if parsed.commit else _existing(where, parsed)[1]
+        if record.head.kind != "array":
+            raise NotFoundError(f"{parsed}: is not an array at this commit, but {record.head.kind}")
+        sides.append((version, record))
+    return diff_records(*sides)
+
+
+def flush() -> None:
+    """Write the hints of this process's newest commits now, instead of within two seconds or at exit.
+
+    Commits are durable without it; it only saves the next reader some probes.
+    """
+    hint_writer.flush()
+
+
+def _locate(name: str, root: RootLike, *, commit_allowed: bool = False) -> tuple[Root, Name]:
+    url, rest = names.split_root(name)
+    parsed = names.parse(rest, commit_allowed=commit_allowed)
+    if url is not None and root is not None:
+        raise ConfigError(f"{name}: the name has a root in it, so root= cannot be given too")
+    return resolve(url if url is not None else root), parsed
+
+
+def _newest(version: Version) -> Record | None:
+    """The newest record as of now, a deleted one too; None if the version was never created."""
+    try:
+        return version.refresh()
+    except NotFoundError:
+        return None
+
+
+def _existing(root: Root, name: Name) -> tuple[Version, Record]:
+    version = version_of(root, name)
+    record = _newest(version)
+    if record is None or record.head.kind == "deleted":
+        state = "was deleted" if record else f"there is no such version under {root.url}"
+        raise NotFoundError(f"{name.at(None)}: {state}{_suggestions(root, name)}")
+    return version, record
+
+
+def _checked_grace(seconds: float) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
+        raise ConfigError(f"grace_seconds {seconds!r}: give a number of seconds above 0")
+    return float(seconds)
+
+
+def _check_same(record: Record, wanted: ArrayMetadata, any_chunks: bool, any_codec: bool) -> None:
+    there = ArrayMetadata.from_json(record.array) if record.head.kind == "array" else None
+    same = there is not None and (
+        (there.shape, there.dtype, there.fill.tobytes()) == (wanted.shape, wanted.dtype, wanted.fill.tobytes())
+        and (any_chunks or there.chunks == wanted.chunks)
+        and (any_codec or there.codecs == wanted.codecs)
+    )
+    if not same:
+        found = there.describe() if there else f"a {record.head.kind}"
+        raise AlreadyExistsError(
+            f"{record.ref.at(None)}: exists and is another array.\n  there:  {found}\n  wanted: {wanted.describe()}\n"
+            "Open it with hub.load, choose another version, or pass overwrite=True for a new generation."
+        )
+
+
+def _suggestions(root: Root, name: Name) -> str:
+    """What the caller may have meant, as the end of an error message."""
+    try:
+        versions = [one.version for one in listing.versions_of(root.store, name) if listing.is_live(root.store, one)]
+        if versions:
+            return f". {name.home} has the versions {', '.join(versions)}"
+        there = [one for one in listing.names_of(root.store, name.owner) if one != name.name]
+    except (ReadOnlyError, OSError):
+        return ""
+    if len(there) >= _SHOWN_NAMES:
+        there = difflib.get_close_matches(name.name, there, n=_SHOWN_NAMES, cutoff=0.5)
+    near = ", ".join(f"{name.owner}/{one}" for one in there)
+    return f". Names there: {near}" if near else ""

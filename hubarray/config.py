@@ -1,0 +1,187 @@
+"""Settings: an argument beats an environment variable beats the config file beats the default.
+
+The config file is TOML, ``~/.config/hubarray/config.toml`` on Linux or what
+``HUBARRAY_CONFIG`` names, with the same keys as :func:`configure` takes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from hubarray.errors import ConfigError
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every setting, resolved.
+
+    Attributes
+    ----------
+    root : str
+        URL or folder that names without a root are looked up under.
+    storage_options : Mapping
+        Options for that root and for other URLs of its scheme, in the form
+        that s3fs and gcsfs take. Never shown.
+    cache_dir : str
+        Folder of the disk cache.
+    disk_cache_bytes, memory_cache_bytes : int
+        Budgets; 0 turns a cache off.
+    max_staleness_seconds : float
+        How old an open array's view of the newest commit may be when it is read.
+    author : str or None
+        Who commits; None is ``user@host``.
+    """
+
+    root: str
+    cache_dir: str
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    disk_cache_bytes: int = 16 * 1024 * MIB
+    memory_cache_bytes: int = 512 * MIB
+    max_staleness_seconds: float = 1.0
+    author: str | None = None
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
+        raise ValueError("expected a non-empty string or path")
+    return str(os.fspath(value))
+
+
+def _bytes(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError("expected a number of bytes")
+    number = int(value)
+    if number < 0:
+        raise ValueError("expected a number of bytes, 0 or more")
+    return number
+
+
+def _seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError("expected a number of seconds")
+    number = float(value)
+    if not number >= 0:
+        raise ValueError("expected a number of seconds, 0 or more")
+    return number
+
+
+def _options(value: object) -> dict[str, Any]:
+    if isinstance(value, str):
+        value = json.loads(value)
+    if not isinstance(value, Mapping):
+        raise ValueError("expected a mapping (in a variable: a JSON object)")
+    return dict(value)
+
+
+_PARSERS: dict[str, Callable[[object], Any]] = {
+    "root": _text,
+    "storage_options": _options,
+    "cache_dir": _text,
+    "disk_cache_bytes": _bytes,
+    "memory_cache_bytes": _bytes,
+    "max_staleness_seconds": _seconds,
+    "author": _text,
+}
+
+_arguments: dict[str, Any] = {}
+
+
+def configure(
+    *,
+    root: str | os.PathLike[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    cache_dir: str | os.PathLike[str] | None = None,
+    disk_cache_bytes: int | None = None,
+    memory_cache_bytes: int | None = None,
+    max_staleness_seconds: float | None = None,
+    author: str | None = None,
+) -> None:
+    """Change settings for what is opened afterwards; what is not given stays as it is.
+
+    Parameters
+    ----------
+    root : str or path, optional
+        Where names live: ``s3://bucket/hub``, ``gs://bucket/hub``, a folder,
+        ``memory://hub``, or ``https://...`` (read-only). Also ``HUBARRAY_ROOT``.
+    storage_options : mapping, optional
+        Credentials and endpoint in the form s3fs and gcsfs take: ``key``,
+        ``secret``, ``token``, ``endpoint_url``, ``anon``, ... Without them each
+        cloud's standard chain is used. Also ``HUBARRAY_STORAGE_OPTIONS`` (JSON).
+    cache_dir : str or path, optional
+        Folder of the disk cache. Also ``HUBARRAY_CACHE_DIR``.
+    disk_cache_bytes, memory_cache_bytes : int, optional
+        Budgets; 0 turns a cache off.
+    max_staleness_seconds : float, optional
+        How long an open array may go on without looking for newer commits.
+    author : str, optional
+        Recorded in each commit; by default ``user@host``.
+
+    Raises
+    ------
+    ConfigError
+        A value is of the wrong kind. Nothing is changed then.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> hub.configure(memory_cache_bytes=256 * 2**20)
+    """
+    given = {name: value for name, value in locals().items() if value is not None}
+    _arguments.update({name: _parsed(name, value, "configure()") for name, value in given.items()})
+
+
+def current() -> Settings:
+    """Resolve every setting now."""
+    defaults = Settings(
+        root=platformdirs.user_data_dir("hubarray"),
+        cache_dir=platformdirs.user_cache_dir("hubarray"),
+    )
+    values: dict[str, Any] = {}
+    source = _file_path()
+    for name, value in _file_values(source).items():
+        values[name] = _parsed(name, value, str(source))
+    for name in _PARSERS:
+        variable = f"HUBARRAY_{name.upper()}"
+        if os.environ.get(variable):
+            values[name] = _parsed(name, os.environ[variable], variable)
+    values.update(_arguments)
+    return replace(defaults, **values)
+
+
+def _parsed(name: str, value: object, source: str) -> Any:
+    try:
+        return _PARSERS[name](value)
+    except (ValueError, TypeError) as error:
+        # The value itself may be a secret, so only the complaint is shown.
+        complaint = "not valid JSON" if isinstance(error, json.JSONDecodeError) else str(error)
+        raise ConfigError(f"{source}: {name}: {complaint}") from None
+
+
+def _file_path() -> Path:
+    named = os.environ.get("HUBARRAY_CONFIG")
+    return Path(named) if named else Path(platformdirs.user_config_dir("hubarray")) / "config.toml"
+
+
+def _file_values(path: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        if os.environ.get("HUBARRAY_CONFIG"):
+            raise ConfigError(f"HUBARRAY_CONFIG names {path}, which does not exist") from None
+        return {}
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {type(error).__name__}: {error}") from None
+    unknown = sorted(set(values) - set(_PARSERS))
+    if unknown:
+        raise ConfigError(f"{path}: unknown setting {unknown[0]!r}; known are {', '.join(_PARSERS)}")
+    return values

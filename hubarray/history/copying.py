@@ -1,0 +1,110 @@
+"""Copies: a new version whose record points at the data another one has.
+
+No data moves within a root: the copy's record names the source's manifest and
+packs, and a referrer left beside them keeps the collector from them. Where
+that is not permitted, or the roots differ, the blobs are copied.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from functools import partial
+
+import numpy as np
+
+from hubarray.blobs.pack import PackWriter
+from hubarray.blobs.ref import REF, new_id
+from hubarray.errors import AccessDeniedError
+from hubarray.history import transaction
+from hubarray.history.manifest import Manifest
+from hubarray.history.overlay import EMPTY, MAX_OVERLAY_REFS, Overlay
+from hubarray.history.record import Record
+from hubarray.history.transaction import Draft
+from hubarray.history.version import Version
+from hubarray.progress import progress
+from hubarray.storage.base import Buffer
+
+BATCH_BYTES = 64 << 20
+
+log = logging.getLogger("hubarray.history")
+
+
+def copy(source: Version, record: Record, target: Version, base: Record | None, message: str | None) -> Record:
+    """Write the first record of ``target`` as a copy of ``record``.
+
+    Costs one referrer a foreign home and one record, whatever the array's size.
+
+    Parameters
+    ----------
+    source, record : Version, Record
+        What is copied.
+    target : Version
+    base : Record or None
+        The target's newest record if it had been deleted.
+    """
+    draft = Draft(
+        counts=transaction.counts_of(record),
+        grid=record.grid,
+        array=record.array,
+        attrs=record.attrs,
+        kind=record.head.kind,
+        message=f"copy of {record.ref}",
+    )
+    create = partial(
+        transaction.create,
+        target,
+        draft,
+        base=base,
+        message=message,
+        source=str(record.ref),
+        grace_seconds=record.head.grace_seconds,
+    )
+    if source.fetcher.root == target.fetcher.root:
+        foreign = [home for home in record.homes if home != target.name.home]
+        try:
+            for home in foreign:
+                _write_referrer(target, home)
+            homes = (target.name.home, *sorted(foreign))
+            return create(manifest=record.manifest, overlay=record.overlay, homes=homes)
+        except AccessDeniedError:
+            log.warning("%s: no permission to refer to the data of %s, so it is copied", target.name, foreign)
+    manifest, overlay = _copy_blobs(source, record, target)
+    return create(manifest=manifest.root, overlay=overlay, homes=(target.name.home,))
+
+
+def _write_referrer(target: Version, home: str) -> None:
+    body = {"hubarray": 1, "referrer": target.name.home, "time": datetime.now(UTC).isoformat()}
+    target.store.put(f"{home}/referrers/{new_id()}.json", json.dumps(body).encode())
+
+
+def _copy_blobs(source: Version, record: Record, target: Version) -> tuple[Manifest, Overlay]:
+    """Copy every blob that a record reaches into packs of the target's own."""
+    packs = PackWriter(target.store, target.name.home)
+    numbers, refs = _all_refs(source, record)
+    moved = np.zeros(len(refs), REF)
+    ends = np.cumsum(refs["length"].astype(np.int64))
+    total = int(refs["length"].sum())
+    cuts = np.searchsorted(ends, np.arange(BATCH_BYTES, total, BATCH_BYTES))
+    with progress(total, f"copying {source.name}") as bar:
+        for batch in filter(len, np.split(np.arange(len(refs)), cuts)):
+            blobs: dict[int, Buffer] = {}
+            source.fetcher.fetch(refs[batch], blobs.__setitem__, keep=False)
+            for i, position in enumerate(batch):
+                moved[position] = packs.add(blobs[i])
+            bar.update(int(refs["length"][batch].sum()))
+    packs.finish()
+    if len(numbers) <= MAX_OVERLAY_REFS:
+        return Manifest(target.fetcher, None), EMPTY.merged(numbers, moved)
+    return Manifest(target.fetcher, None).folded(numbers, moved, target.name.home), EMPTY
+
+
+def _all_refs(source: Version, record: Record) -> tuple[np.ndarray, np.ndarray]:
+    """Every present chunk of a record: numbers and refs, by number."""
+    parts = list(Manifest(source.fetcher, record.manifest).entries())
+    numbers = np.concatenate([np.zeros(0, np.uint64), *(part[0] for part in parts)])
+    refs = np.concatenate([np.zeros(0, REF), *(part[1] for part in parts)])
+    merged = Overlay(numbers, refs).merged(record.overlay.numbers, record.overlay.refs)
+    present = merged.where(merged.refs["length"] > 0)
+    return present.numbers, present.refs

@@ -1,0 +1,65 @@
+"""What names and versions exist under a root, read from its folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from hubarray.blobs.pools import run_all
+from hubarray.errors import NotFoundError
+from hubarray.history.log import Log
+from hubarray.names import Name, parse
+from hubarray.storage.base import Store
+
+
+def live_versions(store: Store, owner: str, beginning: str) -> list[Name]:
+    """Versions that exist, sorted: of all owners, of one, or of its names that begin with something.
+
+    Costs a listing for each owner and name, and up to three requests for each
+    version, because a deleted version still has its log.
+    """
+    candidates = [name for home in _homes(store, owner, beginning) for name in versions_of(store, home)]
+    found: dict[str, Name] = {}
+
+    def look(name: Name) -> None:
+        if is_live(store, name):
+            found[str(name)] = name
+
+    run_all((1, partial(look, name)) for name in candidates if str(name).startswith(_wanted(owner, beginning)))
+    return [found[text] for text in sorted(found)]
+
+
+def versions_of(store: Store, name: Name) -> list[Name]:
+    """Every version of a name that has a log, deleted ones too, sorted: one listing."""
+    folder = f"{name.home}/log/"
+    return [Name(name.owner, name.name, part) for part in _folders(store, folder)]
+
+
+def names_of(store: Store, owner: str) -> list[str]:
+    """The names of an owner, sorted: one listing."""
+    return _folders(store, f"{owner}/")
+
+
+def is_live(store: Store, name: Name) -> bool:
+    """Whether a version exists and is not deleted."""
+    try:
+        return Log(store, name).newest().head.kind != "deleted"
+    except NotFoundError:
+        return False
+
+
+def _homes(store: Store, owner: str, beginning: str) -> Iterator[Name]:
+    for one in [owner] if owner else _folders(store, ""):
+        for part in names_of(store, one):
+            if part.startswith(beginning.partition(":")[0]):
+                yield parse(f"{one}/{part}")
+
+
+def _wanted(owner: str, beginning: str) -> str:
+    return f"{owner}/{beginning}" if owner else ""
+
+
+def _folders(store: Store, prefix: str) -> list[str]:
+    infos = store.list(prefix, shallow=True)
+    names = (info.key.removeprefix(prefix).rstrip("/") for info in infos if info.is_folder)
+    return sorted(name for name in names if name[:1].isalnum())

@@ -1,0 +1,177 @@
+"""The log of one version: reading records, finding the newest, creating the next."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+
+from hubarray.errors import (
+    AccessDeniedError,
+    CommitOutcomeUnknown,
+    CorruptDataError,
+    FormatVersionError,
+    NotFoundError,
+    ObjectMissingError,
+    StorageError,
+    UnavailableError,
+)
+from hubarray.history import search
+from hubarray.history.hints import decode_hint, hint_key
+from hubarray.history.record import HEAD_READ_BYTES, Head, Record, decode, decode_head, encode, record_key
+from hubarray.names import Name
+from hubarray.storage.base import Buffer, Store
+
+_OUTCOME_ATTEMPTS = 4
+
+
+class Log:
+    """The numbered records of a version.
+
+    Parameters
+    ----------
+    store : Store
+    name : Name
+        Its commit number is ignored.
+    """
+
+    def __init__(self, store: Store, name: Name) -> None:
+        self.store = store
+        self.name = Name(name.owner, name.name, name.version)
+
+    def read(self, number: int) -> Record:
+        """One record, whole: one request.
+
+        Raises
+        ------
+        ObjectMissingError, CorruptDataError, FormatVersionError, StorageError
+        """
+        return self.decode(self.store.get(record_key(self.name, number)), number)
+
+    def decode(self, data: Buffer, number: int) -> Record:
+        """A record's bytes, checked."""
+        return decode(data, self.name, number, self._where(number))
+
+    def read_head(self, number: int) -> Head:
+        """One record's head: one request of 1 KiB, or two when the message is long."""
+        key = record_key(self.name, number)
+        head = decode_head(self.store.get(key, 0, HEAD_READ_BYTES), self.name, number, self._where(number))
+        return head or self.read(number).head
+
+    def exists(self, number: int) -> bool:
+        """Whether a record is there: one request.
+
+        Raises
+        ------
+        AccessDeniedError
+            The store hides whether the key is absent or forbidden.
+        """
+        try:
+            self.store.head(record_key(self.name, number))
+        except ObjectMissingError:
+            return False
+        except AccessDeniedError as error:
+            raise AccessDeniedError(
+                f"{error}. Opening a version has to tell an absent record from a forbidden one: the credentials "
+                "need permission to list the bucket (s3:ListBucket), or read a fixed commit as name@number"
+            ) from None
+        return True
+
+    def newest(self) -> Record:
+        """The newest record: the hint, the record it names, and a probe beyond; more if the hint is stale.
+
+        A hint d behind costs at most 2 log2(d) + 2 more requests. Where only
+        plain GETs are possible, the hint is taken at its word.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such version.
+        CorruptDataError
+            The hint names a record that is not there.
+        """
+        try:
+            hinted = decode_hint(self.store.get(hint_key(self.name)), self.store.where(hint_key(self.name)))
+        except ObjectMissingError:
+            hinted = 0
+        if not hinted:
+            if self.store.read_only:
+                raise NotFoundError(f"{self.name}: there is no such version under {self.store.url}")
+            return self.newest_after(None)
+        try:
+            record = self.read(hinted)
+        except ObjectMissingError:
+            raise CorruptDataError(
+                f"{self._where(hinted)}: the hint {self.store.where(hint_key(self.name))} names this record and "
+                "it is gone: commits were lost; restore the record from a copy"
+            ) from None
+        return record if self.store.read_only else self.newest_after(record)
+
+    def newest_after(self, known: Record | None) -> Record:
+        """The newest record at or after a known one: one probe if nothing is newer.
+
+        Raises
+        ------
+        NotFoundError
+            Nothing is known and there is no first record.
+        """
+        start = known.head.number if known else 0
+        number = search.newest_from(start, self.exists)
+        if known is not None and number == start:
+            return known
+        if number == 0:
+            raise NotFoundError(f"{self.name}: there is no such version under {self.store.url}")
+        return self.read(number)
+
+    def heads(self, newest: Head) -> Iterator[Head]:
+        """Heads from the newest back to the first, read as they are asked for."""
+        yield newest
+        for number in range(newest.number - 1, 0, -1):
+            try:
+                yield self.read_head(number)
+            except ObjectMissingError:
+                raise CorruptDataError(
+                    f"{self._where(number)}: the log has a gap; restore the record from a copy"
+                ) from None
+
+    def create(self, record: Record) -> tuple[Record, bool]:
+        """Create a record at its number if that is free: the moment of commit.
+
+        Returns
+        -------
+        (record, ours)
+            This record with its digest, or the one that holds the number.
+            ``ours`` also when an earlier attempt of this very commit, whose
+            reply was lost, had succeeded.
+
+        Raises
+        ------
+        CommitOutcomeUnknown
+            The store stopped answering before it could be told which.
+        """
+        data, record = encode(record)
+        number = record.head.number
+        key = record_key(self.name, number)
+        for attempt in range(_OUTCOME_ATTEMPTS):
+            if attempt:
+                time.sleep(random.uniform(0.1, 0.3) * 2**attempt)
+            try:
+                if self.store.put_if_absent(key, data):
+                    return record, True
+                there = self.read(number)
+                return there, there.head.id == record.head.id
+            except FormatVersionError:
+                raise
+            except ObjectMissingError:
+                continue
+            except (UnavailableError, StorageError) as error:
+                if not isinstance(error, UnavailableError) and not attempt:
+                    raise
+                failure = error
+        raise CommitOutcomeUnknown(
+            f"{self.store.where(key)}: the store stopped answering while commit {record.head.id} was on its way, so it "
+            f"may or may not be in the log; look with hub.log({str(self.name)!r}) before writing again ({failure})"
+        )
+
+    def _where(self, number: int) -> str:
+        return self.store.where(record_key(self.name, number))

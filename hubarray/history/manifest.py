@@ -1,0 +1,318 @@
+"""The manifest: chunk number -> ref, as a shallow tree of immutable nodes.
+
+A leaf covers 1,024 numbers, an inner node 1,024 children. Absent children
+cost nothing, so a tree of 10^10 numbers with one chunk in it is four small
+nodes. Changing a leaf writes that leaf and the path above it anew; everything
+else is shared with the older tree. Each parent knows its children's hashes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import lz4.frame
+import numpy as np
+
+from hubarray.blobs.fetch import Fetcher
+from hubarray.blobs.pools import run_all
+from hubarray.blobs.ref import ID_BYTES, REF, Refs, blob_hash, homes, new_id
+from hubarray.errors import CorruptDataError
+from hubarray.history.numbering import Numbers
+from hubarray.history.overlay import LEAF_NUMBERS
+from hubarray.storage.base import Buffer
+
+FANOUT = LEAF_NUMBERS
+MAGIC = b"HUBN"
+NODE_FORMAT = 1
+
+CHILD = np.dtype([("node", "u1", (ID_BYTES,)), ("hash", "u1", (16,)), ("length", "<u4"), ("home", "<u4")])
+
+
+@dataclass(frozen=True)
+class NodeRef:
+    """Where a node is and what its bytes hash to."""
+
+    home: str
+    id: str
+    length: int
+    digest: bytes
+
+    @property
+    def key(self) -> str:
+        """The node's key: ``owner/name/manifest/<id>``."""
+        return f"{self.home}/manifest/{self.id}"
+
+
+@dataclass(frozen=True)
+class Root:
+    """The root node of a tree and how many levels it has (1: the root is a leaf)."""
+
+    node: NodeRef
+    depth: int
+
+
+def encode_node(table: np.ndarray, level: int, home: str) -> bytes:
+    """Bytes of a node: header, table of homes, and the entries transposed and lz4-framed.
+
+    Transposing puts the n-th bytes of all entries side by side, so the zeros
+    of absent entries and of small offsets compress away.
+    """
+    stored = table.copy()
+    stored["home"], names = homes.into_table(table["home"], home)
+    names_json = json.dumps(names).encode("ascii")
+    planes = np.ascontiguousarray(stored.view("u1").reshape(len(stored), -1).T)
+    header = MAGIC + bytes([NODE_FORMAT, level]) + len(names_json).to_bytes(2, "little")
+    return header + names_json + lz4.frame.compress(planes, content_checksum=False)
+
+
+def decode_node(data: Buffer, level: int, where: str) -> np.ndarray:
+    """The entries of a node whose hash was checked already."""
+    view = memoryview(data)
+    if bytes(view[:4]) != MAGIC or view[4] != NODE_FORMAT or view[5] != level:
+        raise CorruptDataError(f"{where}: not a level {level} manifest node of format {NODE_FORMAT}")
+    end = 8 + int.from_bytes(view[6:8], "little")
+    dtype = CHILD if level else REF
+    planes = np.frombuffer(lz4.frame.decompress(view[end:]), "u1").reshape(dtype.itemsize, FANOUT)
+    table = np.ascontiguousarray(planes.T).view(dtype).reshape(FANOUT)
+    table["home"] = homes.into_process(table["home"], json.loads(bytes(view[8:end])))
+    table.setflags(write=False)
+    return table
+
+
+class Manifest:
+    """One immutable tree, or the empty one.
+
+    Parameters
+    ----------
+    fetcher : Fetcher
+    root : Root or None
+    """
+
+    def __init__(self, fetcher: Fetcher, root: Root | None) -> None:
+        self._fetcher = fetcher
+        self.root = root
+
+    def lookup(self, numbers: Numbers) -> Refs:
+        """The refs of chunk numbers, null where absent.
+
+        Costs one request a node on the paths, none for nodes in the caches;
+        nodes of a level are fetched in parallel.
+        """
+        refs = np.zeros(len(numbers), REF)
+        if self.root is None or len(numbers) == 0:
+            return refs
+        members = _by_leaf(numbers)
+        for leaf, table in self._load_leaves(list(members)):
+            inside = members[leaf]
+            refs[inside] = table[(numbers[inside] % np.uint64(FANOUT)).astype(np.intp)]
+        return refs
+
+    def leaves(self) -> Iterator[tuple[int, Refs]]:
+        """Every present leaf as (its index, its 1,024 refs), in order. Reads the whole tree."""
+        if self.root is not None:
+            yield from self._walk(self.root.node, self.root.depth - 1, 0)
+
+    def entries(self) -> Iterator[tuple[Numbers, Refs]]:
+        """Present chunks, leaf by leaf: numbers and refs."""
+        for leaf, table in self.leaves():
+            present = np.flatnonzero(table["length"])
+            yield present.astype(np.uint64) + np.uint64(leaf * FANOUT), table[present]
+
+    def folded(self, numbers: Numbers, refs: Refs, home: str) -> Manifest:
+        """A new tree with these refs set (null ones removed); writes its new nodes under ``home``."""
+        if len(numbers) == 0:
+            return self
+        depth = self.root.depth if self.root else 1
+        while int(numbers.max()) >= FANOUT**depth:
+            depth += 1
+        members = _by_leaf(numbers)
+        tables = {leaf: table.copy() for leaf, table in self._load_leaves(list(members))}
+        for leaf, inside in members.items():
+            table = tables.setdefault(leaf, np.zeros(FANOUT, REF))
+            table[(numbers[inside] % np.uint64(FANOUT)).astype(np.intp)] = refs[inside]
+        return self._rewritten(tables, depth, home)
+
+    def pruned(self, limit: int, home: str) -> Manifest:
+        """A new tree without the numbers from ``limit`` on; rewrites one path, drops the rest unread."""
+        if self.root is None or limit >= FANOUT**self.root.depth:
+            return self
+        if limit == 0:
+            return Manifest(self._fetcher, None)
+        child = self._pruned_node(self.root.node, self.root.depth - 1, limit, home)
+        return Manifest(self._fetcher, None if child is None else Root(child, self.root.depth))
+
+    def _pruned_node(self, node: NodeRef, level: int, limit: int, home: str) -> NodeRef | None:
+        table = self._load(node, level).copy()
+        span = FANOUT**level
+        boundary, inside = divmod(limit, span)
+        table[boundary + 1 :] = np.zeros((), table.dtype)
+        if boundary < FANOUT:
+            child = table[boundary]
+            if not inside or not child["length"]:
+                table[boundary] = np.zeros((), table.dtype)
+            else:
+                kept = self._pruned_node(_node_ref(child), level - 1, inside, home)
+                table[boundary] = _child(kept)
+        return self._write(table, level, home) if table["length"].any() else None
+
+    def _rewritten(self, tables: dict[int, np.ndarray], depth: int, home: str) -> Manifest:
+        """Write changed leaves and the paths above them; returns the new tree."""
+        old = self._inner_tables(tables, depth)
+        level_tables = tables
+        for level in range(depth):
+            written: dict[int, NodeRef | None] = {}
+
+            def write(index: int, table: np.ndarray, level: int = level, into: dict[int, Any] = written) -> None:
+                into[index] = self._write(table, level, home) if table["length"].any() else None
+
+            run_all((table.nbytes, partial(write, index, table)) for index, table in level_tables.items())
+            if level == depth - 1:
+                node = written[0]
+                return Manifest(self._fetcher, None if node is None else Root(node, depth))
+            parents = old[level + 1]
+            for index, node in written.items():
+                parents[index // FANOUT][index % FANOUT] = _child(node)
+            level_tables = parents
+        raise AssertionError("unreachable")
+
+    def _inner_tables(self, leaves: dict[int, np.ndarray], depth: int) -> dict[int, dict[int, np.ndarray]]:
+        """Writable copies of the inner nodes above some leaves, by level and index."""
+        tables: dict[int, dict[int, np.ndarray]] = {}
+        old_depth = self.root.depth if self.root else 0
+        nodes = {0: self.root.node} if self.root else {}
+        for level in range(depth - 1, 0, -1):
+            wanted = {leaf // FANOUT**level for leaf in leaves}
+            if self.root is not None and level >= old_depth:
+                # A level on top of the old tree: its leftmost path leads down to the old root.
+                tables[level] = {index: np.zeros(FANOUT, CHILD) for index in wanted | {0}}
+                if level == old_depth:
+                    tables[level][0][0] = _child(self.root.node)
+                continue
+            tables[level] = {
+                index: self._load(nodes[index], level).copy() if index in nodes else np.zeros(FANOUT, CHILD)
+                for index in wanted
+            }
+            below = {leaf // FANOUT ** (level - 1) for leaf in leaves}
+            children = {index: tables[level][index // FANOUT][index % FANOUT] for index in below}
+            nodes = {index: _node_ref(child) for index, child in children.items() if child["length"]}
+        return tables
+
+    def _load_leaves(self, wanted: list[int]) -> Iterator[tuple[int, Refs]]:
+        """Those of the wanted leaves that are present."""
+        if self.root is None:
+            return
+        depth = self.root.depth
+        wanted = [leaf for leaf in wanted if leaf < FANOUT ** (depth - 1)]
+        nodes = {0: self.root.node} if wanted else {}
+        for level in range(depth - 1, 0, -1):
+            tables = self._load_all(nodes, level)
+            nodes = {}
+            for index in sorted({leaf // FANOUT ** (level - 1) for leaf in wanted}):
+                table = tables.get(index // FANOUT)
+                if table is not None and table[index % FANOUT]["length"]:
+                    nodes[index] = _node_ref(table[index % FANOUT])
+        yield from sorted(self._load_all(nodes, 0).items())
+
+    def _load_all(self, nodes: dict[int, NodeRef], level: int) -> dict[int, np.ndarray]:
+        if len(nodes) <= 1:
+            return {index: self._load(node, level) for index, node in nodes.items()}
+        tables: dict[int, np.ndarray] = {}
+
+        def load(index: int, node: NodeRef) -> None:
+            tables[index] = self._load(node, level)
+
+        run_all((node.length, partial(load, index, node)) for index, node in nodes.items())
+        return tables
+
+    def _load(self, node: NodeRef, level: int) -> np.ndarray:
+        cache_key = ("node", self._fetcher.root.url, node.key)
+        table = self._fetcher.memory.get(cache_key)
+        if table is None:
+            data = self._fetcher.object(node.key, node.length, node.digest)
+            table = decode_node(data, level, self._fetcher.store.where(node.key))
+            self._fetcher.memory.put(cache_key, table, table.nbytes)
+        return table
+
+    def _write(self, table: np.ndarray, level: int, home: str) -> NodeRef:
+        data = encode_node(table, level, home)
+        node = NodeRef(home, new_id(), len(data), blob_hash(data))
+        self._fetcher.store.put(node.key, data)
+        kept = table.copy()
+        kept.setflags(write=False)
+        self._fetcher.memory.put(("node", self._fetcher.root.url, node.key), kept, kept.nbytes)
+        return node
+
+    def _walk(self, node: NodeRef, level: int, index: int) -> Iterator[tuple[int, Refs]]:
+        table = self._load(node, level)
+        if level == 0:
+            yield index, table
+            return
+        for i in np.flatnonzero(table["length"]).tolist():
+            yield from self._walk(_node_ref(table[i]), level - 1, index * FANOUT + i)
+
+
+def differing_leaves(one: Manifest, two: Manifest) -> Iterator[tuple[int, Refs | None, Refs | None]]:
+    """Leaves that two trees do not share: (index, refs in one, refs in two), None where absent.
+
+    Reads only the nodes that the trees do not share.
+    """
+    sides = [None if tree.root is None else (tree, tree.root.node, tree.root.depth - 1) for tree in (one, two)]
+    depth = max((tree.root.depth for tree in (one, two) if tree.root is not None), default=0)
+    if depth:
+        yield from _differing(sides[0], sides[1], depth - 1, 0)
+
+
+_Side = tuple[Manifest, NodeRef, int] | None
+
+
+def _differing(one: _Side, two: _Side, level: int, index: int) -> Iterator[tuple[int, Refs | None, Refs | None]]:
+    if (one and one[1:]) == (two and two[1:]):
+        return
+    if level == 0:
+        tables = [None if side is None else side[0]._load(side[1], 0) for side in (one, two)]
+        yield index, tables[0], tables[1]
+        return
+    children = [_children(side, level) for side in (one, two)]
+    for i in sorted(children[0].keys() | children[1].keys()):
+        yield from _differing(children[0].get(i), children[1].get(i), level - 1, index * FANOUT + i)
+
+
+def _children(side: _Side, level: int) -> dict[int, _Side]:
+    if side is None:
+        return {}
+    tree, node, node_level = side
+    if node_level < level:
+        return {0: side}
+    table = tree._load(node, level)
+    return {i: (tree, _node_ref(table[i]), level - 1) for i in np.flatnonzero(table["length"]).tolist()}
+
+
+def _by_leaf(numbers: Numbers) -> dict[int, np.ndarray]:
+    """Positions of numbers, grouped by the leaf that covers them."""
+    leaves = numbers // np.uint64(FANOUT)
+    order = np.argsort(leaves, kind="stable")
+    distinct, firsts = np.unique(leaves[order], return_index=True)
+    return dict(zip(distinct.tolist(), np.split(order, firsts[1:]), strict=True))
+
+
+def _node_ref(child: np.void) -> NodeRef:
+    return NodeRef(
+        homes.name(int(child["home"])),
+        child["node"].tobytes().hex(),
+        int(child["length"]),
+        child["hash"].tobytes(),
+    )
+
+
+def _child(node: NodeRef | None) -> np.ndarray:
+    child = np.zeros((), CHILD)
+    if node is not None:
+        child["node"] = np.frombuffer(bytes.fromhex(node.id), "u1")
+        child["hash"] = np.frombuffer(node.digest, "u1")
+        child["length"] = node.length
+        child["home"] = homes.index(node.home)
+    return child

@@ -1,0 +1,336 @@
+"""Commits: an operation is applied to the newest record until its result is in the log.
+
+The order of writes is what keeps data safe (``docs/FORMAT.md``, "Write
+order"): packs, then manifest nodes, then the record, by one atomic
+create-if-absent. A writer that loses the race for a number applies its
+operation again, to the newest record whole.
+"""
+
+from __future__ import annotations
+
+import getpass
+import random
+import socket
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import numpy as np
+
+from hubarray import config
+from hubarray.blobs.pack import PackWriter
+from hubarray.blobs.pools import pools
+from hubarray.blobs.ref import REF, Refs, blob_hash, homes, new_id
+from hubarray.errors import ConfigError, ConflictError, FrozenError, NotFoundError
+from hubarray.history import numbering
+from hubarray.history.manifest import Manifest, NodeRef
+from hubarray.history.numbering import Numbers
+from hubarray.history.overlay import Overlay, split_for_fold
+from hubarray.history.record import (
+    MAX_CHANGED_RUNS,
+    MAX_MESSAGE_BYTES,
+    Changed,
+    Head,
+    Record,
+    encode_runs,
+)
+from hubarray.history.safety import require_atomic_create
+from hubarray.history.version import Version
+
+_BACKOFF_SECONDS = 0.002
+_MAX_BACKOFF_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What an operation makes of a base record.
+
+    Attributes
+    ----------
+    array, attrs, frozen, kind
+        As in the record; None leaves the base's.
+    counts : tuple of int
+        The array's chunk counts afterwards.
+    numbers, refs : arrays
+        Changed chunks, numbered in ``grid``; a null ref makes a chunk absent.
+    grid : tuple of int
+        The numbering grid afterwards.
+    fresh : bool
+        A new generation: nothing of the base's chunks remains.
+    message : str
+        What the log says if the caller gave no message.
+    """
+
+    counts: tuple[int, ...]
+    grid: tuple[int, ...]
+    array: dict[str, Any] | None = None
+    attrs: dict[str, Any] | None = None
+    frozen: bool | None = None
+    kind: str | None = None
+    numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.uint64))
+    refs: Refs = field(default_factory=lambda: np.zeros(0, REF))
+    fresh: bool = False
+    message: str = ""
+
+
+class Operation(Protocol):
+    """A change that can be applied to any record of its version, again and again.
+
+    ``apply`` may upload blobs through the pack writer, and should remember
+    what it uploaded, so that applying again uploads only what differs.
+    """
+
+    on_frozen: bool
+
+    def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
+        """What becomes of ``base``; None when it is so already.
+
+        Raises
+        ------
+        ConflictError
+            The base changed in a way this operation cannot be applied to.
+        """
+
+
+def commit(version: Version, operation: Operation, *, base: Record, message: str | None = None) -> Record:
+    """Apply an operation and return the record it is in.
+
+    Costs the packs, one record, and nodes when the overlay is full; a lost
+    race costs reading the winner, a probe, and what the operation must redo.
+
+    Parameters
+    ----------
+    version : Version
+    operation : Operation
+    base : Record
+        The record to try first, normally the newest known.
+    message : str, optional
+        For the log; by default the operation says what it did.
+
+    Raises
+    ------
+    ConflictError
+        Nothing was written.
+    FrozenError, NotFoundError
+        The version was frozen or deleted.
+    CommitOutcomeUnknown
+        The store stopped answering at the last moment.
+    """
+    began = time.monotonic()
+    check_message(message)
+    packs = PackWriter(version.store, version.name.home)
+    proof: Future[None] = Future()
+    if version.store.proven_create:
+        proof.set_result(None)
+    else:
+        # The probe runs while the first packs are encoded and uploaded.
+        proof = pools.io.submit(require_atomic_create, version.store)
+    commit_id, line, generation = new_id(), base.head.line, base.head.generation
+    tried = False
+    attempt = 0
+    try:
+        while True:
+            check_writable(base, operation)
+            if (base.head.line, base.head.generation) != (line, generation):
+                raise ConflictError(f"{version.name}: was created anew by somebody else meanwhile; load it again")
+            draft = operation.apply(base, version, packs)
+            if draft is None:
+                # "So already" holds only against the newest record, looked for during this call.
+                newest = version.refresh()
+                if newest.head.number == base.head.number:
+                    return base
+                base = newest
+                continue
+            packs.finish()
+            proof.result()
+            with version.commit_lock:
+                known = version.known
+                if known is not None and known.head.number > base.head.number:
+                    base = known
+                    continue
+                record = build(version, base, draft, commit_id, message)
+                check_age(version, base, began)
+                tried = True
+                there, ours = version.log.create(record)
+                if ours:
+                    version.committed(there)
+                    return there
+                version.saw(there)
+            base = version.refresh()
+            attempt += 1
+            time.sleep(random.uniform(0, min(_MAX_BACKOFF_SECONDS, _BACKOFF_SECONDS * 2**attempt)))
+    except BaseException:
+        if not tried:
+            packs.abandon()
+        raise
+
+
+def create(version: Version, draft: Draft, *, base: Record | None, message: str | None, **head: Any) -> Record:
+    """Write the first record of an array's life: a new version, a new generation, or a copy.
+
+    Parameters
+    ----------
+    version : Version
+    draft : Draft
+        With ``array`` and ``kind`` set.
+    base : Record or None
+        The newest record, if the version has any; numbers continue after it.
+    **head
+        Fields of the head that differ from a plain creation's, such as ``source``;
+        ``manifest``, ``overlay`` and ``homes`` for a copy.
+
+    Returns
+    -------
+    Record
+        The created one, or the one that another creator wrote first; compare
+        ids or descriptions.
+    """
+    check_message(message)
+    require_atomic_create(version.store)
+    with version.commit_lock:
+        record = build(version, base, draft, new_id(), message, **head)
+        there, ours = version.log.create(record)
+        if ours:
+            version.committed(there)
+        else:
+            version.saw(there)
+    return there
+
+
+def build(
+    version: Version, base: Record | None, draft: Draft, commit_id: str, message: str | None, **given: Any
+) -> Record:
+    """The record that follows ``base``; writes the manifest nodes it needs."""
+    contents = {name: given.pop(name) for name in ("manifest", "overlay", "homes") if name in given}
+    head = _next_head(version, base, draft, commit_id, message, given)
+    array = draft.array if draft.array is not None else (base.array if base else {})
+    attrs = draft.attrs if draft.attrs is not None else (base.attrs if base else {})
+    record = Record(
+        head=head,
+        array=array,
+        attrs=attrs,
+        grid=draft.grid,
+        changed=_changed(version, draft.numbers),
+    )
+    if contents:
+        return replace(record, **contents)
+    if base is None or draft.fresh or head.kind == "deleted":
+        return replace(record, homes=(version.name.home,))
+    manifest, overlay = _carry_over(version, base, draft)
+    overlay = overlay.merged(draft.numbers, draft.refs)
+    kept, folded = split_for_fold(overlay)
+    manifest = manifest.folded(folded.numbers, folded.refs, version.name.home)
+    used = {version.name.home, *base.homes, *homes.names(np.unique(kept.refs["home"]))}
+    ordered = (version.name.home, *sorted(used - {version.name.home}))
+    return replace(record, manifest=manifest.root, overlay=kept, homes=ordered)
+
+
+def _carry_over(version: Version, base: Record, draft: Draft) -> tuple[Manifest, Overlay]:
+    """The base's chunks, without those that a shrink cut away, in the draft's numbering grid."""
+    home, ndim = version.name.home, len(draft.counts)
+    manifest, overlay = Manifest(version.fetcher, base.manifest), base.overlay
+    old_counts = counts_of(base)
+    shrunk = [axis for axis in range(ndim) if draft.counts[axis] < old_counts[axis]]
+    if shrunk:
+        overlay = overlay.where(numbering.within(overlay.numbers, base.grid, draft.counts))
+    if tuple(draft.grid) != tuple(base.grid) or any(axis > 0 for axis in shrunk):
+        parts = list(manifest.entries())
+        manifest = Manifest(version.fetcher, None)
+        if parts:
+            numbers = np.concatenate([part[0] for part in parts])
+            refs = np.concatenate([part[1] for part in parts])
+            inside = numbering.within(numbers, base.grid, draft.counts)
+            numbers = numbering.renumber(numbers[inside], base.grid, draft.grid, ndim)
+            manifest = manifest.folded(numbers, refs[inside], home)
+        overlay = Overlay(numbering.renumber(overlay.numbers, base.grid, draft.grid, ndim), overlay.refs)
+    elif shrunk:
+        manifest = manifest.pruned(draft.counts[0] * numbering.strides(base.grid)[0], home)
+    return manifest, overlay
+
+
+def counts_of(record: Record) -> tuple[int, ...]:
+    """Chunk counts of a record's array."""
+    chunks = record.array["chunk_grid"]["configuration"]["chunk_shape"]
+    return numbering.chunk_counts(record.array["shape"], chunks)
+
+
+def _next_head(
+    version: Version, base: Record | None, draft: Draft, commit_id: str, message: str | None, given: dict[str, Any]
+) -> Head:
+    now = datetime.now(UTC).isoformat(timespec="microseconds")
+    name = version.name
+    common: dict[str, Any] = {
+        "id": commit_id,
+        "message": message if message is not None else draft.message,
+        "author": author(),
+        "kind": draft.kind or "array",
+        **given,
+    }
+    if base is None:
+        fresh: dict[str, Any] = {"line": new_id(), "generation": new_id(), "frozen": False}
+        return Head(name.owner, name.name, name.version, 1, time=now, **(fresh | common))
+    revived = base.head.kind == "deleted"
+    changes: dict[str, Any] = {
+        "number": base.head.number + 1,
+        "parent": base.digest,
+        "time": max(now, base.head.time),
+        "source": None,
+        **common,
+    }
+    if revived:
+        changes["line"] = new_id()
+    if draft.fresh or revived:
+        changes |= {"generation": new_id(), "frozen": False}
+    elif draft.frozen is not None:
+        changes["frozen"] = draft.frozen
+    return replace(base.head, **changes)
+
+
+def _changed(version: Version, numbers: Numbers) -> Changed:
+    runs = numbering.runs_of(np.sort(numbers))
+    if len(runs) <= MAX_CHANGED_RUNS:
+        return Changed(runs=tuple(runs))
+    data = encode_runs(runs)
+    node = NodeRef(version.name.home, new_id(), len(data), blob_hash(data))
+    version.store.put(node.key, data)
+    return Changed(node=node)
+
+
+def check_writable(base: Record, operation: Operation) -> None:
+    """Refuse what can never be written."""
+    if base.head.kind == "deleted":
+        raise NotFoundError(f"{base.ref.at(None)}: was deleted at commit {base.head.number}; create it again first")
+    if base.head.frozen and not operation.on_frozen:
+        raise FrozenError(f"{base.ref.at(None)}: is frozen, which is final; copy it to another version and write there")
+
+
+def check_age(version: Version, base: Record, began: float) -> None:
+    """Refuse a commit whose base or packs the collector may soon take for abandoned."""
+    age = time.monotonic() - began
+    if age > base.head.grace_seconds / 2:
+        raise ConflictError(
+            f"{version.name}: this write took {age:.0f} s, more than half its grace period of "
+            f"{base.head.grace_seconds:.0f} s, so its parts may be collected; write it again in smaller pieces"
+        )
+
+
+def check_message(message: str | None) -> None:
+    """Refuse messages that are no text or too long."""
+    if message is not None and not isinstance(message, str):
+        raise ConfigError(f"a commit message is a string, not {type(message).__name__}")
+    if message is not None and len(message.encode()) > MAX_MESSAGE_BYTES:
+        raise ConfigError(f"a commit message has at most {MAX_MESSAGE_BYTES} bytes")
+
+
+def author() -> str:
+    """Who commits: the setting, or ``user@host``."""
+    configured = config.current().author
+    if configured:
+        return configured[:200]
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"

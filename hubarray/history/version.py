@@ -1,0 +1,191 @@
+"""A version as this process knows it: the newest record seen, shared by all handles on it."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+
+from hubarray import process
+from hubarray.blobs.fetch import Fetcher, fetcher_for
+from hubarray.blobs.ref import Refs
+from hubarray.errors import CorruptDataError, NotFoundError, ObjectMissingError, UnavailableError
+from hubarray.history.hints import hint_writer
+from hubarray.history.log import Log
+from hubarray.history.manifest import Manifest
+from hubarray.history.numbering import Numbers
+from hubarray.history.record import Record, encode, record_key
+from hubarray.names import Name
+from hubarray.storage.base import Store
+from hubarray.storage.url import Root
+
+
+class Version:
+    """The line of commits under one name and version.
+
+    There is one instance for each (root, version) in a process, so a commit
+    made through one array is seen at once by every other one.
+
+    Attributes
+    ----------
+    name : Name
+    fetcher : Fetcher
+    commit_lock : Lock
+        Held by this process's committers in turn, so that they do not race
+        each other for a number.
+    """
+
+    def __init__(self, fetcher: Fetcher, name: Name) -> None:
+        self.fetcher = fetcher
+        self.name = Name(name.owner, name.name, name.version)
+        self._newest: Record | None = None
+        self._checked_at = float("-inf")
+        self.after_fork()
+        process.register(self)
+
+    def after_fork(self) -> None:
+        """Start afresh in a forked child."""
+        self._lock = threading.Lock()
+        self.commit_lock = threading.Lock()
+
+    @property
+    def store(self) -> Store:
+        """This process's store of the root."""
+        return self.fetcher.store
+
+    @property
+    def log(self) -> Log:
+        """The version's log, on this process's store."""
+        return Log(self.store, self.name)
+
+    @property
+    def known(self) -> Record | None:
+        """The newest record seen so far, without looking."""
+        return self._newest
+
+    def refresh(self) -> Record:
+        """Look for the newest record now: one probe when nothing is newer.
+
+        Raises
+        ------
+        NotFoundError
+            The version does not exist, or was deleted.
+        """
+        known = self._newest
+        asked_at = time.monotonic()
+        try:
+            by_hint = known is None or self.store.read_only
+            record = self.log.newest() if by_hint else self.log.newest_after(known)
+        except UnavailableError as error:
+            return self._frozen_from_disk(error)
+        self._remember_if_frozen(record)
+        return self.saw(record, asked_at)
+
+    def current(self, max_staleness_seconds: float) -> Record:
+        """The newest record, as known no longer ago than ``max_staleness_seconds``.
+
+        A frozen version is not looked up again: nothing can follow but its deletion.
+        """
+        newest = self._newest
+        if newest is not None and (newest.head.frozen or time.monotonic() - self._checked_at <= max_staleness_seconds):
+            return newest
+        return self.refresh()
+
+    def saw(self, record: Record, at: float | None = None) -> Record:
+        """Take note of a record; the newest known never moves to a smaller number."""
+        with self._lock:
+            if self._newest is None or record.head.number >= self._newest.head.number:
+                self._newest = record
+                self._checked_at = max(self._checked_at, at if at is not None else time.monotonic())
+            return self._newest
+
+    def committed(self, record: Record) -> None:
+        """Take note of a record this process created, and have the hint follow."""
+        self.saw(record)
+        hint_writer.note(self.store, self.name, record.head.number)
+
+    def at(self, number: int) -> Record:
+        """One commit, whatever came after it: no probe, one request, none when it is in the disk cache.
+
+        Raises
+        ------
+        NotFoundError
+            The number is not in the log, or its state has expired.
+        """
+        newest = self._newest
+        if newest is not None and newest.head.number == number:
+            return newest
+        disk = self.fetcher.disk
+        key = record_key(self.name, number)
+        cache_key = f"{self.fetcher.root.url} {key}"
+        if disk is not None and (cached := disk.get(cache_key)) is not None:
+            try:
+                return self.log.decode(cached, number)
+            except CorruptDataError:
+                disk.drop(cache_key)
+        try:
+            record = self.log.read(number)
+        except ObjectMissingError:
+            raise NotFoundError(f"{self.name.at(number)}: there is no such commit under {self.store.url}") from None
+        if record.head.kind == "expired":
+            raise NotFoundError(f"{self.name.at(number)}: this commit has expired and can no longer be read")
+        if disk is not None:
+            disk.put(cache_key, encode(record)[0])
+        return record
+
+    def _frozen_from_disk(self, error: UnavailableError) -> Record:
+        """Stand in for a store that does not answer: a frozen version's last record from the disk cache."""
+        disk = self.fetcher.disk
+        cached = disk.get(self._frozen_key()) if disk is not None else None
+        if cached is None:
+            raise error
+        number, _, data = cached.partition(b"\n")
+        return self.saw(self.log.decode(data, int(number)))
+
+    def _remember_if_frozen(self, record: Record) -> None:
+        """Keep a frozen version's record on disk, so that it opens without a network."""
+        disk = self.fetcher.disk
+        if disk is not None and record.head.frozen and not disk.has(self._frozen_key()):
+            disk.put(self._frozen_key(), b"%d\n" % record.head.number + encode(record)[0])
+
+    def _frozen_key(self) -> str:
+        return f"{self.fetcher.root.url} {self.name} frozen"
+
+    def refs(self, record: Record, numbers: Numbers) -> Refs:
+        """The refs of chunks at a record: its overlay over its manifest."""
+        found, refs = record.overlay.lookup(numbers)
+        out = Manifest(self.fetcher, record.manifest).lookup(numbers) if not found.all() else None
+        if out is None:
+            return refs
+        out[found] = refs
+        return out
+
+
+class _Versions:
+    """The process's versions; one nobody holds any more is forgotten."""
+
+    def __init__(self) -> None:
+        self.after_fork()
+        process.register(self)
+        self._versions: weakref.WeakValueDictionary[tuple[int, Name], Version] = weakref.WeakValueDictionary()
+
+    def after_fork(self) -> None:
+        """Start afresh in a forked child."""
+        self._lock = threading.Lock()
+
+    def get(self, root: Root, name: Name) -> Version:
+        fetcher = fetcher_for(root)
+        key = (id(fetcher), Name(name.owner, name.name, name.version))
+        with self._lock:
+            version = self._versions.get(key)
+            if version is None:
+                version = self._versions[key] = Version(fetcher, name)
+            return version
+
+
+_versions = _Versions()
+
+
+def version_of(root: Root, name: Name) -> Version:
+    """The shared :class:`Version` of this process."""
+    return _versions.get(root, name)

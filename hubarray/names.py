@@ -1,0 +1,153 @@
+"""Names: ``owner/name:version@commit``, with the root's URL in front where one is given.
+
+Pure string work, no I/O. The grammar::
+
+    reference = [root-url "/"] [owner "/"] name [":" version] ["@" commit]
+    part      = [A-Za-z0-9][A-Za-z0-9._-]{0,127}      (ASCII only)
+    commit    = a positive decimal number
+
+Without an owner the owner is ``public``; without a version the version is
+``main``. Neither is ever guessed from the login name or from what exists.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from hubarray.errors import InvalidNameError
+
+DEFAULT_OWNER = "public"
+DEFAULT_VERSION = "main"
+MAX_COMMIT_NUMBER = 10**16 - 1
+
+_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
+_NUMBER = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
+_RULE = "letters, digits, '.', '_' and '-', beginning with a letter or digit, 128 at most"
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A parsed name.
+
+    Attributes
+    ----------
+    owner, name, version : str
+        The three parts; a version that was not given is ``main``.
+    commit : int or None
+        The commit number after ``@``.
+    version_given : bool
+        Whether the text named a version. ``hub.delete`` and ``hub.log`` tell
+        a name from a version by it.
+    """
+
+    owner: str
+    name: str
+    version: str = DEFAULT_VERSION
+    commit: int | None = None
+    version_given: bool = True
+
+    @property
+    def home(self) -> str:
+        """``owner/name``: the folder under the root that holds all of the name's versions."""
+        return f"{self.owner}/{self.name}"
+
+    def at(self, commit: int | None) -> Name:
+        """The same version at another commit, or at none."""
+        return replace(self, commit=commit)
+
+    def __str__(self) -> str:
+        text = f"{self.owner}/{self.name}:{self.version}"
+        return text if self.commit is None else f"{text}@{self.commit}"
+
+
+def parse(text: str, *, commit_allowed: bool = False) -> Name:
+    """Read a name without a root in front.
+
+    Parameters
+    ----------
+    text : str
+        ``name``, ``owner/name``, ``owner/name:version`` or, where something is
+        read, ``owner/name:version@12``.
+    commit_allowed : bool
+        Whether ``@commit`` may follow.
+
+    Raises
+    ------
+    InvalidNameError
+        For anything else.
+
+    Examples
+    --------
+    >>> str(parse("digits"))
+    'public/digits:main'
+    >>> str(parse("lab/scans:v1@12", commit_allowed=True))
+    'lab/scans:v1@12'
+    """
+    if not isinstance(text, str):
+        raise InvalidNameError(f"a name is a string such as 'owner/name:v1', not {type(text).__name__}")
+    rest, at, commit_text = text.partition("@")
+    commit = None
+    if at:
+        if not commit_allowed:
+            raise InvalidNameError(f"{_shown(text)}: '@' names a past commit, which can only be read")
+        if not _NUMBER.fullmatch(commit_text):
+            raise InvalidNameError(f"{_shown(text)}: after '@' comes a commit number, 1 or more")
+        commit = int(commit_text)
+    path, colon, version = rest.partition(":")
+    parts = path.split("/")
+    if len(parts) > 2:
+        raise InvalidNameError(f"{_shown(text)}: a name is 'owner/name:version', with one '/' at most")
+    owner, name = parts if len(parts) == 2 else (DEFAULT_OWNER, parts[0])
+    for what, part in (("owner", owner), ("name", name), ("version", version if colon else DEFAULT_VERSION)):
+        if not _PART.fullmatch(part):
+            raise InvalidNameError(f"{_shown(text)}: the {what} {_shown(part)} is not allowed: use {_RULE}")
+    return Name(owner, name, version if colon else DEFAULT_VERSION, commit, bool(colon))
+
+
+def split_root(text: str) -> tuple[str | None, str]:
+    """Split ``<root url>/owner/name:version`` into the root's URL and the name.
+
+    Text without ``://`` has no root in it: ``(None, text)``.
+
+    Examples
+    --------
+    >>> split_root("s3://bucket/hub/lab/scans:v1")
+    ('s3://bucket/hub', 'lab/scans:v1')
+    """
+    if not isinstance(text, str) or "://" not in text:
+        return None, text
+    scheme, _, path = text.partition("://")
+    pieces = path.rsplit("/", 2)
+    if len(pieces) < 3 or (not pieces[0] and scheme != "memory"):
+        raise InvalidNameError(f"{_shown(text)}: a full URL is '<root url>/owner/name:version'")
+    return f"{scheme}://{pieces[0]}", f"{pieces[1]}/{pieces[2]}"
+
+
+def parse_prefix(text: str) -> tuple[str, str]:
+    """Read what ``hub.list`` takes: nothing, an owner, or ``owner/beginning-of-name``.
+
+    Returns
+    -------
+    (owner, beginning)
+        Either may be empty.
+
+    Examples
+    --------
+    >>> parse_prefix(""), parse_prefix("lab"), parse_prefix("lab/sc")
+    (('', ''), ('lab', ''), ('lab', 'sc'))
+    """
+    if not isinstance(text, str):
+        raise InvalidNameError(f"a prefix is a string, not {type(text).__name__}")
+    owner, slash, beginning = text.partition("/")
+    for part in (owner, beginning.partition(":")[0], beginning.partition(":")[2]):
+        if part and not _PART.fullmatch(part):
+            raise InvalidNameError(f"{_shown(text)}: a prefix is an owner, or 'owner/name' and its beginnings")
+    if slash and not owner:
+        raise InvalidNameError(f"{_shown(text)}: the owner before '/' is empty")
+    return owner, beginning
+
+
+def _shown(text: str) -> str:
+    shown = ascii(text)
+    return shown if len(shown) <= 80 else shown[:77] + "..."

@@ -1,0 +1,44 @@
+"""Safety across forks: whatever holds locks, threads or connections is made anew in a child.
+
+A lock that another thread held at the moment of a fork stays locked in the
+child for ever, and a pool's threads do not exist there. Objects that hold
+either register here and are told in the child, before anything else runs.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import Protocol
+
+
+class ForkAware(Protocol):
+    """Something that must rebuild its locks, threads or connections in a forked child."""
+
+    def after_fork(self) -> None:
+        """Make locks, threads and connections anew. Runs in the child."""
+
+
+_aware: weakref.WeakSet[ForkAware] = weakref.WeakSet()
+_forks = 0
+
+
+def register(thing: ForkAware) -> None:
+    """Have ``thing.after_fork()`` called in every forked child for as long as it lives."""
+    _aware.add(thing)
+
+
+def is_forked_child() -> bool:
+    """Whether this process is a fork of one that had imported hubarray."""
+    return _forks > 0
+
+
+def _after_fork_in_child() -> None:
+    global _forks
+    _forks += 1
+    for thing in list(_aware):
+        thing.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,31 @@
+"""A progress bar for long work, on a terminal or in a notebook only."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+_SECONDS_BEFORE_SHOWN = 1.0
+
+
+class _Silent:
+    def update(self, amount: int) -> None:
+        """Nothing to show."""
+
+    def __enter__(self) -> _Silent:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Nothing to close."""
+
+
+def progress(total: int, what: str, unit: str = "B") -> Any:
+    """A bar with ``update(amount)``, as a context manager; it appears after a second of work.
+
+    Without a terminal or notebook it shows nothing.
+    """
+    if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
+        return _Silent()
+    from tqdm.auto import tqdm
+
+    return tqdm(total=total, desc=what, unit=unit, unit_scale=unit == "B", delay=_SECONDS_BEFORE_SHOWN, leave=False)

@@ -1,0 +1,224 @@
+"""The contract of a store: six verbs, their errors, and the counts users and tests read.
+
+Every engine (``local``, ``objectstore``, ``filesystem``) implements the
+underscored methods; the public verbs add what is the same for all of them:
+request counts, one DEBUG line a request, and refusing to write where only
+reading is possible. ``tests/storage/test_contract.py`` runs over every engine.
+"""
+
+from __future__ import annotations
+
+import abc
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from hubarray import process
+from hubarray.errors import ReadOnlyError
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+log = logging.getLogger("hubarray.storage")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """One object, or (``is_folder``) one common prefix of a shallow listing."""
+
+    key: str
+    size_bytes: int
+    modified: datetime | None
+    is_folder: bool = False
+
+
+class RequestStats:
+    """Counts of requests by verb and of bytes moved; thread-safe.
+
+    ``get`` and ``put`` count bytes too. A request that found its key absent,
+    or failed, is a request all the same.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._counts: Counter[str] = Counter()
+        process.register(self)
+
+    def after_fork(self) -> None:
+        """Start afresh in a forked child."""
+        self._lock = threading.Lock()
+
+    def add(self, verb: str, *, read_bytes: int = 0, written_bytes: int = 0) -> None:
+        """Count one request."""
+        with self._lock:
+            self._counts[verb] += 1
+            self._counts["read_bytes"] += read_bytes
+            self._counts["written_bytes"] += written_bytes
+
+    def counts(self) -> Counter[str]:
+        """A copy of the counts so far: verbs, ``read_bytes`` and ``written_bytes``."""
+        with self._lock:
+            return Counter(self._counts)
+
+    @property
+    def requests(self) -> int:
+        """All requests so far, of whatever verb."""
+        counts = self.counts()
+        return sum(n for what, n in counts.items() if not what.endswith("_bytes"))
+
+
+class Store(abc.ABC):
+    """A flat space of keys, as every engine offers it.
+
+    Keys are relative to the root, use ``/``, and are never empty. Errors are
+    those of :mod:`hubarray.errors` and name the key and the root.
+
+    Attributes
+    ----------
+    url : str
+        The root's URL, without credentials.
+    remote : bool
+        Whether requests cross a network, so that caching on disk pays.
+    read_only : bool
+        Whether writing is refused.
+    proven_create : bool
+        Whether ``put_if_absent`` is atomic by construction. Otherwise it is
+        proven by a probe before the first commit.
+    """
+
+    remote = True
+    read_only = False
+    proven_create = False
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.stats = RequestStats()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.url!r})"
+
+    def get(self, key: str, start: int | None = None, length: int | None = None) -> Buffer:
+        """The object's bytes, or ``length`` of them from ``start``.
+
+        A range past the end gives the bytes there are, possibly none.
+
+        Raises
+        ------
+        ObjectMissingError, AccessDeniedError, UnavailableError, StorageError
+        """
+        began = time.perf_counter()
+        size = 0
+        try:
+            data = self._get(key, start, length)
+            size = len(data)
+            return data
+        finally:
+            self.stats.add("get", read_bytes=size)
+            self._log("GET", key, size, began)
+
+    def put(self, key: str, data: Buffer, *, no_store: bool = False) -> None:
+        """Create or replace an object; durable when it returns.
+
+        ``no_store`` marks objects that are overwritten, so that no HTTP cache keeps them.
+        """
+        self._refuse_if_read_only(key)
+        began = time.perf_counter()
+        try:
+            self._put(key, data, no_store)
+        finally:
+            self.stats.add("put", written_bytes=len(data))
+            self._log("PUT", key, len(data), began)
+
+    def put_if_absent(self, key: str, data: Buffer) -> bool:
+        """Create an object atomically; durable when it returns True.
+
+        Returns
+        -------
+        bool
+            False when the key exists already (which may be this very call's
+            first attempt, resent by the client after a lost reply).
+
+        Raises
+        ------
+        UnsafeStoreError
+            The store cannot do this.
+        UnavailableError
+            The outcome is unknown.
+        """
+        self._refuse_if_read_only(key)
+        began = time.perf_counter()
+        try:
+            return self._put_if_absent(key, data)
+        finally:
+            self.stats.add("put_if_absent", written_bytes=len(data))
+            self._log("CREATE", key, len(data), began)
+
+    def head(self, key: str) -> ObjectInfo:
+        """Size and modification time, or ObjectMissingError."""
+        began = time.perf_counter()
+        try:
+            return self._head(key)
+        finally:
+            self.stats.add("head")
+            self._log("HEAD", key, 0, began)
+
+    def list(self, prefix: str, *, shallow: bool = False) -> Iterator[ObjectInfo]:
+        """Objects in the folder ``prefix`` (empty, or ending in ``/``), in no particular order.
+
+        ``shallow`` gives the folder's own objects and its folders (their key
+        ends in ``/``) instead of everything below.
+        """
+        if prefix and not prefix.endswith("/"):
+            raise ValueError(f"a listing's prefix is a folder, ending in '/': {prefix!r}")
+        began = time.perf_counter()
+        self.stats.add("list")
+        yield from self._list(prefix, shallow)
+        self._log("LIST", prefix, 0, began)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Delete objects; absent ones are no error."""
+        keys = list(keys)
+        if not keys:
+            return
+        self._refuse_if_read_only(keys[0])
+        began = time.perf_counter()
+        try:
+            self._delete(keys)
+        finally:
+            self.stats.add("delete")
+            self._log("DELETE", f"{keys[0]} and {len(keys) - 1} more" if len(keys) > 1 else keys[0], 0, began)
+
+    def where(self, key: str) -> str:
+        """How messages name a key: its full URL."""
+        return f"{self.url}/{key}"
+
+    def _refuse_if_read_only(self, key: str) -> None:
+        if self.read_only:
+            raise ReadOnlyError(f"{self.where(key)}: this root can only be read; write under another root")
+
+    def _log(self, verb: str, key: str, size: int, began: float) -> None:
+        if log.isEnabledFor(logging.DEBUG):
+            milliseconds = (time.perf_counter() - began) * 1e3
+            log.debug("%s %s %d bytes %.1f ms", verb, self.where(key), size, milliseconds)
+
+    @abc.abstractmethod
+    def _get(self, key: str, start: int | None, length: int | None) -> Buffer: ...
+
+    @abc.abstractmethod
+    def _put(self, key: str, data: Buffer, no_store: bool) -> None: ...
+
+    @abc.abstractmethod
+    def _put_if_absent(self, key: str, data: Buffer) -> bool: ...
+
+    @abc.abstractmethod
+    def _head(self, key: str) -> ObjectInfo: ...
+
+    @abc.abstractmethod
+    def _list(self, prefix: str, shallow: bool) -> Iterator[ObjectInfo]: ...
+
+    @abc.abstractmethod
+    def _delete(self, keys: Sequence[str]) -> None: ...

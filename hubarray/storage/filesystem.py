@@ -1,0 +1,277 @@
+"""Whatever fsspec speaks: ``gs://`` (gcsfs), ``s3://`` (s3fs), ``https://``, ``memory://`` and the rest.
+
+fsspec's own ``pipe_file(mode="create")`` is not atomic everywhere, so commits
+are allowed only where it is known to be: S3 and GCS, which send the condition
+to the server, and memory, under a lock of this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import fsspec
+import fsspec.asyn
+
+from hubarray.errors import (
+    AccessDeniedError,
+    ConfigError,
+    ObjectMissingError,
+    StorageError,
+    UnavailableError,
+    UnsafeStoreError,
+)
+from hubarray.storage.base import Buffer, ObjectInfo, Store
+from hubarray.storage.options import for_s3fs
+
+_REQUEST_SECONDS = 20.0
+_SLOWEST_BYTES_PER_SECOND = 256 * 1024
+_BUSY_ATTEMPTS = 6
+_DELETE_BATCH = 64
+_S3FS = {
+    "use_listings_cache": False,
+    "skip_instance_cache": True,
+    "config_kwargs": {"connect_timeout": 4, "read_timeout": 8, "retries": {"max_attempts": 3}},
+}
+_STATUS = re.compile(r"(?:\bcode:? |\bstatus(?:=|: ?))(\d{3})\b|\((\d{3})\)|^(\d{3}),")
+_memory_lock = threading.Lock()
+
+
+class FilesystemStore(Store):
+    """A root on an fsspec filesystem.
+
+    Parameters
+    ----------
+    url : str
+        Any URL that fsspec knows.
+    options : mapping
+        Keyword arguments of that filesystem.
+    """
+
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        super().__init__(url)
+        self.protocol = url.partition("://")[0]
+        self.read_only = self.protocol in ("http", "https")
+        self.remote = self.protocol != "memory"
+        self.proven_create = self.protocol == "memory"
+        self._fs = _filesystem(self.protocol, options)
+        self._base = url if self.read_only else str(self._fs._strip_protocol(url)).rstrip("/")
+
+    def _path(self, key: str) -> str:
+        return f"{self._base}/{key}".rstrip("/")
+
+    def _call(self, method: str, *args: Any, payload_bytes: int = 0, **kwargs: Any) -> Any:
+        """Run a method of the filesystem within a time limit, where it is asynchronous."""
+        if not self._fs.async_impl:
+            return getattr(self._fs, method)(*args, **kwargs)
+        seconds = _REQUEST_SECONDS + payload_bytes / _SLOWEST_BYTES_PER_SECOND
+        return fsspec.asyn.sync(self._fs.loop, getattr(self._fs, f"_{method}"), *args, timeout=seconds, **kwargs)
+
+    def _get(self, key: str, start: int | None, length: int | None) -> Buffer:
+        if length == 0:
+            return b""
+        begin = start or 0
+        stop = None if length is None else begin + length
+        limits = {} if start is None and length is None else {"start": begin, "end": stop}
+        try:
+            data = self._call("cat_file", self._path(key), payload_bytes=length or 0, **limits)
+        except Exception as error:
+            if _is_past_the_end(error):
+                return b""
+            raise self._error(error, key) from None
+        if length is not None and len(data) > length:
+            # The server ignored the Range header and sent the whole object.
+            return memoryview(data)[begin : begin + length]
+        return bytes(data)
+
+    def _put(self, key: str, data: Buffer, no_store: bool) -> None:
+        try:
+            self._write(key, data, no_store)
+        except Exception as error:
+            raise self._error(error, key) from None
+
+    def _put_if_absent(self, key: str, data: Buffer) -> bool:
+        if self.protocol == "memory":
+            with _memory_lock:
+                if self._fs.exists(self._path(key)):
+                    return False
+                self._write(key, data, no_store=True)
+                return True
+        if self.protocol not in ("gs", "gcs", "s3", "s3a"):
+            raise UnsafeStoreError(
+                f"{self.where(key)}: {self.protocol}:// cannot create a key only if it is absent, so commits "
+                "are refused; use a folder, s3:// or gs:// as the root"
+            )
+        for attempt in range(_BUSY_ATTEMPTS):
+            try:
+                self._write(key, data, no_store=True, mode="create")
+                return True
+            except FileExistsError:
+                return False
+            except Exception as error:
+                if _is_precondition_failure(error):
+                    return False
+                if not _is_busy(error) or attempt == _BUSY_ATTEMPTS - 1:
+                    raise self._error(error, key) from None
+            time.sleep(random.uniform(0.02, 0.1) * 2**attempt)
+        raise AssertionError("unreachable")
+
+    def _write(self, key: str, data: Buffer, no_store: bool, **mode: str) -> None:
+        extra: dict[str, Any] = dict(mode)
+        if no_store and self.protocol in ("gs", "gcs"):
+            extra["fixed_key_metadata"] = {"cache_control": "no-store"}
+        elif no_store and self.protocol in ("s3", "s3a"):
+            extra["CacheControl"] = "no-store"
+        if not self._fs.async_impl:
+            self._fs.makedirs(self._path(key).rpartition("/")[0], exist_ok=True)
+        self._call("pipe_file", self._path(key), bytes(data), payload_bytes=len(data), **extra)
+
+    def _head(self, key: str) -> ObjectInfo:
+        try:
+            info = self._call("info", self._path(key))
+        except Exception as error:
+            raise self._error(error, key) from None
+        if info.get("type") == "directory":
+            raise ObjectMissingError(f"{self.where(key)}: no such object")
+        return ObjectInfo(key, int(info.get("size") or 0), _modified(info))
+
+    def _list(self, prefix: str, shallow: bool) -> Iterator[ObjectInfo]:
+        path = self._path(prefix)
+        try:
+            if shallow:
+                entries = self._call("ls", path, detail=True)
+            else:
+                entries = list(self._call("find", path, detail=True).values())
+        except FileNotFoundError as error:
+            if self._bucket_is_missing(error):
+                raise StorageError(
+                    f"{self.where(prefix)}: there is no such bucket; create it first, or check the root's URL"
+                ) from None
+            return
+        except Exception as error:
+            raise self._error(error, prefix) from None
+        for info in entries:
+            key = str(info["name"]).removeprefix(self._base).strip("/")
+            if not key.startswith(prefix) or key == prefix.rstrip("/"):
+                continue
+            if info["type"] == "directory":
+                if shallow:
+                    yield ObjectInfo(f"{key}/", 0, None, is_folder=True)
+            else:
+                yield ObjectInfo(key, int(info.get("size") or 0), _modified(info))
+
+    def _bucket_is_missing(self, error: Exception) -> bool:
+        if "bucket does not exist" in str(error):
+            return True
+        if self.protocol not in ("gs", "gcs"):
+            return False
+        # GCS answers 404 for a missing object and for a missing bucket alike.
+        try:
+            self._call("info", self._base.partition("/")[0])
+        except FileNotFoundError:
+            return True
+        return False
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        try:
+            if not self._fs.async_impl:
+                for key in keys:
+                    if self._fs.exists(self._path(key)):
+                        self._fs.rm_file(self._path(key))
+                return
+            for first in range(0, len(keys), _DELETE_BATCH):
+                paths = [self._path(key) for key in keys[first : first + _DELETE_BATCH]]
+                fsspec.asyn.sync(self._fs.loop, self._delete_all, paths, timeout=3 * _REQUEST_SECONDS)
+        except Exception as error:
+            raise self._error(error, keys[0]) from None
+
+    async def _delete_all(self, paths: list[str]) -> None:
+        outcomes = await asyncio.gather(*map(self._fs._rm_file, paths), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException) and not isinstance(outcome, FileNotFoundError):
+                raise outcome
+
+    def _error(self, error: Exception, key: str) -> Exception:
+        if isinstance(error, StorageError):
+            return error
+        where = self.where(key)
+        reason = _reason(error)
+        status = _status(error)
+        lowered = reason.lower()
+        if "nosuchbucket" in lowered or "bucket does not exist" in lowered:
+            return StorageError(f"{where}: there is no such bucket; create it first, or check the root's URL")
+        if isinstance(error, FileNotFoundError) or status == 404:
+            return ObjectMissingError(f"{where}: no such object")
+        if isinstance(error, PermissionError) or status in (401, 403) or "credentials" in lowered:
+            return AccessDeniedError(f"{where}: the server refused the credentials ({reason}); check storage_options")
+        if isinstance(error, (asyncio.TimeoutError, TimeoutError, ConnectionError)) or (status or 500) >= 500:
+            return UnavailableError(f"{where}: the server did not answer as it should: {reason}")
+        if status in (408, 409, 429):
+            return UnavailableError(f"{where}: the server asks to try later: {reason}")
+        return StorageError(f"{where}: {reason}")
+
+
+def _filesystem(protocol: str, options: Mapping[str, Any]) -> Any:
+    if protocol in ("s3", "s3a"):
+        import s3fs
+
+        return s3fs.S3FileSystem(**for_s3fs(options), **_S3FS)
+    if protocol in ("gs", "gcs"):
+        # The class in gcsfs's own namespace asks each new bucket for its layout first and
+        # hangs for a minute where that API is absent; the plain one does all that is needed.
+        from gcsfs.core import GCSFileSystem
+
+        return GCSFileSystem(**options, use_listings_cache=False, skip_instance_cache=True)
+    try:
+        return fsspec.filesystem(protocol, **options, use_listings_cache=False, skip_instance_cache=True)
+    except (ValueError, ImportError) as error:
+        raise ConfigError(f"{protocol}://: {_reason(error)}") from None
+
+
+def _modified(info: Mapping[str, Any]) -> datetime | None:
+    value = info.get("LastModified") or info.get("mtime") or info.get("updated") or info.get("created")
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    if isinstance(value, (int, float)):
+        value = datetime.fromtimestamp(value, UTC)
+    if isinstance(value, datetime) and value.tzinfo is None:
+        value = value.replace(tzinfo=UTC)
+    return value if isinstance(value, datetime) else None
+
+
+def _reason(error: BaseException) -> str:
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0][:300]}" if text else type(error).__name__
+
+
+def _status(error: BaseException) -> int | None:
+    # s3fs raises an OSError of its own making, with botocore's error as the cause.
+    response = getattr(error.__cause__, "response", None) or {}
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    if status:
+        return int(status)
+    for attribute in ("status", "code"):
+        value = getattr(error, attribute, None)
+        if isinstance(value, int):
+            return value
+    found = _STATUS.search(str(error))
+    return int(next(group for group in found.groups() if group)) if found else None
+
+
+def _is_past_the_end(error: BaseException) -> bool:
+    text = str(error)
+    return _status(error) == 416 or "InvalidRange" in text or "not satisfiable" in text.lower()
+
+
+def _is_precondition_failure(error: BaseException) -> bool:
+    return _status(error) == 412 or "conditionNotMet" in str(error)
+
+
+def _is_busy(error: BaseException) -> bool:
+    return _status(error) in (409, 429)

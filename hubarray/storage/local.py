@@ -1,0 +1,238 @@
+"""A folder as a store: durable writes, and creation that is atomic by hard link.
+
+A record must appear whole or not at all, so an object is written under a
+temporary name, fsynced, and then given its name: by ``rename`` for ``put``, by
+``link`` for ``put_if_absent``, which fails if the name exists. ``O_EXCL`` on the
+final name would leave an empty record for ever if the process were killed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hubarray.errors import AccessDeniedError, ObjectMissingError, StorageError, UnsafeStoreError
+from hubarray.storage.base import Buffer, ObjectInfo, Store
+
+_TEMPORARY = ".tmp-"
+_NO_LINK = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+
+
+class LocalStore(Store):
+    """Objects are files below a folder, which is made by the first write.
+
+    Parameters
+    ----------
+    folder : path
+        Absolute path of the root.
+
+    Raises
+    ------
+    StorageError
+        The path exists and is not a folder.
+    """
+
+    remote = False
+    proven_create = True
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        super().__init__(self.folder.as_uri())
+        self._prefix = f"{self.folder}{os.sep}"
+        self._links_checked = False
+        if self.folder.exists() and not self.folder.is_dir():
+            raise StorageError(f"the root {self.folder} is a file; name a folder, or a path where none is yet")
+
+    def _path(self, key: str) -> str:
+        return self._prefix + key
+
+    def _get(self, key: str, start: int | None, length: int | None) -> Buffer:
+        try:
+            descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise self._error(error, key) from None
+        try:
+            offset = start or 0
+            if length is None:
+                length = max(0, os.fstat(descriptor).st_size - offset)
+            data = os.pread(descriptor, length, offset)
+            if len(data) == length or not data:
+                return data
+            return data + self._rest(descriptor, offset + len(data), length - len(data))
+        except OSError as error:
+            raise self._error(error, key) from None
+        finally:
+            os.close(descriptor)
+
+    @staticmethod
+    def _rest(descriptor: int, offset: int, length: int) -> bytes:
+        pieces = []
+        while length:
+            piece = os.pread(descriptor, length, offset)
+            if not piece:
+                break
+            pieces.append(piece)
+            offset += len(piece)
+            length -= len(piece)
+        return b"".join(pieces)
+
+    def _put(self, key: str, data: Buffer, no_store: bool) -> None:
+        self._write(key, data, os.replace)
+
+    def _put_if_absent(self, key: str, data: Buffer) -> bool:
+        self._check_links(key)
+        try:
+            self._write(key, data, os.link)
+        except FileExistsError:
+            return False
+        return True
+
+    def _write(self, key: str, data: Buffer, publish: Callable[[str, str], None]) -> None:
+        path = self._path(key)
+        parent = os.path.dirname(path)
+        temporary = os.path.join(parent, _TEMPORARY + secrets.token_hex(8))
+        # A concurrent delete may prune a folder between its making and its use.
+        for attempt in range(5):
+            try:
+                self._make_folders(parent)
+                descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+                break
+            except FileNotFoundError:
+                if attempt == 4:
+                    raise StorageError(f"{self.where(key)}: its folder keeps disappearing") from None
+            except OSError as error:
+                raise self._error(error, key) from None
+        try:
+            try:
+                view = memoryview(data)
+                while view:
+                    view = view[os.write(descriptor, view) :]
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            publish(temporary, path)
+            if publish is os.link:
+                os.unlink(temporary)
+            self._sync_folder(parent)
+        except BaseException as error:
+            Path(temporary).unlink(missing_ok=True)
+            if isinstance(error, OSError) and not isinstance(error, FileExistsError):
+                raise self._error(error, key) from None
+            raise
+
+    def _make_folders(self, folder: str) -> None:
+        missing = []
+        while not os.path.isdir(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        for path in reversed(missing):
+            try:
+                os.mkdir(path)
+            except FileExistsError:
+                if not os.path.isdir(path):
+                    raise NotADirectoryError(errno.ENOTDIR, "a file stands where a folder is needed", path) from None
+            self._sync_folder(os.path.dirname(path))
+
+    @staticmethod
+    def _sync_folder(folder: str) -> None:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _check_links(self, key: str) -> None:
+        if self._links_checked:
+            return
+        one = self.folder / (_TEMPORARY + secrets.token_hex(8))
+        two = one.with_name(one.name + "-link")
+        try:
+            self._make_folders(str(self.folder))
+            one.touch()
+            os.link(one, two)
+        except OSError as error:
+            if error.errno in _NO_LINK:
+                raise UnsafeStoreError(
+                    f"the filesystem of {self.folder} has no hard links, which atomic commits need; "
+                    "put the root on another filesystem or in a bucket"
+                ) from None
+            raise self._error(error, key) from None
+        finally:
+            one.unlink(missing_ok=True)
+            two.unlink(missing_ok=True)
+        self._links_checked = True
+
+    def _head(self, key: str) -> ObjectInfo:
+        try:
+            status = os.stat(self._path(key))
+        except OSError as error:
+            raise self._error(error, key) from None
+        if not stat.S_ISREG(status.st_mode):
+            raise ObjectMissingError(f"{self.where(key)}: no such object")
+        return _info(key, status)
+
+    def _list(self, prefix: str, shallow: bool) -> Iterator[ObjectInfo]:
+        folders = [prefix]
+        while folders:
+            folder = folders.pop()
+            try:
+                entries = list(os.scandir(self._path(folder)))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                raise self._error(error, folder) from None
+            for entry in entries:
+                key = folder + entry.name
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_dir():
+                    if shallow:
+                        yield ObjectInfo(f"{key}/", 0, None, is_folder=True)
+                    else:
+                        folders.append(f"{key}/")
+                    continue
+                try:
+                    yield _info(key, entry.stat())
+                except FileNotFoundError:
+                    continue
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        folders = set()
+        for key in keys:
+            path = self._path(key)
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise self._error(error, key) from None
+            folders.add(os.path.dirname(path))
+        for folder in folders:
+            self._prune(folder)
+
+    def _prune(self, folder: str) -> None:
+        while folder.startswith(self._prefix):
+            try:
+                os.rmdir(folder)
+            except OSError:
+                return
+            folder = os.path.dirname(folder)
+
+    def _error(self, error: OSError, key: str) -> StorageError:
+        where = self.where(key)
+        if isinstance(error, (FileNotFoundError, IsADirectoryError)):
+            return ObjectMissingError(f"{where}: no such object")
+        if isinstance(error, NotADirectoryError):
+            return StorageError(f"{where}: a file stands where a folder is needed; move it away or choose another root")
+        if isinstance(error, PermissionError):
+            return AccessDeniedError(f"{where}: permission denied; check who owns {self.folder}")
+        return StorageError(f"{where}: {error.strerror or error}")
+
+
+def _info(key: str, status: os.stat_result) -> ObjectInfo:
+    return ObjectInfo(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))

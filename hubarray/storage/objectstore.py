@@ -1,0 +1,221 @@
+"""``s3://`` through obstore, the data plane: Rust, no GIL, zero-copy bytes.
+
+obstore hangs in a forked child of a process that used it, whichever store the
+child makes, so :mod:`hubarray.storage.url` never makes one there.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import obstore
+from obstore import exceptions as rust
+from obstore.store import S3Store
+
+from hubarray.errors import (
+    AccessDeniedError,
+    ConfigError,
+    ObjectMissingError,
+    StorageError,
+    UnavailableError,
+)
+from hubarray.storage.base import Buffer, ObjectInfo, Store
+from hubarray.storage.options import flatten_s3
+
+_NO_STORE = {"Cache-Control": "no-store"}
+_RETRY: Any = {"max_retries": 5, "retry_timeout": timedelta(seconds=12)}
+_CLIENT = {"connect_timeout": "4s", "read_timeout": "8s", "timeout": "300s"}
+_BUSY_ATTEMPTS = 6
+_CREDENTIAL_SECONDS = 900
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+
+
+class ObjectStore(Store):
+    """A bucket and prefix on S3 or a server that speaks its protocol.
+
+    Parameters
+    ----------
+    url : str
+        ``s3://bucket/prefix``.
+    options : mapping
+        As s3fs takes them. Without ``key`` or ``anon``, credentials come from
+        botocore's standard chain: environment, shared files and profiles,
+        containers, instances, web identity.
+    """
+
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        super().__init__(url)
+        bucket, _, prefix = url.removeprefix("s3://").partition("/")
+        config = flatten_s3(options)
+        profile = config.pop("profile", None)
+        config.setdefault("endpoint", os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"))
+        config.setdefault("region", os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"))
+        provider: Any = None
+        if not config.get("skip_signature") and "access_key_id" not in config:
+            provider = _StandardChain(profile)
+            config["endpoint"] = config["endpoint"] or provider.setting("endpoint_url")
+            config["region"] = config["region"] or provider.setting("region")
+        config["region"] = config["region"] or "us-east-1"
+        self.endpoint = config["endpoint"] or f"https://s3.{config['region']}.amazonaws.com"
+        client: Any = _CLIENT | {"allow_http": self.endpoint.startswith("http://")}
+        known: Any = {name: value for name, value in config.items() if value is not None}
+        try:
+            self._store = S3Store(
+                bucket,
+                prefix=prefix or None,
+                config=known,
+                client_options=client,
+                retry_config=_RETRY,
+                credential_provider=provider,
+            )
+        except Exception as error:
+            raise ConfigError(f"{url}: {_first_line(error)}") from None
+
+    def where(self, key: str) -> str:
+        """The key's URL and the server's address."""
+        return f"{self.url}/{key} (at {self.endpoint})"
+
+    def _get(self, key: str, start: int | None, length: int | None) -> Buffer:
+        try:
+            if start is None and length is None:
+                return memoryview(obstore.get(self._store, key).bytes())
+            if length is None:
+                return memoryview(obstore.get(self._store, key, options={"range": {"offset": start or 0}}).bytes())
+            if length == 0:
+                return b""
+            return memoryview(obstore.get_range(self._store, key, start=start or 0, length=length))
+        except Exception as error:
+            if _status(error) == 416:
+                return b""
+            raise self._error(error, key) from None
+
+    def _put(self, key: str, data: Buffer, no_store: bool) -> None:
+        attributes = _NO_STORE if no_store else None
+        try:
+            obstore.put(self._store, key, data, attributes=attributes, use_multipart=False)
+        except Exception as error:
+            raise self._error(error, key) from None
+
+    def _put_if_absent(self, key: str, data: Buffer) -> bool:
+        for attempt in range(_BUSY_ATTEMPTS):
+            try:
+                obstore.put(self._store, key, data, attributes=_NO_STORE, mode="create", use_multipart=False)
+                return True
+            except rust.AlreadyExistsError as error:
+                # S3 says 409, not 412, when another create of the key is under way: ask again.
+                if _status(error) != 409 or attempt == _BUSY_ATTEMPTS - 1:
+                    return False
+            except Exception as error:
+                if _status(error) == 412:
+                    return False
+                if _status(error) != 409 or attempt == _BUSY_ATTEMPTS - 1:
+                    raise self._error(error, key) from None
+            time.sleep(random.uniform(0.02, 0.1) * 2**attempt)
+        raise AssertionError("unreachable")
+
+    def _head(self, key: str) -> ObjectInfo:
+        try:
+            return _info(obstore.head(self._store, key))
+        except Exception as error:
+            raise self._error(error, key) from None
+
+    def _list(self, prefix: str, shallow: bool) -> Iterator[ObjectInfo]:
+        try:
+            if shallow:
+                listing = obstore.list_with_delimiter(self._store, prefix or None)
+                for folder in listing["common_prefixes"]:
+                    yield ObjectInfo(f"{folder}/", 0, None, is_folder=True)
+                yield from map(_info, listing["objects"])
+                return
+            for page in obstore.list(self._store, prefix or None):
+                yield from map(_info, page)
+        except Exception as error:
+            raise self._error(error, prefix) from None
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        try:
+            obstore.delete(self._store, list(keys))
+        except FileNotFoundError:
+            return
+        except Exception as error:
+            raise self._error(error, keys[0]) from None
+
+    def _error(self, error: Exception, key: str) -> Exception:
+        if isinstance(error, StorageError):
+            return error
+        where = self.where(key)
+        status = _status(error)
+        code = _CODE.search(str(error))
+        reason = code.group(1) if code else _first_line(error)
+        if reason == "NoSuchBucket":
+            return StorageError(f"{where}: there is no such bucket; create it first, or check the root's URL")
+        if isinstance(error, (rust.NotFoundError, FileNotFoundError)) or status == 404:
+            return ObjectMissingError(f"{where}: no such object")
+        if isinstance(error, (rust.PermissionDeniedError, rust.UnauthenticatedError)) or status in (401, 403):
+            return AccessDeniedError(f"{where}: the server refused the credentials ({reason}); check storage_options")
+        if isinstance(error, _NoCredentials) or "hubarray-no-credentials" in str(error):
+            return AccessDeniedError(f"{where}: {_NO_CREDENTIALS}")
+        if status is None or status >= 500 or status in (408, 409, 429):
+            return UnavailableError(f"{where}: the server did not answer as it should: {reason}")
+        return StorageError(f"{where}: {reason}")
+
+
+_NO_CREDENTIALS = (
+    "no AWS credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, "
+    "or storage_options={'key': ..., 'secret': ...}; for a public bucket {'anon': True}"
+)
+
+
+class _NoCredentials(Exception):
+    pass
+
+
+class _StandardChain:
+    """botocore's credential chain, as a credential provider for obstore."""
+
+    def __init__(self, profile: str | None) -> None:
+        import botocore.exceptions
+        import botocore.session
+
+        self._session = botocore.session.Session(profile=profile)
+        try:
+            self._session.get_scoped_config()
+        except botocore.exceptions.ProfileNotFound:
+            raise ConfigError(f"there is no AWS profile {profile!r} in ~/.aws/config or ~/.aws/credentials") from None
+
+    def setting(self, name: str) -> str | None:
+        value = self._session.get_config_variable(name) or self._session.get_scoped_config().get(name)
+        return str(value) if value else None
+
+    def __call__(self) -> dict[str, Any]:
+        credentials = self._session.get_credentials()
+        if credentials is None:
+            raise _NoCredentials("hubarray-no-credentials")
+        frozen = credentials.get_frozen_credentials()
+        expires = datetime.now(UTC) + timedelta(seconds=_CREDENTIAL_SECONDS)
+        return {
+            "access_key_id": frozen.access_key,
+            "secret_access_key": frozen.secret_key,
+            "token": frozen.token,
+            "expires_at": expires,
+        }
+
+
+def _info(meta: Any) -> ObjectInfo:
+    return ObjectInfo(meta["path"], meta["size"], meta["last_modified"])
+
+
+def _status(error: Exception) -> int | None:
+    found = _STATUS.search(str(error))
+    return int(found.group(1)) if found else None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__

@@ -1,0 +1,68 @@
+"""Storage options as s3fs and adlfs users write them, turned into what each engine takes.
+
+Pure: nothing here opens a connection. An option that an engine cannot honour
+is an error, never ignored. Values may be secrets, so messages show names only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hubarray.errors import ConfigError
+
+_S3_NAMES = {
+    "key": "access_key_id",
+    "secret": "secret_access_key",
+    "token": "session_token",
+    "endpoint_url": "endpoint",
+    "anon": "skip_signature",
+    "region": "region",
+    "region_name": "region",
+    "requester_pays": "request_payer",
+}
+_CLIENT_NAMES = {"endpoint_url": "endpoint", "region_name": "region"}
+
+
+def flatten_s3(options: Mapping[str, Any]) -> dict[str, Any]:
+    """One flat dict: ``client_kwargs`` raised to the top, unknown options refused.
+
+    Examples
+    --------
+    >>> flatten_s3({"anon": True, "client_kwargs": {"region_name": "eu-north-1"}})
+    {'skip_signature': True, 'region': 'eu-north-1'}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in options.items():
+        if name == "client_kwargs":
+            for inner, inner_value in dict(value).items():
+                if inner not in _CLIENT_NAMES:
+                    raise ConfigError(f"storage_options: client_kwargs[{inner!r}] is not supported on s3://")
+                flat[_CLIENT_NAMES[inner]] = inner_value
+        elif name == "profile":
+            flat["profile"] = value
+        elif name in _S3_NAMES:
+            flat[_S3_NAMES[name]] = value
+        else:
+            known = ", ".join([*_S3_NAMES, "profile", "client_kwargs"])
+            raise ConfigError(f"storage_options: {name!r} is not supported on s3://; supported are {known}")
+    return {name: value for name, value in flat.items() if value is not None}
+
+
+def for_s3fs(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The same options as keyword arguments of ``s3fs.S3FileSystem``."""
+    flat = flatten_s3(options)
+    client = {
+        name: flat[ours] for name, ours in (("endpoint_url", "endpoint"), ("region_name", "region")) if flat.get(ours)
+    }
+    arguments: dict[str, Any] = {
+        "key": flat.get("access_key_id"),
+        "secret": flat.get("secret_access_key"),
+        "token": flat.get("session_token"),
+        "anon": bool(flat.get("skip_signature", False)),
+        "requester_pays": bool(flat.get("request_payer", False)),
+        "client_kwargs": client,
+    }
+    if "profile" in flat:
+        arguments["profile"] = flat["profile"]
+    return arguments

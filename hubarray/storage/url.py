@@ -1,0 +1,145 @@
+"""Roots: a URL, the options to reach it, and the store that serves it in this process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from hubarray import config, process
+from hubarray.errors import ConfigError
+from hubarray.storage.base import Store
+
+
+class Root:
+    """A place that holds names: a bucket and prefix, or a folder.
+
+    Parameters
+    ----------
+    url : str or path
+        ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``https://...`` (read
+        only), ``memory://name``, anything else fsspec speaks, or a folder.
+    storage_options : mapping, optional
+        Credentials and endpoint, in the form s3fs and gcsfs take. They travel
+        in a pickle, so that a worker can connect, and are never shown.
+
+    Raises
+    ------
+    ConfigError
+        The URL is malformed, or has credentials in it.
+
+    Examples
+    --------
+    >>> Root("s3://bucket/hub", storage_options={"key": "k", "secret": "s"})
+    Root('s3://bucket/hub')
+    """
+
+    __slots__ = ("_options", "url")
+
+    def __init__(self, url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> None:
+        self.url = normalize(url)
+        self._options: dict[str, Any] = dict(storage_options or {})
+
+    @property
+    def scheme(self) -> str:
+        """The URL's scheme; ``file`` for a folder."""
+        return self.url.partition("://")[0]
+
+    @property
+    def store(self) -> Store:
+        """The store of this process, shared by all roots with this URL and these options."""
+        return _stores.get(self)
+
+    def __repr__(self) -> str:
+        return f"Root({self.url!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Root) and (self.url, self._options) == (other.url, other._options)
+
+    def __hash__(self) -> int:
+        return hash(self.url)
+
+
+def normalize(url: str | os.PathLike[str]) -> str:
+    """One spelling for each root.
+
+    Examples
+    --------
+    >>> normalize("s3://bucket/hub/"), normalize("/data/hub")
+    ('s3://bucket/hub', 'file:///data/hub')
+    """
+    text = os.fspath(url)
+    if not isinstance(text, str) or not text:
+        raise ConfigError("a root is a URL or a folder")
+    if "://" not in text:
+        return Path(os.path.abspath(os.path.expanduser(text))).as_uri()
+    scheme, _, rest = text.partition("://")
+    scheme = scheme.lower()
+    if scheme == "file":
+        return Path(os.path.abspath(unquote(urlsplit(text).path))).as_uri()
+    if "@" in rest.partition("/")[0]:
+        raise ConfigError(f"{scheme}://...: credentials do not belong in a URL; pass storage_options")
+    if not rest.strip("/"):
+        raise ConfigError(f"{text}: the bucket or host is missing")
+    return f"{scheme}://{rest.rstrip('/')}"
+
+
+def resolve(root: str | os.PathLike[str] | Root | None) -> Root:
+    """The root that an argument means: itself, a URL, or the configured one.
+
+    Configured ``storage_options`` go with the configured root and with URLs of
+    the same scheme, never to another kind of service.
+    """
+    if isinstance(root, Root):
+        return root
+    settings = config.current()
+    configured = Root(settings.root, storage_options=settings.storage_options)
+    if root is None:
+        return configured
+    given = Root(root)
+    if given.scheme == configured.scheme:
+        return Root(given.url, storage_options=settings.storage_options)
+    return given
+
+
+def open_store(root: Root) -> Store:
+    """A new store for a root; :attr:`Root.store` shares one for the process."""
+    if root.scheme == "file":
+        from hubarray.storage.local import LocalStore
+
+        return LocalStore(unquote(urlsplit(root.url).path))
+    if root.scheme == "s3" and not process.is_forked_child():
+        from hubarray.storage.objectstore import ObjectStore
+
+        return ObjectStore(root.url, root._options)
+    from hubarray.storage.filesystem import FilesystemStore
+
+    return FilesystemStore(root.url, root._options)
+
+
+class _Stores:
+    """The process's stores. A forked child starts with none: connections do not survive a fork."""
+
+    def __init__(self) -> None:
+        self.after_fork()
+        process.register(self)
+
+    def after_fork(self) -> None:
+        """Start afresh in a forked child."""
+        self._lock = threading.Lock()
+        self._stores: dict[Root, Store] = {}
+
+    def get(self, root: Root) -> Store:
+        store = self._stores.get(root)
+        if store is None:
+            with self._lock:
+                store = self._stores.get(root)
+                if store is None:
+                    store = self._stores[root] = open_store(root)
+        return store
+
+
+_stores = _Stores()

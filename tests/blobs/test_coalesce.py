@@ -1,0 +1,51 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubarray.blobs.coalesce import plan_runs
+from hubarray.blobs.ref import REF
+
+PIECES = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 1), st.integers(0, 5000), st.integers(1, 400)), max_size=40
+)
+
+
+def _refs(pieces):
+    refs = np.zeros(len(pieces), REF)
+    for ref, (pack, home, offset, length) in zip(refs, pieces, strict=True):
+        ref["pack"][0], ref["home"], ref["offset"], ref["length"] = pack, home, offset, length
+    return refs
+
+
+@given(PIECES, st.integers(400, 3000), st.integers(0, 300))
+def test_every_ref_is_in_exactly_one_run_that_covers_it(pieces, max_run, max_gap):
+    refs = _refs(pieces)
+    runs = plan_runs(refs, max_run_bytes=max_run, max_gap_bytes=max_gap)
+    members = [i for run in runs for i in run.members.tolist()]
+    assert sorted(members) == list(range(len(pieces)))
+    for run in runs:
+        assert run.length <= max_run
+        for i in run.members.tolist():
+            pack, home, offset, length = pieces[i]
+            assert (pack, home) == pieces[run.first][:2]
+            assert run.start <= offset
+            assert offset + length <= run.start + run.length
+
+
+@given(PIECES)
+def test_neighbours_within_the_gap_share_a_run_and_others_do_not(pieces):
+    runs = plan_runs(_refs(pieces), max_run_bytes=10**9, max_gap_bytes=100)
+    for run in runs:
+        intervals = sorted((pieces[i][2], pieces[i][2] + pieces[i][3]) for i in run.members.tolist())
+        end = intervals[0][1]
+        for start, stop in intervals[1:]:
+            assert start - end <= 100
+            end = max(end, stop)
+    spans = sorted((pieces[run.first][:2], run.start, run.start + run.length) for run in runs)
+    for (place, _, stop), (next_place, start, _) in zip(spans, spans[1:], strict=False):
+        assert place != next_place or start - stop > 100
+
+
+def test_ten_neighbours_make_one_request():
+    runs = plan_runs(_refs([(1, 0, i * 150, 150) for i in range(10)]))
+    assert [(run.start, run.length) for run in runs] == [(0, 1500)]

@@ -1,0 +1,118 @@
+import multiprocessing
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from hubarray.blobs import disk_cache
+from hubarray.blobs.disk_cache import DiskCache
+
+
+def test_bytes_come_back_and_stay_private(tmp_path):
+    cache = DiskCache(tmp_path / "cache", 1 << 20)
+    cache.put("key", b"value")
+    assert cache.get("key") == b"value"
+    assert cache.get("other") is None
+    for path in (tmp_path / "cache").rglob("*"):
+        expected = 0o700 if path.is_dir() else 0o600
+        assert stat.S_IMODE(path.stat().st_mode) == expected
+
+
+def test_the_budget_holds_and_the_least_recently_used_go_first(tmp_path):
+    cache = DiskCache(tmp_path, 10_000)
+    for i in range(10):
+        cache.put(f"{i}", bytes(1000))
+        os.utime(cache._path(f"{i}"), (i, i))
+    assert cache.get("0") is not None
+    for i in range(10, 15):
+        cache.put(f"{i}", bytes(1000))
+        assert cache.used_bytes <= 10_000
+    assert cache.get("0") is not None
+    assert cache.get("1") is None
+
+
+def test_one_entry_takes_no_more_than_a_quarter(tmp_path):
+    cache = DiskCache(tmp_path, 1000)
+    cache.put("large", bytes(251))
+    assert cache.get("large") is None
+    cache.put("fits", bytes(250))
+    assert cache.get("fits") is not None
+
+
+def test_a_budget_of_nothing_keeps_nothing_and_touches_nothing(tmp_path):
+    cache = DiskCache(tmp_path / "cache", 0)
+    cache.put("key", b"")
+    assert cache.get("key") is None
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_folder_that_cannot_be_made_means_going_on_without(tmp_path, caplog):
+    (tmp_path / "file").write_text("x")
+    cache = DiskCache(tmp_path / "file" / "cache", 1000)
+    cache.put("key", b"value")
+    cache.put("key2", b"value")
+    assert cache.get("key") is None
+    assert caplog.text.count("carrying on without it") == 1
+
+
+def test_a_disk_that_takes_no_more_means_going_on_without_and_leaves_nothing_behind(tmp_path):
+    program = (
+        "import os, resource, sys\n"
+        "from hubarray.blobs.disk_cache import DiskCache\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))\n"
+        "cache = DiskCache(sys.argv[1], 1 << 20)\n"
+        "cache.put('a', bytes(20_000))\n"
+        "cache.put('b', bytes(200_000))\n"
+        "cache.put('c', bytes(30_000))\n"
+        "print([len(cache.get(key) or b'') for key in 'abc'])\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[20000, 0, 30000]"
+    assert run.stderr.count("carrying on without it") == 1
+    assert not [path for path in tmp_path.rglob(f"{disk_cache._TEMPORARY}*")]
+
+
+def test_what_a_killed_process_left_is_counted_and_goes_later(tmp_path, monkeypatch):
+    cache = DiskCache(tmp_path, 1000)
+    cache.put("a", bytes(10))
+    left = os.path.dirname(cache._path("a")) + f"/{disk_cache._TEMPORARY}dead"
+    with open(left, "wb") as file:
+        file.truncate(900)
+    cache._write_used(910)
+    cache.put("b", bytes(200))
+    assert cache.get("b") is None
+    os.utime(left, (0, 0))
+    cache.put("b", bytes(200))
+    assert cache.get("b") is not None
+    assert not os.path.exists(left)
+
+
+def _fill(folder, seed):
+    cache = DiskCache(folder, 50_000)
+    for i in range(100):
+        cache.put(f"{seed}-{i % 40}", bytes([i % 40]) * 1000)
+        found = cache.get(f"{(seed + 1) % 4}-{i % 40}")
+        assert found in (None, bytes([i % 40]) * 1000)
+
+
+def test_four_processes_share_a_cache_and_its_budget(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_fill, args=(tmp_path, seed)) for seed in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * 4
+    assert 0 < DiskCache(tmp_path, 50_000).used_bytes <= 50_000
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"-5"])
+def test_a_damaged_account_of_what_is_used_is_made_anew(tmp_path, content):
+    cache = DiskCache(tmp_path, 10_000)
+    cache.put("a", bytes(1000))
+    (cache.folder / "used").write_bytes(content)
+    for i in range(20):
+        cache.put(f"{i}", bytes(1000))
+    assert cache.used_bytes <= 10_000 + (1000 if content == b"-5" else 0)

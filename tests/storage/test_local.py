@@ -1,0 +1,62 @@
+import errno
+import os
+
+import pytest
+
+import hubarray as hub
+from hubarray.storage.local import LocalStore
+
+
+def test_a_root_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(hub.StorageError, match="is a file"):
+        LocalStore(tmp_path / "file")
+
+
+def test_a_filesystem_without_hard_links_is_refused_by_name(tmp_path, monkeypatch):
+    def no_links(*args, **kwargs):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    store = LocalStore(tmp_path / "root")
+    with pytest.raises(hub.UnsafeStoreError, match=str(tmp_path)):
+        store.put_if_absent("a", b"1")
+    assert list(tmp_path.rglob("*")) == [tmp_path / "root"]
+
+
+def test_nothing_half_written_is_ever_under_a_final_name(tmp_path, monkeypatch):
+    store = LocalStore(tmp_path)
+
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(hub.StorageError, match=r"a/b.*No space left"):
+        store.put("a/b", b"x" * 100)
+    with pytest.raises(hub.StorageError, match="No space left"):
+        store.put_if_absent("a/c", b"x" * 100)
+    monkeypatch.undo()
+    assert list(store.list("")) == []
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_deleting_the_last_object_of_a_folder_removes_the_folder(tmp_path):
+    store = LocalStore(tmp_path / "root")
+    store.put("a/b/c", b"x")
+    store.delete(["a/b/c"])
+    assert list((tmp_path / "root").iterdir()) == []
+
+
+def test_reading_makes_no_folder(tmp_path):
+    store = LocalStore(tmp_path / "root")
+    assert list(store.list("")) == []
+    with pytest.raises(hub.ObjectMissingError):
+        store.get("x")
+    assert not (tmp_path / "root").exists()
+
+
+def test_a_file_where_a_folder_is_needed_is_named(tmp_path):
+    store = LocalStore(tmp_path)
+    store.put("a", b"x")
+    with pytest.raises(hub.StorageError, match="a/b"):
+        store.put("a/b", b"x")
