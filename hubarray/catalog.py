@@ -95,12 +95,13 @@ def array(
     stored = dtypes.checked_dtype(dtype)
     lengths = chunking.checked_shape(shape, stored.itemsize)
     fill = dtypes.checked_fill(fill_value, stored)
+    chunk_shape = chunking.checked_chunks(chunks, lengths, stored.itemsize)
     metadata = ArrayMetadata(
         shape=lengths,
         dtype=stored,
-        chunks=chunking.checked_chunks(chunks, lengths, stored.itemsize),
+        chunks=chunk_shape,
         fill=dtypes.fill_from_json(dtypes.fill_to_json(fill), stored),
-        codecs=tuple(codecs.named_chain(codec, stored)),
+        codecs=tuple(codecs.named_chain(codec, stored, chunk_shape)),
     )
     attributes = checked_attrs(attrs)
     version = version_of(where, parsed)
@@ -114,7 +115,7 @@ def array(
         return Array(where, version, record, pinned=False)
     else:
         record = base
-    _check_same(record, metadata, chunks == "auto", codec == "auto")
+    _check_same(record, metadata, any_chunks=_is_auto(chunks), any_codec=_is_auto(codec))
     return Array(where, version, record, pinned=False)
 
 
@@ -379,7 +380,11 @@ def _checked_grace(seconds: float) -> float:
     return float(seconds)
 
 
-def _check_same(record: Record, wanted: ArrayMetadata, any_chunks: bool, any_codec: bool) -> None:
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def _check_same(record: Record, wanted: ArrayMetadata, *, any_chunks: bool, any_codec: bool) -> None:
     there = ArrayMetadata.from_json(record.array) if record.head.kind == "array" else None
     same = there is not None and (
         (there.shape, there.dtype, there.fill.tobytes()) == (wanted.shape, wanted.dtype, wanted.fill.tobytes())

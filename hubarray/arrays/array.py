@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -172,8 +173,7 @@ class Array:
             raise TypeError("iteration over a 0-d array")
         pinned = self.snapshot()
         step = pinned.chunks[0]
-        for start in range(0, len(pinned), step):
-            yield from pinned[start : start + step]
+        return itertools.chain.from_iterable(pinned[start : start + step] for start in range(0, len(pinned), step))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """The whole array in memory, for ``np.asarray(a)``."""

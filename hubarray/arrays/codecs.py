@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -38,7 +39,7 @@ class Codec(Protocol):
         """
 
 
-def named_chain(codec: Any, dtype: np.dtype[Any]) -> list[dict[str, Any]]:
+def named_chain(codec: Any, dtype: np.dtype[Any], chunks: tuple[int, ...]) -> list[dict[str, Any]]:
     """The Zarr v3 ``codecs`` list that the ``codec`` argument means.
 
     Parameters
@@ -47,6 +48,8 @@ def named_chain(codec: Any, dtype: np.dtype[Any]) -> list[dict[str, Any]]:
         ``"auto"`` (blosc with lz4 and shuffle), ``"blosc-lz4"``,
         ``"blosc-zstd"``, ``"zstd"``, ``"gzip"``, ``"lz4"``, ``"none"``, or a
         Zarr v3 list of codecs.
+    dtype, chunks
+        Of the array; a list is checked against them.
 
     Raises
     ------
@@ -62,7 +65,7 @@ def named_chain(codec: Any, dtype: np.dtype[Any]) -> list[dict[str, Any]]:
     chain = [{"name": one} if isinstance(one, str) else dict(one) for one in codec]
     chain = [_bytes_codec(dtype) if one == {"name": "bytes"} else one for one in chain]
     if _fast(chain) is None:
-        _check_with_zarr(chain, dtype)
+        _check_with_zarr(chain, dtype, chunks)
     return chain
 
 
@@ -116,7 +119,7 @@ def _fast(chain: list[dict[str, Any]]) -> Codec | None:
         compressor = _compressor(name, configuration)
     except (KeyError, ValueError, TypeError):
         return None
-    return _Compressed(compressor) if compressor else None
+    return _Compressed(compressor, _SIZES.get(name)) if compressor else None
 
 
 def _compressor(name: str, configuration: dict[str, Any]) -> Any:
@@ -147,6 +150,18 @@ def _compressor(name: str, configuration: dict[str, Any]) -> Any:
     return None
 
 
+def _blosc_size(data: Buffer) -> int:
+    """What a blosc buffer decodes to; -1 if it is cut short, which blosc itself would read beyond."""
+    return int.from_bytes(data[4:8], "little") if int.from_bytes(data[12:16], "little") == len(data) else -1
+
+
+def _lz4_size(data: Buffer) -> int:
+    return int.from_bytes(data[:4], "little")
+
+
+_SIZES = {"blosc": _blosc_size, "numcodecs.lz4": _lz4_size}
+
+
 class _Raw:
     """``bytes`` alone: the chunk as it is in memory."""
 
@@ -160,10 +175,20 @@ class _Raw:
 
 
 class _Compressed:
-    """``bytes`` and one compressor of numcodecs."""
+    """``bytes`` and one compressor of numcodecs.
 
-    def __init__(self, compressor: Any) -> None:
+    Parameters
+    ----------
+    compressor
+        A numcodecs codec.
+    size_of : callable or None
+        Tells from encoded bytes how large they decode, for compressors that can
+        decode into place; they do not mind a place that is too large.
+    """
+
+    def __init__(self, compressor: Any, size_of: Callable[[Buffer], int] | None) -> None:
         self._compressor = compressor
+        self._size_of = size_of
 
     def encode(self, chunk: np.ndarray) -> Buffer:
         return memoryview(self._compressor.encode(_as_bytes(chunk)))
@@ -171,11 +196,20 @@ class _Compressed:
     def decode(self, data: Buffer, out: np.ndarray) -> None:
         target = _as_bytes(out)
         try:
-            decoded = self._compressor.decode(data, target)
-        except (ValueError, RuntimeError, TypeError, OSError, EOFError) as error:
+            if self._size_of is not None:
+                size = self._size_of(data)
+                if size == len(target):
+                    self._compressor.decode(data, target)
+                    return
+            else:
+                decoded = np.frombuffer(self._compressor.decode(data), "u1")
+                size = len(decoded)
+                if size == len(target):
+                    target[:] = decoded
+                    return
+        except (ValueError, RuntimeError, TypeError, OSError, EOFError, zlib.error) as error:
             raise CorruptDataError(f"a chunk does not decode: {error}") from None
-        if decoded is not target and len(memoryview(decoded).cast("B")) != out.nbytes:
-            raise _wrong_size(len(memoryview(decoded).cast("B")), out.nbytes)
+        raise _wrong_size(size, len(target))
 
 
 class _ZarrChain:
@@ -245,11 +279,11 @@ def _any_fill(data_type: Any) -> Any:
     return fill_to_json(np.zeros((), dtype_from_json(data_type)))
 
 
-def _check_with_zarr(chain: list[dict[str, Any]], dtype: np.dtype[Any]) -> None:
+def _check_with_zarr(chain: list[dict[str, Any]], dtype: np.dtype[Any], chunks: tuple[int, ...]) -> None:
     from hubarray.arrays.dtypes import dtype_to_json
 
     try:
-        _zarr_pipeline(chain, dtype_to_json(dtype), (1,))
+        _zarr_pipeline(chain, dtype_to_json(dtype), chunks)
     except Exception as error:
         names = [one.get("name") for one in chain]
         raise ConfigError(f"codec {names}: zarr does not accept this chain: {type(error).__name__}: {error}") from None

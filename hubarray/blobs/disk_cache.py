@@ -185,9 +185,10 @@ class DiskCache:
 
     def _read_used(self) -> int | None:
         try:
-            return int((self.folder / "used").read_bytes())
+            used = int((self.folder / "used").read_bytes())
         except (OSError, ValueError):
             return None
+        return used if used >= 0 else None
 
     def _write_used(self, used: int) -> None:
         descriptor = os.open(self.folder / "used", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
@@ -198,6 +199,8 @@ class DiskCache:
 
     def _make_folder(self, folder: Path) -> None:
         """Make a folder and those above it that are missing, each for this user alone."""
+        if folder.is_dir():
+            return
         for one in (*reversed(folder.parents), folder):
             if not one.exists():
                 one.mkdir(mode=0o700, exist_ok=True)

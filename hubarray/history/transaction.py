@@ -216,7 +216,7 @@ def build(
     )
     if contents:
         return replace(record, **contents)
-    if base is None or draft.fresh or head.kind == "deleted":
+    if base is None or draft.fresh or "deleted" in (head.kind, base.head.kind):
         return replace(record, homes=(version.name.home,))
     manifest, overlay = _carry_over(version, base, draft)
     overlay = overlay.merged(draft.numbers, draft.refs)

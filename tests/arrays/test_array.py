@@ -1,0 +1,285 @@
+import itertools
+import pickle
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import hubarray as hub
+
+
+@pytest.fixture
+def images():
+    array = hub.array((10, 6, 5), "t/images:v0", dtype="uint8", chunks=(2, 4, 5))
+    array[...] = np.arange(300).reshape(10, 6, 5) % 251
+    return array
+
+
+def test_it_describes_itself(images):
+    assert (images.shape, images.ndim, images.size, images.nbytes, len(images)) == ((10, 6, 5), 3, 300, 300, 10)
+    assert (images.dtype, images.chunks, images.fill_value) == (np.dtype("uint8"), (2, 4, 5), 0)
+    assert (images.name, images.version, images.commit) == ("t/images", "v0", 2)
+    assert [one["name"] for one in images.codec] == ["bytes", "blosc"]
+    assert repr(images) == "<hubarray.Array t/images:v0: shape (10, 6, 5), dtype uint8, chunks (2, 4, 5)>"
+    assert repr(hub.load("t/images:v0@1")).startswith("<hubarray.Array t/images:v0@1:")
+
+
+def test_what_is_read_is_plain_numpy(images):
+    expected = np.arange(300).reshape(10, 6, 5) % 251
+    assert type(images[0:3, 1]) is np.ndarray
+    assert isinstance(images[0, 0, 0], np.uint8)
+    assert images[..., 0, 0, 0].shape == ()
+    assert images[2:4, 1:5].mean() == expected[2:4, 1:5].mean()
+    assert images[1].flags.writeable
+    assert np.asarray(images).tobytes() == expected.astype("u1").tobytes()
+    assert np.asarray(images, dtype="f4").dtype == np.float32
+    assert np.stack([images, images]).shape == (2, 10, 6, 5)
+    with pytest.raises(ValueError, match="copy"):
+        np.asarray(images, copy=False)
+
+
+def test_writing_into_a_result_never_changes_what_is_cached(images):
+    first = images[0]
+    first[...] = 99
+    assert not (images[0] == 99).all()
+    images[0:1, 0:1][...] = 99
+    assert images[0, 0, 0] != 99
+
+
+def test_it_has_no_length_and_no_iteration_without_axes():
+    scalar = hub.array((), "t/scalar", dtype="float64")
+    scalar[...] = 5
+    scalar[()] += 1
+    assert scalar[()] == 6.0
+    assert isinstance(scalar[()], np.float64)
+    for refused in (len, iter, list):
+        with pytest.raises(TypeError):
+            refused(scalar)
+
+
+def test_iteration_gives_the_samples_of_one_commit(images):
+    expected = images[...]
+    seen = []
+    for sample in images:
+        seen.append(sample)
+        images[9] = len(seen)
+    assert np.array_equal(np.stack(seen), expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [(1.9, "i4"), ([1, 2, 3], "f4"), (True, "u1"), (np.float64(300.7), "u1"), (np.array([1.5, 2.5, -1.5]), "i8"), ("12", "i4"), (7, "U3"), (1 + 0j, "c8"), ("2020-01-01", "M8[s]")],
+    ids=str,
+)  # fmt: skip
+def test_values_are_cast_as_numpy_casts(value, dtype):
+    model = np.zeros(3, dtype)
+    array = hub.array(3, f"t/cast-{abs(hash(str((value, dtype))))}", dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model[:] = value
+        array[:] = value
+    assert array[...].tobytes() == model.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(slice(0, 2), [1, 2, 3]), (0, np.zeros((6, 6))), (..., np.zeros((2, 10, 6, 5))), (0, 300), (0, -1), (0, "x"), (0, None), (0, object()), (slice(0, 2), [[1], [2, 3]]), (10, 0), ((0, 0, 0, 0), 0)],
+    ids=str,
+)  # fmt: skip
+def test_values_that_numpy_refuses_are_refused_and_nothing_is_written(images, key, value):
+    model, before, commit = images[...], images[...], images.commit
+    with pytest.raises((ValueError, TypeError, OverflowError, IndexError)) as expected:
+        model[key] = value
+    with pytest.raises(expected.type):
+        images[key] = value
+    assert images.commit == commit
+    assert np.array_equal(images[...], before)
+
+
+def test_a_value_may_have_more_leading_axes_of_length_one(images):
+    images[0] = np.ones((1, 1, 6, 5))
+    assert (images[0] == 1).all()
+
+
+def test_of_two_values_for_one_element_the_later_stays(images):
+    images[[3, 3, 3], 0, 0] = [1, 2, 3]
+    assert images[3, 0, 0] == 3
+
+
+def test_an_empty_selection_reads_empty_and_writes_nothing(images):
+    before = images.commit
+    assert images[5:5].shape == (0, 6, 5)
+    images[5:5] = 1
+    images[[], 0] = 3
+    images.append(np.zeros((0, 6, 5)))
+    assert images.commit == before
+
+
+def test_appending_needs_rows_that_fit(images):
+    for rows in (np.zeros((6, 5)), np.zeros((1, 5, 6)), np.zeros(3), 7):
+        with pytest.raises(ValueError, match="append"):
+            images.append(rows)
+    images.append(np.full((3, 6, 5), 9))
+    assert len(images) == 13
+    assert (images[10:] == 9).all()
+
+
+@pytest.mark.parametrize("shape", [(10, 6), 5, (-1, 6, 5), (1.5, 6, 5), "abc", (2**62, 2**10, 5)], ids=str)
+def test_resizing_needs_a_shape_of_as_many_axes(images, shape):
+    with pytest.raises(hub.ConfigError):
+        images.resize(shape)
+    assert images.shape == (10, 6, 5)
+
+
+def test_rows_cut_by_a_shrink_are_gone(images):
+    for shape in ((3, 6, 5), (3, 5, 3)):
+        images.resize(shape)
+        images.resize((10, 6, 5))
+        assert (images[shape[0] :] == 0).all()
+        assert (images[:, shape[1] :] == 0).all()
+        assert (images[:, :, shape[2] :] == 0).all()
+
+
+def test_a_snapshot_and_a_numbered_commit_never_move_and_cannot_be_written(images):
+    snapshot, numbered = images.snapshot(), hub.load("t/images:v0@2")
+    before = images[...]
+    images[...] = 7
+    images.resize((1, 1, 1))
+    for fixed in (snapshot, numbered):
+        assert np.array_equal(fixed.refresh()[...], before)
+        for write in (
+            lambda a: a.__setitem__(0, 1),
+            lambda a: a.append(before),
+            lambda a: a.resize((1, 1, 1)),
+            lambda a: a.attrs.update(x=1),
+        ):
+            with pytest.raises(hub.ReadOnlyError, match="fixed commit"):
+                write(fixed)
+
+
+def test_two_handles_of_one_process_see_each_others_writes_at_once(images):
+    other = hub.load("t/images:v0")
+    images[0] = 77
+    assert (other[0] == 77).all()
+    other.append(np.zeros((1, 6, 5)))
+    assert len(images) == 11
+
+
+def test_it_pickles_to_its_name_and_commit(images):
+    images.attrs["x"] = 1
+    again = pickle.loads(pickle.dumps(images))
+    assert (again.name, again.version, again.commit) == ("t/images", "v0", images.commit)
+    assert np.array_equal(again[...], images[...])
+    assert len(pickle.dumps(images)) < 1000
+    snapshot = pickle.loads(pickle.dumps(images.snapshot()))
+    images[0] = 3
+    assert snapshot.commit == images.commit - 1
+    assert again.commit == images.commit
+    with pytest.raises(hub.ReadOnlyError):
+        snapshot[0] = 1
+
+
+def test_attributes_are_a_mapping_whose_changes_are_commits(images):
+    images.attrs["unit"] = "mm"
+    images.attrs.update(mean=np.float32(0.5), shape=np.array([1, 2]), nested={"a": [None, True]})
+    assert dict(hub.load("t/images:v0").attrs) == {
+        "unit": "mm",
+        "mean": 0.5,
+        "shape": [1, 2],
+        "nested": {"a": [None, True]},
+    }
+    del images.attrs["unit"]
+    assert "unit" not in images.attrs
+    images.attrs["nested"]["a"].append(1)
+    assert images.attrs["nested"] == {"a": [None, True]}
+    before = images.commit
+    images.attrs["mean"] = 0.5
+    assert images.commit == before
+    images.attrs.clear()
+    assert len(images.attrs) == 0
+    with pytest.raises(KeyError):
+        del images.attrs["unit"]
+
+
+@pytest.mark.parametrize(
+    "attrs",
+    [{"x": object()}, {1: 2}, {"x": float("nan")}, {"x": b"bytes"}, {"x": "y" * (1 << 16)}],
+    ids=["object", "key", "nan", "bytes", "large"],
+)
+def test_attributes_that_are_not_json_or_too_large_are_refused(images, attrs):
+    with pytest.raises(hub.ConfigError, match="attrs"):
+        images.attrs.update(attrs)
+    with pytest.raises(hub.ConfigError, match="attrs"):
+        hub.array(3, "t/refused", attrs=attrs)
+    assert not hub.exists("t/refused")
+
+
+def test_every_fixed_size_dtype_can_be_written_and_read():
+    kinds = [
+        "bool",
+        "i1",
+        "i2",
+        "i4",
+        "i8",
+        "u1",
+        "u2",
+        "u4",
+        "u8",
+        "f2",
+        "f4",
+        "f8",
+        "c8",
+        "c16",
+        "M8[us]",
+        "m8[h]",
+        "U4",
+        "S4",
+        "V4",
+    ]
+    for i, dtype in enumerate([*kinds, [("x", "f4"), ("label", "U8")]]):
+        array = hub.array(5, f"t/dtype-{i}", dtype)
+        assert array[...].tobytes() == np.zeros(5, dtype).tobytes()
+        value = np.ones(2, np.uint8).view("b1").astype(dtype) if np.dtype(dtype).kind != "V" else np.zeros(2, dtype)
+        array[1:3] = value
+        assert array[1:3].tobytes() == value.tobytes()
+
+
+def test_structured_elements_take_tuples_and_give_fields():
+    array = hub.array(4, "t/structured", [("x", "f4"), ("label", "U8")])
+    array[1] = (1.5, "dog")
+    assert array[1] == np.array((1.5, "dog"), array.dtype)
+    assert array[0:2]["label"].tolist() == ["", "dog"]
+    with pytest.raises(IndexError, match=r"a\[0:10\]\['field'\]"):
+        array["label"]
+
+
+def test_thirty_two_threads_may_share_one_array(images):
+    expected = images[...].copy()
+    errors = []
+
+    def work(i):
+        try:
+            for _, j in zip(range(20), itertools.count(i), strict=False):
+                row = j % 8
+                assert np.array_equal(images[row], expected[row])
+            images[8 + i % 2, i % 6, i % 5] = i
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert images.commit == 34
+    for i in range(32):
+        assert images[8 + i % 2, i % 6, i % 5] % 2 == i % 2
+
+
+def test_writing_costs_no_memory_for_elements_that_were_never_written():
+    array = hub.array((10_000_000_000, 512, 512, 3), "t/huge", dtype="uint8")
+    array[9_999_999_999, 511, 511] = [1, 2, 3]
+    assert array[-1, -1, -1].tolist() == [1, 2, 3]
+    assert array[5_000_000_000:5_000_000_002].max() == 0

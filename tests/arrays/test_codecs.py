@@ -1,0 +1,93 @@
+"""What every codec promises, and that zarr-python reads what is written and writes what is read."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import hubarray as hub
+from hubarray.arrays.codecs import _ZarrChain, codec_for, named_chain
+from hubarray.arrays.dtypes import dtype_to_json
+from tests.arrays.strategies import CODECS, DTYPES, some_values
+
+CHAINS = [
+    *CODECS,
+    "blosc-lz4",
+    [
+        {"name": "bytes", "configuration": {"endian": "big"}},
+        {"name": "zstd", "configuration": {"level": 1, "checksum": True}},
+    ],
+    [
+        {"name": "transpose", "configuration": {"order": [1, 0]}},
+        {"name": "bytes", "configuration": {"endian": "little"}},
+    ],
+    [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
+]
+SHAPES = [(), (1,), (7,), (13, 5)]
+
+
+def _chain(codec, dtype, shape=(4, 4)):
+    return named_chain(codec, np.dtype(dtype), shape)
+
+
+def _make(codec, dtype, shape):
+    return codec_for(_chain(codec, dtype, shape), dtype_to_json(np.dtype(dtype)), np.dtype(dtype), shape)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("codec", CODECS)
+def test_chunks_come_back_and_zarr_reads_and_writes_the_same(codec, dtype, shape):
+    chain = _chain(codec, dtype, shape)
+    ours = _make(codec, dtype, shape)
+    chunk = some_values(shape, dtype, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = _ZarrChain(chain, dtype_to_json(np.dtype(dtype)), shape)
+        for writer, reader in ((ours, ours), (ours, theirs), (theirs, ours)):
+            out = np.empty(shape, dtype)
+            reader.decode(bytes(writer.encode(chunk)), out)
+            assert out.tobytes() == chunk.tobytes()
+
+
+@pytest.mark.parametrize("codec", CHAINS, ids=str)
+def test_every_chain_decodes_in_place_and_refuses_what_is_cut_short(codec):
+    shape = (64, 32)
+    codec = _make(codec, "float32", shape)
+    chunk = np.ascontiguousarray(some_values(shape, "float32", 2))
+    data = bytes(codec.encode(chunk))
+    whole = np.zeros((3, *shape), "float32")
+    codec.decode(data, whole[1])
+    assert np.array_equal(whole[1], chunk)
+    assert not whole[0].any()
+    assert not whole[2].any()
+    for damaged in (data[: len(data) // 2], b"", b"\xff" * 20):
+        with pytest.raises(hub.CorruptDataError):
+            codec.decode(damaged, np.empty(shape, "float32"))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_chunk_of_another_size_is_refused(codec):
+    data = bytes(_make(codec, "u1", (100,)).encode(np.arange(100, dtype="u1")))
+    for size in (50, 99, 101, 200):
+        with pytest.raises(hub.CorruptDataError):
+            _make(codec, "u1", (size,)).decode(data, np.empty(size, "u1"))
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [
+        "lzma",
+        "",
+        5,
+        [],
+        None,
+        [{"name": "nonsense"}],
+        [{"name": "bytes"}, {"name": "blosc", "configuration": {"cname": "what"}}],
+        [{"name": "zstd"}],
+    ],
+    ids=str,
+)
+def test_an_unknown_codec_is_refused(codec):
+    with pytest.raises(hub.ConfigError, match="codec"):
+        _chain(codec, "float32")

@@ -1,0 +1,131 @@
+"""Indexing against NumPy: every key means the same, on a grid of chunks, for reading and for writing."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hubarray.arrays.chunk_grid import chunk_view, clipped, merged_boxes, project, region_of
+from hubarray.arrays.selection import parse
+from tests.arrays import strategies
+
+
+def _split(array, chunks, fill=-5):
+    """An array as a dict of whole chunks."""
+    counts = [-(-length // chunk) for length, chunk in zip(array.shape, chunks, strict=True)]
+    out = {}
+    for coords in itertools.product(*map(range, counts)):
+        out[coords] = np.full(chunks, fill)
+        inside = tuple(slice(0, n) for n in clipped(coords, array.shape, chunks))
+        out[coords][inside] = array[region_of(coords, array.shape, chunks)]
+    return out
+
+
+def _read(array, chunks, key):
+    selection = parse(key, array.shape)
+    out = np.full(selection.canonical_shape, -1)
+    stored = _split(array, chunks)
+    for one in project(selection, array.shape, chunks):
+        out[one.in_result] = chunk_view(stored[one.coords], selection)[one.in_chunk]
+    result = selection.from_canonical(out)
+    return result[()] if selection.is_scalar else result
+
+
+@settings(max_examples=1500)
+@given(st.data())
+def test_reading_by_chunks_gives_what_numpy_gives(data):
+    shape = data.draw(strategies.shapes())
+    chunks = data.draw(strategies.chunkings(shape))
+    key = data.draw(strategies.keys(shape))
+    array = np.arange(int(np.prod(shape))).reshape(shape)
+    expected = strategies.numpy_outcome(lambda: array[key])
+    assert strategies.same(strategies.numpy_outcome(lambda: _read(array, chunks, key)), expected)
+
+
+@settings(max_examples=1000)
+@given(st.data())
+def test_writing_by_chunks_does_what_numpy_does(data):
+    shape = data.draw(strategies.shapes())
+    chunks = data.draw(strategies.chunkings(shape))
+    key = data.draw(strategies.keys(shape, valid=True))
+    expected = np.arange(int(np.prod(shape))).reshape(shape)
+    try:
+        values = np.arange(1000, 1000 + expected[key].size).reshape(expected[key].shape)
+    except (IndexError, ValueError):
+        return
+    stored = _split(expected, chunks)
+    expected[key] = values
+    selection = parse(key, shape)
+    canonical = selection.to_canonical(values)
+    touched = []
+    for one in project(selection, shape, chunks):
+        touched.append(one.coords)
+        chunk_view(stored[one.coords], selection)[one.in_chunk] = canonical[one.in_result]
+    for coords, chunk in stored.items():
+        inside = tuple(slice(0, n) for n in clipped(coords, shape, chunks))
+        assert np.array_equal(chunk[inside], expected[region_of(coords, shape, chunks)])
+    assert touched == sorted(set(touched))
+
+
+@given(st.data())
+def test_a_chunk_is_whole_only_if_all_of_it_within_the_array_is_selected(data):
+    shape = data.draw(strategies.shapes(min_side=1))
+    chunks = data.draw(strategies.chunkings(shape))
+    key = data.draw(strategies.keys(shape, valid=True))
+    try:
+        selection = parse(key, shape)
+    except (IndexError, ValueError):
+        return
+    for one in project(selection, shape, chunks):
+        if one.whole:
+            marks = np.zeros(chunks, int)
+            marks[one.in_chunk] += 1
+            inside = tuple(slice(0, n) for n in clipped(one.coords, shape, chunks))
+            assert (marks[inside] == 1).all()
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        5,
+        -6,
+        (0, 0, 0),
+        "field",
+        ["a"],
+        1.5,
+        (slice(None), 1.0),
+        [1.5],
+        [[0], [9]],
+        slice(1.5),
+        {},
+        np.array([True] * 4),
+    ],
+)
+def test_what_numpy_refuses_is_refused_with_the_same_exception(key):
+    array = np.zeros((5, 3))
+    with pytest.raises((IndexError, TypeError)) as expected:
+        array[key]
+    with pytest.raises(expected.type):
+        parse(key, array.shape)
+
+
+def test_a_selection_of_an_enormous_array_is_cheap():
+    shape = (10**10, 512, 512, 3)
+    selection = parse((slice(10**9, 10**9 + 2), ..., 0), shape)
+    assert selection.shape == (2, 512, 512)
+    assert [one.coords for one in project(selection, shape, (1, 512, 512, 3))] == [
+        (10**9, 0, 0, 0),
+        (10**9 + 1, 0, 0, 0),
+    ]
+
+
+@given(st.sets(st.tuples(*[st.integers(0, 4)] * 3)))
+def test_boxes_cover_exactly_the_coordinates_once(coords):
+    covered = [
+        point
+        for start, stop in merged_boxes(sorted(coords))
+        for point in itertools.product(*(range(a, b) for a, b in zip(start, stop, strict=True)))
+    ]
+    assert sorted(covered) == sorted(coords)

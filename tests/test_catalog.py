@@ -1,0 +1,280 @@
+import datetime
+import time
+
+import numpy as np
+import pytest
+
+import hubarray as hub
+
+
+def test_the_same_array_is_opened_and_another_one_refused_with_both_shown():
+    first = hub.array((10, 4), "t/x:v0", "f4", fill_value=1, attrs={"a": 1})
+    first[0] = 5
+    again = hub.array((10, 4), "t/x:v0", "float32", fill_value=1.0, attrs={"b": 2})
+    assert (again[0] == 5).all()
+    assert dict(again.attrs) == {"a": 1}
+    assert again.commit == 2
+    hub.array((10, 4), "t/x:v0", "f4", fill_value=1, chunks=first.chunks, codec=first.codec)
+    others = [{"shape": (10, 5)}, {"dtype": "f8"}, {"fill_value": 0}, {"chunks": (1, 4)}, {"codec": "zstd"}]
+    for other in others:
+        with pytest.raises(hub.AlreadyExistsError, match=r"(?s)there:.*\(10, 4\).*wanted:.*overwrite=True"):
+            hub.array(**({"shape": (10, 4), "name": "t/x:v0", "dtype": "f4", "fill_value": 1} | other))
+
+
+def test_overwriting_begins_a_new_generation_and_keeps_the_history():
+    old = hub.array((10, 4), "t/x:v0", "f4")
+    old[...] = 3
+    new = hub.array((2, 2), "t/x:v0", "i8", overwrite=True)
+    assert new.commit == 3
+    assert np.array_equal(new[...], np.zeros((2, 2), "i8"))
+    assert (hub.load("t/x:v0@2")[...] == 3).all()
+    assert old.shape == (2, 2)
+
+
+def test_a_name_is_found_by_every_spelling(root):
+    hub.array(3, "t/x:v0", root=root)[0] = 5
+    for name, at in (
+        ("t/x:v0", root),
+        ("t/x:v0@2", root.url),
+        (f"{root.url}/t/x:v0", None),
+        (f"{root.url}/t/x:v0@2", None),
+    ):
+        assert hub.load(name, root=at)[0] == 5
+    with pytest.raises(hub.ConfigError, match="root"):
+        hub.load(f"{root.url}/t/x:v0", root=root)
+
+
+def test_what_is_missing_is_said_with_what_is_near():
+    for name in ("scans", "scan-2", "photos"):
+        hub.array(3, f"lab/{name}:v1")
+    with pytest.raises(hub.NotFoundError, match=r"lab/photos, lab/scan-2, lab/scans"):
+        hub.load("lab/nothing")
+    with pytest.raises(hub.NotFoundError, match=r"lab/scans has the versions v1"):
+        hub.load("lab/scans:v2")
+    with pytest.raises(hub.NotFoundError, match=r"no such commit"):
+        hub.load("lab/scans:v1@99")
+    for i in range(6):
+        hub.array(3, f"lab/other{i}")
+    with pytest.raises(hub.NotFoundError) as caught:
+        hub.load("lab/scan:v1")
+    assert "lab/scans" in str(caught.value)
+    assert "lab/photos" not in str(caught.value)
+    with pytest.raises(hub.NotFoundError, match="no such version"):
+        hub.load("nobody/nothing")
+
+
+def test_lists_are_sorted_and_take_an_owner_or_a_beginning():
+    for name in ("b/y:v1", "b/y:v0", "a/x", "ab/x", "b/yz:main"):
+        hub.array(3, name)
+    assert hub.list() == ["a/x:main", "ab/x:main", "b/y:v0", "b/y:v1", "b/yz:main"]
+    assert hub.list("a") == ["a/x:main"]
+    assert hub.list("b/y") == ["b/y:v0", "b/y:v1", "b/yz:main"]
+    assert hub.list("b/y:v1") == ["b/y:v1"]
+    assert hub.list("c") == []
+    hub.delete("b/y:v1")
+    assert hub.list("b/y") == ["b/y:v0", "b/yz:main"]
+
+
+def test_copies_share_data_and_then_live_apart(any_root):
+    source = hub.array((40, 30), "t/x:v0", "i4", chunks=(7, 30), root=any_root, attrs={"a": 1})
+    source[...] = np.arange(1200).reshape(40, 30)
+    before = any_root.store.stats.counts()
+    copy = hub.copy("t/x:v0", "other/y:v9", root=any_root, message="for a test")
+    counts = any_root.store.stats.counts() - before
+    assert counts["written_bytes"] < 3000
+    assert not [info for info in any_root.store.list("other/y/packs/")]
+    copy[0] = -1
+    source[1] = -2
+    assert (copy[0] == -1).all()
+    assert copy[1, 0] == 30
+    assert (source[0] == np.arange(30)).all()
+    assert dict(copy.attrs) == {"a": 1}
+    commits = [(c.number, c.source) for c in hub.log("other/y:v9", root=any_root)]
+    assert commits == [(2, None), (1, "t/x:v0@2")]
+    assert len(list(any_root.store.list("t/x/referrers/"))) == 1
+    third = hub.copy("other/y:v9", "third/z", root=any_root)
+    assert np.array_equal(third[...], copy[...])
+    assert len(list(any_root.store.list("t/x/referrers/"))) == 2
+    assert len(list(any_root.store.list("other/y/referrers/"))) == 1
+    old = hub.copy("t/x:v0@1", "t/x:empty", root=any_root)
+    assert not old[...].any()
+
+
+def test_a_copy_needs_a_source_and_a_free_target():
+    hub.array(3, "t/x:v0")
+    hub.array(3, "t/x:v1")
+    with pytest.raises(hub.AlreadyExistsError, match="t/x:v1"):
+        hub.copy("t/x:v0", "t/x:v1")
+    with pytest.raises(hub.NotFoundError):
+        hub.copy("t/nothing", "t/y")
+    with pytest.raises(hub.InvalidNameError):
+        hub.copy("t/x:v0", "t/y:v0@3")
+
+
+def test_a_copy_to_another_root_takes_the_data_along(make_root):
+    one, two = make_root("local"), make_root("memory")
+    source = hub.array((600, 5), "t/x:v0", "i4", chunks=(1, 5), root=one)
+    source[...] = np.arange(3000).reshape(600, 5)
+    source[5] = 0
+    hub.configure(root=two.url)
+    copied = hub.copy(f"{one.url}/t/x:v0", "t/x:v1")
+    one.store.delete([info.key for info in one.store.list("t/x/packs/")])
+    expected = np.arange(3000).reshape(600, 5)
+    expected[5] = 0
+    assert np.array_equal(copied[...], expected)
+
+
+def test_a_frozen_version_refuses_every_change():
+    array = hub.array((3, 2), "t/x:v0")
+    array[...] = 1
+    hub.freeze("t/x:v0")
+    hub.freeze("t/x:v0")
+    assert array.frozen
+    changes = [
+        lambda: array.__setitem__(0, 2),
+        lambda: array.append(np.ones((1, 2))),
+        lambda: array.resize((4, 2)),
+        lambda: array.attrs.update(a=1),
+        lambda: hub.array((3, 2), "t/x:v0", overwrite=True),
+    ]
+    for change in changes:
+        with pytest.raises(hub.FrozenError, match="t/x:v0"):
+            change()
+    assert array.commit == 3
+    assert hub.copy("t/x:v0", "t/x:v1").frozen is False
+
+
+def test_deleting_a_version_or_a_name_leaves_what_only_begins_the_same():
+    for name in ("t/a:v0", "t/a:v1", "t/ab:v0", "t/a.b"):
+        hub.array(3, name)[0] = 1
+    handle = hub.load("t/a:v0")
+    hub.delete("t/a:v0")
+    assert hub.list("t") == ["t/a.b:main", "t/a:v1", "t/ab:v0"]
+    for use in (
+        lambda: handle[0],
+        lambda: handle.__setitem__(0, 1),
+        lambda: hub.load("t/a:v0"),
+        lambda: hub.delete("t/a:v0"),
+    ):
+        with pytest.raises(hub.NotFoundError, match="t/a:v0"):
+            use()
+    assert hub.load("t/a:v0@2")[0] == 1
+    hub.array(3, "t/a:v2")
+    hub.delete("t/a")
+    assert hub.list("t") == ["t/a.b:main", "t/ab:v0"]
+    with pytest.raises(hub.NotFoundError):
+        hub.delete("t/a")
+
+
+def test_creating_again_continues_the_numbers_and_is_another_line():
+    old = hub.array(3, "t/x:v0")
+    old[0] = 1
+    hub.delete("t/x:v0")
+    new = hub.array(5, "t/x:v0")
+    assert new.commit == 4
+    assert new[...].tolist() == [0] * 5
+    with pytest.raises(hub.NotFoundError, match="created again"):
+        old[0]
+    with pytest.raises(hub.NotFoundError, match="created again"):
+        old[0] = 1
+    assert [commit.kind for commit in hub.log("t/x:v0")] == ["array", "deleted", "array", "array"]
+
+
+def test_the_log_is_newest_first_and_says_who_when_and_what():
+    hub.configure(author="ada")
+    array = hub.array(3, "t/x:v0", message="begin")
+    array[0] = 1
+    array.append([1, 2], message="two more")
+    array.resize(2)
+    commits = list(hub.log("t/x:v0"))
+    assert [c.number for c in commits] == [4, 3, 2, 1]
+    assert [c.message for c in commits] == ["resize (5,) to (2,)", "two more", "set elements in 1 chunk", "begin"]
+    assert {c.author for c in commits} == {"ada"}
+    assert len({c.id for c in commits}) == 4
+    assert [c.time for c in commits] == sorted((c.time for c in commits), reverse=True)
+    assert list(array.log()) == commits
+    assert [c.number for c in hub.log("t/x:v0@2")] == [2, 1]
+
+
+def test_the_commit_of_a_moment_can_be_loaded():
+    array = hub.array(1, "t/x:v0", "i8")
+    times = []
+    for i in range(1, 6):
+        time.sleep(0.01)
+        array[0] = i
+        times.append(next(array.log()).time)
+    for i, moment in enumerate(times, 1):
+        assert hub.load("t/x:v0", at=moment)[0] == i
+        assert hub.load("t/x:v0", at=moment.isoformat())[0] == i
+    assert hub.load("t/x:v0", at="2999-01-01").commit == 6
+    with pytest.raises(hub.NotFoundError, match="did not exist"):
+        hub.load("t/x:v0", at="2001-01-01")
+    for wrong in ("yesterday", 5, ""):
+        with pytest.raises(hub.ConfigError, match="at="):
+            hub.load("t/x:v0", at=wrong)
+    with pytest.raises(hub.ConfigError, match="not both"):
+        hub.load("t/x:v0@1", at=datetime.datetime.now())
+
+
+def test_a_diff_names_chunks_and_regions_from_refs_alone(any_root):
+    array = hub.array((100, 50), "t/x:v0", "f4", chunks=(10, 10), root=any_root)
+    array[...] = np.random.default_rng(0).random((100, 50))
+    array[15:35, 5:8] = 1
+    array.append(np.ones((5, 50)))
+    diff = hub.diff("t/x:v0@2", "t/x:v0@3", root=any_root)
+    assert diff.chunks == ((1, 0), (2, 0), (3, 0))
+    assert diff.regions == ((slice(10, 40), slice(0, 10)),)
+    assert diff.bytes > 0
+    grown = hub.diff("t/x:v0@2", "t/x:v0", root=any_root)
+    assert grown.shapes == ((100, 50), (105, 50))
+    assert grown.regions[-1] == (slice(100, 105), slice(0, 50))
+    assert not hub.diff("t/x:v0", "t/x:v0", root=any_root)
+    hub.copy("t/x:v0", "t/y", root=any_root)
+    assert not hub.diff("t/x:v0", "t/y", root=any_root)
+    hub.array((100, 50), "t/other", "f8", root=any_root)
+    with pytest.raises(hub.ConfigError, match="cannot be compared"):
+        hub.diff("t/x:v0", "t/other", root=any_root)
+
+
+def test_a_diff_of_large_manifests_reads_only_what_they_do_not_share(make_root, forget):
+    root = make_root("memory")
+    array = hub.array((20_000, 2), "t/x:v0", "u1", chunks=(1, 2), root=root)
+    array[...] = 1
+    for start in range(0, 300):
+        array[start * 7] = 2
+    forget()
+    before = root.store.stats.counts()
+    diff = hub.diff("t/x:v0@2", "t/x:v0", root=root)
+    assert len(diff.chunks) == 300
+    assert (root.store.stats.counts() - before)["get"] < 15
+
+
+@pytest.mark.parametrize("name", ["../x", "", "a:b:c", "naïve", "x" * 300, "x@0", "x@banana", "a/b/c"])
+def test_bad_names_are_refused_everywhere(name):
+    for call in (
+        lambda: hub.array(3, name),
+        lambda: hub.load(name),
+        lambda: hub.delete(name),
+        lambda: hub.exists(name),
+        lambda: hub.copy(name, "a"),
+        lambda: hub.log(name),
+    ):
+        with pytest.raises(hub.InvalidNameError):
+            call()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"shape": -1}, {"shape": 1.5}, {"shape": (2**62, 4)}, {"dtype": object}, {"dtype": "nonsense"}, {"chunks": (1, 1)}, {"chunks": 0}, {"codec": "x"}, {"fill_value": "x"}, {"attrs": {"a": object()}}, {"grace_seconds": 0}, {"message": 5}],
+    ids=str,
+)  # fmt: skip
+def test_bad_descriptions_are_refused_and_nothing_is_made(given, root):
+    with pytest.raises(hub.ConfigError):
+        hub.array(**({"shape": 3, "name": "t/x", "root": root} | given))
+    assert list(root.store.list("")) == []
+
+
+def test_a_root_that_is_a_plain_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(hub.StorageError, match="is a file"):
+        hub.array(3, "t/x", root=tmp_path / "file")
