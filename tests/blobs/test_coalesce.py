@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,7 +44,7 @@ def test_neighbours_within_the_gap_share_a_run_and_others_do_not(pieces):
             assert start - end <= 100
             end = max(end, stop)
     spans = sorted((pieces[run.first][:2], run.start, run.start + run.length) for run in runs)
-    for (place, _, stop), (next_place, start, _) in zip(spans, spans[1:], strict=False):
+    for (place, _, stop), (next_place, start, _) in itertools.pairwise(spans):
         assert place != next_place or start - stop > 100
 
 

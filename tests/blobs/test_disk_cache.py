@@ -71,7 +71,7 @@ def test_a_disk_that_takes_no_more_means_going_on_without_and_leaves_nothing_beh
     run = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[20000, 0, 30000]"
     assert run.stderr.count("carrying on without it") == 1
-    assert not [path for path in tmp_path.rglob(f"{disk_cache._TEMPORARY}*")]
+    assert not list(tmp_path.rglob(f"{disk_cache._TEMPORARY}*"))
 
 
 def test_what_a_killed_process_left_is_counted_and_goes_later(tmp_path, monkeypatch):

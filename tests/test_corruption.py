@@ -1,0 +1,155 @@
+"""Flipped bits, truncation and missing objects are errors that name the key, never data."""
+
+import re
+
+import numpy as np
+import pytest
+
+import hubarray as hub
+from hubarray.history.hints import encode_hint, hint_writer
+from hubarray.names import parse
+
+KINDS = ["local", "s3"]
+
+
+@pytest.fixture(params=KINDS)
+def stored(request, make_root):
+    """A root with one array that has packs, manifest nodes, records and a hint."""
+    root = make_root(request.param)
+    array = hub.array((2000, 10), "t/x:v0", "i4", chunks=(1, 10), root=root, fill_value=-1)
+    array[...] = np.random.default_rng(0).integers(1, 9, (2000, 10))
+    array[5] = 7
+    hub.flush()
+    hint_writer.forget(root.store, parse("t/x:v0"))
+    return root
+
+
+def _keys(root, folder):
+    return sorted(info.key for info in root.store.list(f"t/x/{folder}/"))
+
+
+def _flip(data, place):
+    altered = bytearray(data)
+    altered[place] ^= 0x10
+    return bytes(altered)
+
+
+DAMAGE = {
+    "flipped": lambda data: _flip(data, len(data) // 2),
+    "first byte flipped": lambda data: _flip(data, 0),
+    "last byte flipped": lambda data: _flip(data, -1),
+    "truncated": lambda data: data[: len(data) * 2 // 3],
+    "emptied": lambda data: b"",
+    "deleted": None,
+}
+
+
+def _damage(root, key, how):
+    data = bytes(root.store.get(key))
+    if DAMAGE[how] is None:
+        root.store.delete([key])
+    else:
+        root.store.put(key, DAMAGE[how](data))
+
+
+def _read_all(root):
+    return hub.load("t/x:v0", root=root)[...]
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+@pytest.mark.parametrize("folder", ["packs", "manifest"])
+def test_damage_to_data_is_found_on_reading_and_named(stored, forget, folder, how):
+    for key in _keys(stored, folder):
+        good = bytes(stored.store.get(key))
+        _damage(stored, key, how)
+        forget()
+        with pytest.raises(hub.CorruptDataError) as caught:
+            _read_all(stored)
+        assert key in str(caught.value)
+        stored.store.put(key, good)
+    forget()
+    assert (_read_all(stored)[5] == 7).all()
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_damage_to_the_newest_record_is_found_on_opening_and_named(stored, forget, how):
+    key = "t/x:v0".replace(":", "/log/") + "/0000000000000003.json"
+    _damage(stored, key, how)
+    forget()
+    with pytest.raises(hub.CorruptDataError, match=key):
+        hub.load("t/x:v0", root=stored)
+
+
+def test_a_record_of_a_newer_format_says_to_upgrade(stored, forget):
+    key = "t/x/log/v0/0000000000000003.json"
+    data = bytes(stored.store.get(key))
+    stored.store.put(key, data.replace(b'{"hubarray":1', b'{"hubarray":9', 1))
+    forget()
+    with pytest.raises(hub.FormatVersionError, match=rf"{re.escape(key)}.*upgrade"):
+        hub.load("t/x:v0", root=stored)
+
+
+def test_a_hint_beyond_the_log_means_lost_commits(stored, forget):
+    stored.store.put("t/x/log/v0/head.json", encode_hint(5))
+    forget()
+    with pytest.raises(hub.CorruptDataError, match=r"0000000000000005\.json"):
+        hub.load("t/x:v0", root=stored)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"number": 0}', b'{"number": "3"}', b"\xff\xfe"])
+def test_a_hint_that_is_none_is_named(stored, forget, content):
+    stored.store.put("t/x/log/v0/head.json", content)
+    forget()
+    with pytest.raises(hub.CorruptDataError, match=r"head\.json"):
+        hub.load("t/x:v0", root=stored)
+
+
+def test_packs_that_changed_places_are_found(stored, forget):
+    one, two = _keys(stored, "packs")[:2]
+    first, second = bytes(stored.store.get(one)), bytes(stored.store.get(two))
+    stored.store.put(one, second)
+    stored.store.put(two, first)
+    forget()
+    with pytest.raises(hub.CorruptDataError):
+        _read_all(stored)
+
+
+def test_a_damaged_cache_entry_is_fetched_again(make_root, forget, isolated):
+    root = make_root("s3")
+    array = hub.array((50, 100), "t/x:v0", "f8", chunks=(5, 100), root=root)
+    array[...] = np.random.default_rng(0).random((50, 100))
+    expected = array[...]
+    forget()
+    assert np.array_equal(_read_all(root), expected)
+    cache = next(isolated.glob("cache-0"))
+    files = [path for path in cache.rglob("*") if path.is_file() and path.name not in ("lock", "used")]
+    assert len(files) >= 10
+    for damage in (lambda data: _flip(data, len(data) // 2), lambda data: data[:-1], lambda data: b""):
+        for path in files:
+            path.write_bytes(damage(path.read_bytes()))
+        from hubarray.blobs import fetch
+
+        fetch._shared._memory.clear()
+        fetch._shared._fetchers.clear()
+        assert np.array_equal(_read_all(root), expected)
+
+
+def test_nothing_is_written_over_damage_that_was_met(stored, forget):
+    for key in _keys(stored, "packs"):
+        _damage(stored, key, "deleted")
+    forget()
+    array = hub.load("t/x:v0", root=stored)
+    before = sorted(info.key for info in stored.store.list("t/x/log/"))
+    with pytest.raises(hub.CorruptDataError):
+        array[7, 3] = 1
+    hub.flush()
+    assert sorted(info.key for info in stored.store.list("t/x/log/")) == before
+
+
+def test_a_cache_folder_that_cannot_be_written_means_going_on_without(make_root, tmp_path):
+    (tmp_path / "file").write_text("x")
+    hub.configure(cache_dir=tmp_path / "file" / "cache")
+    root = make_root("s3")
+    array = hub.array((50, 100), "t/x:v0", "f8", chunks=(5, 100), root=root)
+    array[...] = 3
+    assert (hub.load("t/x:v0@2", root=root)[...] == 3).all()
