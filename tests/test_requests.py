@@ -33,6 +33,7 @@ class Counting:
         self._root = root
 
     def __enter__(self):
+        hub.flush()
         self._before = self._root.store.stats.counts()
         return self
 

@@ -70,7 +70,7 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
         raise ConfigError(f"dtype {dtype.str!r} has no size; give one, such as '{dtype.kind}32'")
     if dtype.kind in "Mm" and np.datetime_data(dtype)[0] == "generic":
         raise ConfigError(f"dtype {dtype} has no unit; give one, such as '{dtype.kind}8[ns]'")
-    little = dtype.newbyteorder("<")
+    little = np.dtype(dtype.newbyteorder("<").str)
     if little not in _PLAIN and dtype.kind not in "MmSUV":
         raise ConfigError(f"dtype {dtype} cannot be stored: Zarr has no name for it")
     return little

@@ -150,7 +150,7 @@ class ChunkWriter:
         if len(tasks) == 1:
             encode(tasks[0])
         else:
-            run_all((metadata.chunk_bytes, partial(encode, task)) for task in tasks)
+            run_all(((metadata.chunk_bytes, partial(encode, task)) for task in tasks), threads=pools.cpu)
         return out
 
 

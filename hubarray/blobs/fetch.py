@@ -84,7 +84,8 @@ class Fetcher:
             if len(runs) == 1:
                 self._fetch_run(runs[0], refs, consume)
             else:
-                run_all((run.length, partial(self._fetch_run, run, refs, consume)) for run in runs)
+                tasks = ((run.length, partial(self._fetch_run, run, refs, consume)) for run in runs)
+                run_all(tasks, threads=pools.cpu)
             return
         cached = [i for i in range(len(refs)) if self.disk is not None and self.disk.has(self._cache_key(refs[i]))]
         if len(cached) == len(refs) == 1:
@@ -95,12 +96,12 @@ class Fetcher:
         landing = partial(self._land, refs, consume, keep)
         try:
             runs = plan_runs(refs[mine])
-            tasks = [(int(refs["length"][i]), partial(self._fetch_cached, i, refs, consume)) for i in cached]
-            tasks += [
+            work = [(int(refs["length"][i]), partial(self._fetch_cached, i, refs, consume)) for i in cached]
+            work += [
                 (run.length, partial(self._fetch_run, run, refs[mine], lambda i, data: landing(int(mine[i]), data)))
                 for run in runs
             ]
-            run_all(tasks)
+            run_all(work)
         finally:
             self._disembark(refs, mine)
         for i, flight in theirs:

@@ -35,6 +35,7 @@ class Pools:
         """Start afresh in a forked child."""
         self._lock = threading.Lock()
         self._io: ThreadPoolExecutor | None = None
+        self._cpu: ThreadPoolExecutor | None = None
         self.codec_slots = threading.BoundedSemaphore(core_count())
 
     @property
@@ -46,14 +47,26 @@ class Pools:
                     self._io = ThreadPoolExecutor(IO_THREADS, "hubarray-io")
         return self._io
 
+    @property
+    def cpu(self) -> ThreadPoolExecutor:
+        """As many threads as cores, for work that does not wait for a network; made at first use."""
+        if self._cpu is None:
+            with self._lock:
+                if self._cpu is None:
+                    self._cpu = ThreadPoolExecutor(core_count(), "hubarray-cpu")
+        return self._cpu
+
 
 pools = Pools()
 
 
 def run_all(
-    tasks: Iterable[tuple[int, Callable[[], object]]], *, max_bytes_in_flight: int = MAX_BYTES_IN_FLIGHT
+    tasks: Iterable[tuple[int, Callable[[], object]]],
+    *,
+    max_bytes_in_flight: int = MAX_BYTES_IN_FLIGHT,
+    threads: ThreadPoolExecutor | None = None,
 ) -> None:
-    """Run tasks on the I/O threads, holding at most so many bytes at a time.
+    """Run tasks on threads (by default those for I/O), holding at most so many bytes at a time.
 
     Parameters
     ----------
@@ -68,6 +81,7 @@ def run_all(
         The first failure, or KeyboardInterrupt; tasks not begun are cancelled,
         and those running are waited for only when one of them failed.
     """
+    threads = threads or pools.io
     pending: dict[Future[object], int] = {}
     in_flight = 0
     try:
@@ -77,7 +91,7 @@ def run_all(
                 for future in done:
                     in_flight -= pending.pop(future)
                     future.result()
-            pending[pools.io.submit(task)] = size
+            pending[threads.submit(task)] = size
             in_flight += size
         while pending:
             done, _ = wait(pending, return_when=FIRST_COMPLETED)

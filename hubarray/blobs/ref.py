@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -66,11 +66,14 @@ def pack_id(ref: np.void | Refs) -> str:
 
 
 class Homes:
-    """The process's table of homes (``owner/name``); an index, once given, never changes."""
+    """The process's table of homes (``owner/name``); an index, once given, never changes.
+
+    Index 0 is nobody's: it is the home of null refs, whose bytes are all zero.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._names: list[str] = []
+        self._names: list[str] = [""]
         self._indices: dict[str, int] = {}
         process.register(self)
 
@@ -91,8 +94,12 @@ class Homes:
         """The home at an index."""
         return self._names[index]
 
-    def into_process(self, stored: npt.NDArray[np.uint32], table: Sequence[str]) -> npt.NDArray[np.uint32]:
-        """Turn indices into a holder's table into indices into this one.
+    def names(self, entries: np.ndarray) -> set[str]:
+        """The homes that entries with a ``home`` field point into."""
+        return {self._names[index] for index in np.unique(entries["home"]).tolist() if index}
+
+    def load(self, entries: np.ndarray, table: Sequence[str]) -> None:
+        """Turn the homes of entries from indices into a holder's table into indices into this one, in place.
 
         Raises
         ------
@@ -100,28 +107,28 @@ class Homes:
             A stored index is outside the holder's table.
         """
         lookup = np.array([self.index(name) for name in table], np.uint32)
-        return lookup[stored]
+        present = entries["length"] > 0
+        entries["home"][present] = lookup[entries["home"][present]]
+        entries["home"][~present] = 0
 
-    def into_table(self, used: npt.NDArray[np.uint32], first: str) -> tuple[npt.NDArray[np.uint32], list[str]]:
-        """Turn indices into this table into a holder's own table, whose entry 0 is ``first``.
+    def store(self, entries: np.ndarray, first: str) -> list[str]:
+        """Turn the homes of entries into indices into a table of their own, in place.
 
         Returns
         -------
-        (indices, table)
+        list of str
+            That table; its entry 0 is ``first``.
         """
+        used = np.unique(entries["home"]).tolist()
         table = [first]
-        distinct = [int(index) for index in np.unique(used)]
-        lookup = np.zeros((max(distinct) + 1) if distinct else 1, np.uint32)
-        for index in distinct:
+        lookup = np.zeros(used[-1] + 1 if used else 1, np.uint32)
+        for index in filter(None, used):
             name = self._names[index]
             if name not in table:
                 table.append(name)
             lookup[index] = table.index(name)
-        return lookup[used], table
-
-    def names(self, used: Iterable[int]) -> set[str]:
-        """The homes at some indices."""
-        return {self._names[int(index)] for index in used}
+        entries["home"] = lookup[entries["home"]]
+        return table
 
 
 homes = Homes()

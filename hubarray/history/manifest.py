@@ -62,7 +62,7 @@ def encode_node(table: np.ndarray, level: int, home: str) -> bytes:
     of absent entries and of small offsets compress away.
     """
     stored = table.copy()
-    stored["home"], names = homes.into_table(table["home"], home)
+    names = homes.store(stored, home)
     names_json = json.dumps(names).encode("ascii")
     planes = np.ascontiguousarray(stored.view("u1").reshape(len(stored), -1).T)
     header = MAGIC + bytes([NODE_FORMAT, level]) + len(names_json).to_bytes(2, "little")
@@ -78,7 +78,7 @@ def decode_node(data: Buffer, level: int, where: str) -> np.ndarray:
     dtype = CHILD if level else REF
     planes = np.frombuffer(lz4.frame.decompress(view[end:]), "u1").reshape(dtype.itemsize, FANOUT)
     table = np.ascontiguousarray(planes.T).view(dtype).reshape(FANOUT)
-    table["home"] = homes.into_process(table["home"], json.loads(bytes(view[8:end])))
+    homes.load(table, json.loads(bytes(view[8:end])))
     table.setflags(write=False)
     return table
 

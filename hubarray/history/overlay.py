@@ -58,7 +58,7 @@ class Overlay:
         entries = np.zeros(len(self), _ENTRY)
         entries["number"] = self.numbers
         entries["ref"] = self.refs
-        entries["ref"]["home"], table = homes.into_table(self.refs["home"], home)
+        table = homes.store(entries["ref"], home)
         return base64.b64encode(entries.tobytes()).decode("ascii"), table
 
     @staticmethod
@@ -72,7 +72,7 @@ class Overlay:
         """
         entries = np.frombuffer(base64.b64decode(text, validate=True), _ENTRY)
         refs = entries["ref"].copy()
-        refs["home"] = homes.into_process(refs["home"], table)
+        homes.load(refs, table)
         return Overlay(entries["number"].astype(np.uint64), refs)
 
 

@@ -222,7 +222,7 @@ def build(
     overlay = overlay.merged(draft.numbers, draft.refs)
     kept, folded = split_for_fold(overlay)
     manifest = manifest.folded(folded.numbers, folded.refs, version.name.home)
-    used = {version.name.home, *base.homes, *homes.names(np.unique(kept.refs["home"]))}
+    used = {version.name.home, *base.homes, *homes.names(kept.refs)}
     ordered = (version.name.home, *sorted(used - {version.name.home}))
     return replace(record, manifest=manifest.root, overlay=kept, homes=ordered)
 

@@ -8,6 +8,7 @@ to the server, and memory, under a lock of this process.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import re
 import threading
@@ -40,7 +41,7 @@ _S3FS = {
     "config_kwargs": {"connect_timeout": 4, "read_timeout": 8, "retries": {"max_attempts": 3}},
 }
 _STATUS = re.compile(r"(?:\bcode:? |\bstatus(?:=|: ?))(\d{3})\b|\((\d{3})\)|^(\d{3}),")
-_memory_lock = threading.Lock()
+_memory_lock = threading.RLock()
 
 
 class FilesystemStore(Store):
@@ -69,7 +70,9 @@ class FilesystemStore(Store):
     def _call(self, method: str, *args: Any, payload_bytes: int = 0, **kwargs: Any) -> Any:
         """Run a method of the filesystem within a time limit, where it is asynchronous."""
         if not self._fs.async_impl:
-            return getattr(self._fs, method)(*args, **kwargs)
+            # fsspec's memory filesystem is a plain dict, which threads may not change while one lists it.
+            with _memory_lock if self.protocol == "memory" else contextlib.nullcontext():
+                return getattr(self._fs, method)(*args, **kwargs)
         seconds = _REQUEST_SECONDS + payload_bytes / _SLOWEST_BYTES_PER_SECOND
         return fsspec.asyn.sync(self._fs.loop, getattr(self._fs, f"_{method}"), *args, timeout=seconds, **kwargs)
 
@@ -99,7 +102,7 @@ class FilesystemStore(Store):
     def _put_if_absent(self, key: str, data: Buffer) -> bool:
         if self.protocol == "memory":
             with _memory_lock:
-                if self._fs.exists(self._path(key)):
+                if self._call("exists", self._path(key)):
                     return False
                 self._write(key, data, no_store=True)
                 return True
@@ -129,7 +132,7 @@ class FilesystemStore(Store):
         elif no_store and self.protocol in ("s3", "s3a"):
             extra["CacheControl"] = "no-store"
         if not self._fs.async_impl:
-            self._fs.makedirs(self._path(key).rpartition("/")[0], exist_ok=True)
+            self._call("makedirs", self._path(key).rpartition("/")[0], exist_ok=True)
         self._call("pipe_file", self._path(key), bytes(data), payload_bytes=len(data), **extra)
 
     def _head(self, key: str) -> ObjectInfo:
@@ -182,8 +185,8 @@ class FilesystemStore(Store):
         try:
             if not self._fs.async_impl:
                 for key in keys:
-                    if self._fs.exists(self._path(key)):
-                        self._fs.rm_file(self._path(key))
+                    if self._call("exists", self._path(key)):
+                        self._call("rm_file", self._path(key))
                 return
             for first in range(0, len(keys), _DELETE_BATCH):
                 paths = [self._path(key) for key in keys[first : first + _DELETE_BATCH]]

@@ -1,0 +1,72 @@
+"""The README is true: each of its code blocks runs, in order, as a reader would run them."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hubarray as hub
+from tests.servers import ACCESS_KEY, SECRET_KEY
+
+REPOSITORY = Path(__file__).parents[1]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def _blocks(language):
+    return [code for found, code in BLOCK.findall((REPOSITORY / "README.md").read_text()) if found == language]
+
+
+def test_every_block_is_of_a_language_that_is_tested():
+    assert {language for language, _ in BLOCK.findall((REPOSITORY / "README.md").read_text())} == {"python", "sh"}
+
+
+@pytest.fixture
+def cloud(s3_server, monkeypatch):
+    """A reader's own bucket, with credentials in the environment."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
+    # SeaweedFS makes a bucket when an administrator first writes to it.
+    hub.Root("s3://my-bucket").store.put("ready", b"1")
+
+
+def test_the_python_blocks_run_in_order(cloud):
+    namespace: dict = {}
+    for i, code in enumerate(_blocks("python")):
+        exec(compile(code, f"README.md, block {i + 1}", "exec"), namespace)
+    assert hub.list("lab") == ["lab/scans:v1"]
+    assert namespace["shared"].shape == (1005, 64, 64)
+
+
+def test_what_the_comments_of_the_python_blocks_say_is_so(cloud):
+    namespace: dict = {}
+    code = "".join(_blocks("python")).replace('"s3://my-bucket/hub"', '"s3://my-bucket/again"')
+    exec(code.split("hub.diff(")[0], namespace)
+    (region,) = hub.diff("lab/scans:v1", "lab/scans:cleaned").regions
+    assert region == (slice(0, 16), slice(0, 64), slice(0, 64))
+    assert hub.list("lab") == ["lab/scans:cleaned", "lab/scans:v1"]
+
+
+def test_the_shell_blocks_are_the_two_set_up_commands():
+    commands = [line.split("#")[0].strip() for block in _blocks("sh") for line in block.splitlines()]
+    assert commands == ["make demo", "make test"]
+    for command in commands:
+        subprocess.run([*command.split(), "--dry-run"], cwd=REPOSITORY, check=True, capture_output=True)
+
+
+def test_the_demo_does_its_main_job_in_time(tmp_path, monkeypatch):
+    monkeypatch.setenv("HUBARRAY_ROOT", str(tmp_path / "root"))
+    command = [sys.executable, str(REPOSITORY / "examples" / "demo.py")]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=110, check=True)
+    for expected in ("1500 crops", "MB/s", "another process opened", "differs from v1 in 6 of 1505 chunks"):
+        assert expected in run.stdout
+
+
+@pytest.mark.parametrize("document", ["README.md", "CHANGELOG.md", "docs/FORMAT.md"])
+def test_links_to_files_lead_somewhere(document):
+    path = REPOSITORY / document
+    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+        if "://" not in target:
+            assert (path.parent / target).exists(), target
