@@ -61,8 +61,13 @@ class FilesystemStore(Store):
         self.read_only = self.protocol in ("http", "https")
         self.remote = self.protocol != "memory"
         self.proven_create = self.protocol == "memory"
+        self.endpoint = options.get("endpoint_url") or dict(options.get("client_kwargs") or {}).get("endpoint_url")
         self._fs = _filesystem(self.protocol, options)
         self._base = url if self.read_only else str(self._fs._strip_protocol(url)).rstrip("/")
+
+    def where(self, key: str) -> str:
+        """The key's URL and, where one was given, the server's address."""
+        return f"{self.url}/{key} (at {self.endpoint})" if self.endpoint else f"{self.url}/{key}"
 
     def _path(self, key: str) -> str:
         return f"{self._base}/{key}".rstrip("/")

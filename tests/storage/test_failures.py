@@ -1,6 +1,8 @@
 """Servers that are down, buckets that do not exist, credentials that are wrong."""
 
+import concurrent.futures
 import logging
+import socket
 import time
 
 import pytest
@@ -51,24 +53,47 @@ def test_a_missing_bucket_is_said_to_be_missing_on_gcs(gcs_server):
         list(store.list("", shallow=True))
 
 
-@pytest.mark.parametrize("engine", ["obstore", "s3fs", "gcsfs"])
-def test_a_server_that_is_down_is_named_within_thirty_seconds(engine):
-    endpoint = f"http://127.0.0.1:{free_port()}"
+def _failure(engine, endpoint):
+    """How a read fails on an endpoint, and after how many seconds."""
+    options = {"key": "k", "secret": "s", "endpoint_url": endpoint}
     if engine == "gcsfs":
         store = FilesystemStore("gs://bkt/x", {"token": "anon", "endpoint_url": endpoint})
+    elif engine == "s3fs":
+        store = FilesystemStore("s3://bkt/x", options)
     else:
-        options = {"key": "k", "secret": "s", "endpoint_url": endpoint}
-        store = (
-            FilesystemStore("s3://bkt/x", options)
-            if engine == "s3fs"
-            else open_store(hub.Root("s3://bkt/x", storage_options=options))
-        )
+        store = open_store(hub.Root("s3://bkt/x", storage_options=options))
     began = time.monotonic()
-    with pytest.raises(hub.UnavailableError, match="some/key") as caught:
+    with pytest.raises(hub.UnavailableError) as caught:
         store.get("some/key")
-    assert time.monotonic() - began < 30
-    if engine != "gcsfs":
-        assert endpoint in str(caught.value)
+    return str(caught.value), time.monotonic() - began
+
+
+def test_servers_that_are_down_or_never_answer_are_named_within_thirty_seconds():
+    down = f"http://127.0.0.1:{free_port()}"
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        silent = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        cases = [(engine, endpoint) for engine in ("obstore", "s3fs", "gcsfs") for endpoint in (down, silent)]
+        with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
+            failures = list(pool.map(lambda case: _failure(*case), cases))
+    for (engine, endpoint), (message, seconds) in zip(cases, failures, strict=True):
+        assert "some/key" in message
+        assert endpoint in message, engine
+        assert seconds < 30, engine
+
+
+def test_arrays_on_a_server_that_is_down_fail_in_time_and_by_name():
+    endpoint = f"http://127.0.0.1:{free_port()}"
+    root = hub.Root("s3://bkt/x", storage_options={"key": "k", "secret": SECRET, "endpoint_url": endpoint})
+    for call in (
+        lambda: hub.load("t/x:v0", root=root),
+        lambda: hub.array(3, "t/x:v0", root=root),
+        lambda: hub.list(root=root),
+    ):
+        began = time.monotonic()
+        with pytest.raises(hub.UnavailableError, match=endpoint) as caught:
+            call()
+        assert time.monotonic() - began < 30
+        assert SECRET not in str(caught.value)
 
 
 def test_an_option_that_cannot_be_honoured_is_refused_by_name():

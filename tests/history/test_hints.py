@@ -1,0 +1,57 @@
+"""The hint follows the log: at most once a second, within two seconds of a burst's end, and at exit."""
+
+import subprocess
+import sys
+import time
+
+import hubarray as hub
+from hubarray.history.hints import decode_hint, hint_key
+from hubarray.names import parse
+
+NAME = parse("t/x:v0")
+
+
+def _hint(root):
+    return decode_hint(root.store.get(hint_key(NAME)), "the hint")
+
+
+def test_a_burst_of_commits_writes_few_hints_and_the_last_one_soon(root):
+    array = hub.array(100, "t/x:v0", root=root)
+    hub.flush()
+    before = root.store.stats.counts()
+    for i in range(50):
+        array[i] = i + 1
+    ended = time.monotonic()
+    burst = root.store.stats.counts() - before
+    assert burst["put"] - 50 <= 2
+    while _hint(root) != 51:
+        assert time.monotonic() - ended < 2
+        time.sleep(0.02)
+
+
+def test_a_process_that_ends_leaves_a_current_hint(root):
+    program = (
+        "import sys, hubarray as hub\n"
+        "array = hub.array(5, 't/x:v0', root=sys.argv[1])\n"
+        "for i in range(5): array[i] = i + 1\n"
+    )
+    subprocess.run([sys.executable, "-c", program, root.url], check=True)
+    assert _hint(root) == 6
+
+
+def test_a_hint_that_cannot_be_written_costs_nobody_a_commit(root, monkeypatch):
+    from hubarray.storage.base import Store
+
+    put = Store.put
+
+    def failing(store, key, data, **options):
+        if key.endswith("head.json"):
+            raise hub.UnavailableError("slow down")
+        return put(store, key, data, **options)
+
+    monkeypatch.setattr(Store, "put", failing)
+    array = hub.array(3, "t/x:v0", root=root)
+    array[0] = 1
+    hub.flush()
+    monkeypatch.undo()
+    assert hub.load("t/x:v0", root=root)[0] == 1
