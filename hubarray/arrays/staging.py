@@ -1,0 +1,211 @@
+"""What a transaction has written so far: chunks in memory while partial, uploaded once complete.
+
+Holds a bounded number of bytes of chunks in memory (:data:`MAX_DIRTY_BYTES`);
+beyond that the least recently written partial chunks are uploaded and read
+back if they are needed again. What stays in memory for each chunk is its ref,
+and a bit mask for a chunk that is written in part.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from hubarray.arrays.chunk_grid import Projection, chunk_view, clipped, project
+from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.read import batched, decode, refs_of
+from hubarray.arrays.selection import Selection
+from hubarray.arrays.write import BATCH_BYTES, is_all_fill
+from hubarray.blobs.pack import PackWriter
+from hubarray.blobs.pools import pools, run_all
+from hubarray.blobs.ref import REF, Refs, null_ref
+from hubarray.history import numbering
+from hubarray.history.record import Record
+from hubarray.history.version import Version
+from hubarray.storage.base import Buffer
+
+MAX_DIRTY_BYTES = 128 << 20
+
+Coords = tuple[int, ...]
+
+
+class Staging:
+    """Chunks written on top of a base record, not visible to anybody else.
+
+    Parameters
+    ----------
+    version : Version
+    base : Record
+    metadata : ArrayMetadata
+        The array as the transaction sees it; its shape may grow beyond the base's.
+    packs : PackWriter
+        Takes the chunks that are uploaded.
+    """
+
+    def __init__(self, version: Version, base: Record, metadata: ArrayMetadata, packs: PackWriter) -> None:
+        self.version = version
+        self.base = base
+        self.metadata = metadata
+        self._base_counts = numbering.chunk_counts(base.array["shape"], metadata.chunks)
+        self._packs = packs
+        self._dirty: OrderedDict[Coords, np.ndarray] = OrderedDict()
+        self._refs: dict[Coords, Refs] = {}
+        self._written: dict[Coords, np.ndarray | None] = {}
+
+    @property
+    def touched(self) -> list[Coords]:
+        """The chunks written so far."""
+        return sorted(self._written)
+
+    def written(self, coords: Coords) -> np.ndarray:
+        """Mask of a chunk's elements that were written, of the chunk's shape."""
+        packed = self._written[coords]
+        size = int(np.prod(self.metadata.chunks, dtype=np.int64))
+        if packed is not None:
+            return np.unpackbits(packed, count=size).view(bool).reshape(self.metadata.chunks)
+        mask = np.zeros(self.metadata.chunks, bool)
+        mask[self._inside(coords)] = True
+        return mask
+
+    def write(self, selection: Selection, value: np.ndarray) -> None:
+        """Set elements; ``value`` is of the canonical shape."""
+        batch = max(1, BATCH_BYTES // max(1, self.metadata.chunk_bytes))
+        for projections in batched(project(selection, self.metadata.shape, self.metadata.chunks), batch):
+            partial_ones = [one for one in projections if not one.whole]
+            chunks = self.chunks([one.coords for one in partial_ones])
+            complete: dict[Coords, np.ndarray] = {}
+            for one in projections:
+                if one.whole:
+                    complete[one.coords] = self._whole(one, value)
+                    self._written[one.coords] = None
+                    self._dirty.pop(one.coords, None)
+            for one in partial_ones:
+                # One chunk may be projected to several times by points; each time it is the same array.
+                chunk = self._dirty.get(one.coords)
+                chunk = chunks[one.coords].copy() if chunk is None else chunk
+                chunk_view(chunk, selection)[one.in_chunk] = value[one.in_result]
+                self._dirty[one.coords] = chunk
+                self._dirty.move_to_end(one.coords)
+                if self._mark(one, selection):
+                    complete[one.coords] = self._dirty.pop(one.coords)
+            self._upload(complete)
+            self._spill(MAX_DIRTY_BYTES)
+
+    def put(self, coords: Coords, chunk: np.ndarray, written: np.ndarray) -> None:
+        """Set a whole chunk's contents, of which ``written`` are this transaction's."""
+        self._written[coords] = np.packbits(written)
+        self._dirty[coords] = chunk
+        self._spill(MAX_DIRTY_BYTES)
+
+    def read(self, selection: Selection) -> np.ndarray:
+        """The canonical result of a selection: the base with what was written over it."""
+        out = np.empty(selection.canonical_shape, self.metadata.dtype)
+        batch = max(1, BATCH_BYTES // max(1, self.metadata.chunk_bytes))
+        for projections in batched(project(selection, self.metadata.shape, self.metadata.chunks), batch):
+            chunks = self.chunks([one.coords for one in projections])
+            for one in projections:
+                out[one.in_result] = chunk_view(chunks[one.coords], selection)[one.in_chunk]
+        return out
+
+    def chunks(self, coords: list[Coords]) -> dict[Coords, np.ndarray]:
+        """Chunks as they are now; not to be written into."""
+        found = {one: self._dirty[one] for one in coords if one in self._dirty}
+        rest = [one for one in dict.fromkeys(coords) if one not in found]
+        if any(one in self._refs for one in rest):
+            # What was uploaded a moment ago has to be there before it can be read back.
+            self._packs.finish()
+        return found | fetch_chunks(self.version, self.metadata, rest, self._current_refs(rest))
+
+    def flush(self) -> tuple[list[Coords], Refs]:
+        """Upload everything that is still in memory; returns every chunk written and its ref."""
+        self._spill(0)
+        coords = self.touched
+        refs = np.zeros(len(coords), REF)
+        for i, one in enumerate(coords):
+            refs[i] = self._refs[one]
+        return coords, refs
+
+    def _whole(self, one: Projection, value: np.ndarray) -> np.ndarray:
+        part = value[one.in_result]
+        if part.shape == self.metadata.chunks and part.dtype == self.metadata.dtype:
+            return np.ascontiguousarray(part)
+        chunk = np.full(self.metadata.chunks, self.metadata.fill)
+        chunk[one.in_chunk] = part
+        return chunk
+
+    def _mark(self, one: Projection, selection: Selection) -> bool:
+        """Note what a projection writes; whether its chunk is complete now."""
+        if one.coords in self._written and self._written[one.coords] is None:
+            return False
+        mask = (
+            self.written(one.coords).copy()
+            if one.coords in self._written
+            else np.zeros(self.metadata.chunks, bool)
+        )
+        chunk_view(mask, selection)[one.in_chunk] = True
+        complete = bool(mask[self._inside(one.coords)].all())
+        self._written[one.coords] = None if complete else np.packbits(mask)
+        return complete
+
+    def _inside(self, coords: Coords) -> tuple[slice, ...]:
+        return tuple(slice(0, n) for n in clipped(coords, self.metadata.shape, self.metadata.chunks))
+
+    def _current_refs(self, coords: list[Coords]) -> Refs:
+        refs = np.zeros(len(coords), REF)
+        in_base = []
+        for i, one in enumerate(coords):
+            if one in self._refs:
+                refs[i] = self._refs[one]
+            elif all(c < n for c, n in zip(one, self._base_counts, strict=True)):
+                in_base.append(i)
+        if in_base:
+            refs[in_base] = refs_of(self.version, self.base, [coords[i] for i in in_base])
+        return refs
+
+    def _spill(self, limit_bytes: int) -> None:
+        limit = limit_bytes // max(1, self.metadata.chunk_bytes)
+        while len(self._dirty) > limit:
+            batch = max(1, BATCH_BYTES // max(1, self.metadata.chunk_bytes))
+            count = min(batch, len(self._dirty) - limit)
+            self._upload(dict(self._dirty.popitem(last=False) for _ in range(count)))
+
+    def _upload(self, chunks: dict[Coords, np.ndarray]) -> None:
+        blobs: dict[Coords, Buffer | None] = {}
+
+        def encode(coords: Coords, chunk: np.ndarray) -> None:
+            fill = is_all_fill(chunk, self.metadata.fill)
+            blobs[coords] = None if fill else self.metadata.codec.encode(chunk)
+
+        run_all(
+            ((chunk.nbytes, partial(encode, coords, chunk)) for coords, chunk in chunks.items()), threads=pools.cpu
+        )
+        for coords in chunks:
+            blob = blobs[coords]
+            self._refs[coords] = null_ref() if blob is None else self._packs.add(blob)
+
+
+def fetch_chunks(
+    version: Version, metadata: ArrayMetadata, coords: list[Coords], refs: Refs
+) -> dict[Coords, np.ndarray]:
+    """Decoded chunks by their refs; absent ones are fill value."""
+    chunks: dict[Coords, np.ndarray] = {}
+    present = np.flatnonzero(refs["length"])
+
+    def consume(position: int, data: Buffer) -> None:
+        chunks[coords[present[position]]] = decode(metadata, data)
+
+    version.fetcher.fetch(refs[present], consume)
+    for i in np.flatnonzero(refs["length"] == 0).tolist():
+        chunks[coords[i]] = np.full(metadata.chunks, metadata.fill)
+    return chunks
+
+
+def rows_of(metadata: ArrayMetadata, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Row ranges of at most about 64 MiB each."""
+    row_bytes = max(1, int(np.prod(metadata.shape[1:], dtype=np.int64)) * metadata.dtype.itemsize)
+    step = max(1, BATCH_BYTES // row_bytes)
+    for begin in range(start, stop, step):
+        yield begin, min(begin + step, stop)
