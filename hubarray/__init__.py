@@ -18,6 +18,7 @@ imports only point down: catalog, arrays, history, blobs, storage.
 
 from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff
+from hubarray.arrays.transaction import Transaction
 from hubarray.catalog import array, copy, delete, diff, exists, flush, freeze, load, log
 from hubarray.catalog import list_ as list
 from hubarray.config import configure
@@ -40,6 +41,7 @@ from hubarray.errors import (
     UnsafeStoreError,
 )
 from hubarray.history.commits import Commit
+from hubarray.history.retry import retry
 from hubarray.storage.url import Root
 
 __version__ = "0.1.0"
@@ -63,6 +65,7 @@ __all__ = [
     "ReadOnlyError",
     "Root",
     "StorageError",
+    "Transaction",
     "UnavailableError",
     "UnsafeStoreError",
     "array",
@@ -76,4 +79,5 @@ __all__ = [
     "list",
     "load",
     "log",
+    "retry",
 ]

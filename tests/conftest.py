@@ -12,6 +12,7 @@ import pytest
 import hubarray as hub
 from hubarray import config
 from hubarray.blobs import fetch
+from hubarray.history import version as versions
 from hubarray.history.hints import hint_writer
 from tests import servers
 
@@ -91,3 +92,17 @@ def forget(isolated: Path) -> Callable[[], None]:
         fetch._shared._memory.clear()
 
     return start_afresh
+
+
+@pytest.fixture
+def other_machine(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], object]:
+    """Runs a function as another machine would: this process's versions do not learn of its commits."""
+
+    def run(function: Callable[[], object]) -> object:
+        own, versions._versions = versions._versions, versions._Versions()
+        try:
+            return function()
+        finally:
+            versions._versions = own
+
+    return run

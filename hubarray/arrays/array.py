@@ -14,6 +14,8 @@ from hubarray.arrays import chunking, selection
 from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.read import read
+from hubarray.arrays.transaction import Transaction
+from hubarray.arrays.values import broadcast, converted, rows_that_fit
 from hubarray.arrays.write import Append, Resize, SetAttributes, SetElements
 from hubarray.errors import ConfigError, NotFoundError, ReadOnlyError
 from hubarray.history import commits, transaction
@@ -162,8 +164,7 @@ class Array:
         record = self._writable_record()
         metadata = self._metadata_of(record)
         chosen = selection.parse(key, metadata.shape)
-        values = _converted(value, metadata.dtype)
-        values = _broadcast(values, chosen.shape)
+        values = broadcast(converted(value, metadata.dtype), chosen.shape)
         if chosen.size:
             self._commit(SetElements(chosen, chosen.to_canonical(values)), record)
 
@@ -205,18 +206,11 @@ class Array:
         """
         record = self._writable_record()
         metadata = self._metadata_of(record)
-        values = _converted(rows, metadata.dtype)
-        if not metadata.shape:
-            raise ValueError("a 0-d array has no axis to append along")
-        if values.shape[1:] != metadata.shape[1:] or values.ndim != len(metadata.shape):
-            raise ValueError(
-                f"cannot append an array of shape {values.shape} to one of shape {metadata.shape}: "
-                f"rows have shape (n, {', '.join(map(str, metadata.shape[1:]))})"
-            )
+        values = rows_that_fit(rows, metadata)
         if len(values):
             grown = (metadata.shape[0] + len(values), *metadata.shape[1:])
             chunking.checked_shape(grown, metadata.dtype.itemsize)
-            self._commit(Append(values.astype(metadata.dtype, copy=False)), record, message)
+            self._commit(Append(values), record, message)
 
     def resize(self, shape: Any, *, message: str | None = None) -> None:
         """Change the length of axes, in one commit.
@@ -244,6 +238,34 @@ class Array:
             raise ConfigError(f"resize to {lengths}: the array has {len(metadata.shape)} axes, and keeps them")
         if lengths != metadata.shape:
             self._commit(Resize(lengths, metadata.shape), record, message)
+
+    def transaction(self, message: str | None = None) -> Transaction:
+        """Many assignments as one commit, all or nothing: ``with a.transaction("why") as t: t[...] = ...``.
+
+        The block reads the newest commit as it was at its beginning, with its own
+        writes over it. An exception in the block leaves nothing visible.
+
+        Raises
+        ------
+        ConflictError
+            At the end of the block, when others changed what it read or wrote;
+            :func:`hubarray.retry` runs it again.
+
+        Notes
+        -----
+        A transaction is over one array; there is none over several.
+
+        Examples
+        --------
+        >>> import hubarray as hub
+        >>> a = hub.array((4, 2), "docs/transaction:v0", dtype="int64")
+        >>> with a.transaction("two rows at once") as t:
+        ...     t[0] = 1
+        ...     t[1] = t[0] + 1
+        >>> a[:2].tolist()
+        [[1, 1], [2, 2]]
+        """
+        return Transaction(self, message)
 
     def snapshot(self) -> Array:
         """A read-only handle on the commit this one reads now; it never moves."""
@@ -283,6 +305,10 @@ class Array:
                 f"{self._pinned.ref}: a fixed commit can only be read; load {self._version.name} to write"
             )
         return self._record()
+
+    def _newest_for_writing(self) -> tuple[Version, Record]:
+        self._writable_record()
+        return self._version, self._checked(self._version.refresh())
 
     def _commit(self, operation: Operation, base: Record, message: str | None = None) -> None:
         transaction.commit(self._version, operation, base=base, message=message)
@@ -340,25 +366,3 @@ def _metadata(record: Record) -> ArrayMetadata:
     if record.head.kind != "array":
         raise ConfigError(f"{record.ref}: is a {record.head.kind}, not an array")
     return ArrayMetadata.from_json(record.array)
-
-
-def _converted(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
-    """A value as an array. Python's own numbers and lists are converted as NumPy's assignment does, range checked."""
-    if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
-        return np.asarray(value)
-    return np.asarray(value, dtype)
-
-
-def _broadcast(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    while value.ndim > len(shape) and value.shape[0] == 1:
-        value = value[0]
-    try:
-        return np.broadcast_to(value, shape)
-    except ValueError:
-        raise ValueError(
-            f"could not broadcast input array from shape {_shown(value.shape)} into shape {_shown(shape)}"
-        ) from None
-
-
-def _shown(shape: tuple[int, ...]) -> str:
-    return "(" + ",".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"

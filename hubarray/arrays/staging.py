@@ -100,6 +100,18 @@ class Staging:
         self._dirty[coords] = chunk
         self._spill(MAX_DIRTY_BYTES)
 
+    def adopt(self, coords: Coords, other: Staging) -> None:
+        """Take over a chunk from another staging, uploaded or not."""
+        self._written[coords] = other._written[coords]
+        if coords in other._dirty:
+            self._dirty[coords] = other._dirty[coords]
+        if coords in other._refs:
+            self._refs[coords] = other._refs[coords]
+
+    def is_written(self, coords: Coords) -> bool:
+        """Whether any element of a chunk was written."""
+        return coords in self._written
+
     def read(self, selection: Selection) -> np.ndarray:
         """The canonical result of a selection: the base with what was written over it."""
         out = np.empty(selection.canonical_shape, self.metadata.dtype)
@@ -140,11 +152,7 @@ class Staging:
         """Note what a projection writes; whether its chunk is complete now."""
         if one.coords in self._written and self._written[one.coords] is None:
             return False
-        mask = (
-            self.written(one.coords).copy()
-            if one.coords in self._written
-            else np.zeros(self.metadata.chunks, bool)
-        )
+        mask = self.written(one.coords).copy() if one.coords in self._written else np.zeros(self.metadata.chunks, bool)
         chunk_view(mask, selection)[one.in_chunk] = True
         complete = bool(mask[self._inside(one.coords)].all())
         self._written[one.coords] = None if complete else np.packbits(mask)
@@ -179,9 +187,7 @@ class Staging:
             fill = is_all_fill(chunk, self.metadata.fill)
             blobs[coords] = None if fill else self.metadata.codec.encode(chunk)
 
-        run_all(
-            ((chunk.nbytes, partial(encode, coords, chunk)) for coords, chunk in chunks.items()), threads=pools.cpu
-        )
+        run_all(((chunk.nbytes, partial(encode, coords, chunk)) for coords, chunk in chunks.items()), threads=pools.cpu)
         for coords in chunks:
             blob = blobs[coords]
             self._refs[coords] = null_ref() if blob is None else self._packs.add(blob)

@@ -189,7 +189,8 @@ def is_all_fill(chunk: np.ndarray, fill: np.ndarray) -> bool:
     return True
 
 
-def _draft(metadata: ArrayMetadata, grid: tuple[int, ...], **fields: Any) -> Draft:
+def draft_of(metadata: ArrayMetadata, grid: tuple[int, ...], **fields: Any) -> Draft:
+    """A draft of an array in a numbering grid that holds it; ``changed`` is (coordinates, refs) of changed chunks."""
     counts = numbering.chunk_counts(metadata.shape, metadata.chunks)
     if not numbering.fits(grid, counts):
         grid = numbering.enlarged(grid, counts)
@@ -240,7 +241,7 @@ class SetElements:
         )
         if not changed[0]:
             return None
-        return _draft(metadata, base.grid, changed=changed, message=f"set elements in {_count(len(changed[0]))}")
+        return draft_of(metadata, base.grid, changed=changed, message=f"set elements in {_count(len(changed[0]))}")
 
     def _check_fits(self, metadata: ArrayMetadata, version: Version) -> None:
         points = iter(self._selection.points or ())
@@ -285,7 +286,7 @@ class Append:
         projections = project(selection, metadata.shape, metadata.chunks)
         tasks = (_elements_task(one, selection, self._rows, metadata) for one in projections)
         changed = self._writer.write(tasks, metadata, base, version, packs, total_bytes=self._rows.nbytes)
-        return _draft(metadata, base.grid, array=metadata.to_json(), changed=changed, message=f"append {count} rows")
+        return draft_of(metadata, base.grid, array=metadata.to_json(), changed=changed, message=f"append {count} rows")
 
 
 class Resize:
@@ -316,7 +317,7 @@ class Resize:
         stored = [coords for coords, length in zip(cut, refs["length"].tolist(), strict=True) if length]
         tasks = (self._cut_task(coords, after) for coords in stored)
         changed = self._writer.write(tasks, after, base, version, packs, total_bytes=len(stored) * after.chunk_bytes)
-        return _draft(
+        return draft_of(
             after, base.grid, array=after.to_json(), changed=changed, message=f"resize {before.shape} to {shape}"
         )
 
@@ -360,7 +361,7 @@ class SetAttributes:
         if attrs == base.attrs:
             return None
         metadata = ArrayMetadata.from_json(base.array)
-        return _draft(metadata, base.grid, attrs=attrs, message="set attributes")
+        return draft_of(metadata, base.grid, attrs=attrs, message="set attributes")
 
 
 class Freeze:
@@ -372,7 +373,7 @@ class Freeze:
         """See :class:`hubarray.history.transaction.Operation`."""
         if base.head.frozen:
             return None
-        return _draft(ArrayMetadata.from_json(base.array), base.grid, frozen=True, message="freeze")
+        return draft_of(ArrayMetadata.from_json(base.array), base.grid, frozen=True, message="freeze")
 
 
 class Delete:

@@ -94,7 +94,15 @@ class Operation(Protocol):
         """
 
 
-def commit(version: Version, operation: Operation, *, base: Record, message: str | None = None) -> Record:
+def commit(
+    version: Version,
+    operation: Operation,
+    *,
+    base: Record,
+    message: str | None = None,
+    packs: PackWriter | None = None,
+    began: float | None = None,
+) -> Record:
     """Apply an operation and return the record it is in.
 
     Costs the packs, one record, and nodes when the overlay is full; a lost
@@ -108,6 +116,8 @@ def commit(version: Version, operation: Operation, *, base: Record, message: str
         The record to try first, normally the newest known.
     message : str, optional
         For the log; by default the operation says what it did.
+    packs, began : PackWriter and float, optional
+        Of an operation that uploaded before: where, and when it began (monotonic seconds).
 
     Raises
     ------
@@ -118,9 +128,9 @@ def commit(version: Version, operation: Operation, *, base: Record, message: str
     CommitOutcomeUnknown
         The store stopped answering at the last moment.
     """
-    began = time.monotonic()
+    began = time.monotonic() if began is None else began
     check_message(message)
-    packs = PackWriter(version.store, version.name.home)
+    packs = packs or PackWriter(version.store, version.name.home)
     proof: Future[None] = Future()
     if version.store.proven_create:
         proof.set_result(None)

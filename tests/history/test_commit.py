@@ -20,22 +20,6 @@ from hubarray.storage.filesystem import FilesystemStore
 NAME = parse("t/x:v0")
 
 
-@pytest.fixture
-def other_machine(monkeypatch):
-    """Runs a function as another machine would: this process's versions do not learn of its commits."""
-
-    def run(function):
-        from hubarray.history import version as module
-
-        own, module._versions = module._versions, module._Versions()
-        try:
-            return function()
-        finally:
-            module._versions = own
-
-    return run
-
-
 def _array(root, shape=(8,), **options):
     return hub.array(shape, "t/x:v0", "i8", root=root, **options)
 

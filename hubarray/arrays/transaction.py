@@ -1,0 +1,322 @@
+"""Transactions: many assignments, one commit, all or nothing.
+
+A transaction reads the newest commit as it was when it began, with its own
+writes over it. At the end it becomes one commit, if nothing that it read or
+wrote was changed by others meanwhile; chunks that both changed in different
+elements are merged. The check is by element and by value, so a transaction that
+commits is one that could have run, whole, at the moment of its commit.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hubarray.arrays import chunking, selection
+from hubarray.arrays.chunk_grid import chunk_view, clipped, project, region_of
+from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.read import refs_of
+from hubarray.arrays.selection import AxisSlice, Selection
+from hubarray.arrays.staging import Staging, fetch_chunks, rows_of
+from hubarray.arrays.values import broadcast, converted, rows_that_fit
+from hubarray.arrays.write import draft_of
+from hubarray.blobs.pack import PackWriter
+from hubarray.blobs.ref import REF
+from hubarray.errors import ConflictError, HubError, ReadOnlyError
+from hubarray.history import transaction as commits
+from hubarray.history.record import Record
+from hubarray.history.transaction import Draft
+from hubarray.history.version import Version
+
+if TYPE_CHECKING:
+    from hubarray.arrays.array import Array
+
+_SHOWN_REGIONS = 5
+
+Coords = tuple[int, ...]
+
+
+class Transaction:
+    """What ``with a.transaction("message") as t`` gives: an array to read and write, committed at the end.
+
+    Takes NumPy's indexing as the array does. Complete chunks are uploaded as
+    they fill; at most about 128 MiB of partial chunks and 160 MiB of uploads
+    are held. It belongs to the process that began it.
+
+    Raises
+    ------
+    ConflictError
+        At the end of the block: an element that was read or written, or the
+        shape if it was looked at, was changed by others meanwhile. Nothing of the
+        transaction is visible. :func:`hubarray.retry` runs it again.
+    """
+
+    def __init__(self, array: Array, message: str | None) -> None:
+        self._array = array
+        self._message = message
+        self._process = os.getpid()
+        self._state = "new"
+
+    def __enter__(self) -> Transaction:
+        if self._state != "new":
+            raise HubError("a transaction is used once; begin another one with array.transaction()")
+        commits.check_message(self._message)
+        self._began = time.monotonic()
+        version, base = self._array._newest_for_writing()
+        commits.check_writable(base, self)
+        self._version = version
+        self._base = base
+        self._packs = PackWriter(version.store, version.name.home)
+        metadata = ArrayMetadata.from_json(base.array)
+        self._base_shape = metadata.shape
+        self._staging = Staging(version, base, metadata, self._packs)
+        self._keys: list[tuple[Any, Selection]] = []
+        self._reads: list[Selection] = []
+        self._shape_seen = False
+        self._appended = 0
+        self._state = "open"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._state != "open":
+            return
+        self._state = "ended"
+        if os.getpid() != self._process:
+            raise ReadOnlyError("a transaction belongs to the process that began it, so this one commits nothing")
+        if kind is not None:
+            self._packs.abandon()
+            return
+        if not self._staging.touched and not self._appended:
+            self._packs.abandon()
+            return
+        commits.commit(
+            self._version, self, base=self._base, message=self._message, packs=self._packs, began=self._began
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape within the transaction; looking at it makes a resize by others a conflict."""
+        self._check_open()
+        self._shape_seen = True
+        return self._staging.metadata.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The array's dtype."""
+        return self._staging.metadata.dtype
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        """Read elements: the commit the transaction began from, with its own writes over it."""
+        self._check_open()
+        chosen = self._parsed(key)
+        self._reads.append(chosen)
+        result = chosen.from_canonical(self._staging.read(chosen))
+        return result[()] if chosen.is_scalar else result
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Assign elements, to become visible with the transaction."""
+        self._check_open()
+        chosen = self._parsed(key)
+        values = broadcast(converted(value, self.dtype), chosen.shape)
+        if chosen.size:
+            self._staging.write(chosen, chosen.to_canonical(values))
+
+    def append(self, rows: Any) -> None:
+        """Add rows after the last one; rows that others append meanwhile stay before them."""
+        self._check_open()
+        metadata = self._staging.metadata
+        values = rows_that_fit(rows, metadata)
+        if not len(values):
+            return
+        start = metadata.shape[0]
+        grown = (start + len(values), *metadata.shape[1:])
+        chunking.checked_shape(grown, metadata.dtype.itemsize)
+        self._staging.metadata = metadata.with_shape(grown)
+        self._appended += len(values)
+        self._staging.write(_rows(start, len(values), metadata.shape[1:]), values)
+
+    on_frozen = False
+
+    def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
+        """See :class:`hubarray.history.transaction.Operation`."""
+        if base is not self._base:
+            self._move_onto(base)
+        coords, refs = self._staging.flush()
+        metadata = self._staging.metadata
+        array = metadata.to_json() if self._appended else None
+        message = f"transaction over {len(coords):,} chunks"
+        return draft_of(metadata, base.grid, array=array, changed=(coords, refs), message=message)
+
+    def _parsed(self, key: Any) -> Selection:
+        chosen = selection.parse(key, self._staging.metadata.shape)
+        self._keys.append((key, chosen))
+        return chosen
+
+    def _check_open(self) -> None:
+        if self._state != "open":
+            raise ReadOnlyError("the transaction has ended; what is done after its block is not part of it")
+        if os.getpid() != self._process:
+            raise ReadOnlyError("a transaction belongs to the process that began it; begin one in this process")
+
+    def _move_onto(self, base: Record) -> None:
+        """Check against what others did, and stage everything again on their record."""
+        after = ArrayMetadata.from_json(base.array)
+        if after.shape != self._base_shape:
+            self._check_shape(after.shape)
+        changes = self._others_changes(base, after)
+        self._check_reads(changes)
+        self._restage(base, after, changes)
+        self._base, self._base_shape = base, after.shape
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        old = self._base_shape
+        grown = (shape[0] + self._appended, *shape[1:]) if shape else shape
+        moved = bool(self._appended) and shape[0] != old[0]
+        for key, chosen in self._keys:
+            same = not self._shape_seen and _selects_same(key, chosen, grown)
+            if not same or (moved and _reaches(chosen, old[0])):
+                raise ConflictError(
+                    f"{self._version.name}: was resized from {old} to {shape} by somebody else meanwhile, and this "
+                    "transaction depends on the shape; nothing was written"
+                )
+        if self._shape_seen or (self._appended and shape[1:] != old[1:]):
+            raise ConflictError(
+                f"{self._version.name}: was resized from {old} to {shape} by somebody else meanwhile; "
+                "nothing was written"
+            )
+
+    def _others_changes(self, base: Record, after: ArrayMetadata) -> dict[Coords, tuple[np.ndarray, np.ndarray]]:
+        """Chunks touched here that others changed: a mask of the changed elements, and the chunk as they left it."""
+        touched = set(self._staging.touched)
+        for chosen in self._reads:
+            touched.update(one.coords for one in project(chosen, self._staging.metadata.shape, after.chunks))
+        both = [c for c in sorted(touched) if _exists(c, self._base_shape, after) and _exists(c, after.shape, after)]
+        before_refs = refs_of(self._version, self._base, both) if both else np.zeros(0, REF)
+        after_refs = refs_of(self._version, base, both) if both else np.zeros(0, REF)
+        differ = np.flatnonzero(
+            (before_refs["hash"] != after_refs["hash"]).any(axis=1) | (before_refs["length"] != after_refs["length"])
+        ).tolist()
+        coords = [both[i] for i in differ]
+        old = fetch_chunks(self._version, after, coords, before_refs[differ])
+        new = fetch_chunks(self._version, after, coords, after_refs[differ])
+        changes = {}
+        for c in coords:
+            # Elements beyond the old shape are nobody's yet: what both appended there is put in order later.
+            inside = tuple(slice(0, n) for n in clipped(c, self._base_shape, after.chunks))
+            changed = np.zeros(after.chunks, bool)
+            changed[inside] = _changed_elements(old[c][inside], new[c][inside])
+            changes[c] = (changed, new[c])
+        return changes
+
+    def _check_reads(self, changes: dict[Coords, tuple[np.ndarray, np.ndarray]]) -> None:
+        conflicts: dict[Coords, np.ndarray] = {}
+        for coords, (changed, _) in changes.items():
+            if self._staging.is_written(coords):
+                conflicts[coords] = changed & self._staging.written(coords)
+        for chosen in self._reads:
+            for one in project(chosen, self._staging.metadata.shape, self._staging.metadata.chunks):
+                if one.coords in changes:
+                    read = np.zeros(self._staging.metadata.chunks, bool)
+                    chunk_view(read, chosen)[one.in_chunk] = True
+                    hit = changes[one.coords][0] & read
+                    conflicts[one.coords] = conflicts.get(one.coords, hit) | hit
+        regions = [_region(c, mask, self._staging.metadata) for c, mask in sorted(conflicts.items()) if mask.any()]
+        if regions:
+            more = f" and {len(regions) - _SHOWN_REGIONS} more" if len(regions) > _SHOWN_REGIONS else ""
+            raise ConflictError(
+                f"{self._version.name}: elements this transaction read or wrote were changed by somebody else "
+                f"meanwhile, in {', '.join(regions[:_SHOWN_REGIONS])}{more}; nothing was written"
+            )
+
+    def _restage(
+        self, base: Record, after: ArrayMetadata, changes: dict[Coords, tuple[np.ndarray, np.ndarray]]
+    ) -> None:
+        """Put what was written onto the newer record: merged chunks, and appended rows at the new end."""
+        old, seen = self._staging, self._base_shape
+        shape = (after.shape[0] + self._appended, *after.shape[1:]) if after.shape else ()
+        fresh = Staging(self._version, base, after.with_shape(shape), self._packs)
+        shifted = bool(self._appended) and after.shape[0] != seen[0]
+        for coords in old.touched:
+            written = old.written(coords)
+            if shifted:
+                first_row = coords[0] * after.chunks[0]
+                written[max(0, seen[0] - first_row) :] = False
+                if not written.any():
+                    continue
+            if coords in changes or shifted or not _same_extent(coords, seen, after):
+                chunk = fresh.chunks([coords])[coords].copy()
+                chunk[written] = old.chunks([coords])[coords][written]
+                fresh.put(coords, chunk, written)
+            else:
+                fresh.adopt(coords, old)
+        if shifted:
+            for begin, end in rows_of(after.with_shape(shape), seen[0], seen[0] + self._appended):
+                values = old.read(_rows(begin, end - begin, after.shape[1:]))
+                fresh.write(_rows(begin - seen[0] + after.shape[0], end - begin, after.shape[1:]), values)
+        self._staging = fresh
+
+
+def _rows(start: int, count: int, rest: tuple[int, ...]) -> Selection:
+    axes = (AxisSlice(start, 1, count), *(AxisSlice(0, 1, length) for length in rest))
+    return Selection(axes, None, (count, *rest), False)
+
+
+def _selects_same(key: Any, chosen: Selection, shape: tuple[int, ...]) -> bool:
+    """Whether a key means the same elements of another shape."""
+    try:
+        again = selection.parse(key, shape)
+    except IndexError:
+        return False
+    if again.axes != chosen.axes or again.shape != chosen.shape:
+        return False
+    pairs = zip(again.points or (), chosen.points or (), strict=True)
+    return all(np.array_equal(one, two) for one, two in pairs)
+
+
+def _reaches(chosen: Selection, row: int) -> bool:
+    """Whether a selection has elements in some row or after it."""
+    first = chosen.axes[0] if chosen.axes else None
+    if first is None:
+        rows = (chosen.points or (np.zeros(0, np.int64),))[0]
+        return bool(rows.size) and int(rows.max()) >= row
+    return first.count > 0 and first.start + (first.count - 1) * first.step >= row
+
+
+def _exists(coords: Coords, shape: tuple[int, ...], metadata: ArrayMetadata) -> bool:
+    return all(c * chunk < length for c, chunk, length in zip(coords, metadata.chunks, shape, strict=True))
+
+
+def _same_extent(coords: Coords, shape: tuple[int, ...], after: ArrayMetadata) -> bool:
+    """Whether as much of a chunk lies within both shapes."""
+    return all(
+        min(chunk, max(0, a - c * chunk)) == min(chunk, max(0, b - c * chunk))
+        for c, chunk, a, b in zip(coords, after.chunks, shape, after.shape, strict=True)
+    )
+
+
+def _changed_elements(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Mask of elements whose bytes differ."""
+    width = old.dtype.itemsize
+    one = np.ascontiguousarray(old).reshape(-1).view("u1").reshape(-1, width)
+    two = np.ascontiguousarray(new).reshape(-1).view("u1").reshape(-1, width)
+    return (one != two).any(axis=1).reshape(old.shape)
+
+
+def _region(coords: Coords, mask: np.ndarray, metadata: ArrayMetadata) -> str:
+    """The smallest box around a mask's elements, as array indices."""
+    if not coords:
+        return "[()]"
+    parts = []
+    for axis, whole in enumerate(region_of(coords, metadata.shape, metadata.chunks)):
+        hit = np.flatnonzero(mask.any(axis=tuple(i for i in range(mask.ndim) if i != axis)))
+        parts.append(f"{whole.start + int(hit[0])}:{whole.start + int(hit[-1]) + 1}")
+    return f"[{', '.join(parts)}]"

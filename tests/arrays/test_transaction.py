@@ -1,0 +1,323 @@
+"""Transactions: snapshot reads, own writes, all or nothing, conflicts by element, merges by element."""
+
+import multiprocessing
+import os
+import threading
+import uuid
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hubarray as hub
+from hubarray.arrays import staging
+from tests.arrays import strategies
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+@pytest.fixture
+def array(root):
+    array = hub.array((10, 6), "t/x:v0", "i8", chunks=(3, 4), root=root)
+    array[...] = np.arange(60).reshape(10, 6)
+    return array
+
+
+def _others(root, other_machine, change):
+    other_machine(lambda: change(hub.load("t/x:v0", root=root)))
+
+
+def test_many_assignments_are_one_commit_with_its_message(array):
+    before = array.commit
+    with array.transaction("why") as t:
+        t[0] = 1
+        t[1, 2:4] = 2
+        t[[5, 6], 0] = 3
+    assert array.commit == before + 1
+    assert next(array.log()).message == "why"
+    expected = np.arange(60).reshape(10, 6)
+    expected[0], expected[1, 2:4], expected[[5, 6], 0] = 1, 2, 3
+    assert np.array_equal(array[...], expected)
+
+
+def test_it_reads_its_own_writes_and_nobody_else_does(array, root, other_machine):
+    with array.transaction() as t:
+        t[0] = 7
+        assert (t[0] == 7).all()
+        assert t[1, 0] == 6
+        assert array[0, 1] == 1
+        other_machine(lambda: hub.load("t/x:v0", root=root)[0].tolist() == list(range(6)))
+
+
+def test_it_reads_the_commit_it_began_from(array, root, other_machine):
+    with pytest.raises(hub.ConflictError), array.transaction() as t:  # noqa: PT012
+        _others(root, other_machine, lambda a: a.__setitem__(9, -1))
+        assert t[9, 0] == 54
+        t[0] = t[9]
+
+
+def test_an_exception_leaves_nothing_visible_and_nothing_behind(array, root):
+    hub.flush()
+    before = sorted(info.key for info in root.store.list(""))
+    with pytest.raises(RuntimeError, match="mine"), array.transaction() as t:  # noqa: PT012
+        t[...] = 5
+        raise RuntimeError("mine")
+    assert sorted(info.key for info in root.store.list("")) == before
+    assert array[0, 1] == 1
+
+
+def test_an_empty_transaction_is_no_commit(array):
+    before = array.commit
+    with array.transaction() as t:
+        assert t[0, 0] == 0
+        t[3:3] = 1
+    assert array.commit == before
+
+
+def test_a_chunk_that_both_changed_in_other_elements_is_merged(array, root, other_machine):
+    with array.transaction() as t:
+        t[0, 0] = 100
+        _others(root, other_machine, lambda a: a.__setitem__((0, 1), 200))
+        _others(root, other_machine, lambda a: a.__setitem__((9, 5), 300))
+        t[1, 1] = 101
+    assert array[0, :3].tolist() == [100, 200, 2]
+    assert array[1, 1] == 101
+    assert array[9, 5] == 300
+
+
+@pytest.mark.parametrize("what", ["written", "read", "written whole"])
+def test_elements_changed_by_others_are_a_conflict_that_names_the_region(array, root, other_machine, what):
+    with pytest.raises(hub.ConflictError, match=r"\[4:5, 2:3\]") as caught, array.transaction() as t:  # noqa: PT012
+        if what == "written":
+            t[4, 2] = 1
+        elif what == "written whole":
+            t[3:6] = 1
+        else:
+            t[0, 0] = t[4, 2]
+        _others(root, other_machine, lambda a: a.__setitem__((4, slice(2, 3)), -9))
+    assert "nothing was written" in str(caught.value)
+    expected = np.arange(60).reshape(10, 6)
+    expected[4, 2] = -9
+    assert np.array_equal(array.refresh()[...], expected)
+
+
+def test_elements_others_set_to_what_they_were_are_no_conflict(array, root, other_machine):
+    with array.transaction() as t:
+        t[4, 2] = t[4, 2] + 1
+        _others(root, other_machine, lambda a: a.__setitem__((4, slice(0, 2)), -9))
+        _others(root, other_machine, lambda a: a.__setitem__((4, 2), 26))
+    assert array[4].tolist() == [-9, -9, 27, 27, 28, 29]
+
+
+def test_appends_of_both_stay_whole_in_order(array, root, other_machine):
+    with array.transaction() as t:
+        t.append(np.full((4, 6), -1))
+        t[0] = 9
+        t.append(np.full((1, 6), -2))
+        _others(root, other_machine, lambda a: a.append(np.full((2, 6), -3)))
+    assert array.shape == (17, 6)
+    assert array[10:, 0].tolist() == [-3, -3, -1, -1, -1, -1, -2]
+    assert (array[0] == 9).all()
+    assert np.array_equal(array[1:10], np.arange(60).reshape(10, 6)[1:])
+
+
+def test_the_shape_is_a_conflict_only_if_it_was_looked_at(array, root, other_machine):
+    def append(a):
+        a.append(np.zeros((1, 6)))
+
+    with array.transaction() as t:
+        t[2] = 1
+        _others(root, other_machine, append)
+    for look in (lambda t: t.shape, len, lambda t: t[-1], lambda t: t[:], lambda t: t[..., 0]):
+        with pytest.raises(hub.ConflictError, match="resized"), array.transaction() as t:  # noqa: PT012
+            t[2] = 1
+            look(t)
+            _others(root, other_machine, append)
+    with pytest.raises(hub.ConflictError, match="resized"), array.transaction() as t:  # noqa: PT012
+        t[9] = 1
+        _others(root, other_machine, lambda a: a.resize((5, 6)))
+
+
+def test_an_overwritten_frozen_or_deleted_array_is_said_to_be_so(array, root, other_machine):
+    with pytest.raises(hub.ConflictError, match="anew"), array.transaction() as t:  # noqa: PT012
+        t[0] = 1
+        other_machine(lambda: hub.array(3, "t/x:v0", root=root, overwrite=True))
+    array = hub.load("t/x:v0", root=root)
+    with pytest.raises(hub.FrozenError), array.transaction() as t:  # noqa: PT012
+        t[0] = 1
+        other_machine(lambda: hub.freeze("t/x:v0", root=root))
+    with pytest.raises(hub.FrozenError), array.transaction():
+        pass
+    with pytest.raises(hub.ReadOnlyError), hub.load("t/x:v0@1", root=root).transaction():
+        pass
+
+
+def test_it_is_used_once_and_not_after_its_end(array):
+    with array.transaction() as t:
+        t[0] = 1
+    for use in (lambda: t[0], lambda: t.__setitem__(0, 1), lambda: t.append(np.zeros((1, 6))), lambda: t.shape):
+        with pytest.raises(hub.ReadOnlyError, match="ended"):
+            use()
+    with pytest.raises(hub.HubError, match="once"):
+        t.__enter__()
+
+
+def test_complete_chunks_are_uploaded_as_they_fill(root):
+    array = hub.array((40, 1 << 20), "t/big:v0", "u1", codec="none", root=root)
+    with array.transaction() as t:
+        for i in range(40):
+            t[i] = i + 1
+        uploaded = sum(info.size_bytes for info in root.store.list("t/big/packs/"))
+        assert uploaded > 10 << 20
+        assert not t._staging._dirty
+        assert array.commit == 1
+    assert array[:, 5].tolist() == list(range(1, 41))
+
+
+def test_partial_chunks_beyond_the_bound_are_uploaded_and_read_back(array, monkeypatch):
+    monkeypatch.setattr(staging, "MAX_DIRTY_BYTES", 2 * 3 * 4 * 8)
+    with array.transaction() as t:
+        for column in range(6):
+            t[:10, column] = column
+            assert len(t._staging._dirty) <= 2
+        for row in range(0, 10, 2):
+            t[row, 0] = 99
+        assert t[4, :3].tolist() == [99, 1, 2]
+    assert array[:, 0].tolist() == [99, 0] * 5
+    assert (array[:, 1:] == np.arange(1, 6)).all()
+
+
+def test_retry_runs_again_on_conflict_only(array, root, other_machine):
+    calls = []
+
+    def once_in_conflict():
+        with array.transaction() as t:
+            value = t[0, 0]
+            if not calls:
+                _others(root, other_machine, lambda a: a.__setitem__((0, 0), 41))
+            calls.append(int(value))
+            t[0, 0] = value + 1
+        return "done"
+
+    assert hub.retry(once_in_conflict) == "done"
+    assert calls == [0, 41]
+    assert array[0, 0] == 42
+    for error in (ValueError, hub.CommitOutcomeUnknown, hub.FrozenError):
+        tries = []
+
+        def fail(error=error, tries=tries):
+            tries.append(1)
+            raise error("no")
+
+        with pytest.raises(error):
+            hub.retry(fail)
+        assert len(tries) == 1
+
+    def always():
+        raise hub.ConflictError("still")
+
+    with pytest.raises(hub.ConflictError, match="still"):
+        hub.retry(always, timeout_seconds=0.1)
+
+
+def _count(root, times):
+    array = hub.load("t/counter", root=root)
+
+    def one():
+        with array.transaction() as t:
+            t[()] = t[()] + 1
+
+    for _ in range(times):
+        hub.retry(one)
+
+
+@pytest.mark.parametrize("kind", ["local", "s3"])
+def test_processes_that_count_in_transactions_count_exactly(kind, make_root):
+    root = make_root(kind)
+    counter = hub.array((), "t/counter", "i8", root=root)
+    workers = [SPAWN.Process(target=_count, args=(root, 10)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * 4
+    assert counter.refresh()[()] == 40
+
+
+def test_threads_that_count_in_transactions_count_exactly(root):
+    counter = hub.array((), "t/counter", "i8", root=root)
+    threads = [threading.Thread(target=_count, args=(root, 5)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert counter[()] == 40
+
+
+def test_a_forked_child_cannot_commit_its_parents_transaction(array):
+    with array.transaction() as t:
+        t[0] = 1
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                t[1] = 2
+            except hub.ReadOnlyError:
+                try:
+                    t.__exit__(None, None, None)
+                except hub.ReadOnlyError:
+                    code = 0
+            os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert (array[0] == 1).all()
+
+
+@settings(max_examples=80)
+@given(data=st.data())
+def test_any_transaction_does_what_numpy_would_have_done_at_its_commit(make_root, other_machine, data):
+    """Against a model: the transaction's operations on an array, after those that others made meanwhile."""
+    root = make_root("memory")
+    shape = data.draw(strategies.shapes(min_dims=1, max_dims=3, min_side=1, max_side=6))
+    chunks = data.draw(strategies.chunkings(shape))
+    name = f"t/{uuid.uuid4().hex}"
+    array = hub.array(shape, name, "i4", chunks=chunks, root=root)
+    start = strategies.some_values(shape, "i4", 1)
+    array[...] = start
+    mine, theirs = start.copy(), start.copy()
+    steps = data.draw(st.lists(st.sampled_from(["mine", "mine", "append", "theirs", "read"]), max_size=6))
+    log = []
+    try:
+        with array.transaction() as t:
+            for i, step in enumerate(steps):
+                if step == "append":
+                    rows = strategies.some_values((data.draw(st.integers(1, 4)), *shape[1:]), "i4", i)
+                    mine = np.concatenate([mine, rows])
+                    t.append(rows)
+                    log.append(("append", rows))
+                    continue
+                target = theirs if step == "theirs" else mine
+                key = data.draw(strategies.keys(target.shape, valid=True))
+                try:
+                    values = strategies.some_values(np.shape(target[key]), "i4", 100 + i)
+                except (IndexError, ValueError):
+                    continue
+                if step == "read":
+                    assert strategies.same(t[key], mine[key])
+                elif step == "mine":
+                    t[key] = values
+                    mine[key] = values
+                    log.append((key, values))
+                else:
+                    other_machine(lambda key=key, values=values: hub.load(name, root=root).__setitem__(key, values))
+                    theirs[key] = values
+    except hub.ConflictError:
+        assert np.array_equal(array.refresh()[...], theirs)
+        return
+    expected = theirs
+    for key, values in log:
+        if isinstance(key, str):
+            expected = np.concatenate([expected, values])
+        else:
+            expected[key] = values
+    assert np.array_equal(array.refresh()[...], expected)
