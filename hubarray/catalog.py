@@ -253,7 +253,9 @@ def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = Non
 def freeze(name: str, *, root: RootLike = None, message: str | None = None) -> None:
     """Make a version immutable, for good: any later write, append or resize is a FrozenError.
 
-    One commit. Freezing a frozen version does nothing.
+    One commit. Freezing a frozen version does nothing. What is frozen can still
+    be deleted, and a deleted name can be created again, as another line: handles
+    on the frozen one then get NotFoundError, never the new array's data.
     """
     where, parsed = _locate(name, root)
     version, record = _existing(where, parsed)

@@ -60,7 +60,10 @@ def _text(value: object) -> str:
 def _bytes(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise ValueError("expected a number of bytes")
-    number = int(value)
+    try:
+        number = int(value)
+    except ValueError:
+        raise ValueError("expected a whole number of bytes, such as 1073741824") from None
     if number < 0:
         raise ValueError("expected a number of bytes, 0 or more")
     return number

@@ -28,7 +28,9 @@ def test_overwriting_begins_a_new_generation_and_keeps_the_history():
     assert new.commit == 3
     assert np.array_equal(new[...], np.zeros((2, 2), "i8"))
     assert (hub.load("t/x:v0@2")[...] == 3).all()
-    assert old.shape == (2, 2)
+    for use in (lambda: old.shape, lambda: old[0], lambda: old.__setitem__(0, 1), lambda: old.refresh()):
+        with pytest.raises(hub.ConflictError, match=r"overwritten.*load it again"):
+            use()
 
 
 def test_a_name_is_found_by_every_spelling(root):

@@ -96,12 +96,26 @@ def test_a_hint_beyond_the_log_means_lost_commits(stored, forget):
         hub.load("t/x:v0", root=stored)
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"number": 0}', b'{"number": "3"}', b"\xff\xfe"])
-def test_a_hint_that_is_none_is_named(stored, forget, content):
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[]", b'{"number": 0}', b'{"number": "3"}', b"\xff\xfe", b'{"hubarray": 1, "number": 9}']
+)
+def test_a_damaged_hint_is_as_good_as_none(stored, forget, content, caplog):
     stored.store.put("t/x/log/v0/head.json", content)
     forget()
-    with pytest.raises(hub.CorruptDataError, match=r"head\.json"):
-        hub.load("t/x:v0", root=stored)
+    assert hub.load("t/x:v0", root=stored).commit == 3
+    assert "head.json" in caplog.text
+    flipped = encode_hint(3).replace(b"3", b"7", 1)
+    stored.store.put("t/x/log/v0/head.json", flipped)
+    forget()
+    assert hub.load("t/x:v0", root=stored).commit == 3
+
+
+def test_one_damaged_version_does_not_hide_the_others(stored, forget, caplog):
+    hub.array(3, "t/healthy", root=stored)
+    _damage(stored, "t/x/log/v0/0000000000000003.json", "truncated")
+    forget()
+    assert hub.list("t", root=stored) == ["t/healthy:main", "t/x:v0"]
+    assert "t/x:v0 cannot be opened" in caplog.text
 
 
 def test_packs_that_changed_places_are_found(stored, forget):

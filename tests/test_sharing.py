@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ def test_one_process_writes_by_name_and_another_reads_each_write_by_name(kind, m
             assert writer.stdout.readline() == f"written {index}\n"
             fresh = hub.load("lab/shared:v0", root=root)
             assert (fresh[index] == index + 100).all()
-            reader = (reader or fresh).refresh()
+            reader = fresh if reader is None else reader.refresh()
             assert (reader[index] == index + 100).all()
             assert not reader[index + 1 :].any()
         writer.stdin.close()
@@ -183,3 +184,41 @@ def test_what_is_frozen_or_numbered_and_cached_reads_without_a_server(tmp_path):
     arguments = json.dumps([root.url, server.options, hub.config.current().cache_dir])
     run = subprocess.run([sys.executable, "-c", program, arguments], capture_output=True, text=True, check=True)
     assert run.stdout.split() == [str(float(expected.sum()))] * 2
+
+
+def test_two_servers_with_buckets_of_one_name_are_not_mistaken_for_each_other(tmp_path):
+    from tests.servers import seaweedfs
+
+    with seaweedfs(tmp_path / "one") as one, seaweedfs(tmp_path / "two") as two:
+        for i, server in enumerate((one, two), 1):
+            root = hub.Root(f"{server.url}/hub", storage_options=server.options)
+            hub.array(3, "t/x", "i8", root=root)[...] = i
+        for i, server in enumerate((one, two), 1):
+            root = hub.Root(f"{server.url}/hub", storage_options=server.options)
+            for _ in range(2):
+                assert hub.load("t/x@2", root=root)[...].tolist() == [i] * 3
+
+
+def _write_for(root, index, seconds, queue):
+    array = hub.load("t/x", root=root)
+    count, slowest, end = 0, 0.0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        began = time.monotonic()
+        array[index] = count + 1
+        count, slowest = count + 1, max(slowest, time.monotonic() - began)
+    queue.put((count, slowest))
+
+
+@pytest.mark.parametrize("kind", ["local", "s3"])
+def test_writers_in_a_loop_do_not_starve_each_other(kind, make_root):
+    root = make_root(kind)
+    hub.array(8, "t/x", "i8", root=root)
+    queue = SPAWN.Queue()
+    workers = [SPAWN.Process(target=_write_for, args=(root, i, 4.0, queue)) for i in range(3)]
+    for worker in workers:
+        worker.start()
+    counts, slowest = zip(*(queue.get(timeout=60) for _ in workers), strict=True)
+    for worker in workers:
+        worker.join()
+    assert min(counts) > max(counts) / 10
+    assert max(slowest) < 3

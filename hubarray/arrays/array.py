@@ -13,11 +13,12 @@ from hubarray import config
 from hubarray.arrays import chunking, selection
 from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.operators import NoOperators
 from hubarray.arrays.read import read
 from hubarray.arrays.transaction import Transaction
-from hubarray.arrays.values import broadcast, converted, rows_that_fit
+from hubarray.arrays.values import assignable, rows_that_fit
 from hubarray.arrays.write import Append, Resize, SetAttributes, SetElements
-from hubarray.errors import ConfigError, NotFoundError, ReadOnlyError
+from hubarray.errors import ConfigError, ConflictError, NotFoundError, ReadOnlyError
 from hubarray.history import commits, transaction
 from hubarray.history.commits import Commit
 from hubarray.history.record import Record
@@ -27,14 +28,18 @@ from hubarray.names import Name
 from hubarray.storage.url import Root
 
 
-class Array:
+class Array(NoOperators):
     """An N-dimensional array in a bucket, under a name and a version.
 
     Made by :func:`hubarray.array` and :func:`hubarray.load`. Reading takes all
     of NumPy's indexing and returns plain NumPy arrays; assigning is a commit,
-    durable and visible to every machine when it returns. It pickles to its
-    root, name and commit, so it can be sent to workers, and may be used by
-    many threads at once.
+    durable and visible to every machine when it returns. It may be used by many
+    threads at once, and sent to workers: it pickles to its root, name and
+    commit. A root's ``storage_options``, where they were given, travel in that
+    pickle, so it is as secret as they are.
+
+    Python's operators are refused, because they would have to read everything:
+    write ``a[...] + 1`` or ``a[0:10] == 0``.
 
     A handle follows its version: it sees this process's commits at once and
     other machines' after ``max_staleness_seconds`` (default 1), or after
@@ -46,7 +51,7 @@ class Array:
         self._root = root
         self._version = version
         self._pinned = record if pinned else None
-        self._line = record.head.line
+        self._line, self._generation = record.head.line, record.head.generation
         self._max_staleness_seconds = config.current().max_staleness_seconds
         self._seen: tuple[Record, ArrayMetadata] = (record, _metadata(record))
 
@@ -164,7 +169,7 @@ class Array:
         record = self._writable_record()
         metadata = self._metadata_of(record)
         chosen = selection.parse(key, metadata.shape)
-        values = broadcast(converted(value, metadata.dtype), chosen.shape)
+        values = assignable(value, key, chosen, metadata.dtype)
         if chosen.size:
             self._commit(SetElements(chosen, chosen.to_canonical(values)), record)
 
@@ -297,6 +302,10 @@ class Array:
             raise NotFoundError(f"{self._version.name}: was deleted at commit {record.head.number}")
         if record.head.line != self._line:
             raise NotFoundError(f"{self._version.name}: was deleted and created again; load it again")
+        if record.head.generation != self._generation:
+            raise ConflictError(
+                f"{self._version.name}: was overwritten by another array since this one was opened; load it again"
+            )
         return record
 
     def _writable_record(self) -> Record:

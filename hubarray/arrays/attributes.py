@@ -71,6 +71,8 @@ def checked_attrs(attrs: Mapping[str, Any] | None) -> dict[str, Any]:
     ConfigError
         A key is no string, a value is not JSON, or all together are over 64 KiB.
     """
+    if attrs is not None and not isinstance(attrs, Mapping):
+        raise ConfigError(f"attrs is a mapping of strings to JSON values, not {type(attrs).__name__}")
     attrs = dict(attrs or {})
     wrong = [key for key in attrs if not isinstance(key, str)]
     if wrong:

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
+from hubarray.arrays.dtypes import dtype_from_json, dtype_to_json, fill_to_json
 from hubarray.errors import ConfigError, CorruptDataError
 from hubarray.storage.base import Buffer
 
 _BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
 _ONE_BYTE_KINDS = "bSV"
+_TRIAL_BYTES = 16 << 20
 
 
 class Codec(Protocol):
@@ -66,7 +69,23 @@ def named_chain(codec: Any, dtype: np.dtype[Any], chunks: tuple[int, ...]) -> li
     chain = [_bytes_codec(dtype) if one == {"name": "bytes"} else one for one in chain]
     if _fast(chain) is None:
         _check_with_zarr(chain, dtype, chunks)
+    _check_by_trial(chain, dtype, chunks)
     return chain
+
+
+def _check_by_trial(chain: list[dict[str, Any]], dtype: np.dtype[Any], chunks: tuple[int, ...]) -> None:
+    """Refuse a chain that cannot encode a chunk and decode it again, before anything depends on it."""
+    shape = chunks if math.prod(chunks) * dtype.itemsize <= _TRIAL_BYTES else tuple(min(1, n) for n in chunks)
+    try:
+        codec = codec_for(chain, dtype_to_json(dtype), dtype, shape)
+        out = np.empty(shape, dtype)
+        codec.decode(codec.encode(np.zeros(shape, dtype)), out)
+        kept = not out.reshape(-1).view("u1").any()
+    except Exception as error:
+        names = [one.get("name") for one in chain]
+        raise ConfigError(f"codec {names}: cannot encode {dtype}: {type(error).__name__}: {error}") from None
+    if not kept:
+        raise ConfigError(f"codec {[one.get('name') for one in chain]}: does not give {dtype} back as it was")
 
 
 def _bytes_codec(dtype: np.dtype[Any]) -> dict[str, Any]:
@@ -274,14 +293,10 @@ def _zarr_pipeline(chain: list[dict[str, Any]], data_type: Any, chunks: tuple[in
 
 
 def _any_fill(data_type: Any) -> Any:
-    from hubarray.arrays.dtypes import dtype_from_json, fill_to_json
-
     return fill_to_json(np.zeros((), dtype_from_json(data_type)))
 
 
 def _check_with_zarr(chain: list[dict[str, Any]], dtype: np.dtype[Any], chunks: tuple[int, ...]) -> None:
-    from hubarray.arrays.dtypes import dtype_to_json
-
     try:
         _zarr_pipeline(chain, dtype_to_json(dtype), chunks)
     except Exception as error:

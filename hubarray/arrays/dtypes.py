@@ -188,6 +188,8 @@ def checked_fill(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
         raise ConfigError(f"fill_value {value!r} is not a {dtype}: {error}") from None
     if fill.shape != ():
         raise ConfigError(f"fill_value is one element, not an array of shape {fill.shape}")
+    if dtype.kind in "SU" and np.asarray(value).dtype.kind in "SU" and fill != np.asarray(value):
+        raise ConfigError(f"fill_value {value!r} does not fit into {dtype}")
     if dtype.kind in "biu" and np.asarray(value).dtype.kind in "biuf" and fill != np.asarray(value):
         raise ConfigError(f"fill_value {value!r} does not fit into {dtype}")
     return fill

@@ -99,7 +99,7 @@ def decode(metadata: ArrayMetadata, data: Buffer) -> np.ndarray:
 def chunk_key(fetcher: Fetcher, ref: np.void | Refs, metadata: ArrayMetadata) -> tuple[Any, ...]:
     """The key of a decoded chunk in the memory cache."""
     blob = (homes.name(int(ref["home"])), ref["pack"].tobytes(), int(ref["offset"]))
-    return ("chunk", fetcher.root.url, blob, metadata.decoding)
+    return ("chunk", fetcher.identity, blob, metadata.decoding)
 
 
 def _place(chunk: np.ndarray, selection: Selection, projection: Projection, out: np.ndarray) -> None:

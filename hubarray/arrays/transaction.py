@@ -22,7 +22,7 @@ from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.read import refs_of
 from hubarray.arrays.selection import AxisSlice, Selection
 from hubarray.arrays.staging import Staging, fetch_chunks, rows_of
-from hubarray.arrays.values import broadcast, converted, rows_that_fit
+from hubarray.arrays.values import assignable, rows_that_fit
 from hubarray.arrays.write import draft_of
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF
@@ -126,7 +126,7 @@ class Transaction:
         """Assign elements, to become visible with the transaction."""
         self._check_open()
         chosen = self._parsed(key)
-        values = broadcast(converted(value, self.dtype), chosen.shape)
+        values = assignable(value, key, chosen, self.dtype)
         if chosen.size:
             self._staging.write(chosen, chosen.to_canonical(values))
 

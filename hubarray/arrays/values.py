@@ -7,6 +7,27 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.selection import Selection
+
+
+def assignable(value: Any, key: Any, chosen: Selection, dtype: np.dtype[Any]) -> np.ndarray:
+    """What is assigned to a selection, as a read-only view of the selection's shape.
+
+    Raises
+    ------
+    ValueError, TypeError, OverflowError
+        NumPy's own, for values that it would not assign.
+    """
+    values = converted(value, dtype)
+    if chosen.is_scalar and values.ndim:
+        # One element takes no array; NumPy says so itself.
+        np.empty((), dtype)[()] = value
+    if isinstance(key, np.ndarray) and key.dtype == np.bool_ and key.ndim and values.ndim > 1:
+        raise TypeError(
+            "NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, "
+            f"input has {values.ndim} dimensions"
+        )
+    return broadcast(values, chosen.shape)
 
 
 def converted(value: Any, dtype: np.dtype[Any]) -> np.ndarray:

@@ -35,6 +35,8 @@ class Fetcher:
     Attributes
     ----------
     root : Root
+    identity : str
+        What tells the root's objects from another's in the caches.
     memory : MemoryCache
         Decoded chunks and nodes; shared by all roots of the process.
     disk : DiskCache or None
@@ -43,6 +45,7 @@ class Fetcher:
 
     def __init__(self, root: Root, memory: MemoryCache, disk: DiskCache | None) -> None:
         self.root = root
+        self.identity = root.identity
         self.memory = memory
         self.disk = disk if root.store.remote else None
         self._flights: dict[tuple[int, bytes, int], Future[Buffer]] = {}
@@ -118,7 +121,7 @@ class Fetcher:
         ------
         CorruptDataError, StorageError
         """
-        cache_key = f"{self.root.url} {key}"
+        cache_key = f"{self.identity} {key}"
         if self.disk is not None:
             cached = self.disk.get(cache_key)
             if cached is not None:
@@ -217,7 +220,7 @@ class Fetcher:
             consume(i, data)
 
     def _cache_key(self, ref: np.void) -> str:
-        return f"{self.root.url} {_key(ref)} {int(ref['offset'])}"
+        return f"{self.identity} {_key(ref)} {int(ref['offset'])}"
 
 
 def _key(ref: np.void) -> str:

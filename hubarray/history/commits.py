@@ -5,8 +5,10 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
+
+import numpy as np
 
 from hubarray.errors import ConfigError, NotFoundError
 from hubarray.history.record import Head, Record
@@ -89,7 +91,7 @@ def number_at(version: Version, newest: Record, moment: datetime) -> int:
 
 
 def parse_moment(at: Any) -> datetime:
-    """A moment: a datetime, or ISO 8601 text; without a time zone it is UTC.
+    """A moment: a datetime, a date, a datetime64, or ISO 8601 text; without a time zone it is UTC.
 
     Examples
     --------
@@ -97,6 +99,10 @@ def parse_moment(at: Any) -> datetime:
     datetime.datetime(2026, 11, 1, 0, 0, tzinfo=datetime.timezone.utc)
     """
     try:
+        if isinstance(at, np.datetime64):
+            at = at.astype("M8[us]").item()
+        elif isinstance(at, date) and not isinstance(at, datetime):
+            at = at.isoformat()
         moment = at if isinstance(at, datetime) else datetime.fromisoformat(at)
     except (TypeError, ValueError):
         raise ConfigError(f"at={at!r}: give a datetime, or text such as '2026-11-01' or '2026-11-01T12:30'") from None

@@ -14,8 +14,10 @@ import threading
 import time
 from dataclasses import dataclass
 
+import xxhash
+
 from hubarray import process
-from hubarray.errors import CorruptDataError, HubError
+from hubarray.errors import HubError
 from hubarray.names import Name
 from hubarray.storage.base import Buffer, Store
 
@@ -30,19 +32,25 @@ def hint_key(name: Name) -> str:
 
 
 def encode_hint(number: int) -> bytes:
-    """A hint's bytes."""
-    return json.dumps({"hubarray": 1, "number": number}).encode()
+    """A hint's bytes: the number, and XXH3-64 of its decimal digits."""
+    digest = _digest(number)
+    return json.dumps({"hubarray": 1, "number": number, "xxh3": digest}).encode()
 
 
-def decode_hint(data: Buffer, where: str) -> int:
-    """The number a hint names."""
+def _digest(number: int) -> str:
+    return xxhash.xxh3_64_hexdigest(str(number).encode())
+
+
+def decode_hint(data: Buffer) -> int | None:
+    """The number a hint names; None if the bytes are not a whole hint, which is as good as none."""
     try:
-        number = json.loads(bytes(data))["number"]
-        if isinstance(number, int) and number > 0:
+        fields = json.loads(bytes(data))
+        number = fields["number"]
+        if isinstance(number, int) and number > 0 and fields["xxh3"] == _digest(number):
             return number
     except (ValueError, KeyError, TypeError):
         pass
-    raise CorruptDataError(f"{where}: not a hint; delete this one object, it is made again by the next commit")
+    return None
 
 
 @dataclass

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from functools import partial
 
 from hubarray.blobs.pools import run_all
-from hubarray.errors import NotFoundError
+from hubarray.errors import CorruptDataError, FormatVersionError, NotFoundError
 from hubarray.history.log import Log
 from hubarray.names import Name, parse
 from hubarray.storage.base import Store
+
+log = logging.getLogger("hubarray.history")
 
 
 def live_versions(store: Store, owner: str, beginning: str) -> list[Name]:
@@ -22,7 +25,13 @@ def live_versions(store: Store, owner: str, beginning: str) -> list[Name]:
     found: dict[str, Name] = {}
 
     def look(name: Name) -> None:
-        if is_live(store, name):
+        try:
+            live = is_live(store, name)
+        except (CorruptDataError, FormatVersionError) as error:
+            # One damaged version must not hide the others, nor be hidden itself.
+            log.warning("%s cannot be opened: %s", name, error)
+            live = True
+        if live:
             found[str(name)] = name
 
     run_all((1, partial(look, name)) for name in candidates if str(name).startswith(_wanted(owner, beginning)))
@@ -41,7 +50,13 @@ def names_of(store: Store, owner: str) -> list[str]:
 
 
 def is_live(store: Store, name: Name) -> bool:
-    """Whether a version exists and is not deleted."""
+    """Whether a version exists and is not deleted.
+
+    Raises
+    ------
+    CorruptDataError
+        Its newest record cannot be read.
+    """
     try:
         return Log(store, name).newest().head.kind != "deleted"
     except NotFoundError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Iterator
@@ -10,7 +11,6 @@ from hubarray.errors import (
     AccessDeniedError,
     CommitOutcomeUnknown,
     CorruptDataError,
-    FormatVersionError,
     NotFoundError,
     ObjectMissingError,
     StorageError,
@@ -23,6 +23,8 @@ from hubarray.names import Name
 from hubarray.storage.base import Buffer, Store
 
 _OUTCOME_ATTEMPTS = 4
+
+log = logging.getLogger("hubarray.history")
 
 
 class Log:
@@ -91,9 +93,13 @@ class Log:
             The hint names a record that is not there.
         """
         try:
-            hinted = decode_hint(self.store.get(hint_key(self.name)), self.store.where(hint_key(self.name)))
+            hinted = decode_hint(self.store.get(hint_key(self.name)))
+            if hinted is None:
+                log.warning(
+                    "%s: not a hint; looking for the newest commit without it", self.store.where(hint_key(self.name))
+                )
         except ObjectMissingError:
-            hinted = 0
+            hinted = None
         if not hinted:
             if self.store.read_only:
                 raise NotFoundError(f"{self.name}: there is no such version under {self.store.url}")
@@ -160,12 +166,9 @@ class Log:
                     return record, True
                 there = self.read(number)
                 return there, there.head.id == record.head.id
-            except FormatVersionError:
-                raise
-            except ObjectMissingError:
-                continue
-            except (UnavailableError, StorageError) as error:
-                if not isinstance(error, UnavailableError) and not attempt:
+            except StorageError as error:
+                # Only a create that never reached the store is known to have failed.
+                if not attempt and not isinstance(error, (UnavailableError, ObjectMissingError)):
                     raise
                 failure = error
         raise CommitOutcomeUnknown(

@@ -229,7 +229,7 @@ class Manifest:
         return tables
 
     def _load(self, node: NodeRef, level: int) -> np.ndarray:
-        cache_key = ("node", self._fetcher.root.url, node.key)
+        cache_key = ("node", self._fetcher.identity, node.key)
         table = self._fetcher.memory.get(cache_key)
         if table is None:
             data = self._fetcher.object(node.key, node.length, node.digest)
@@ -243,7 +243,7 @@ class Manifest:
         self._fetcher.store.put(node.key, data)
         kept = table.copy()
         kept.setflags(write=False)
-        self._fetcher.memory.put(("node", self._fetcher.root.url, node.key), kept, kept.nbytes)
+        self._fetcher.memory.put(("node", self._fetcher.identity, node.key), kept, kept.nbytes)
         return node
 
     def _walk(self, node: NodeRef, level: int, index: int) -> Iterator[tuple[int, Refs]]:

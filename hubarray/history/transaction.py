@@ -9,7 +9,6 @@ operation again, to the newest record whole.
 from __future__ import annotations
 
 import getpass
-import random
 import socket
 import time
 from concurrent.futures import Future
@@ -37,10 +36,8 @@ from hubarray.history.record import (
     encode_runs,
 )
 from hubarray.history.safety import require_atomic_create
+from hubarray.history.turns import retry_seconds
 from hubarray.history.version import Version
-
-_BACKOFF_SECONDS = 0.002
-_MAX_BACKOFF_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -141,7 +138,9 @@ def commit(
     tried = False
     attempt = 0
     try:
+        time.sleep(version.turns.pause_seconds(time.monotonic()))
         while True:
+            attempt_began = time.monotonic()
             check_writable(base, operation)
             if (base.head.line, base.head.generation) != (line, generation):
                 raise ConflictError(f"{version.name}: was created anew by somebody else meanwhile; load it again")
@@ -166,11 +165,13 @@ def commit(
                 there, ours = version.log.create(record)
                 if ours:
                     version.committed(there)
+                    version.turns.won(time.monotonic(), time.monotonic() - attempt_began)
                     return there
                 version.saw(there)
-            base = version.refresh()
             attempt += 1
-            time.sleep(random.uniform(0, min(_MAX_BACKOFF_SECONDS, _BACKOFF_SECONDS * 2**attempt)))
+            version.turns.lost(time.monotonic())
+            time.sleep(retry_seconds(attempt))
+            base = version.refresh()
     except BaseException:
         if not tried:
             packs.abandon()

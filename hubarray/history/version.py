@@ -15,6 +15,7 @@ from hubarray.history.log import Log
 from hubarray.history.manifest import Manifest
 from hubarray.history.numbering import Numbers
 from hubarray.history.record import Record, encode, record_key
+from hubarray.history.turns import Turns
 from hubarray.names import Name
 from hubarray.storage.base import Store
 from hubarray.storage.url import Root
@@ -30,6 +31,8 @@ class Version:
     ----------
     name : Name
     fetcher : Fetcher
+    turns : Turns
+        How this process's committers wait for those of others.
     commit_lock : Lock
         Held by this process's committers in turn, so that they do not race
         each other for a number.
@@ -40,6 +43,7 @@ class Version:
         self.name = Name(name.owner, name.name, name.version)
         self._newest: Record | None = None
         self._checked_at = float("-inf")
+        self.turns = Turns()
         self.after_fork()
         process.register(self)
 
@@ -117,7 +121,7 @@ class Version:
             return newest
         disk = self.fetcher.disk
         key = record_key(self.name, number)
-        cache_key = f"{self.fetcher.root.url} {key}"
+        cache_key = f"{self.fetcher.identity} {key}"
         if disk is not None and (cached := disk.get(cache_key)) is not None:
             try:
                 return self.log.decode(cached, number)
@@ -149,7 +153,7 @@ class Version:
             disk.put(self._frozen_key(), b"%d\n" % record.head.number + encode(record)[0])
 
     def _frozen_key(self) -> str:
-        return f"{self.fetcher.root.url} {self.name} frozen"
+        return f"{self.fetcher.identity} {self.name} frozen"
 
     def refs(self, record: Record, numbers: Numbers) -> Refs:
         """The refs of chunks at a record: its overlay over its manifest."""

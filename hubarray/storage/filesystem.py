@@ -238,8 +238,9 @@ def _filesystem(protocol: str, options: Mapping[str, Any]) -> Any:
         return GCSFileSystem(**options, use_listings_cache=False, skip_instance_cache=True)
     try:
         return fsspec.filesystem(protocol, **options, use_listings_cache=False, skip_instance_cache=True)
-    except (ValueError, ImportError) as error:
-        raise ConfigError(f"{protocol}://: {_reason(error)}") from None
+    except Exception as error:
+        # fsspec's filesystems check their arguments in as many ways as there are authors.
+        raise ConfigError(f"{protocol}:// cannot be used as a root: {_reason(error)}") from None
 
 
 def _modified(info: Mapping[str, Any]) -> datetime | None:

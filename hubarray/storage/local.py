@@ -149,10 +149,15 @@ class LocalStore(Store):
     def _check_links(self, key: str) -> None:
         if self._links_checked:
             return
+        try:
+            self._make_folders(str(self.folder))
+        except OSError as error:
+            raise StorageError(
+                f"the root {self.folder} cannot be created: {error.strerror or error}; choose another folder"
+            ) from None
         one = self.folder / (_TEMPORARY + secrets.token_hex(8))
         two = one.with_name(one.name + "-link")
         try:
-            self._make_folders(str(self.folder))
             one.touch()
             os.link(one, two)
         except OSError as error:

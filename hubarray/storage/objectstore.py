@@ -26,7 +26,7 @@ from hubarray.errors import (
     UnavailableError,
 )
 from hubarray.storage.base import Buffer, ObjectInfo, Store
-from hubarray.storage.options import flatten_s3
+from hubarray.storage.options import endpoint_from_environment, flatten_s3
 
 _NO_STORE = {"Cache-Control": "no-store"}
 _RETRY: Any = {"max_retries": 5, "retry_timeout": timedelta(seconds=12)}
@@ -55,7 +55,7 @@ class ObjectStore(Store):
         bucket, _, prefix = url.removeprefix("s3://").partition("/")
         config = flatten_s3(options)
         profile = config.pop("profile", None)
-        config.setdefault("endpoint", os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"))
+        config.setdefault("endpoint", endpoint_from_environment())
         config.setdefault("region", os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION"))
         provider: Any = None
         if not config.get("skip_signature") and "access_key_id" not in config:

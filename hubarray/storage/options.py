@@ -6,8 +6,11 @@ is an error, never ignored. Values may be secrets, so messages show names only.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from hubarray.errors import ConfigError
 
@@ -21,6 +24,8 @@ _S3_NAMES = {
     "region_name": "region",
     "requester_pays": "request_payer",
 }
+_FLAGS = ("skip_signature", "request_payer")
+_PRINTABLE = re.compile(r"[!-~]+")
 _CLIENT_NAMES = {"endpoint_url": "endpoint", "region_name": "region"}
 
 
@@ -46,7 +51,34 @@ def flatten_s3(options: Mapping[str, Any]) -> dict[str, Any]:
         else:
             known = ", ".join([*_S3_NAMES, "profile", "client_kwargs"])
             raise ConfigError(f"storage_options: {name!r} is not supported on s3://; supported are {known}")
-    return {name: value for name, value in flat.items() if value is not None}
+    flat = {name: value for name, value in flat.items() if value is not None}
+    for name, value in flat.items():
+        if name in _FLAGS:
+            continue
+        # Clients put these into headers and URLs; what cannot stand there ends in a crash far below.
+        if not isinstance(value, str) or not value or not _PRINTABLE.fullmatch(value):
+            raise ConfigError(
+                f"storage_options: {name!r} is not text without spaces and line ends; was it read from a file?"
+            )
+    if "endpoint" in flat:
+        checked_endpoint(flat["endpoint"])
+    return flat
+
+
+def checked_endpoint(url: Any) -> str:
+    """An endpoint's URL, if it is one and has no credentials in it.
+
+    Raises
+    ------
+    ConfigError
+        The URL is not shown: it may hold a password.
+    """
+    parts = urlsplit(url) if isinstance(url, str) else None
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname or not _PRINTABLE.fullmatch(url):
+        raise ConfigError("storage_options: the endpoint is not a URL such as 'https://storage.example.com'")
+    if "@" in parts.netloc:
+        raise ConfigError("storage_options: credentials do not belong in the endpoint's URL; pass them as options")
+    return str(url)
 
 
 def for_s3fs(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,3 +98,9 @@ def for_s3fs(options: Mapping[str, Any]) -> dict[str, Any]:
     if "profile" in flat:
         arguments["profile"] = flat["profile"]
     return arguments
+
+
+def endpoint_from_environment() -> str | None:
+    """The S3 endpoint that AWS's tools would take from the environment."""
+    url = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    return checked_endpoint(url) if url else None

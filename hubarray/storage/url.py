@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,9 @@ from urllib.parse import unquote, urlsplit
 from hubarray import config, process
 from hubarray.errors import ConfigError
 from hubarray.storage.base import Store
+from hubarray.storage.options import checked_endpoint, endpoint_from_environment
+
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
 
 
 class Root:
@@ -41,12 +45,28 @@ class Root:
 
     def __init__(self, url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> None:
         self.url = normalize(url)
+        if storage_options is not None and not isinstance(storage_options, Mapping):
+            raise ConfigError("storage_options is a mapping, such as {'key': ..., 'secret': ...}")
         self._options: dict[str, Any] = dict(storage_options or {})
+        if self._options.get("endpoint_url") is not None:
+            checked_endpoint(self._options["endpoint_url"])
 
     @property
     def scheme(self) -> str:
         """The URL's scheme; ``file`` for a folder."""
         return self.url.partition("://")[0]
+
+    @property
+    def identity(self) -> str:
+        """What tells this root's objects from another's: its URL, and the endpoint where one is given.
+
+        Two servers may have buckets of one name; what is cached of one must not stand for the other.
+        """
+        endpoint = self._options.get("endpoint_url")
+        endpoint = endpoint or dict(self._options.get("client_kwargs") or {}).get("endpoint_url")
+        if not endpoint and self.scheme == "s3":
+            endpoint = endpoint_from_environment()
+        return f"{self.url} at {endpoint}" if endpoint else self.url
 
     @property
     def store(self) -> Store:
@@ -82,8 +102,10 @@ def normalize(url: str | os.PathLike[str]) -> str:
         return Path(os.path.abspath(unquote(urlsplit(text).path))).as_uri()
     if "@" in rest.partition("/")[0]:
         raise ConfigError(f"{scheme}://...: credentials do not belong in a URL; pass storage_options")
-    if not rest.strip("/"):
+    if not rest.strip("/") or rest.startswith("/"):
         raise ConfigError(f"{text}: the bucket or host is missing")
+    if scheme in ("s3", "gs", "gcs") and not _BUCKET.fullmatch(rest.partition("/")[0]):
+        raise ConfigError(f"{text}: {rest.partition('/')[0]!r} is not the name of a bucket")
     return f"{scheme}://{rest.rstrip('/')}"
 
 

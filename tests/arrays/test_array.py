@@ -283,3 +283,51 @@ def test_writing_costs_no_memory_for_elements_that_were_never_written():
     array[9_999_999_999, 511, 511] = [1, 2, 3]
     assert array[-1, -1, -1].tolist() == [1, 2, 3]
     assert array[5_000_000_000:5_000_000_002].max() == 0
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda a: a == 1,
+        lambda a: a != 1,
+        lambda a: a < 1,
+        lambda a: a + 1,
+        lambda a: 1 - a,
+        lambda a: -a,
+        lambda a: bool(a),
+        lambda a: 5.0 in a,
+        lambda a: a.__iadd__(1),
+    ],
+)
+def test_operators_are_refused_with_the_way_to_write_them(images, use):
+    with pytest.raises(TypeError, match=r"a\[\.\.\.\]"):
+        use(images)
+    assert hash(images) == hash(images)
+    assert images in {images}
+
+
+def test_a_boolean_mask_takes_values_as_numpy_does(images):
+    model = images[...]
+    mask = model > 100
+    for value in (7, np.arange(mask.sum())):
+        model[mask] = value
+        images[mask] = value
+        assert np.array_equal(images[...], model)
+    for value in ([[5]], np.zeros((1, 3))):
+        with pytest.raises(TypeError, match="boolean array indexing"):
+            images[mask] = value
+
+
+def test_one_element_takes_no_array():
+    scalar = hub.array((), "t/scalar", "i8")
+    vector = hub.array(3, "t/vector", "i8")
+    for array, key in ((scalar, ()), (vector, 0)):
+        model = np.zeros(array.shape, "i8")
+        outcomes = []
+        for target in (model, array):
+            try:
+                target[key] = np.array([1])
+                outcomes.append("done")
+            except (TypeError, ValueError) as error:
+                outcomes.append(type(error))
+        assert outcomes[0] == outcomes[1]

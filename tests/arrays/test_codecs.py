@@ -85,6 +85,8 @@ def test_a_chunk_of_another_size_is_refused(codec):
         [{"name": "nonsense"}],
         [{"name": "bytes"}, {"name": "blosc", "configuration": {"cname": "what"}}],
         [{"name": "zstd"}],
+        [{"name": "bytes"}, {"name": "gzip", "configuration": {"level": 99}}],
+        [{"name": "vlen-utf8"}],
     ],
     ids=str,
 )

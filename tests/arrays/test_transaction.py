@@ -273,7 +273,7 @@ def test_a_forked_child_cannot_commit_its_parents_transaction(array):
     assert (array[0] == 1).all()
 
 
-@settings(max_examples=80)
+@settings(max_examples=200)
 @given(data=st.data())
 def test_any_transaction_does_what_numpy_would_have_done_at_its_commit(make_root, other_machine, data):
     """Against a model: the transaction's operations on an array, after those that others made meanwhile."""

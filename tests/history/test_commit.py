@@ -71,7 +71,7 @@ def test_a_write_onto_another_generation_is_a_conflict(root, other_machine):
     other_machine(lambda: hub.array((9, 9), "t/x:v0", "f4", root=root, overwrite=True))
     with pytest.raises(hub.ConflictError, match="anew"):
         array[0] = 1
-    assert array.shape == (9, 9)
+    assert not hub.load("t/x:v0", root=root)[...].any()
 
 
 def test_a_writer_learns_that_the_version_was_frozen_or_deleted_meanwhile(root, other_machine):
@@ -227,7 +227,7 @@ def test_a_store_that_creates_one_key_twice_is_refused_before_the_first_commit(r
 def test_a_write_older_than_half_the_grace_period_is_refused(root, monkeypatch):
     """Rule 10: its packs may be taken for garbage by now."""
     array = _array(root, grace_seconds=10)
-    clock = iter([0.0, 6.0])
+    clock = iter([0.0, 0.0, 0.0, 6.0])
     monkeypatch.setattr(transaction, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=time.sleep))
     with pytest.raises(hub.ConflictError, match="grace period"):
         transaction.commit(array._version, _operation(array), base=array._record())

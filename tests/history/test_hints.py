@@ -12,7 +12,7 @@ NAME = parse("t/x:v0")
 
 
 def _hint(root):
-    return decode_hint(root.store.get(hint_key(NAME)), "the hint")
+    return decode_hint(root.store.get(hint_key(NAME)))
 
 
 def test_a_burst_of_commits_writes_few_hints_and_the_last_one_soon(root):

@@ -143,3 +143,37 @@ def test_anonymous_access_is_tried_when_asked_for(s3_server):
     options = {"anon": True, "endpoint_url": s3_server.endpoint}
     with pytest.raises(hub.AccessDeniedError):
         open_store(hub.Root(s3_server.url, storage_options=options)).get("x")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"key": "K\n", "secret": "s"},
+        {"key": "k", "secret": 5},
+        {"key": "k", "secret": "s", "token": "t t"},
+        {"key": "k", "secret": "s", "endpoint_url": "nonsense"},
+        {"key": "k", "secret": "s", "endpoint_url": "http://127.0.0.1:9000\n"},
+        {"key": "k", "secret": "s", "region": ""},
+    ],
+    ids=str,
+)
+def test_options_that_cannot_be_sent_are_refused_before_they_crash_something(options):
+    with pytest.raises(hub.ConfigError, match="storage_options"):
+        hub.load("t/x", root=hub.Root("s3://bkt/x", storage_options=options))
+
+
+def test_credentials_in_an_endpoint_are_refused_and_not_shown():
+    with pytest.raises(hub.ConfigError) as caught:
+        hub.Root("s3://bkt/x", storage_options={"endpoint_url": f"http://user:{SECRET}@127.0.0.1:9000"})
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["s3://b_k t/h", "s3:///x", "s3://", "gs://-x/y", "nonsense://x/y"])
+def test_a_url_that_is_no_root_is_refused(url):
+    with pytest.raises(hub.ConfigError):
+        hub.load("t/x", root=url)
+
+
+def test_a_folder_that_cannot_be_made_is_named():
+    with pytest.raises(hub.StorageError, match="/proc/x"):
+        hub.array(3, "t/x", root="/proc/x")

@@ -1,0 +1,43 @@
+"""Python's operators on an array: refused, with the way to write what was meant.
+
+They would have to read the whole array; left to Python, ``a == 0`` would be a
+silent ``False``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+_BINARY = (
+    *("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow"),
+    *("lshift", "rshift", "and", "or", "xor"),
+)
+_OTHERS = ("lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs", "invert")
+
+
+class NoOperators:
+    """Base class whose operators, truth value and ``in`` raise TypeError."""
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:
+        raise TypeError("an array has no truth value; compare elements, such as (a[...] == 0).all(), or use len(a)")
+
+    def __contains__(self, value: object) -> bool:
+        raise TypeError("'in' would read the whole array; write: value in a[...]")
+
+
+def _refusing(name: str) -> Any:
+    def refuse(self: Any, *args: Any) -> NoReturn:
+        raise TypeError(f"{name} would have to read the whole array; read first, such as a[...] or a[0:10]")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = "Refused."
+    return refuse
+
+
+for _name in _BINARY:
+    for _variant in (f"__{_name}__", f"__r{_name}__", f"__i{_name}__"):
+        setattr(NoOperators, _variant, _refusing(_variant))
+for _name in _OTHERS:
+    setattr(NoOperators, f"__{_name}__", _refusing(f"__{_name}__"))
