@@ -19,7 +19,7 @@ imports only point down: catalog, arrays, history, blobs, storage.
 from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.transaction import Transaction
-from hubarray.catalog import array, copy, delete, diff, exists, flush, freeze, load, log
+from hubarray.catalog import array, copy, delete, diff, exists, flush, freeze, load, log, verify
 from hubarray.catalog import list_ as list
 from hubarray.config import configure
 from hubarray.errors import (
@@ -42,6 +42,7 @@ from hubarray.errors import (
 )
 from hubarray.history.commits import Commit
 from hubarray.history.retry import retry
+from hubarray.history.verify import Report
 from hubarray.storage.url import Root
 
 __version__ = "0.1.0"
@@ -63,6 +64,7 @@ __all__ = [
     "NotFoundError",
     "ObjectMissingError",
     "ReadOnlyError",
+    "Report",
     "Root",
     "StorageError",
     "Transaction",
@@ -80,4 +82,5 @@ __all__ = [
     "load",
     "log",
     "retry",
+    "verify",
 ]

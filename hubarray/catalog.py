@@ -14,11 +14,14 @@ from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.diff import diff as diff_records
 from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.blobs.fetch import fetcher_for
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError
 from hubarray.history import commits, copying, listing, transaction
+from hubarray.history import verify as verification
 from hubarray.history.commits import Commit
 from hubarray.history.hints import hint_writer
 from hubarray.history.record import Record
+from hubarray.history.verify import Report
 from hubarray.history.version import Version, version_of
 from hubarray.names import Name
 from hubarray.progress import progress
@@ -341,6 +344,44 @@ def diff(a: str, b: str, *, root: RootLike = None) -> Diff:
             raise NotFoundError(f"{parsed}: is not an array at this commit, but {record.head.kind}")
         sides.append((version, record))
     return diff_records(*sides)
+
+
+def verify(name: str, *, data: bool = True, root: RootLike = None) -> Report:
+    """Read everything that a name's live commits reach, past every cache, and report what is wrong.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name`` for all versions, or ``owner/name:version`` for one.
+    data : bool
+        Whether to read and hash every blob, which costs as much as reading all the data; else only
+        records and manifest nodes are read and the packs' sizes compared.
+    root : str, path or Root, optional
+
+    Returns
+    -------
+    Report
+        Its ``problems`` are empty when all is well.
+
+    Raises
+    ------
+    NotFoundError
+        There is nothing under this name.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> hub.array(3, "docs/verified:v0")[:] = 1
+    >>> hub.verify("docs/verified:v0").problems
+    []
+    """
+    where, parsed = _locate(name, root)
+    versions = listing.versions_of(where.store, parsed)
+    if parsed.version_given:
+        versions = [one for one in versions if one.version == parsed.version]
+    if not versions:
+        raise NotFoundError(f"{name}: there is nothing under {where.url}{_suggestions(where, parsed)}")
+    return verification.verify(fetcher_for(where), versions, data=data)
 
 
 def flush() -> None:

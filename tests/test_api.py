@@ -21,6 +21,7 @@ def test_the_public_names_are_these():
         "load",
         "log",
         "retry",
+        "verify",
     ]
 
 

@@ -167,3 +167,57 @@ def test_a_cache_folder_that_cannot_be_written_means_going_on_without(make_root,
     array = hub.array((50, 100), "t/x:v0", "f8", chunks=(5, 100), root=root)
     array[...] = 3
     assert (hub.load("t/x:v0@2", root=root)[...] == 3).all()
+
+
+def test_verify_finds_nothing_wrong_with_what_is_whole(any_root):
+    array = hub.array((1500, 4), "t/x:v0", "i4", chunks=(1, 4), root=any_root)
+    array[...] = np.arange(6000).reshape(1500, 4)
+    array[7] = 1
+    array.resize((1200, 9))
+    hub.copy("t/x:v0", "t/y", root=any_root)[3] = 4
+    hub.array((1500, 4), "t/x:v0", "i4", overwrite=True, root=any_root)
+    hub.array(3, "t/x:v1", root=any_root)
+    hub.delete("t/x:v1", root=any_root)
+    hub.flush()
+    for data in (True, False):
+        report = hub.verify("t/x", data=data, root=any_root)
+        assert report.problems == []
+        assert report.records == 7
+        assert report.blobs > 1500
+        assert hub.verify("t/y:main", data=data, root=any_root).problems == []
+    with pytest.raises(hub.NotFoundError):
+        hub.verify("t/x:v9", root=any_root)
+
+
+@pytest.mark.parametrize("how", DAMAGE)
+def test_verify_names_each_damaged_object_and_goes_on(stored, how):
+    assert hub.verify("t/x", root=stored).problems == []
+    for folder in ("packs", "manifest", "log/v0"):
+        for key in _keys(stored, folder):
+            good = bytes(stored.store.get(key))
+            _damage(stored, key, how)
+            problems = hub.verify("t/x", root=stored).problems
+            if key.endswith("head.json") and how == "deleted":
+                assert problems == []
+            else:
+                assert key in {problem.key for problem in problems}, problems
+            stored.store.put(key, good)
+    assert hub.verify("t/x", root=stored).problems == []
+
+
+def test_verify_without_data_finds_packs_that_are_gone_or_cut_short(stored):
+    one, two = _keys(stored, "packs")[:2]
+    _damage(stored, one, "deleted")
+    _damage(stored, two, "truncated")
+    assert {problem.key for problem in hub.verify("t/x", data=False, root=stored).problems} == {one, two}
+
+
+def test_verify_finds_a_record_that_was_exchanged_for_another_whole_one(stored, make_root):
+    """An older fork of the log fits its place, but not its neighbours."""
+    other = make_root("memory")
+    fork = hub.array((2000, 10), "t/x:v0", "i4", chunks=(1, 10), root=other, fill_value=-1)
+    fork[...] = 3
+    key = "t/x/log/v0/0000000000000002.json"
+    stored.store.put(key, bytes(other.store.get(key)))
+    problems = hub.verify("t/x", root=stored).problems
+    assert key in {problem.key for problem in problems}

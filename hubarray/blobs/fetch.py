@@ -171,13 +171,13 @@ class Fetcher:
                 flight.set_exception(ObjectMissingError("the fetch of this blob was given up"))
 
     def _fetch_run(self, run: Run, refs: Refs, consume: Consume) -> None:
-        key = _key(refs[run.first])
+        key = blob_key(refs[run.first])
         data = memoryview(self._get(key, run.start, run.length))
         for i in run.members.tolist():
             ref = refs[i]
             begin = int(ref["offset"]) - run.start
             blob: Buffer = data[begin : begin + int(ref["length"])]
-            if not _matches(ref, blob):
+            if not matches(ref, blob):
                 blob = self._fetch_one(ref)
             self._consume(consume, i, blob)
 
@@ -185,7 +185,7 @@ class Fetcher:
         ref = refs[i]
         key = self._cache_key(ref)
         data = self.disk.get(key) if self.disk is not None else None
-        if data is None or not _matches(ref, data):
+        if data is None or not matches(ref, data):
             blob = self._fetch_one(ref)
             if self.disk is not None:
                 self.disk.drop(key)
@@ -196,9 +196,9 @@ class Fetcher:
 
     def _fetch_one(self, ref: np.void) -> Buffer:
         """One blob by itself. A second look, too: what was altered on the way is sent again."""
-        key = _key(ref)
+        key = blob_key(ref)
         data = self._get(key, int(ref["offset"]), int(ref["length"]))
-        if not _matches(ref, data):
+        if not matches(ref, data):
             begin, end = int(ref["offset"]), int(ref["offset"]) + int(ref["length"])
             raise CorruptDataError(
                 f"{self.store.where(key)}: bytes {begin} to {end} do not match the hash they were stored under "
@@ -220,10 +220,11 @@ class Fetcher:
             consume(i, data)
 
     def _cache_key(self, ref: np.void) -> str:
-        return f"{self.identity} {_key(ref)} {int(ref['offset'])}"
+        return f"{self.identity} {blob_key(ref)} {int(ref['offset'])}"
 
 
-def _key(ref: np.void) -> str:
+def blob_key(ref: np.void) -> str:
+    """The key of the pack a ref points into."""
     return pack_key(homes.name(int(ref["home"])), pack_id(ref))
 
 
@@ -231,7 +232,8 @@ def _flight_key(ref: np.void) -> tuple[int, bytes, int]:
     return int(ref["home"]), ref["pack"].tobytes(), int(ref["offset"])
 
 
-def _matches(ref: np.void, data: Buffer) -> bool:
+def matches(ref: np.void, data: Buffer) -> bool:
+    """Whether bytes are the blob that a ref means: its length and its hash."""
     return len(data) == int(ref["length"]) and blob_hash(data) == ref["hash"].tobytes()
 
 

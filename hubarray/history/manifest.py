@@ -291,6 +291,11 @@ def _children(side: _Side, level: int) -> dict[int, _Side]:
     return {i: (tree, _node_ref(table[i]), level - 1) for i in np.flatnonzero(table["length"]).tolist()}
 
 
+def children_of(table: np.ndarray) -> list[NodeRef]:
+    """The present children of an inner node."""
+    return [_node_ref(table[i]) for i in np.flatnonzero(table["length"]).tolist()]
+
+
 def _by_leaf(numbers: Numbers) -> dict[int, np.ndarray]:
     """Positions of numbers, grouped by the leaf that covers them."""
     leaves = numbers // np.uint64(FANOUT)

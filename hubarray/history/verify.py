@@ -1,0 +1,214 @@
+"""Reading everything that a name's live commits reach, and saying what is wrong with it.
+
+Nothing is taken from a cache, and one problem does not end the search.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from hubarray.blobs.coalesce import Run, plan_runs
+from hubarray.blobs.fetch import Fetcher, blob_key, matches
+from hubarray.blobs.pools import run_all
+from hubarray.blobs.ref import REF, Refs, blob_hash
+from hubarray.errors import CorruptDataError, FormatVersionError, ObjectMissingError
+from hubarray.history.hints import decode_hint, hint_key
+from hubarray.history.log import Log
+from hubarray.history.manifest import NodeRef, children_of, decode_node
+from hubarray.history.record import Record, record_key
+from hubarray.names import Name
+from hubarray.progress import progress
+
+_RECORD = re.compile(r"(\d{16})\.json")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One object that is not as a live commit needs it.
+
+    Attributes
+    ----------
+    key : str
+        The object's key under the root.
+    what : str
+        What is wrong with it.
+    """
+
+    key: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.what}"
+
+
+@dataclass
+class Report:
+    """What :func:`hubarray.verify` found.
+
+    Attributes
+    ----------
+    problems : list of Problem
+        Each missing, truncated or altered object; empty when all is well.
+    records, nodes, blobs : int
+        How many were looked at.
+    bytes : int
+        Stored bytes of the blobs.
+    """
+
+    problems: list[Problem] = field(default_factory=list)
+    records: int = 0
+    nodes: int = 0
+    blobs: int = 0
+    bytes: int = 0
+
+    def add(self, key: str, what: str) -> None:
+        """Note a problem."""
+        self.problems.append(Problem(key, what))
+
+
+def verify(fetcher: Fetcher, versions: list[Name], *, data: bool) -> Report:
+    """Check the records, nodes and blobs that versions reach.
+
+    Parameters
+    ----------
+    fetcher : Fetcher
+    versions : list of Name
+    data : bool
+        Whether every blob is read and hashed; else only the packs' sizes are looked at.
+    """
+    report = Report()
+    refs: list[Refs] = []
+    nodes: dict[str, tuple[NodeRef, int]] = {}
+    for name in versions:
+        for record in _records(fetcher, name, report):
+            refs.append(record.overlay.refs[record.overlay.refs["length"] > 0])
+            if record.manifest is not None:
+                nodes[record.manifest.node.key] = (record.manifest.node, record.manifest.depth - 1)
+            if record.changed.node is not None:
+                _check_object(fetcher, record.changed.node, report)
+    refs += _walk(fetcher, nodes, report)
+    distinct = np.unique(np.concatenate([np.zeros(0, REF), *refs]).view(f"V{REF.itemsize}")).view(REF)
+    report.blobs, report.bytes = len(distinct), int(distinct["length"].sum())
+    _check_blobs(fetcher, distinct, report, data=data)
+    report.problems.sort(key=str)
+    return report
+
+
+def _records(fetcher: Fetcher, name: Name, report: Report) -> Iterator[Record]:
+    """The live records of a version that can be read; what is wrong with its log goes into the report."""
+    log = Log(fetcher.store, name)
+    folder = f"{name.home}/log/{name.version}/"
+    found = [_RECORD.fullmatch(info.key.removeprefix(folder)) for info in fetcher.store.list(folder)]
+    numbers = sorted(int(match.group(1)) for match in found if match)
+    hinted = _hinted(fetcher, name, report)
+    newest = max([*numbers, hinted])
+    for number in sorted(set(range(1, newest + 1)) - set(numbers)):
+        report.add(record_key(name, number), "the record is missing")
+    records: dict[int, Record] = {}
+
+    def read(number: int) -> None:
+        try:
+            records[number] = log.read(number)
+        except (CorruptDataError, FormatVersionError, ObjectMissingError) as error:
+            report.add(record_key(name, number), str(error))
+
+    run_all((1 << 16, partial(read, number)) for number in numbers)
+    report.records += len(numbers)
+    for number, record in sorted(records.items()):
+        before = records.get(number - 1)
+        if before is not None and before.head.kind != "expired" and record.head.parent != before.digest:
+            report.add(record_key(name, number), "does not follow the record before it: one of the two was exchanged")
+        if record.head.kind not in ("deleted", "expired"):
+            yield record
+
+
+def _hinted(fetcher: Fetcher, name: Name, report: Report) -> int:
+    try:
+        number = decode_hint(fetcher.store.get(hint_key(name)))
+    except ObjectMissingError:
+        return 0
+    if number is None:
+        report.add(hint_key(name), "not a hint; the next commit writes it anew")
+    return number or 0
+
+
+def _walk(fetcher: Fetcher, level_nodes: dict[str, tuple[NodeRef, int]], report: Report) -> list[Refs]:
+    """Every node below some roots, each once; returns the refs of the leaves."""
+    refs: list[Refs] = []
+    seen = set(level_nodes)
+    while level_nodes:
+        below: dict[str, tuple[NodeRef, int]] = {}
+
+        def visit(node: NodeRef, level: int, below: dict[str, tuple[NodeRef, int]] = below) -> None:
+            data = _check_object(fetcher, node, report)
+            if data is None:
+                return
+            table = decode_node(data, level, fetcher.store.where(node.key))
+            if level == 0:
+                refs.append(table[table["length"] > 0])
+            else:
+                below.update({child.key: (child, level - 1) for child in children_of(table)})
+
+        run_all((node.length, partial(visit, node, level)) for node, level in level_nodes.values())
+        level_nodes = {key: found for key, found in below.items() if key not in seen}
+        seen.update(level_nodes)
+    return refs
+
+
+def _check_object(fetcher: Fetcher, node: NodeRef, report: Report) -> bytes | None:
+    report.nodes += 1
+    try:
+        data = bytes(fetcher.store.get(node.key))
+    except ObjectMissingError:
+        report.add(node.key, "the object is missing")
+        return None
+    if len(data) != node.length or blob_hash(data) != node.digest:
+        report.add(node.key, f"does not match its hash ({len(data)} bytes, {node.length} expected)")
+        return None
+    return data
+
+
+def _check_blobs(fetcher: Fetcher, refs: Refs, report: Report, *, data: bool) -> None:
+    runs = plan_runs(refs) if data else _whole_packs(refs)
+    with progress(report.bytes, "verifying") as bar:
+
+        def check(run: Run) -> None:
+            (_check_run if data else _check_size)(fetcher, refs, run, report)
+            bar.update(run.length)
+
+        run_all((run.length if data else 1, partial(check, run)) for run in runs)
+
+
+def _whole_packs(refs: Refs) -> list[Run]:
+    """One run a pack, up to the last byte that is needed."""
+    return plan_runs(refs, max_run_bytes=1 << 62, max_gap_bytes=1 << 62)
+
+
+def _check_size(fetcher: Fetcher, refs: Refs, run: Run, report: Report) -> None:
+    key = blob_key(refs[run.first])
+    try:
+        size = fetcher.store.head(key).size_bytes
+    except ObjectMissingError:
+        report.add(key, "the pack is missing")
+        return
+    if size < run.start + run.length:
+        report.add(key, f"the pack has {size} bytes and {run.start + run.length} are needed")
+
+
+def _check_run(fetcher: Fetcher, refs: Refs, run: Run, report: Report) -> None:
+    key = blob_key(refs[run.first])
+    try:
+        found = memoryview(fetcher.store.get(key, run.start, run.length))
+    except ObjectMissingError:
+        report.add(key, "the pack is missing")
+        return
+    for i in run.members.tolist():
+        begin = int(refs[i]["offset"]) - run.start
+        if not matches(refs[i], found[begin : begin + int(refs[i]["length"])]):
+            end = int(refs[i]["offset"]) + int(refs[i]["length"])
+            report.add(key, f"bytes {int(refs[i]['offset'])} to {end} do not match their hash")
