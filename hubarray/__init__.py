@@ -19,7 +19,7 @@ imports only point down: catalog, arrays, history, blobs, storage.
 from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.transaction import Transaction
-from hubarray.catalog import array, copy, delete, diff, exists, flush, freeze, load, log, verify
+from hubarray.catalog import array, copy, delete, diff, exists, flush, freeze, load, log, restore, undo, verify
 from hubarray.catalog import list_ as list
 from hubarray.config import configure
 from hubarray.errors import (
@@ -81,6 +81,8 @@ __all__ = [
     "list",
     "load",
     "log",
+    "restore",
     "retry",
+    "undo",
     "verify",
 ]

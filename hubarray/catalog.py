@@ -15,7 +15,7 @@ from hubarray.arrays.diff import Diff
 from hubarray.arrays.diff import diff as diff_records
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.blobs.fetch import fetcher_for
-from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError
+from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, ReadOnlyError
 from hubarray.history import commits, copying, listing, transaction
 from hubarray.history import verify as verification
 from hubarray.history.commits import Commit
@@ -112,7 +112,7 @@ def array(
     if base is None or base.head.kind == "deleted":
         draft = write.creation(metadata, attributes, message="create")
         head = {} if grace_seconds is None else {"grace_seconds": _checked_grace(grace_seconds)}
-        record = transaction.create(version, draft, base=base, message=message, **head)
+        record, _ = transaction.create(version, draft, base=base, message=message, **head)
     elif overwrite:
         record = transaction.commit(version, write.Overwrite(metadata, attributes), base=base, message=message)
         return Array(where, version, record, pinned=False)
@@ -240,15 +240,15 @@ def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = Non
     if target_root.store.read_only:
         raise ReadOnlyError(f"{target_root.url}: this root can only be read; copy to another root")
     source = version_of(source_root, source_name)
-    record = source.at(source_name.commit) if source_name.commit else _existing(source_root, source_name)[1]
+    record = source.live(source_name.commit) if source_name.commit else _existing(source_root, source_name)[1]
     if record.head.kind == "deleted":
         raise NotFoundError(f"{source_name}: is deleted at this commit; copy an earlier one")
     target = version_of(target_root, target_name)
     base = _newest(target)
     if base is not None and base.head.kind != "deleted":
         raise AlreadyExistsError(f"{target_name}: exists already; delete it first, or copy to another version")
-    created = copying.copy(source, record, target, base, message)
-    if created.head.source != str(record.ref):
+    created, ours = copying.copy(source, record, target, base, message)
+    if not ours:
         raise AlreadyExistsError(f"{target_name}: somebody else created it meanwhile")
     return Array(target_root, target, created, pinned=False)
 
@@ -263,6 +263,76 @@ def freeze(name: str, *, root: RootLike = None, message: str | None = None) -> N
     where, parsed = _locate(name, root)
     version, record = _existing(where, parsed)
     transaction.commit(version, write.Freeze(), base=record, message=message)
+
+
+def restore(name: str, commit: int, *, root: RootLike = None, message: str | None = None) -> Array:
+    """Make an older commit's state the newest one, as a commit of its own; nothing in between is lost.
+
+    Elements, shape and attributes become those of ``name@commit``; no data
+    moves. Open arrays follow, unless the old commit was of another array
+    (before an ``overwrite=True``): then they have to be loaded again. Also
+    brings back a deleted version.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name:version``.
+    commit : int
+        The number of the commit to go back to.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such commit, or it is a deletion.
+    FrozenError, ConflictError
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(3, "docs/restored:v0", dtype="int64")
+    >>> a[:] = 5
+    >>> hub.restore("docs/restored:v0", 1)[:]
+    array([0, 0, 0])
+    """
+    where, parsed = _locate(name, root)
+    version = version_of(where, parsed)
+    newest = version.refresh()
+    if isinstance(commit, bool) or not isinstance(commit, int) or commit < 1:
+        raise ConfigError(f"commit {commit!r}: give the number of a commit, 1 or more")
+    old = version.live(commit)
+    if old.head.kind == "deleted":
+        raise NotFoundError(f"{old.ref}: is a deletion; restore an earlier commit")
+    operation = write.Restore(old)
+    if newest.head.kind == "deleted":
+        record, ours = transaction.create(version, operation.draft(newest), base=newest, message=message)
+        if not ours:
+            raise ConflictError(f"{parsed}: somebody else created it meanwhile; nothing was written")
+    else:
+        record = transaction.commit(version, operation, base=newest, message=message)
+    return Array(where, version, record, pinned=False)
+
+
+def undo(name: str, *, root: RootLike = None, message: str | None = None) -> Array:
+    """Take back the newest commit: make the state before it the newest one. Undoing twice redoes.
+
+    Raises
+    ------
+    NotFoundError
+        The newest commit is the first one.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(3, "docs/undone:v0", dtype="int64")
+    >>> a[:] = 5
+    >>> hub.undo("docs/undone:v0")[:]
+    array([0, 0, 0])
+    """
+    where, parsed = _locate(name, root)
+    newest = version_of(where, parsed).refresh().head.number
+    if newest == 1:
+        raise NotFoundError(f"{parsed}: its only commit created it; delete it instead")
+    return restore(name, newest - 1, root=root, message=message)
 
 
 def delete(name: str, *, root: RootLike = None, message: str | None = None) -> None:

@@ -20,7 +20,9 @@ def test_the_public_names_are_these():
         "list",
         "load",
         "log",
+        "restore",
         "retry",
+        "undo",
         "verify",
     ]
 

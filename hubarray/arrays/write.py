@@ -26,7 +26,7 @@ from hubarray.blobs.ref import REF, Refs, blob_hash, null_ref
 from hubarray.errors import ConflictError
 from hubarray.history import numbering
 from hubarray.history.record import Record
-from hubarray.history.transaction import Draft
+from hubarray.history.transaction import Contents, Draft
 from hubarray.history.version import Version
 from hubarray.progress import progress
 from hubarray.storage.base import Buffer
@@ -374,6 +374,39 @@ class Freeze:
         if base.head.frozen:
             return None
         return draft_of(ArrayMetadata.from_json(base.array), base.grid, frozen=True, message="freeze")
+
+
+class Restore:
+    """Make an older record's state the newest one.
+
+    Parameters
+    ----------
+    old : Record
+        Of the same version.
+    """
+
+    on_frozen = False
+
+    def __init__(self, old: Record) -> None:
+        self._old = old
+
+    def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
+        """See :class:`hubarray.history.transaction.Operation`."""
+        return self.draft(base)
+
+    def draft(self, base: Record) -> Draft:
+        """What becomes of a base, a deleted one too."""
+        old = self._old
+        return Draft(
+            counts=numbering.chunk_counts(old.array["shape"], ArrayMetadata.from_json(old.array).chunks),
+            grid=old.grid,
+            array=old.array,
+            attrs=old.attrs,
+            kind=old.head.kind,
+            fresh=old.head.generation != base.head.generation,
+            contents=Contents.of(old),
+            message=f"restore {old.ref}",
+        )
 
 
 class Delete:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 from datetime import UTC, datetime
-from functools import partial
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from hubarray.history import transaction
 from hubarray.history.manifest import Manifest
 from hubarray.history.overlay import EMPTY, MAX_OVERLAY_REFS, Overlay
 from hubarray.history.record import Record
-from hubarray.history.transaction import Draft
+from hubarray.history.transaction import Contents, Draft
 from hubarray.history.version import Version
 from hubarray.progress import progress
 from hubarray.storage.base import Buffer
@@ -31,7 +30,9 @@ BATCH_BYTES = 64 << 20
 log = logging.getLogger("hubarray.history")
 
 
-def copy(source: Version, record: Record, target: Version, base: Record | None, message: str | None) -> Record:
+def copy(
+    source: Version, record: Record, target: Version, base: Record | None, message: str | None
+) -> tuple[Record, bool]:
     """Write the first record of ``target`` as a copy of ``record``.
 
     Costs one referrer a foreign home and one record, whatever the array's size.
@@ -43,35 +44,42 @@ def copy(source: Version, record: Record, target: Version, base: Record | None, 
     target : Version
     base : Record or None
         The target's newest record if it had been deleted.
+
+    Returns
+    -------
+    (record, ours)
+        As :func:`hubarray.history.transaction.create` does.
     """
-    draft = Draft(
-        counts=transaction.counts_of(record),
-        grid=record.grid,
-        array=record.array,
-        attrs=record.attrs,
-        kind=record.head.kind,
-        message=f"copy of {record.ref}",
-    )
-    create = partial(
-        transaction.create,
+    return transaction.create(
         target,
-        draft,
+        Draft(
+            counts=transaction.counts_of(record),
+            grid=record.grid,
+            array=record.array,
+            attrs=record.attrs,
+            kind=record.head.kind,
+            contents=_shared_contents(source, record, target) or _copied_contents(source, record, target),
+            message=f"copy of {record.ref}",
+        ),
         base=base,
         message=message,
         source=str(record.ref),
         grace_seconds=record.head.grace_seconds,
     )
-    if source.fetcher.root == target.fetcher.root:
-        foreign = [home for home in record.homes if home != target.name.home]
-        try:
-            for home in foreign:
-                _write_referrer(target, home)
-            homes = (target.name.home, *sorted(foreign))
-            return create(manifest=record.manifest, overlay=record.overlay, homes=homes)
-        except AccessDeniedError:
-            log.warning("%s: no permission to refer to the data of %s, so it is copied", target.name, foreign)
-    manifest, overlay = _copy_blobs(source, record, target)
-    return create(manifest=manifest.root, overlay=overlay, homes=(target.name.home,))
+
+
+def _shared_contents(source: Version, record: Record, target: Version) -> Contents | None:
+    """The source's own chunks, once a referrer protects them; None where they cannot be shared."""
+    if source.fetcher.root != target.fetcher.root:
+        return None
+    foreign = sorted(home for home in record.homes if home != target.name.home)
+    try:
+        for home in foreign:
+            _write_referrer(target, home)
+    except AccessDeniedError:
+        log.warning("%s: no permission to refer to the data of %s, so it is copied", target.name, foreign)
+        return None
+    return Contents(record.manifest, record.overlay, (target.name.home, *foreign))
 
 
 def _write_referrer(target: Version, home: str) -> None:
@@ -79,7 +87,7 @@ def _write_referrer(target: Version, home: str) -> None:
     target.store.put(f"{home}/referrers/{new_id()}.json", json.dumps(body).encode())
 
 
-def _copy_blobs(source: Version, record: Record, target: Version) -> tuple[Manifest, Overlay]:
+def _copied_contents(source: Version, record: Record, target: Version) -> Contents:
     """Copy every blob that a record reaches into packs of the target's own."""
     packs = PackWriter(target.store, target.name.home)
     numbers, refs = _all_refs(source, record)
@@ -95,9 +103,11 @@ def _copy_blobs(source: Version, record: Record, target: Version) -> tuple[Manif
                 moved[position] = packs.add(blobs[i])
             bar.update(int(refs["length"][batch].sum()))
     packs.finish()
+    homes = (target.name.home,)
     if len(numbers) <= MAX_OVERLAY_REFS:
-        return Manifest(target.fetcher, None), EMPTY.merged(numbers, moved)
-    return Manifest(target.fetcher, None).folded(numbers, moved, target.name.home), EMPTY
+        return Contents(None, EMPTY.merged(numbers, moved), homes)
+    manifest = Manifest(target.fetcher, None).folded(numbers, moved, target.name.home)
+    return Contents(manifest.root, EMPTY, homes)
 
 
 def _all_refs(source: Version, record: Record) -> tuple[np.ndarray, np.ndarray]:

@@ -24,7 +24,7 @@ from hubarray.blobs.pools import pools
 from hubarray.blobs.ref import REF, Refs, blob_hash, homes, new_id
 from hubarray.errors import ConfigError, ConflictError, FrozenError, NotFoundError
 from hubarray.history import numbering
-from hubarray.history.manifest import Manifest, NodeRef
+from hubarray.history.manifest import Manifest, NodeRef, Root
 from hubarray.history.numbering import Numbers
 from hubarray.history.overlay import Overlay, split_for_fold
 from hubarray.history.record import (
@@ -38,6 +38,20 @@ from hubarray.history.record import (
 from hubarray.history.safety import require_atomic_create
 from hubarray.history.turns import retry_seconds
 from hubarray.history.version import Version
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All chunks of an array at once, as another record has them."""
+
+    manifest: Root | None
+    overlay: Overlay
+    homes: tuple[str, ...]
+
+    @staticmethod
+    def of(record: Record) -> Contents:
+        """What a record reaches."""
+        return Contents(record.manifest, record.overlay, record.homes)
 
 
 @dataclass(frozen=True)
@@ -56,6 +70,8 @@ class Draft:
         The numbering grid afterwards.
     fresh : bool
         A new generation: nothing of the base's chunks remains.
+    contents : Contents or None
+        Chunks taken over whole from another record, instead of the base's.
     message : str
         What the log says if the caller gave no message.
     """
@@ -69,6 +85,7 @@ class Draft:
     numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.uint64))
     refs: Refs = field(default_factory=lambda: np.zeros(0, REF))
     fresh: bool = False
+    contents: Contents | None = None
     message: str = ""
 
 
@@ -178,7 +195,9 @@ def commit(
         raise
 
 
-def create(version: Version, draft: Draft, *, base: Record | None, message: str | None, **head: Any) -> Record:
+def create(
+    version: Version, draft: Draft, *, base: Record | None, message: str | None, **head: Any
+) -> tuple[Record, bool]:
     """Write the first record of an array's life: a new version, a new generation, or a copy.
 
     Parameters
@@ -189,14 +208,12 @@ def create(version: Version, draft: Draft, *, base: Record | None, message: str 
     base : Record or None
         The newest record, if the version has any; numbers continue after it.
     **head
-        Fields of the head that differ from a plain creation's, such as ``source``;
-        ``manifest``, ``overlay`` and ``homes`` for a copy.
+        Fields of the head that differ from a plain creation's, such as ``source``.
 
     Returns
     -------
-    Record
-        The created one, or the one that another creator wrote first; compare
-        ids or descriptions.
+    (record, ours)
+        The created one, or the one that somebody else wrote first.
     """
     check_message(message)
     require_atomic_create(version.store)
@@ -207,14 +224,13 @@ def create(version: Version, draft: Draft, *, base: Record | None, message: str 
             version.committed(there)
         else:
             version.saw(there)
-    return there
+    return there, ours
 
 
 def build(
     version: Version, base: Record | None, draft: Draft, commit_id: str, message: str | None, **given: Any
 ) -> Record:
     """The record that follows ``base``; writes the manifest nodes it needs."""
-    contents = {name: given.pop(name) for name in ("manifest", "overlay", "homes") if name in given}
     head = _next_head(version, base, draft, commit_id, message, given)
     array = draft.array if draft.array is not None else (base.array if base else {})
     attrs = draft.attrs if draft.attrs is not None else (base.attrs if base else {})
@@ -225,8 +241,9 @@ def build(
         grid=draft.grid,
         changed=_changed(version, draft.numbers),
     )
-    if contents:
-        return replace(record, **contents)
+    if draft.contents is not None:
+        taken = draft.contents
+        return replace(record, manifest=taken.manifest, overlay=taken.overlay, homes=taken.homes)
     if base is None or draft.fresh or "deleted" in (head.kind, base.head.kind):
         return replace(record, homes=(version.name.home,))
     manifest, overlay = _carry_over(version, base, draft)

@@ -120,21 +120,31 @@ class Version:
         if newest is not None and newest.head.number == number:
             return newest
         disk = self.fetcher.disk
-        key = record_key(self.name, number)
-        cache_key = f"{self.fetcher.identity} {key}"
+        cache_key = f"{self.fetcher.identity} {record_key(self.name, number)}"
         if disk is not None and (cached := disk.get(cache_key)) is not None:
             try:
                 return self.log.decode(cached, number)
             except CorruptDataError:
                 disk.drop(cache_key)
+        record = self.live(number)
+        if disk is not None:
+            disk.put(cache_key, encode(record)[0])
+        return record
+
+    def live(self, number: int) -> Record:
+        """One commit as it is in the log now, past the cache: what a new commit may be built on.
+
+        Raises
+        ------
+        NotFoundError
+            The number is not in the log, or its state has expired.
+        """
         try:
             record = self.log.read(number)
         except ObjectMissingError:
             raise NotFoundError(f"{self.name.at(number)}: there is no such commit under {self.store.url}") from None
         if record.head.kind == "expired":
             raise NotFoundError(f"{self.name.at(number)}: this commit has expired and can no longer be read")
-        if disk is not None:
-            disk.put(cache_key, encode(record)[0])
         return record
 
     def _frozen_from_disk(self, error: UnavailableError) -> Record:
