@@ -19,6 +19,7 @@ imports only point down: catalog, arrays, history, blobs, storage.
 from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.transaction import Transaction
+from hubarray.arrays.worker import Part, Worker
 from hubarray.catalog import array, copy, delete, diff, exists, flush, freeze, load, log, restore, undo, verify
 from hubarray.catalog import list_ as list
 from hubarray.config import configure
@@ -63,6 +64,7 @@ __all__ = [
     "InvalidNameError",
     "NotFoundError",
     "ObjectMissingError",
+    "Part",
     "ReadOnlyError",
     "Report",
     "Root",
@@ -70,6 +72,7 @@ __all__ = [
     "Transaction",
     "UnavailableError",
     "UnsafeStoreError",
+    "Worker",
     "array",
     "configure",
     "copy",

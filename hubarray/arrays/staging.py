@@ -62,10 +62,14 @@ class Staging:
 
     def written(self, coords: Coords) -> np.ndarray:
         """Mask of a chunk's elements that were written, of the chunk's shape."""
-        packed = self._written[coords]
-        size = int(np.prod(self.metadata.chunks, dtype=np.int64))
+        return self.mask(coords, self.packed(coords))
+
+    def mask(self, coords: Coords, packed: bytes | None) -> np.ndarray:
+        """The inverse of :meth:`packed`."""
         if packed is not None:
-            return np.unpackbits(packed, count=size).view(bool).reshape(self.metadata.chunks)
+            size = int(np.prod(self.metadata.chunks, dtype=np.int64))
+            bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=size)
+            return bits.view(bool).reshape(self.metadata.chunks)
         mask = np.zeros(self.metadata.chunks, bool)
         mask[self._inside(coords)] = True
         return mask
@@ -99,6 +103,16 @@ class Staging:
         self._written[coords] = np.packbits(written)
         self._dirty[coords] = chunk
         self._spill(MAX_DIRTY_BYTES)
+
+    def packed(self, coords: Coords) -> bytes | None:
+        """The mask of a chunk's written elements as bits, None for all that lie within the array."""
+        packed = self._written[coords]
+        return None if packed is None else packed.tobytes()
+
+    def take(self, coords: Coords, ref: Refs, packed: bytes | None) -> None:
+        """Take over an uploaded chunk that nothing was written to yet."""
+        self._refs[coords] = ref
+        self._written[coords] = None if packed is None else np.frombuffer(packed, np.uint8)
 
     def adopt(self, coords: Coords, other: Staging) -> None:
         """Take over a chunk from another staging, uploaded or not."""

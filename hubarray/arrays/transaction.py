@@ -23,9 +23,10 @@ from hubarray.arrays.read import refs_of
 from hubarray.arrays.selection import AxisSlice, Selection
 from hubarray.arrays.staging import Staging, fetch_chunks, rows_of
 from hubarray.arrays.values import assignable, rows_that_fit
+from hubarray.arrays.worker import Part, Worker, chunk_hashes
 from hubarray.arrays.write import draft_of
 from hubarray.blobs.pack import PackWriter
-from hubarray.blobs.ref import REF
+from hubarray.blobs.ref import REF, homes, new_id
 from hubarray.errors import ConflictError, HubError, ReadOnlyError
 from hubarray.history import transaction as commits
 from hubarray.history.record import Record
@@ -78,6 +79,8 @@ class Transaction:
         self._reads: list[Selection] = []
         self._shape_seen = False
         self._appended = 0
+        self._id = new_id()
+        self._added: dict[Coords, list[tuple[bytes | None, bytes]]] = {}
         self._state = "open"
         return self
 
@@ -143,6 +146,77 @@ class Transaction:
         self._staging.metadata = metadata.with_shape(grown)
         self._appended += len(values)
         self._staging.write(_rows(start, len(values), metadata.shape[1:]), values)
+
+    def worker(self) -> Worker:
+        """A picklable handle through which other processes write for this transaction.
+
+        Each process uploads what it writes and returns a part; :meth:`add` the
+        parts here. Workers do not append: give the array its final shape first.
+
+        Examples
+        --------
+        >>> import hubarray as hub
+        >>> a = hub.array((4, 2), "docs/workers:v0", dtype="int64")
+        >>> def work(worker, i):  # runs in any process, on any machine
+        ...     with worker as w:
+        ...         w[i] = i
+        ...     return w.part
+        >>> with a.transaction("by workers") as t:
+        ...     for part in map(work, [t.worker()] * 4, range(4)):
+        ...         t.add(part)
+        >>> a[:, 0].tolist()
+        [0, 1, 2, 3]
+        """
+        self._check_open()
+        base = self._base.head.number
+        return Worker(self._array.root, self._version.name, base, self._staging.metadata.shape, self._id)
+
+    def add(self, part: Part) -> None:
+        """Make what a worker wrote part of this transaction.
+
+        A part that was added before, from a worker that was run again, changes
+        nothing.
+
+        Raises
+        ------
+        ConflictError
+            It has elements that another worker, or this transaction itself, wrote differently. Nothing is added.
+        """
+        self._check_open()
+        if part.transaction != self._id:
+            raise ReadOnlyError("this part was written for another transaction; add it there")
+        refs = np.frombuffer(part.refs, REF).copy()
+        homes.load(refs, part.homes)
+        hashes = chunk_hashes(refs)
+        fresh = [
+            i for i, coords in enumerate(part.coords) if (part.written[i], hashes[i]) not in self._added.get(coords, ())
+        ]
+        self._refuse_overlaps(part, fresh)
+        overlapping = [i for i in fresh if self._staging.is_written(part.coords[i])]
+        theirs = fetch_chunks(
+            self._version, self._staging.metadata, [part.coords[i] for i in overlapping], refs[overlapping]
+        )
+        for i in fresh:
+            coords, packed = part.coords[i], part.written[i]
+            self._added.setdefault(coords, []).append((packed, hashes[i]))
+            if coords in theirs:
+                mask = self._staging.mask(coords, packed)
+                chunk = self._staging.chunks([coords])[coords].copy()
+                chunk[mask] = theirs[coords][mask]
+                self._staging.put(coords, chunk, self._staging.written(coords) | mask)
+            else:
+                self._staging.take(coords, refs[i], packed)
+
+    def _refuse_overlaps(self, part: Part, fresh: list[int]) -> None:
+        for i in fresh:
+            coords = part.coords[i]
+            if self._staging.is_written(coords):
+                both = self._staging.written(coords) & self._staging.mask(coords, part.written[i])
+                if both.any():
+                    raise ConflictError(
+                        f"{self._version.name}: two workers of one transaction wrote the elements "
+                        f"{_region(coords, both, self._staging.metadata)}; give each worker regions of its own"
+                    )
 
     on_frozen = False
 

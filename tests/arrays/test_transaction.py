@@ -321,3 +321,97 @@ def test_any_transaction_does_what_numpy_would_have_done_at_its_commit(make_root
         else:
             expected[key] = values
     assert np.array_equal(array.refresh()[...], expected)
+
+
+def _work(worker, rows, value):
+    with worker as w:
+        w[rows] = value
+    return w.part
+
+
+def _pool_work(arguments):
+    return _work(*arguments)
+
+
+@pytest.mark.parametrize("kind", ["local", "s3", "gs"])
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_many_processes_write_and_one_commit_shows_it_all(kind, method, make_root):
+    root = make_root(kind)
+    array = hub.array((16, 5), "t/x:v0", "i8", chunks=(3, 5), root=root)
+    array[...] = -1
+    before = array.commit
+    with array.transaction("by workers") as t:
+        tasks = [(t.worker(), slice(2 * i, 2 * i + 2), i) for i in range(8)]
+        with multiprocessing.get_context(method).Pool(2) as pool:
+            for part in pool.imap_unordered(_pool_work, tasks):
+                t.add(part)
+        assert array.commit == before
+    assert array.commit == before + 1
+    assert array[:, 0].tolist() == [i for i in range(8) for _ in range(2)]
+    assert hub.verify("t/x", root=root).problems == []
+
+
+def test_a_worker_that_is_run_again_changes_nothing(array):
+    with array.transaction() as t:
+        worker = t.worker()
+        first, again = _work(worker, slice(1, 5), 7), _work(worker, slice(1, 5), 7)
+        t.add(first)
+        t.add(again)
+        t.add(first)
+        t.add(_work(worker, slice(5, 6), 8))
+        t.add(again)
+    assert array[:7, 0].tolist() == [0, 7, 7, 7, 7, 8, 36]
+
+
+def test_two_workers_that_wrote_one_element_are_refused_by_region(array):
+    before = array[...]
+    with pytest.raises(hub.ConflictError, match=r"two workers.*\[4:5, 0:4\]"), array.transaction() as t:  # noqa: PT012
+        t.add(_work(t.worker(), slice(3, 5), 1))
+        t.add(_work(t.worker(), slice(4, 6), 1))
+    with pytest.raises(hub.ConflictError, match="two workers"), array.transaction() as t:  # noqa: PT012
+        t[4] = 3
+        t.add(_work(t.worker(), slice(4, 5), 3))
+    assert np.array_equal(array[...], before)
+
+
+def test_a_worker_that_fails_or_whose_part_is_not_added_is_not_seen(array, root):
+    with array.transaction() as t:
+        with pytest.raises(RuntimeError), t.worker() as w:  # noqa: PT012
+            w[0] = 9
+            raise RuntimeError
+        _work(t.worker(), 1, 9)
+        t.add(_work(t.worker(), 2, 9))
+    assert array[:3, 0].tolist() == [0, 6, 9]
+
+
+def test_workers_and_other_writers_are_merged_or_in_conflict_as_any_transaction(array, root, other_machine):
+    with array.transaction() as t:
+        t.add(_work(t.worker(), (0, slice(0, 3)), 1))
+        _others(root, other_machine, lambda a: a.__setitem__((0, 3), -5))
+    assert array[0].tolist() == [1, 1, 1, -5, 4, 5]
+    with pytest.raises(hub.ConflictError, match="changed by somebody else"), array.transaction() as t:  # noqa: PT012
+        t.add(_work(t.worker(), 0, 2))
+        _others(root, other_machine, lambda a: a.__setitem__((0, 3), -6))
+
+
+def test_a_worker_is_small_and_says_how_it_is_used(array):
+    import pickle
+
+    with array.transaction() as t:
+        t.append(np.zeros((2, 6)))
+        worker = pickle.loads(pickle.dumps(t.worker()))
+        assert len(pickle.dumps(worker)) < 1000
+        assert worker.shape == (12, 6)
+        for misuse in (lambda: worker[0], lambda: worker.__setitem__(0, 1), lambda: worker.part):
+            with pytest.raises(hub.HubError, match="with"):
+                misuse()
+        part = _work(worker, 8, 5)
+        with array.transaction() as other, pytest.raises(hub.ReadOnlyError, match="another transaction"):
+            other.add(part)
+        t.add(pickle.loads(pickle.dumps(part)))
+        with worker as w:
+            w[0] = 3
+            assert w[0].tolist() == [3] * 6
+            assert w[1, 0] == 6
+    assert array[8].tolist() == [5] * 6
+    assert array[0, 0] == 0
