@@ -20,7 +20,22 @@ from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.worker import Part, Worker
-from hubarray.catalog import array, copy, delete, diff, exists, flush, freeze, load, log, restore, undo, verify
+from hubarray.catalog import (
+    array,
+    collect_garbage,
+    copy,
+    delete,
+    diff,
+    exists,
+    expire,
+    flush,
+    freeze,
+    load,
+    log,
+    restore,
+    undo,
+    verify,
+)
 from hubarray.catalog import list_ as list
 from hubarray.config import configure
 from hubarray.errors import (
@@ -42,6 +57,7 @@ from hubarray.errors import (
     UnsafeStoreError,
 )
 from hubarray.history.commits import Commit
+from hubarray.history.garbage import Garbage
 from hubarray.history.retry import retry
 from hubarray.history.verify import Report
 from hubarray.storage.url import Root
@@ -60,6 +76,7 @@ __all__ = [
     "Diff",
     "FormatVersionError",
     "FrozenError",
+    "Garbage",
     "HubError",
     "InvalidNameError",
     "NotFoundError",
@@ -74,11 +91,13 @@ __all__ = [
     "UnsafeStoreError",
     "Worker",
     "array",
+    "collect_garbage",
     "configure",
     "copy",
     "delete",
     "diff",
     "exists",
+    "expire",
     "flush",
     "freeze",
     "list",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,9 +17,10 @@ from hubarray.arrays.diff import diff as diff_records
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.blobs.fetch import fetcher_for
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, ReadOnlyError
-from hubarray.history import commits, copying, listing, transaction
+from hubarray.history import commits, copying, garbage, listing, transaction
 from hubarray.history import verify as verification
 from hubarray.history.commits import Commit
+from hubarray.history.garbage import Garbage
 from hubarray.history.hints import hint_writer
 from hubarray.history.record import Record
 from hubarray.history.verify import Report
@@ -240,7 +242,7 @@ def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = Non
     if target_root.store.read_only:
         raise ReadOnlyError(f"{target_root.url}: this root can only be read; copy to another root")
     source = version_of(source_root, source_name)
-    record = source.live(source_name.commit) if source_name.commit else _existing(source_root, source_name)[1]
+    record = source.source(source_name.commit) if source_name.commit else _existing(source_root, source_name)[1]
     if record.head.kind == "deleted":
         raise NotFoundError(f"{source_name}: is deleted at this commit; copy an earlier one")
     target = version_of(target_root, target_name)
@@ -299,7 +301,8 @@ def restore(name: str, commit: int, *, root: RootLike = None, message: str | Non
     newest = version.refresh()
     if isinstance(commit, bool) or not isinstance(commit, int) or commit < 1:
         raise ConfigError(f"commit {commit!r}: give the number of a commit, 1 or more")
-    old = version.live(commit)
+    began = time.monotonic()
+    old = version.source(commit)
     if old.head.kind == "deleted":
         raise NotFoundError(f"{old.ref}: is a deletion; restore an earlier commit")
     operation = write.Restore(old)
@@ -308,7 +311,7 @@ def restore(name: str, commit: int, *, root: RootLike = None, message: str | Non
         if not ours:
             raise ConflictError(f"{parsed}: somebody else created it meanwhile; nothing was written")
     else:
-        record = transaction.commit(version, operation, base=newest, message=message)
+        record = transaction.commit(version, operation, base=newest, message=message, began=began)
     return Array(where, version, record, pinned=False)
 
 
@@ -333,6 +336,95 @@ def undo(name: str, *, root: RootLike = None, message: str | None = None) -> Arr
     if newest == 1:
         raise NotFoundError(f"{parsed}: its only commit created it; delete it instead")
     return restore(name, newest - 1, root=root, message=message)
+
+
+def expire(
+    name: str,
+    *,
+    keep_last: int | None = None,
+    older_than: Any = None,
+    root: RootLike = None,
+    message: str | None = None,
+) -> int:
+    """Let old commits go, as a commit of its own; the newest one always stays.
+
+    Time travel to them, copying them and restoring them ends; their data goes with
+    :func:`collect_garbage` once the grace period has passed. Numbers are never used again.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name:version``.
+    keep_last : int, optional
+        How many of the newest commits stay, at least 1.
+    older_than : str or datetime, optional
+        Only commits from before this moment go (ISO 8601; UTC unless it says otherwise).
+
+    Returns
+    -------
+    int
+        The number up to which commits have expired.
+
+    Raises
+    ------
+    ConfigError
+        Neither ``keep_last`` nor ``older_than`` is given.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(3, "docs/expired:v0")
+    >>> for i in range(3):
+    ...     a[i] = 1
+    >>> hub.expire("docs/expired:v0", keep_last=2)
+    2
+    """
+    if keep_last is None and older_than is None:
+        raise ConfigError("expire: say how many commits stay (keep_last=) or which go (older_than=)")
+    if keep_last is not None and (isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 1):
+        raise ConfigError(f"keep_last {keep_last!r}: give a number of commits, 1 or more")
+    moment = None if older_than is None else commits.parse_moment(older_than)
+    where, parsed = _locate(name, root)
+    version, record = _existing(where, parsed)
+    number = garbage.expired_up_to(record, version.log, keep_last=keep_last, older_than=moment)
+    return transaction.commit(version, write.Expire(number), base=record, message=message).head.expired_to
+
+
+def collect_garbage(
+    name: str, *, grace_seconds: float | None = None, dry_run: bool = False, root: RootLike = None
+) -> Garbage:
+    """Remove packs and manifest nodes that nothing needs: of expired commits, failed writes, deleted versions.
+
+    Safe beside running writers, readers of live commits, copiers and a second collector. Nothing younger than the
+    grace period goes. Reads every live record and manifest node of the name and of the names
+    that were copied from it, and says so on the error stream before it starts.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name``; a version is not taken, because versions share data.
+    grace_seconds : float, optional
+        Longer than the grace period the name was created with (default 7 days); it cannot be shortened.
+    dry_run : bool
+        Only report what would go.
+
+    Returns
+    -------
+    Garbage
+
+    Raises
+    ------
+    CorruptDataError
+        Something that may protect objects cannot be read. Nothing was removed.
+    NotFoundError
+    """
+    where, parsed = _locate(name, root)
+    if parsed.version_given:
+        raise ConfigError(f"{name}: garbage is collected for all versions of a name, which share data: {parsed.home}")
+    if not listing.versions_of(where.store, parsed):
+        raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{_suggestions(where, parsed)}")
+    grace = None if grace_seconds is None else _checked_grace(grace_seconds)
+    return garbage.collect(fetcher_for(where), parsed.home, grace_seconds=grace, dry_run=dry_run)
 
 
 def delete(name: str, *, root: RootLike = None, message: str | None = None) -> None:

@@ -19,6 +19,11 @@ class _Silent:
         """Nothing to close."""
 
 
+def announce(message: str) -> None:
+    """Say on the error stream what is about to be done, where that is long or costly."""
+    print(message, file=sys.stderr)
+
+
 def progress(total: int, what: str, unit: str = "B") -> Any:
     """A bar with ``update(amount)``, as a context manager; it appears after a second of work.
 

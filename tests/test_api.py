@@ -10,11 +10,13 @@ def test_the_public_names_are_these():
     functions = [name for name in hub.__all__ if name[0].islower()]
     assert functions == [
         "array",
+        "collect_garbage",
         "configure",
         "copy",
         "delete",
         "diff",
         "exists",
+        "expire",
         "flush",
         "freeze",
         "list",

@@ -364,6 +364,22 @@ class SetAttributes:
         return draft_of(metadata, base.grid, attrs=attrs, message="set attributes")
 
 
+class Expire:
+    """Let commits up to a number go; their data follows when it is collected, after the grace period."""
+
+    on_frozen = True
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
+        """See :class:`hubarray.history.transaction.Operation`."""
+        if self._number <= base.head.expired_to:
+            return None
+        message = f"expire commits up to {self._number}"
+        return draft_of(ArrayMetadata.from_json(base.array), base.grid, expired_to=self._number, message=message)
+
+
 class Freeze:
     """Make the version immutable, for good."""
 

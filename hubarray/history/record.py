@@ -147,6 +147,11 @@ def encode(record: Record) -> tuple[bytes, Record]:
     return data, replace(record, digest=digest)
 
 
+def encode_stub(record: Record) -> bytes:
+    """What is left of an expired record: its head, which keeps number and commit id, and nothing it reached."""
+    return encode(Record(head=replace(record.head, kind="expired")))[0]
+
+
 def decode(data: Buffer, name: Name, number: int, where: str) -> Record:
     """Read and check a record.
 

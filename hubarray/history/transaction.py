@@ -60,7 +60,7 @@ class Draft:
 
     Attributes
     ----------
-    array, attrs, frozen, kind
+    array, attrs, frozen, kind, expired_to
         As in the record; None leaves the base's.
     counts : tuple of int
         The array's chunk counts afterwards.
@@ -82,6 +82,7 @@ class Draft:
     attrs: dict[str, Any] | None = None
     frozen: bool | None = None
     kind: str | None = None
+    expired_to: int | None = None
     numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.uint64))
     refs: Refs = field(default_factory=lambda: np.zeros(0, REF))
     fresh: bool = False
@@ -143,6 +144,9 @@ def commit(
         The store stopped answering at the last moment.
     """
     began = time.monotonic() if began is None else began
+    if time.monotonic() - version.checked_at > base.head.grace_seconds / 4:
+        # What this would build on was the newest too long ago to be sure that it still exists.
+        base = version.refresh()
     check_message(message)
     packs = packs or PackWriter(version.store, version.name.home)
     proof: Future[None] = Future()
@@ -313,6 +317,8 @@ def _next_head(
         changes |= {"generation": new_id(), "frozen": False}
     elif draft.frozen is not None:
         changes["frozen"] = draft.frozen
+    if draft.expired_to is not None:
+        changes["expired_to"] = max(draft.expired_to, base.head.expired_to)
     return replace(base.head, **changes)
 
 

@@ -63,6 +63,11 @@ class Version:
         return Log(self.store, self.name)
 
     @property
+    def checked_at(self) -> float:
+        """When the newest record seen was known to be the newest, in monotonic seconds."""
+        return self._checked_at
+
+    @property
     def known(self) -> Record | None:
         """The newest record seen so far, without looking."""
         return self._newest
@@ -132,7 +137,7 @@ class Version:
         return record
 
     def live(self, number: int) -> Record:
-        """One commit as it is in the log now, past the cache: what a new commit may be built on.
+        """One commit as it is in the log now, past the cache.
 
         Raises
         ------
@@ -144,8 +149,25 @@ class Version:
         except ObjectMissingError:
             raise NotFoundError(f"{self.name.at(number)}: there is no such commit under {self.store.url}") from None
         if record.head.kind == "expired":
-            raise NotFoundError(f"{self.name.at(number)}: this commit has expired and can no longer be read")
+            raise self._expired(number)
         return record
+
+    def source(self, number: int) -> Record:
+        """One commit to build a new commit on: one that has not expired, though its data may still be there.
+
+        What expires later is kept for the grace period from then, which is time enough for the new commit.
+
+        Raises
+        ------
+        NotFoundError
+            The number is not in the log, or has expired.
+        """
+        if number <= self.refresh().head.expired_to:
+            raise self._expired(number)
+        return self.live(number)
+
+    def _expired(self, number: int) -> NotFoundError:
+        return NotFoundError(f"{self.name.at(number)}: this commit has expired and can no longer be read")
 
     def _frozen_from_disk(self, error: UnavailableError) -> Record:
         """Stand in for a store that does not answer: a frozen version's last record from the disk cache."""

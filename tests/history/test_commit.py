@@ -227,10 +227,19 @@ def test_a_store_that_creates_one_key_twice_is_refused_before_the_first_commit(r
 def test_a_write_older_than_half_the_grace_period_is_refused(root, monkeypatch):
     """Rule 10: its packs may be taken for garbage by now."""
     array = _array(root, grace_seconds=10)
-    clock = iter([0.0, 0.0, 0.0, 6.0])
-    monkeypatch.setattr(transaction, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=time.sleep))
+    start = time.monotonic()
+    clock = SimpleNamespace(now=start)
+    monkeypatch.setattr(transaction, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=time.sleep))
+    operation = _operation(array)
+    apply = operation.apply
+
+    def slowly(*args):
+        clock.now = start + 6
+        return apply(*args)
+
+    operation.apply = slowly
     with pytest.raises(hub.ConflictError, match="grace period"):
-        transaction.commit(array._version, _operation(array), base=array._record())
+        transaction.commit(array._version, operation, base=array._record())
     assert Log(root.store, NAME).newest().head.number == 1
 
 

@@ -1,0 +1,311 @@
+"""Expiry and collection: what no live record names any more, and how it goes.
+
+The collector marks everything that live records reach, then deletes what is
+neither marked nor younger than the grace period G. What makes that safe beside
+running writers, copiers and other collectors is time (``docs/FORMAT.md``, rule 10):
+a commit is created within G/2 of its first upload and of reading what it builds
+on, and a mark is acted upon within G/2, so whatever a commit builds on was
+either marked or is too young.
+
+All ages are the store's: Last-Modified of the object against Last-Modified of an
+object written just before the mark.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+
+import numpy as np
+
+from hubarray.blobs.fetch import Fetcher
+from hubarray.blobs.pools import run_all
+from hubarray.blobs.ref import Refs, homes, new_id
+from hubarray.errors import CorruptDataError, HubError, ObjectMissingError, StorageError
+from hubarray.history.listing import versions_of
+from hubarray.history.log import Log
+from hubarray.history.manifest import NodeRef, children_of, decode_node
+from hubarray.history.record import Record, encode_stub, record_key
+from hubarray.history.safety import PROBE_FOLDER
+from hubarray.names import Name, parse
+from hubarray.progress import announce
+from hubarray.storage.base import ObjectInfo, Store
+
+DELETE_BATCH = 500
+MAX_MARKS = 3
+
+log = logging.getLogger("hubarray.history")
+
+
+@dataclass
+class Garbage:
+    """What a collection removed, or with ``dry_run`` would remove.
+
+    Attributes
+    ----------
+    packs, nodes, referrers : int
+        Objects of each kind.
+    commits : int
+        Expired commits whose state was given up.
+    bytes : int
+        Stored bytes of the packs and nodes.
+    """
+
+    packs: int = 0
+    nodes: int = 0
+    referrers: int = 0
+    commits: int = 0
+    bytes: int = 0
+
+
+@dataclass
+class _Log:
+    """One version's log, as the mark found it."""
+
+    name: Name
+    records: dict[int, Record]
+    dead_to: int
+
+    @property
+    def roots(self) -> list[Record]:
+        """The records whose chunks have to be kept."""
+        kept = (record for number, record in self.records.items() if number > self.dead_to)
+        return [record for record in kept if record.head.kind not in ("deleted", "expired")]
+
+
+@dataclass
+class _Mark:
+    """What is live in one home."""
+
+    cutoff: datetime
+    began: float
+    logs: list[_Log]
+    nodes: set[str] = field(default_factory=set)
+    packs: set[bytes] = field(default_factory=set)
+    roots: dict[str, tuple[NodeRef, int]] = field(default_factory=dict)
+    idle_referrers: list[str] = field(default_factory=list)
+
+
+def collect(fetcher: Fetcher, home: str, *, grace_seconds: float | None, dry_run: bool) -> Garbage:
+    """Remove what no live record reaches from a home.
+
+    Parameters
+    ----------
+    fetcher : Fetcher
+    home : str
+        ``owner/name``.
+    grace_seconds : float or None
+        At least the grace period of the name's records, which is the default.
+    dry_run : bool
+        Only say what would go.
+
+    Raises
+    ------
+    CorruptDataError
+        Something that may protect objects cannot be read; then nothing is removed.
+    """
+    for _ in range(MAX_MARKS):
+        grace = _grace(fetcher, home, grace_seconds)
+        mark = _marked(fetcher, home, grace)
+        garbage = _swept(fetcher, home, mark, grace, dry_run=dry_run)
+        if garbage is not None:
+            return garbage
+        log.info("%s: the mark is older than half the grace period; marking again", home)
+    raise StorageError(
+        f"{fetcher.store.where(home)}: collecting takes longer than half the grace period of {grace:.0f} s; "
+        "give a longer one with grace_seconds="
+    )
+
+
+def _grace(fetcher: Fetcher, home: str, asked_seconds: float | None) -> float:
+    grace = asked_seconds or 0.0
+    for name in versions_of(fetcher.store, parse(home)):
+        grace = max(grace, Log(fetcher.store, name).newest().head.grace_seconds)
+    return grace
+
+
+def _marked(fetcher: Fetcher, home: str, grace_seconds: float) -> _Mark:
+    began = time.monotonic()
+    cutoff = _store_time(fetcher.store) - timedelta(seconds=grace_seconds)
+    own = [_read_log(fetcher, name, cutoff) for name in versions_of(fetcher.store, parse(home))]
+    mark = _Mark(cutoff, began, own)
+    referrers = _referrers(fetcher.store, home)
+    names = sorted({referrer for _, referrer in referrers})
+    announce(
+        f"collecting {home}: reading {sum(len(one.records) for one in own)} records, those of "
+        f"{len(names)} names that refer to it, and every manifest node they reach"
+    )
+    reached: set[str] = set()
+    for record in (record for one in own for record in one.roots):
+        _note(record, home, mark)
+    for referrer in names:
+        for name in versions_of(fetcher.store, parse(referrer)):
+            for record in _read_log(fetcher, name, cutoff).roots:
+                if home in record.homes:
+                    reached.add(referrer)
+                    _note(record, home, mark)
+    _walk(fetcher, home, mark)
+    mark.idle_referrers = [
+        info.key for info, referrer in referrers if referrer not in reached and _is_older(info, cutoff)
+    ]
+    return mark
+
+
+def _store_time(store: Store) -> datetime:
+    """The time by the store's own clock: that of an object written now."""
+    key = f"{PROBE_FOLDER}/{new_id()}"
+    store.put(key, b"")
+    try:
+        modified = store.head(key).modified
+    finally:
+        store.delete([key])
+    if modified is None:
+        raise StorageError(f"{store.where(key)}: the store does not tell when objects were written")
+    return modified
+
+
+def _is_older(info: ObjectInfo, cutoff: datetime) -> bool:
+    return info.modified is not None and info.modified < cutoff
+
+
+def _read_log(fetcher: Fetcher, name: Name, cutoff: datetime) -> _Log:
+    """Every record of a version, and up to which number they are dead."""
+    one = Log(fetcher.store, name)
+    folder = f"{name.home}/log/{name.version}/"
+    infos = {info.key.removeprefix(folder): info for info in fetcher.store.list(folder)}
+    modified = {int(key[:16]): info for key, info in infos.items() if key[:16].isdigit()}
+    newest = one.newest().head.number if modified else 0
+    records: dict[int, Record] = {}
+
+    def read(number: int) -> None:
+        try:
+            records[number] = one.read(number)
+        except ObjectMissingError:
+            raise CorruptDataError(
+                f"{fetcher.store.where(record_key(name, number))}: the log has a gap; nothing is collected"
+            ) from None
+
+    run_all((1 << 16, partial(read, number)) for number in range(1, newest + 1))
+    old = [number for number, info in modified.items() if number in records and _is_older(info, cutoff)]
+    dead_to = max((records[number].head.expired_to for number in old), default=0)
+    if newest in old and records[newest].head.kind == "deleted":
+        dead_to = newest
+    return _Log(name, dict(sorted(records.items())), dead_to)
+
+
+def _referrers(store: Store, home: str) -> list[tuple[ObjectInfo, str]]:
+    """Notes of the names that refer to a home; one that cannot be read protects everything."""
+    found = []
+    for info in store.list(f"{home}/referrers/"):
+        try:
+            referrer = json.loads(bytes(store.get(info.key)))["referrer"]
+            found.append((info, parse(referrer).home))
+        except ObjectMissingError:
+            continue
+        except (ValueError, KeyError, TypeError, HubError) as error:
+            raise CorruptDataError(
+                f"{store.where(info.key)}: this referrer cannot be read, so it is unknown what it protects and "
+                f"nothing is collected ({error})"
+            ) from None
+    return found
+
+
+def _note(record: Record, home: str, mark: _Mark) -> None:
+    _note_refs(record.overlay.refs, home, mark)
+    if record.changed.node is not None and record.changed.node.home == home:
+        mark.nodes.add(record.changed.node.id)
+    if record.manifest is not None:
+        mark.roots[record.manifest.node.key] = (record.manifest.node, record.manifest.depth - 1)
+
+
+def _note_refs(refs: Refs, home: str, mark: _Mark) -> None:
+    ours = refs[(refs["length"] > 0) & (refs["home"] == homes.index(home))]
+    mark.packs.update(pack.tobytes() for pack in np.unique(ours["pack"], axis=0))
+
+
+def _walk(fetcher: Fetcher, home: str, mark: _Mark) -> None:
+    """Follow every node that the roots reach, in whatever home, each once."""
+    nodes = dict(mark.roots)
+    seen = set(nodes)
+    while nodes:
+        below: dict[str, tuple[NodeRef, int]] = {}
+
+        def visit(node: NodeRef, level: int, below: dict[str, tuple[NodeRef, int]] = below) -> None:
+            data = fetcher.object(node.key, node.length, node.digest)
+            table = decode_node(data, level, fetcher.store.where(node.key))
+            if node.home == home:
+                mark.nodes.add(node.id)
+            if level == 0:
+                _note_refs(table, home, mark)
+            else:
+                below.update({child.key: (child, level - 1) for child in children_of(table)})
+
+        run_all((node.length, partial(visit, node, level)) for node, level in nodes.values())
+        nodes = {key: found for key, found in below.items() if key not in seen}
+        seen.update(nodes)
+
+
+def _swept(fetcher: Fetcher, home: str, mark: _Mark, grace_seconds: float, *, dry_run: bool) -> Garbage | None:
+    """Act upon a mark; None if it has become too old to act upon."""
+    garbage = Garbage()
+    store = fetcher.store
+    # Records say that they expired before their data goes, so that nobody meets a commit without it.
+    for one in mark.logs:
+        for number in [n for n in one.records if n <= one.dead_to and n != max(one.records)]:
+            if one.records[number].head.kind != "expired":
+                garbage.commits += 1
+                if not dry_run:
+                    store.put(record_key(one.name, number), encode_stub(one.records[number]), no_store=True)
+    for infos, what in _dead_objects(store, home, mark):
+        if not dry_run:
+            if time.monotonic() - mark.began > grace_seconds / 2:
+                return None
+            store.delete([info.key for info in infos])
+        _count(garbage, what, infos)
+    return garbage
+
+
+def _dead_objects(store: Store, home: str, mark: _Mark) -> Iterator[tuple[list[ObjectInfo], str]]:
+    """Batches of objects that may go, and what kind they are."""
+    live = {"packs": {pack.hex() for pack in mark.packs}, "manifest": mark.nodes}
+    for folder, kept in live.items():
+        batch: list[ObjectInfo] = []
+        for info in store.list(f"{home}/{folder}/"):
+            if info.key.rpartition("/")[2] not in kept and _is_older(info, mark.cutoff):
+                batch.append(info)
+            if len(batch) == DELETE_BATCH:
+                yield batch, folder
+                batch = []
+        if batch:
+            yield batch, folder
+    if mark.idle_referrers:
+        yield [ObjectInfo(key, 0, None) for key in mark.idle_referrers], "referrers"
+
+
+def _count(garbage: Garbage, what: str, infos: list[ObjectInfo]) -> None:
+    attribute = {"packs": "packs", "manifest": "nodes", "referrers": "referrers"}[what]
+    setattr(garbage, attribute, getattr(garbage, attribute) + len(infos))
+    garbage.bytes += sum(info.size_bytes for info in infos)
+
+
+def expired_up_to(newest: Record, log_: Log, *, keep_last: int | None, older_than: datetime | None) -> int:
+    """The number up to which commits expire: all but the newest ``keep_last``, and only those before a moment.
+
+    Costs log2(commits) small requests when a moment is given.
+    """
+    limit = newest.head.number - max(1, keep_last or 1)
+    if older_than is not None:
+        low, high = newest.head.expired_to, newest.head.number
+        while high - low > 1:
+            middle = (low + high) // 2
+            if datetime.fromisoformat(log_.read_head(middle).time) < older_than:
+                low = middle
+            else:
+                high = middle
+        limit = min(limit, low)
+    return max(limit, newest.head.expired_to)

@@ -1,0 +1,268 @@
+"""Expiry and collection: what nobody needs goes, and nothing else."""
+
+import random
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import hubarray as hub
+from hubarray.storage.base import Store
+
+GRACE = 1.0
+
+
+@pytest.fixture
+def array(root):
+    array = hub.array((40, 5), "t/x:v0", "i4", chunks=(1, 5), root=root, grace_seconds=GRACE)
+    array[...] = 1
+    return array
+
+
+def _wait():
+    time.sleep(GRACE + 0.3)
+
+
+def _objects(root, folder, home="t/x"):
+    return sorted(info.key for info in root.store.list(f"{home}/{folder}/"))
+
+
+def test_expired_commits_cannot_be_read_copied_or_restored_and_the_newest_always_can(array, root):
+    for i in range(5):
+        array[i] = i + 10
+    assert hub.expire("t/x:v0", keep_last=3, root=root) == 4
+    assert array.commit == 8
+    for use in (
+        lambda: hub.copy("t/x:v0@4", "t/y", root=root),
+        lambda: hub.restore("t/x:v0", 4, root=root),
+    ):
+        with pytest.raises(hub.NotFoundError, match="expired"):
+            use()
+    assert hub.load("t/x:v0@5", root=root)[2, 0] == 12
+    _wait()
+    hub.collect_garbage("t/x", root=root)
+    with pytest.raises(hub.NotFoundError, match="expired"):
+        hub.load("t/x:v0@3", root=root)
+    assert [c.kind for c in hub.log("t/x:v0", root=root)] == ["array"] * 4 + ["expired"] * 4
+    assert [c.number for c in hub.log("t/x:v0", root=root)] == list(range(8, 0, -1))
+    assert hub.load("t/x:v0", root=root)[:6, 0].tolist() == [10, 11, 12, 13, 14, 1]
+    assert hub.verify("t/x", root=root).problems == []
+
+
+def test_commits_expire_by_age(array, root):
+    time.sleep(0.05)
+    moment = time.time()
+    time.sleep(0.05)
+    array[0] = 5
+    from datetime import UTC, datetime
+
+    assert hub.expire("t/x:v0", older_than=datetime.fromtimestamp(moment, UTC), root=root) == 2
+    assert hub.expire("t/x:v0", older_than="2001-01-01", root=root) == 2
+    assert hub.expire("t/x:v0", older_than="2999-01-01", root=root) == 3
+
+
+@pytest.mark.parametrize("given", [{}, {"keep_last": 0}, {"keep_last": True}, {"keep_last": 1.5}, {"older_than": "x"}])
+def test_expiring_needs_to_be_told_what(array, root, given):
+    with pytest.raises(hub.ConfigError):
+        hub.expire("t/x:v0", root=root, **given)
+
+
+def test_what_no_live_commit_reaches_goes_after_the_grace_period_and_not_before(array, root):
+    for i in range(4):
+        array[...] = i + 2
+    hub.expire("t/x:v0", keep_last=1, root=root)
+    before = _objects(root, "packs")
+    assert hub.collect_garbage("t/x", root=root) == hub.Garbage()
+    assert _objects(root, "packs") == before
+    _wait()
+    dry = hub.collect_garbage("t/x", dry_run=True, root=root)
+    assert _objects(root, "packs") == before
+    found = hub.collect_garbage("t/x", root=root)
+    assert (found.packs, found.commits) == (dry.packs, dry.commits) == (4, 5)
+    assert found.bytes > 0
+    assert len(_objects(root, "packs")) == 1
+    assert (hub.load("t/x:v0", root=root)[...] == 5).all()
+    assert hub.collect_garbage("t/x", root=root) == hub.Garbage()
+    assert hub.verify("t/x", root=root).problems == []
+
+
+def test_a_longer_grace_period_may_be_asked_for_and_a_shorter_one_is_not_given(array, root):
+    array[...] = 2
+    hub.expire("t/x:v0", keep_last=1, root=root)
+    _wait()
+    assert hub.collect_garbage("t/x", grace_seconds=100, root=root) == hub.Garbage()
+    fresh = hub.array(3, "t/week", root=root)
+    fresh[...] = 1
+    fresh[...] = 2
+    hub.expire("t/week", keep_last=1, root=root)
+    assert hub.collect_garbage("t/week", grace_seconds=0.001, root=root) == hub.Garbage()
+
+
+def test_leftovers_of_failed_writes_go(array, root, monkeypatch):
+    def killed(store, key, data):
+        raise hub.UnavailableError("gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "put_if_absent", killed)
+        patch.setattr("hubarray.history.log.time.sleep", lambda seconds: None)
+        with pytest.raises(hub.CommitOutcomeUnknown):
+            array[...] = 7
+    assert len(_objects(root, "packs")) == 2
+    _wait()
+    assert hub.collect_garbage("t/x", root=root).packs == 1
+    assert (hub.load("t/x:v0", root=root)[...] == 1).all()
+
+
+def test_data_that_a_copy_reads_stays_as_long_as_the_copy_does(array, root):
+    hub.copy("t/x:v0", "other/y", root=root)
+    hub.copy("other/y", "third/z", root=root)
+    hub.delete("t/x:v0", root=root)
+    hub.delete("other/y", root=root)
+    _wait()
+    found = hub.collect_garbage("t/x", root=root)
+    assert (found.packs, found.referrers) == (0, 1)
+    assert (hub.load("third/z", root=root)[...] == 1).all()
+    hub.delete("third/z", root=root)
+    _wait()
+    found = hub.collect_garbage("t/x", root=root)
+    assert (found.packs, found.referrers) == (1, 1)
+    assert _objects(root, "packs") == []
+
+
+def test_a_referrer_that_cannot_be_read_protects_everything(array, root):
+    array[...] = 2
+    hub.expire("t/x:v0", keep_last=1, root=root)
+    root.store.put("t/x/referrers/bad.json", b"{")
+    _wait()
+    before = _objects(root, "packs")
+    with pytest.raises(hub.CorruptDataError, match=r"bad\.json"):
+        hub.collect_garbage("t/x", root=root)
+    assert _objects(root, "packs") == before
+
+
+def test_a_damaged_record_or_node_stops_the_collection(array, root):
+    array[...] = 2
+    hub.expire("t/x:v0", keep_last=1, root=root)
+    key = "t/x/log/v0/0000000000000003.json"
+    good = bytes(root.store.get(key))
+    root.store.put(key, good[:-5])
+    _wait()
+    before = _objects(root, "packs")
+    with pytest.raises(hub.CorruptDataError):
+        hub.collect_garbage("t/x", root=root)
+    assert _objects(root, "packs") == before
+
+
+def test_all_versions_of_a_name_share_data_and_are_collected_together(array, root):
+    hub.copy("t/x:v0", "t/x:v1", root=root)
+    array[...] = 3
+    hub.expire("t/x:v0", keep_last=1, root=root)
+    with pytest.raises(hub.ConfigError, match="all versions"):
+        hub.collect_garbage("t/x:v0", root=root)
+    _wait()
+    hub.collect_garbage("t/x", root=root)
+    assert (hub.load("t/x:v1", root=root)[...] == 1).all()
+
+
+def test_old_manifest_nodes_go(root):
+    array = hub.array((3000, 2), "t/x:v0", "u1", chunks=(1, 2), root=root, grace_seconds=GRACE)
+    array[...] = 1
+    array[...] = 2
+    nodes = len(_objects(root, "manifest"))
+    hub.expire("t/x:v0", keep_last=1, root=root)
+    _wait()
+    assert hub.collect_garbage("t/x", root=root).nodes == nodes // 2
+    assert (hub.load("t/x:v0", root=root)[...] == 2).all()
+    assert hub.verify("t/x", root=root).problems == []
+
+
+@pytest.mark.parametrize("kind", ["memory", "s3", "gs"])
+def test_it_works_on_every_kind_of_store(kind, make_root):
+    root = make_root(kind)
+    array = hub.array((40, 5), "t/x:v0", "i4", chunks=(1, 5), root=root, grace_seconds=2.0)
+    for i in range(3):
+        array[...] = i
+    hub.expire("t/x:v0", keep_last=1, root=root)
+    time.sleep(4.2)
+    found = hub.collect_garbage("t/x", root=root)
+    assert found.packs == 1
+    assert (hub.load("t/x:v0", root=root)[...] == 2).all()
+    assert hub.verify("t/x", root=root).problems == []
+
+
+def test_a_collection_says_what_it_costs_before_it_starts(array, root, capsys):
+    hub.collect_garbage("t/x", root=root)
+    assert "reading 2 records" in capsys.readouterr().err
+
+
+def test_collectors_and_expirers_beside_writers_and_copiers_lose_nothing(root):
+    """Threads that do all of it at once, with a grace period of a second, against what each of them knows it wrote."""
+    hub.configure(max_staleness_seconds=0)
+    hub.array((8, 4), "t/x:v0", "i8", chunks=(2, 4), root=root, grace_seconds=1.0)
+    end = time.monotonic() + 8
+    errors: list[BaseException] = []
+    written: dict[int, int] = {}
+
+    def guarded(work):
+        def run():
+            rng = random.Random(work.__name__)
+            try:
+                while time.monotonic() < end:
+                    work(rng)
+                    time.sleep(rng.uniform(0, 0.03))
+            except BaseException as error:
+                errors.append(error)
+
+        return threading.Thread(target=run)
+
+    def writer(row):
+        def write(rng):
+            value = rng.randrange(10**6)
+            hub.load("t/x:v0", root=root)[row] = value
+            written[row] = value
+
+        write.__name__ = f"writer{row}"
+        return write
+
+    def transactor(rng):
+        array = hub.load("t/x:v0", root=root)
+
+        def both():
+            with array.transaction() as t:
+                value = int(t[6, 0]) + 1
+                t[6] = value
+                time.sleep(rng.uniform(0, 0.2))
+                t[7] = value
+
+        hub.retry(both)
+
+    def copier(rng):
+        name = f"t/copy{rng.randrange(10**9)}"
+        source = hub.load("t/x:v0", root=root).commit
+        try:
+            copied = hub.copy(f"t/x:v0@{source}", name, root=root)
+        except hub.NotFoundError:
+            # It expired in between, which is said, and is not a copy without its data.
+            return
+        assert (copied[6] == copied[7]).all()
+
+    def expirer(rng):
+        hub.expire("t/x:v0", keep_last=rng.randrange(1, 4), root=root)
+
+    def collector(rng):
+        hub.collect_garbage("t/x", root=root)
+
+    work = [writer(0), writer(1), transactor, copier, expirer, collector]
+    threads = [guarded(one) for one in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors, errors
+    final = hub.load("t/x:v0", root=root)
+    assert {row: int(final[row, 0]) for row in (0, 1)} == written
+    assert (final[6] == final[7]).all()
+    for name in hub.list("t", root=root):
+        assert hub.verify(name, root=root).problems == []
+        assert np.asarray(hub.load(name, root=root)).shape == (8, 4)
