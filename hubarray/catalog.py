@@ -242,6 +242,7 @@ def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = Non
     if target_root.store.read_only:
         raise ReadOnlyError(f"{target_root.url}: this root can only be read; copy to another root")
     source = version_of(source_root, source_name)
+    began = time.monotonic()
     record = source.source(source_name.commit) if source_name.commit else _existing(source_root, source_name)[1]
     if record.head.kind == "deleted":
         raise NotFoundError(f"{source_name}: is deleted at this commit; copy an earlier one")
@@ -249,7 +250,7 @@ def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = Non
     base = _newest(target)
     if base is not None and base.head.kind != "deleted":
         raise AlreadyExistsError(f"{target_name}: exists already; delete it first, or copy to another version")
-    created, ours = copying.copy(source, record, target, base, message)
+    created, ours = copying.copy(source, record, target, base=base, message=message, began=began)
     if not ours:
         raise AlreadyExistsError(f"{target_name}: somebody else created it meanwhile")
     return Array(target_root, target, created, pinned=False)

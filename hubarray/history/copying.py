@@ -31,7 +31,13 @@ log = logging.getLogger("hubarray.history")
 
 
 def copy(
-    source: Version, record: Record, target: Version, base: Record | None, message: str | None
+    source: Version,
+    record: Record,
+    target: Version,
+    *,
+    base: Record | None,
+    message: str | None,
+    began: float,
 ) -> tuple[Record, bool]:
     """Write the first record of ``target`` as a copy of ``record``.
 
@@ -44,6 +50,8 @@ def copy(
     target : Version
     base : Record or None
         The target's newest record if it had been deleted.
+    began : float
+        Before the source's record was read, in monotonic seconds.
 
     Returns
     -------
@@ -63,6 +71,7 @@ def copy(
         ),
         base=base,
         message=message,
+        began=began,
         source=str(record.ref),
         grace_seconds=record.head.grace_seconds,
     )

@@ -181,7 +181,7 @@ def commit(
                     base = known
                     continue
                 record = build(version, base, draft, commit_id, message)
-                check_age(version, base, began)
+                check_age(version, base.head.grace_seconds, began)
                 tried = True
                 there, ours = version.log.create(record)
                 if ours:
@@ -200,7 +200,13 @@ def commit(
 
 
 def create(
-    version: Version, draft: Draft, *, base: Record | None, message: str | None, **head: Any
+    version: Version,
+    draft: Draft,
+    *,
+    base: Record | None,
+    message: str | None,
+    began: float | None = None,
+    **head: Any,
 ) -> tuple[Record, bool]:
     """Write the first record of an array's life: a new version, a new generation, or a copy.
 
@@ -211,6 +217,8 @@ def create(
         With ``array`` and ``kind`` set.
     base : Record or None
         The newest record, if the version has any; numbers continue after it.
+    began : float, optional
+        When what it builds on was read, in monotonic seconds.
     **head
         Fields of the head that differ from a plain creation's, such as ``source``.
 
@@ -223,6 +231,8 @@ def create(
     require_atomic_create(version.store)
     with version.commit_lock:
         record = build(version, base, draft, new_id(), message, **head)
+        if began is not None:
+            check_age(version, record.head.grace_seconds, began)
         there, ours = version.log.create(record)
         if ours:
             version.committed(there)
@@ -340,13 +350,13 @@ def check_writable(base: Record, operation: Operation) -> None:
         raise FrozenError(f"{base.ref.at(None)}: is frozen, which is final; copy it to another version and write there")
 
 
-def check_age(version: Version, base: Record, began: float) -> None:
+def check_age(version: Version, grace_seconds: float, began: float) -> None:
     """Refuse a commit whose base or packs the collector may soon take for abandoned."""
     age = time.monotonic() - began
-    if age > base.head.grace_seconds / 2:
+    if age > grace_seconds / 2:
         raise ConflictError(
             f"{version.name}: this write took {age:.0f} s, more than half its grace period of "
-            f"{base.head.grace_seconds:.0f} s, so its parts may be collected; write it again in smaller pieces"
+            f"{grace_seconds:.0f} s, so its parts may be collected; write it again in smaller pieces"
         )
 
 

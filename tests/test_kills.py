@@ -1,0 +1,119 @@
+"""kill -9 at every storage call in turn: a fresh reader sees the old state or the new one, whole."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import hubarray as hub
+
+PROGRAM = """
+import json, os, signal, sys
+import numpy as np
+import hubarray as hub
+from hubarray.storage.base import Store
+
+url, options, cache, kill_at, when, what = json.loads(sys.argv[1])
+hub.configure(root=url, storage_options=options, cache_dir=cache)
+array = hub.load("t/x:v0")
+calls = 0
+
+def dying(verb):
+    real = getattr(Store, verb)
+    def call(self, key, *args, **kwargs):
+        global calls
+        calls += 1
+        if calls == kill_at and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = real(self, key, *args, **kwargs)
+        if calls == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+    return call
+
+for verb in ("get", "put", "put_if_absent", "head", "delete"):
+    setattr(Store, verb, dying(verb))
+
+if what == "assign":
+    array[5:1100] = 2
+elif what == "append":
+    array.append(np.full((5, 4), 2))
+elif what == "shrink":
+    array.resize((7, 3))
+elif what == "copy":
+    hub.copy("t/x:v0", "u/y:v0")
+elif what == "delete":
+    hub.delete("t/x:v0")
+else:
+    with array.transaction() as t:
+        t[0] = 2
+        t[700:710, 1] = 2
+hub.flush()
+print(calls)
+"""
+
+
+def _start(root):
+    array = hub.array((1200, 4), "t/x:v0", "i4", chunks=(1, 4), root=root, grace_seconds=1.0)
+    array[...] = 1
+    hub.flush()
+    return array
+
+
+def _after(what):
+    state = np.ones((1200, 4), "i4")
+    if what == "assign":
+        state[5:1100] = 2
+    elif what == "append":
+        state = np.concatenate([state, np.full((5, 4), 2, "i4")])
+    elif what == "shrink":
+        state = state[:7, :3]
+    elif what == "transaction":
+        state[0], state[700:710, 1] = 2, 2
+    return state
+
+
+def _run(root, tmp_path, kill_at, when, what):
+    arguments = json.dumps([root.url, root._options, str(tmp_path / "cache"), kill_at, when, what])
+    return subprocess.run([sys.executable, "-c", PROGRAM, arguments], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("what", ["assign", "append", "shrink", "transaction", "copy", "delete"])
+@pytest.mark.parametrize("kind", ["local", "s3"])
+def test_a_killed_writer_leaves_the_old_state_or_the_new_one(kind, what, make_root, tmp_path, forget):
+    before = np.ones((1200, 4), "i4")
+    root = make_root(kind)
+    _start(root)
+    counted = _run(root, tmp_path, -1, "before", what)
+    assert counted.returncode == 0, counted.stderr
+    calls = int(counted.stdout)
+    assert calls >= 2
+    for kill_at in range(1, calls + 1):
+        root = make_root(kind)
+        _start(root)
+        killed = _run(root, tmp_path, kill_at, "after" if kill_at % 2 else "before", what)
+        assert killed.returncode in (-signal.SIGKILL, 0), killed.stderr
+        forget()
+        if what == "delete" and not hub.exists("t/x:v0", root=root):
+            array = hub.load("t/x:v0@2", root=root)
+        else:
+            array = hub.load("t/x:v0", root=root)
+        found = array[...]
+        assert any(np.array_equal(found, state) for state in (before, _after(what)))
+        if what == "copy" and hub.exists("u/y:v0", root=root):
+            assert np.array_equal(hub.load("u/y:v0", root=root)[...], before)
+        assert hub.verify("t/x", root=root).problems == []
+
+
+def test_what_a_killed_writer_left_goes_after_the_grace_period(root, tmp_path):
+    _start(root)
+    assert _run(root, tmp_path, 2, "before", "assign").returncode == -signal.SIGKILL
+    time.sleep(1.3)
+    hub.collect_garbage("t/x", root=root)
+    reached = set(root.store.list("t/x/packs/"))
+    assert len(reached) == 1
+    assert (hub.load("t/x:v0", root=root)[...] == 1).all()
