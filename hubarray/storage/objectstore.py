@@ -10,7 +10,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -83,14 +83,13 @@ class ObjectStore(Store):
         return f"{self.url}/{key} (at {self.endpoint})"
 
     def _get(self, key: str, start: int | None, length: int | None) -> Buffer:
+        if length == 0:
+            return b""
         try:
-            if start is None and length is None:
-                return memoryview(obstore.get(self._store, key).bytes())
-            if length is None:
-                return memoryview(obstore.get(self._store, key, options={"range": {"offset": start or 0}}).bytes())
-            if length == 0:
-                return b""
-            return memoryview(obstore.get_range(self._store, key, start=start or 0, length=length))
+            if length is not None:
+                return memoryview(_patiently(obstore.get_range, self._store, key, start=start or 0, length=length))
+            options = {"range": {"offset": start}} if start else None
+            return memoryview(_patiently(obstore.get, self._store, key, options=options).bytes())
         except Exception as error:
             if _status(error) == 416:
                 return b""
@@ -99,30 +98,24 @@ class ObjectStore(Store):
     def _put(self, key: str, data: Buffer, no_store: bool) -> None:
         attributes = _NO_STORE if no_store else None
         try:
-            obstore.put(self._store, key, data, attributes=attributes, use_multipart=False)
+            _patiently(obstore.put, self._store, key, data, attributes=attributes, use_multipart=False)
         except Exception as error:
             raise self._error(error, key) from None
 
     def _put_if_absent(self, key: str, data: Buffer) -> bool:
-        for attempt in range(_BUSY_ATTEMPTS):
-            try:
-                obstore.put(self._store, key, data, attributes=_NO_STORE, mode="create", use_multipart=False)
-                return True
-            except rust.AlreadyExistsError as error:
-                # S3 says 409, not 412, when another create of the key is under way: ask again.
-                if _status(error) != 409 or attempt == _BUSY_ATTEMPTS - 1:
-                    return False
-            except Exception as error:
-                if _status(error) == 412:
-                    return False
-                if _status(error) != 409 or attempt == _BUSY_ATTEMPTS - 1:
-                    raise self._error(error, key) from None
-            time.sleep(random.uniform(0.02, 0.1) * 2**attempt)
-        raise AssertionError("unreachable")
+        try:
+            _patiently(obstore.put, self._store, key, data, attributes=_NO_STORE, mode="create", use_multipart=False)
+            return True
+        except rust.AlreadyExistsError:
+            return False
+        except Exception as error:
+            if _status(error) == 412:
+                return False
+            raise self._error(error, key) from None
 
     def _head(self, key: str) -> ObjectInfo:
         try:
-            return _info(obstore.head(self._store, key))
+            return _info(_patiently(obstore.head, self._store, key))
         except Exception as error:
             raise self._error(error, key) from None
 
@@ -206,6 +199,21 @@ class _StandardChain:
             "token": frozen.token,
             "expires_at": expires,
         }
+
+
+def _patiently(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Make a call, and again while S3 answers 409, which means that another operation on the key is under way.
+
+    obstore makes all other calls again by itself that are worth it.
+    """
+    for attempt in range(_BUSY_ATTEMPTS - 1):
+        try:
+            return call(*args, **kwargs)
+        except Exception as error:
+            if _status(error) != 409:
+                raise
+        time.sleep(random.uniform(0.02, 0.1) * 2**attempt)
+    return call(*args, **kwargs)
 
 
 def _info(meta: Any) -> ObjectInfo:
