@@ -14,6 +14,7 @@ from hubarray.arrays.array import Array, open_array
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.diff import diff as diff_records
+from hubarray.arrays.merge import Merge, find_common
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.blobs.fetch import fetcher_for
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, ReadOnlyError
@@ -337,6 +338,57 @@ def undo(name: str, *, root: RootLike = None, message: str | None = None) -> Arr
     if newest == 1:
         raise NotFoundError(f"{parsed}: its only commit created it; delete it instead")
     return restore(name, newest - 1, root=root, message=message)
+
+
+def merge_version(
+    source: str, *, into: str, on_conflict: str | None = None, root: RootLike = None, message: str | None = None
+) -> Array:
+    """Bring the changes that a copied version has seen into the version it was copied from, or the other way.
+
+    Three ways: what either side changed since their last merge, or since the copy, is told chunk by chunk from
+    refs; where both changed a chunk, element by element. Attributes are merged by key.
+
+    Parameters
+    ----------
+    source : str
+        The version whose changes are wanted, ``owner/name:mine``; it stays as it is.
+    into : str
+        The version that gets them, as one commit.
+    on_conflict : "ours" or "theirs", optional
+        Whose elements stay where both sides changed one to different values: those of ``into`` or those of
+        ``source``. Without it such elements are a ConflictError that names their regions, and nothing is written.
+
+    Returns
+    -------
+    Array
+        The version merged into.
+
+    Raises
+    ------
+    ConflictError
+        Both changed the same elements or attributes, or resized the same axis; or ``source`` shrank one.
+    NotFoundError
+        They have no commit in common, or it has expired.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array((4, 2), "docs/merged:v1", dtype="int64")
+    >>> mine = hub.copy("docs/merged:v1", "docs/merged:mine")
+    >>> mine[0] = 1
+    >>> a[3] = 3
+    >>> hub.merge_version("docs/merged:mine", into="docs/merged:v1")[:, 0].tolist()
+    [1, 0, 0, 3]
+    """
+    their_root, their_name = _locate(source, root)
+    our_root, our_name = _locate(into, root)
+    if their_root != our_root:
+        raise ConfigError("merge_version works within one root; copy the version over first")
+    began = time.monotonic()
+    theirs, ours = _existing(their_root, their_name), _existing(our_root, our_name)
+    operation = Merge(*theirs, find_common(theirs, ours), on_conflict)
+    record = transaction.commit(ours[0], operation, base=ours[1], message=message, began=began)
+    return Array(our_root, ours[0], record, pinned=False)
 
 
 def expire(

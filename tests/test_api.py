@@ -22,6 +22,7 @@ def test_the_public_names_are_these():
         "list",
         "load",
         "log",
+        "merge_version",
         "restore",
         "retry",
         "undo",

@@ -8,7 +8,7 @@ import numpy as np
 
 from hubarray.arrays.chunk_grid import merged_boxes
 from hubarray.arrays.metadata import ArrayMetadata
-from hubarray.blobs.ref import REF
+from hubarray.blobs.ref import REF, Refs
 from hubarray.errors import ConfigError
 from hubarray.history import numbering
 from hubarray.history.manifest import Manifest, differing_leaves
@@ -65,10 +65,7 @@ def diff(first: tuple[Version, Record], second: tuple[Version, Record]) -> Diff:
             f"{first[1].ref} and {second[1].ref} are stored differently and cannot be compared chunk by chunk: "
             f"{one.describe()}; {two.describe()}"
         )
-    coords = _candidates(first, second)
-    refs = [_refs_at(*side, metadata, coords) for side, metadata in zip((first, second), sides, strict=True)]
-    same = (refs[0]["length"] == refs[1]["length"]) & (refs[0]["hash"] == refs[1]["hash"]).all(axis=1)
-    differing = [tuple(row) for row in coords[~same].tolist()]
+    differing, _, refs = differing_chunks(first, second)
     shape = tuple(max(a, b) for a, b in zip(one.shape, two.shape, strict=True))
     regions = tuple(
         tuple(
@@ -77,7 +74,18 @@ def diff(first: tuple[Version, Record], second: tuple[Version, Record]) -> Diff:
         )
         for start, stop in merged_boxes(differing)
     )
-    return Diff(tuple(differing), regions, int(refs[1]["length"][~same].sum()), (one.shape, two.shape))
+    return Diff(tuple(differing), regions, int(refs["length"].sum()), (one.shape, two.shape))
+
+
+def differing_chunks(
+    first: tuple[Version, Record], second: tuple[Version, Record]
+) -> tuple[list[tuple[int, ...]], Refs, Refs]:
+    """Coordinates of the chunks in which two records differ, in C order, and their refs on either side."""
+    chunks = ArrayMetadata.from_json(first[1].array).chunks
+    coords = [tuple(row) for row in _candidates(first, second).tolist()]
+    one, two = (refs_at(*side, chunks, coords) for side in (first, second))
+    differ = np.flatnonzero((one["length"] != two["length"]) | (one["hash"] != two["hash"]).any(axis=1)).tolist()
+    return [coords[i] for i in differ], one[differ], two[differ]
 
 
 def _candidates(first: tuple[Version, Record], second: tuple[Version, Record]) -> np.ndarray:
@@ -97,13 +105,11 @@ def _candidates(first: tuple[Version, Record], second: tuple[Version, Record]) -
     return np.unique(everything, axis=0) if ndim else everything[:1]
 
 
-def _refs_at(version: Version, record: Record, metadata: ArrayMetadata, coords: np.ndarray) -> np.ndarray:
+def refs_at(version: Version, record: Record, chunks: tuple[int, ...], coords: list[tuple[int, ...]]) -> Refs:
     """Refs of chunks by coordinates, null beyond the array's edge."""
-    counts = numbering.chunk_counts(metadata.shape, metadata.chunks)
+    counts = numbering.chunk_counts(record.array["shape"], chunks)
     refs = np.zeros(len(coords), REF)
-    inside = (coords < np.array(counts, np.uint64)).all(axis=1)
-    numbers = (coords[inside] * np.array(numbering.strides(record.grid)[: len(counts)], np.uint64)).sum(
-        axis=1, dtype=np.uint64
-    )
-    refs[inside] = version.refs(record, numbers)
+    inside = [all(c < n for c, n in zip(one, counts, strict=True)) for one in coords]
+    numbers = [numbering.number_of(one, record.grid) for one, keep in zip(coords, inside, strict=True) if keep]
+    refs[inside] = version.refs(record, np.array(numbers, np.uint64))
     return refs

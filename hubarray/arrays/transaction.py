@@ -215,7 +215,7 @@ class Transaction:
                 if both.any():
                     raise ConflictError(
                         f"{self._version.name}: two workers of one transaction wrote the elements "
-                        f"{_region(coords, both, self._staging.metadata)}; give each worker regions of its own"
+                        f"{region_text(coords, both, self._staging.metadata)}; give each worker regions of its own"
                     )
 
     on_frozen = False
@@ -287,7 +287,7 @@ class Transaction:
             # Elements beyond the old shape are nobody's yet: what both appended there is put in order later.
             inside = tuple(slice(0, n) for n in clipped(c, self._base_shape, after.chunks))
             changed = np.zeros(after.chunks, bool)
-            changed[inside] = _changed_elements(old[c][inside], new[c][inside])
+            changed[inside] = changed_elements(old[c][inside], new[c][inside])
             changes[c] = (changed, new[c])
         return changes
 
@@ -303,7 +303,7 @@ class Transaction:
                     chunk_view(read, chosen)[one.in_chunk] = True
                     hit = changes[one.coords][0] & read
                     conflicts[one.coords] = conflicts.get(one.coords, hit) | hit
-        regions = [_region(c, mask, self._staging.metadata) for c, mask in sorted(conflicts.items()) if mask.any()]
+        regions = [region_text(c, mask, self._staging.metadata) for c, mask in sorted(conflicts.items()) if mask.any()]
         if regions:
             more = f" and {len(regions) - _SHOWN_REGIONS} more" if len(regions) > _SHOWN_REGIONS else ""
             raise ConflictError(
@@ -377,7 +377,7 @@ def _same_extent(coords: Coords, shape: tuple[int, ...], after: ArrayMetadata) -
     )
 
 
-def _changed_elements(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+def changed_elements(old: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Mask of elements whose bytes differ."""
     width = old.dtype.itemsize
     one = np.ascontiguousarray(old).reshape(-1).view("u1").reshape(-1, width)
@@ -385,7 +385,7 @@ def _changed_elements(old: np.ndarray, new: np.ndarray) -> np.ndarray:
     return (one != two).any(axis=1).reshape(old.shape)
 
 
-def _region(coords: Coords, mask: np.ndarray, metadata: ArrayMetadata) -> str:
+def region_text(coords: Coords, mask: np.ndarray, metadata: ArrayMetadata) -> str:
     """The smallest box around a mask's elements, as array indices."""
     if not coords:
         return "[()]"

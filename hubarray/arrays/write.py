@@ -421,6 +421,7 @@ class Restore:
             kind=old.head.kind,
             fresh=old.head.generation != base.head.generation,
             contents=Contents.of(old),
+            source=str(old.ref),
             message=f"restore {old.ref}",
         )
 

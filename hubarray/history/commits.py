@@ -33,7 +33,8 @@ class Commit:
     frozen : bool
         Whether the version is frozen from here on.
     source : str or None
-        For a copy, the commit it was copied from, ``owner/name:version@number``.
+        For a copy, the commit it was copied from, for a merge or
+        a restore the one merged or restored, ``owner/name:version@number``.
     """
 
     number: int

@@ -53,7 +53,8 @@ class Head:
     time : str
         ISO 8601, UTC, never before the parent's.
     source : str or None
-        For a copy, the commit it was copied from.
+        For a copy, the commit it was copied from; for a merge or a
+        restore, the commit that was merged or restored.
     """
 
     owner: str

@@ -70,6 +70,8 @@ class Draft:
         The numbering grid afterwards.
     fresh : bool
         A new generation: nothing of the base's chunks remains.
+    source : str or None
+        Of a merge or a restore, the commit that was merged or restored.
     contents : Contents or None
         Chunks taken over whole from another record, instead of the base's.
     message : str
@@ -87,6 +89,7 @@ class Draft:
     refs: Refs = field(default_factory=lambda: np.zeros(0, REF))
     fresh: bool = False
     contents: Contents | None = None
+    source: str | None = None
     message: str = ""
 
 
@@ -318,7 +321,7 @@ def _next_head(
         "number": base.head.number + 1,
         "parent": base.digest,
         "time": max(now, base.head.time),
-        "source": None,
+        "source": draft.source,
         **common,
     }
     if revived:

@@ -1,0 +1,142 @@
+"""Three-way merges: by chunk, by element, and what is refused."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hubarray as hub
+
+
+@pytest.fixture
+def fork(root):
+    array = hub.array((12, 6), "t/x:v1", "i8", chunks=(5, 4), root=root, attrs={"a": 1})
+    array[...] = np.arange(72).reshape(12, 6)
+    return array, hub.copy("t/x:v1", "t/x:mine", root=root)
+
+
+def _merge(root, **options):
+    return hub.merge_version("t/x:mine", into="t/x:v1", root=root, **options)
+
+
+def test_changes_of_both_sides_are_kept_also_within_one_chunk(fork, root):
+    ours, mine = fork
+    ours[0, 0], mine[0, 1], mine[11] = -1, -2, -3
+    merged = _merge(root, message="together")
+    expected = np.arange(72).reshape(12, 6)
+    expected[0, :2], expected[11] = (-1, -2), -3
+    assert np.array_equal(merged[...], expected)
+    newest = next(hub.log("t/x:v1", root=root))
+    assert (newest.message, newest.source) == ("together", "t/x:mine@3")
+    assert mine[0, 0] == 0
+    assert hub.verify("t/x", root=root).problems == []
+
+
+def test_elements_that_both_changed_are_listed_and_nothing_is_written_unless_told(fork, root):
+    ours, mine = fork
+    ours[2, 1:4], mine[2, 2:6] = -1, -2
+    ours[9, 0] = mine[9, 0] = 77
+    before = ours.commit
+    with pytest.raises(hub.ConflictError, match=r"\[2:3, 2:4\].*nothing was written"):
+        _merge(root)
+    assert ours.refresh().commit == before
+    assert _merge(root, on_conflict="ours")[2].tolist() == [12, -1, -1, -1, -2, -2]
+    hub.undo("t/x:v1", root=root)
+    assert _merge(root, on_conflict="theirs")[2].tolist() == [12, -1, -2, -2, -2, -2]
+    assert ours[9, 0] == 77
+    with pytest.raises(hub.ConfigError, match="on_conflict"):
+        _merge(root, on_conflict="mine")
+
+
+def test_the_next_merge_starts_from_the_last_one(fork, root):
+    ours, mine = fork
+    mine[0] = 1
+    _merge(root)
+    ours[0] = 2
+    mine[1] = 3
+    merged = _merge(root)
+    assert merged[:2, 0].tolist() == [2, 3]
+    before = merged.commit
+    assert _merge(root).commit == before
+
+
+def test_merging_the_other_way_works_too(fork, root):
+    ours, mine = fork
+    ours[3], mine[4] = 1, 2
+    assert hub.merge_version("t/x:v1", into="t/x:mine", root=root)[3:5, 0].tolist() == [1, 2]
+
+
+def test_growth_and_attributes_are_merged(fork, root):
+    ours, mine = fork
+    mine.append(np.full((3, 6), 9))
+    mine.attrs["b"] = 2
+    ours.resize((12, 8))
+    ours.attrs["a"] = 5
+    merged = _merge(root)
+    assert merged.shape == (15, 8)
+    assert (merged[12:, :6] == 9).all()
+    assert not merged[:, 6:].any()
+    assert dict(merged.attrs) == {"a": 5, "b": 2}
+
+
+def test_what_cannot_be_merged_is_refused(fork, root):
+    ours, mine = fork
+    mine.append(np.zeros((1, 6)))
+    ours.append(np.zeros((2, 6)))
+    with pytest.raises(hub.ConflictError, match="both resized axis 0"):
+        _merge(root)
+    mine.resize((4, 6))
+    with pytest.raises(hub.ConflictError, match="shrank axis 0"):
+        _merge(root)
+    hub.array(3, "t/other", root=root)
+    with pytest.raises(hub.NotFoundError, match="no commit in common"):
+        hub.merge_version("t/other", into="t/x:v1", root=root)
+
+
+def test_a_common_commit_that_expired_is_said_to_be_so(fork, root):
+    ours, mine = fork
+    mine[0] = 1
+    ours[1] = 1
+    ours[2] = 1
+    hub.expire("t/x:v1", keep_last=1, root=root)
+    with pytest.raises(hub.NotFoundError, match="expired"):
+        _merge(root)
+
+
+def test_a_copy_under_another_name_is_merged_too(root):
+    hub.array((6, 4), "t/x:v1", "i8", chunks=(2, 4), root=root)[...] = 1
+    mine = hub.copy("t/x:v1", "u/y", root=root)
+    mine[3] = 5
+    merged = hub.merge_version("u/y", into="t/x:v1", root=root)
+    hub.delete("u/y", root=root)
+    assert merged[:, 0].tolist() == [1, 1, 1, 5, 1, 1]
+    assert hub.verify("t/x", root=root).problems == []
+
+
+CELLS = st.dictionaries(st.tuples(st.integers(0, 7), st.integers(0, 5)), st.integers(1, 3), max_size=8)
+
+
+@settings(max_examples=60)
+@given(rounds=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=3))
+def test_merges_do_what_a_merge_of_dictionaries_would(make_root, rounds):
+    root = make_root("memory")
+    ours = hub.array((8, 6), "t/x:v1", "i8", chunks=(3, 4), root=root)
+    mine = hub.copy("t/x:v1", "t/x:mine", root=root)
+    model_ours, model_mine = np.zeros((8, 6), int), np.zeros((8, 6), int)
+    base_ours, base_mine = model_ours.copy(), model_mine.copy()
+    for our_cells, my_cells in rounds:
+        for array, model, cells in ((ours, model_ours, our_cells), (mine, model_mine, my_cells)):
+            for cell, value in cells.items():
+                array[cell] = model[cell] = value
+        changed = model_mine != base_mine
+        conflict = (changed & (model_ours != base_ours) & (model_mine != model_ours)).any()
+        try:
+            _merge(root)
+            assert not conflict
+        except hub.ConflictError:
+            assert conflict
+            _merge(root, on_conflict="theirs")
+        model_ours = np.where(changed, model_mine, model_ours)
+        assert np.array_equal(ours[...], model_ours)
+        if next(hub.log("t/x:v1", root=root)).source:
+            base_ours, base_mine = model_ours.copy(), model_mine.copy()
