@@ -62,11 +62,3 @@ def test_the_demo_does_its_main_job_in_time(tmp_path, monkeypatch):
     run = subprocess.run(command, capture_output=True, text=True, timeout=110, check=True)
     for expected in ("1500 crops", "MB/s", "another process opened", "differs from v1 in 6 of 1505 chunks"):
         assert expected in run.stdout
-
-
-@pytest.mark.parametrize("document", ["README.md", "CHANGELOG.md", "docs/FORMAT.md"])
-def test_links_to_files_lead_somewhere(document):
-    path = REPOSITORY / document
-    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
-        if "://" not in target:
-            assert (path.parent / target).exists(), target
