@@ -147,6 +147,7 @@ def commit(
         The store stopped answering at the last moment.
     """
     began = time.monotonic() if began is None else began
+    line, generation = base.head.line, base.head.generation
     if time.monotonic() - version.checked_at > base.head.grace_seconds / 4:
         # What this would build on was the newest too long ago to be sure that it still exists.
         base = version.refresh()
@@ -158,7 +159,7 @@ def commit(
     else:
         # The probe runs while the first packs are encoded and uploaded.
         proof = pools.io.submit(require_atomic_create, version.store)
-    commit_id, line, generation = new_id(), base.head.line, base.head.generation
+    commit_id = new_id()
     tried = False
     attempt = 0
     try:

@@ -74,6 +74,17 @@ def test_a_write_onto_another_generation_is_a_conflict(root, other_machine):
     assert not hub.load("t/x:v0", root=root)[...].any()
 
 
+def test_a_write_begun_long_ago_does_not_land_in_another_generation(root, other_machine):
+    """What was the newest too long ago is looked for again, and then it is another array."""
+    array = _array(root, grace_seconds=0.4)
+    hub.configure(max_staleness_seconds=100)
+    base = array._record()
+    other_machine(lambda: hub.array(8, "t/x:v0", "i8", root=root, overwrite=True))
+    time.sleep(0.15)
+    with pytest.raises(hub.ConflictError, match="anew"):
+        transaction.commit(array._version, _operation(array), base=base)
+
+
 def test_a_writer_learns_that_the_version_was_frozen_or_deleted_meanwhile(root, other_machine):
     array = _array(root)
     other_machine(lambda: hub.freeze("t/x:v0", root=root))
