@@ -1,9 +1,9 @@
-# make demo | test | check | docs | clean.  Everything is installed into .venv.
+# make demo | test | check | bench | format | clean.  Everything is installed into .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check format clean
+.PHONY: demo test check bench format clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
@@ -17,6 +17,9 @@ check: $(VENV)/.check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest hubarray --doctest-modules -q
+
+bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks
 
 format: $(VENV)/.check
 	$(BIN)/ruff format .

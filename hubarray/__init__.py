@@ -13,30 +13,14 @@ A slice passes: ``array -> selection, chunk_grid (which chunks) -> manifest
 (where they are) -> memory cache -> fetch -> disk cache -> storage -> hash ->
 codecs -> result``. An assignment passes: ``array -> selection, chunk_grid ->
 codecs -> pack -> storage -> transaction -> log``. The folders are layers, and
-imports only point down: catalog, arrays, history, blobs, storage.
+imports only point down: upkeep, catalog, arrays, history, blobs, storage.
 """
 
 from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.worker import Part, Worker
-from hubarray.catalog import (
-    array,
-    collect_garbage,
-    copy,
-    delete,
-    diff,
-    exists,
-    expire,
-    flush,
-    freeze,
-    load,
-    log,
-    merge_version,
-    restore,
-    undo,
-    verify,
-)
+from hubarray.catalog import array, copy, delete, diff, exists, flush, freeze, load, log
 from hubarray.catalog import list_ as list
 from hubarray.config import configure
 from hubarray.errors import (
@@ -62,6 +46,7 @@ from hubarray.history.garbage import Garbage
 from hubarray.history.retry import retry
 from hubarray.history.verify import Report
 from hubarray.storage.url import Root
+from hubarray.upkeep import collect_garbage, expire, merge_version, restore, undo, verify
 
 __version__ = "0.1.0"
 

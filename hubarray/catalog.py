@@ -14,17 +14,12 @@ from hubarray.arrays.array import Array, open_array
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.diff import diff as diff_records
-from hubarray.arrays.merge import Merge, find_common
 from hubarray.arrays.metadata import ArrayMetadata
-from hubarray.blobs.fetch import fetcher_for
-from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, ReadOnlyError
-from hubarray.history import commits, copying, garbage, listing, transaction
-from hubarray.history import verify as verification
+from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError
+from hubarray.history import commits, copying, listing, transaction
 from hubarray.history.commits import Commit
-from hubarray.history.garbage import Garbage
 from hubarray.history.hints import hint_writer
 from hubarray.history.record import Record
-from hubarray.history.verify import Report
 from hubarray.history.version import Version, version_of
 from hubarray.names import Name
 from hubarray.progress import progress
@@ -97,7 +92,7 @@ def array(
     >>> a[0:2, 0, 0]
     array([7, 0], dtype=uint8)
     """
-    where, parsed = _locate(name, root)
+    where, parsed = locate(name, root)
     stored = dtypes.checked_dtype(dtype)
     lengths = chunking.checked_shape(shape, stored.itemsize)
     fill = dtypes.checked_fill(fill_value, stored)
@@ -114,7 +109,7 @@ def array(
     base = _newest(version)
     if base is None or base.head.kind == "deleted":
         draft = write.creation(metadata, attributes, message="create")
-        head = {} if grace_seconds is None else {"grace_seconds": _checked_grace(grace_seconds)}
+        head = {} if grace_seconds is None else {"grace_seconds": checked_grace(grace_seconds)}
         record, _ = transaction.create(version, draft, base=base, message=message, **head)
     elif overwrite:
         record = transaction.commit(version, write.Overwrite(metadata, attributes), base=base, message=message)
@@ -157,17 +152,17 @@ def load(name: str, *, at: Any = None, root: RootLike = None) -> Array:
     >>> hub.load("docs/loaded:v0@1")[1:]
     array([0, 0])
     """
-    where, parsed = _locate(name, root, commit_allowed=True)
+    where, parsed = locate(name, root, commit_allowed=True)
     if at is not None:
         if parsed.commit is not None:
             raise ConfigError(f"{name}: give a commit number or at=, not both")
         moment = commits.parse_moment(at)
-        version, newest = _existing(where, parsed)
+        version, newest = existing(where, parsed)
         parsed = parsed.at(commits.number_at(version, newest, moment))
     try:
         return open_array(where, parsed)
     except NotFoundError as error:
-        raise NotFoundError(f"{error}{_suggestions(where, parsed)}") from None
+        raise NotFoundError(f"{error}{suggestions(where, parsed)}") from None
 
 
 def exists(name: str, *, root: RootLike = None) -> bool:
@@ -179,7 +174,7 @@ def exists(name: str, *, root: RootLike = None) -> bool:
     >>> hub.exists("docs/nothing-here:v0")
     False
     """
-    where, parsed = _locate(name, root, commit_allowed=True)
+    where, parsed = locate(name, root, commit_allowed=True)
     if parsed.commit is None:
         return listing.is_live(where.store, parsed)
     try:
@@ -238,13 +233,13 @@ def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = Non
     ------
     NotFoundError, AlreadyExistsError
     """
-    source_root, source_name = _locate(src, root, commit_allowed=True)
-    target_root, target_name = _locate(dst, root)
+    source_root, source_name = locate(src, root, commit_allowed=True)
+    target_root, target_name = locate(dst, root)
     if target_root.store.read_only:
         raise ReadOnlyError(f"{target_root.url}: this root can only be read; copy to another root")
     source = version_of(source_root, source_name)
     began = time.monotonic()
-    record = source.source(source_name.commit) if source_name.commit else _existing(source_root, source_name)[1]
+    record = source.source(source_name.commit) if source_name.commit else existing(source_root, source_name)[1]
     if record.head.kind == "deleted":
         raise NotFoundError(f"{source_name}: is deleted at this commit; copy an earlier one")
     target = version_of(target_root, target_name)
@@ -264,220 +259,9 @@ def freeze(name: str, *, root: RootLike = None, message: str | None = None) -> N
     be deleted, and a deleted name can be created again, as another line: handles
     on the frozen one then get NotFoundError, never the new array's data.
     """
-    where, parsed = _locate(name, root)
-    version, record = _existing(where, parsed)
+    where, parsed = locate(name, root)
+    version, record = existing(where, parsed)
     transaction.commit(version, write.Freeze(), base=record, message=message)
-
-
-def restore(name: str, commit: int, *, root: RootLike = None, message: str | None = None) -> Array:
-    """Make an older commit's state the newest one, as a commit of its own; nothing in between is lost.
-
-    Elements, shape and attributes become those of ``name@commit``; no data
-    moves. Open arrays follow, unless the old commit was of another array
-    (before an ``overwrite=True``): then they have to be loaded again. Also
-    brings back a deleted version.
-
-    Parameters
-    ----------
-    name : str
-        ``owner/name:version``.
-    commit : int
-        The number of the commit to go back to.
-
-    Raises
-    ------
-    NotFoundError
-        There is no such commit, or it is a deletion.
-    FrozenError, ConflictError
-
-    Examples
-    --------
-    >>> import hubarray as hub
-    >>> a = hub.array(3, "docs/restored:v0", dtype="int64")
-    >>> a[:] = 5
-    >>> hub.restore("docs/restored:v0", 1)[:]
-    array([0, 0, 0])
-    """
-    where, parsed = _locate(name, root)
-    version = version_of(where, parsed)
-    newest = version.refresh()
-    if isinstance(commit, bool) or not isinstance(commit, int) or commit < 1:
-        raise ConfigError(f"commit {commit!r}: give the number of a commit, 1 or more")
-    began = time.monotonic()
-    old = version.source(commit)
-    if old.head.kind == "deleted":
-        raise NotFoundError(f"{old.ref}: is a deletion; restore an earlier commit")
-    operation = write.Restore(old)
-    if newest.head.kind == "deleted":
-        record, ours = transaction.create(version, operation.draft(newest), base=newest, message=message)
-        if not ours:
-            raise ConflictError(f"{parsed}: somebody else created it meanwhile; nothing was written")
-    else:
-        record = transaction.commit(version, operation, base=newest, message=message, began=began)
-    return Array(where, version, record, pinned=False)
-
-
-def undo(name: str, *, root: RootLike = None, message: str | None = None) -> Array:
-    """Take back the newest commit: make the state before it the newest one. Undoing twice redoes.
-
-    Raises
-    ------
-    NotFoundError
-        The newest commit is the first one.
-
-    Examples
-    --------
-    >>> import hubarray as hub
-    >>> a = hub.array(3, "docs/undone:v0", dtype="int64")
-    >>> a[:] = 5
-    >>> hub.undo("docs/undone:v0")[:]
-    array([0, 0, 0])
-    """
-    where, parsed = _locate(name, root)
-    newest = version_of(where, parsed).refresh().head.number
-    if newest == 1:
-        raise NotFoundError(f"{parsed}: its only commit created it; delete it instead")
-    return restore(name, newest - 1, root=root, message=message)
-
-
-def merge_version(
-    source: str, *, into: str, on_conflict: str | None = None, root: RootLike = None, message: str | None = None
-) -> Array:
-    """Bring the changes that a copied version has seen into the version it was copied from, or the other way.
-
-    Three ways: what either side changed since their last merge, or since the copy, is told chunk by chunk from
-    refs; where both changed a chunk, element by element. Attributes are merged by key.
-
-    Parameters
-    ----------
-    source : str
-        The version whose changes are wanted, ``owner/name:mine``; it stays as it is.
-    into : str
-        The version that gets them, as one commit.
-    on_conflict : "ours" or "theirs", optional
-        Whose elements stay where both sides changed one to different values: those of ``into`` or those of
-        ``source``. Without it such elements are a ConflictError that names their regions, and nothing is written.
-
-    Returns
-    -------
-    Array
-        The version merged into.
-
-    Raises
-    ------
-    ConflictError
-        Both changed the same elements or attributes, or resized the same axis; or ``source`` shrank one.
-    NotFoundError
-        They have no commit in common, or it has expired.
-
-    Examples
-    --------
-    >>> import hubarray as hub
-    >>> a = hub.array((4, 2), "docs/merged:v1", dtype="int64")
-    >>> mine = hub.copy("docs/merged:v1", "docs/merged:mine")
-    >>> mine[0] = 1
-    >>> a[3] = 3
-    >>> hub.merge_version("docs/merged:mine", into="docs/merged:v1")[:, 0].tolist()
-    [1, 0, 0, 3]
-    """
-    their_root, their_name = _locate(source, root)
-    our_root, our_name = _locate(into, root)
-    if their_root != our_root:
-        raise ConfigError("merge_version works within one root; copy the version over first")
-    began = time.monotonic()
-    theirs, ours = _existing(their_root, their_name), _existing(our_root, our_name)
-    operation = Merge(*theirs, find_common(theirs, ours), on_conflict)
-    record = transaction.commit(ours[0], operation, base=ours[1], message=message, began=began)
-    return Array(our_root, ours[0], record, pinned=False)
-
-
-def expire(
-    name: str,
-    *,
-    keep_last: int | None = None,
-    older_than: Any = None,
-    root: RootLike = None,
-    message: str | None = None,
-) -> int:
-    """Let old commits go, as a commit of its own; the newest one always stays.
-
-    Time travel to them, copying them and restoring them ends; their data goes with
-    :func:`collect_garbage` once the grace period has passed. Numbers are never used again.
-
-    Parameters
-    ----------
-    name : str
-        ``owner/name:version``.
-    keep_last : int, optional
-        How many of the newest commits stay, at least 1.
-    older_than : str or datetime, optional
-        Only commits from before this moment go (ISO 8601; UTC unless it says otherwise).
-
-    Returns
-    -------
-    int
-        The number up to which commits have expired.
-
-    Raises
-    ------
-    ConfigError
-        Neither ``keep_last`` nor ``older_than`` is given.
-
-    Examples
-    --------
-    >>> import hubarray as hub
-    >>> a = hub.array(3, "docs/expired:v0")
-    >>> for i in range(3):
-    ...     a[i] = 1
-    >>> hub.expire("docs/expired:v0", keep_last=2)
-    2
-    """
-    if keep_last is None and older_than is None:
-        raise ConfigError("expire: say how many commits stay (keep_last=) or which go (older_than=)")
-    if keep_last is not None and (isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 1):
-        raise ConfigError(f"keep_last {keep_last!r}: give a number of commits, 1 or more")
-    moment = None if older_than is None else commits.parse_moment(older_than)
-    where, parsed = _locate(name, root)
-    version, record = _existing(where, parsed)
-    number = garbage.expired_up_to(record, version.log, keep_last=keep_last, older_than=moment)
-    return transaction.commit(version, write.Expire(number), base=record, message=message).head.expired_to
-
-
-def collect_garbage(
-    name: str, *, grace_seconds: float | None = None, dry_run: bool = False, root: RootLike = None
-) -> Garbage:
-    """Remove packs and manifest nodes that nothing needs: of expired commits, failed writes, deleted versions.
-
-    Safe beside running writers, readers of live commits, copiers and a second collector. Nothing younger than the
-    grace period goes. Reads every live record and manifest node of the name and of the names
-    that were copied from it, and says so on the error stream before it starts.
-
-    Parameters
-    ----------
-    name : str
-        ``owner/name``; a version is not taken, because versions share data.
-    grace_seconds : float, optional
-        Longer than the grace period the name was created with (default 7 days); it cannot be shortened.
-    dry_run : bool
-        Only report what would go.
-
-    Returns
-    -------
-    Garbage
-
-    Raises
-    ------
-    CorruptDataError
-        Something that may protect objects cannot be read. Nothing was removed.
-    NotFoundError
-    """
-    where, parsed = _locate(name, root)
-    if parsed.version_given:
-        raise ConfigError(f"{name}: garbage is collected for all versions of a name, which share data: {parsed.home}")
-    if not listing.versions_of(where.store, parsed):
-        raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{_suggestions(where, parsed)}")
-    grace = None if grace_seconds is None else _checked_grace(grace_seconds)
-    return garbage.collect(fetcher_for(where), parsed.home, grace_seconds=grace, dry_run=dry_run)
 
 
 def delete(name: str, *, root: RootLike = None, message: str | None = None) -> None:
@@ -492,16 +276,16 @@ def delete(name: str, *, root: RootLike = None, message: str | None = None) -> N
     NotFoundError
         There is nothing under this name.
     """
-    where, parsed = _locate(name, root)
+    where, parsed = locate(name, root)
     if parsed.version_given:
         doomed = [parsed]
     else:
         doomed = [one for one in listing.versions_of(where.store, parsed) if listing.is_live(where.store, one)]
         if not doomed:
-            raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{_suggestions(where, parsed)}")
+            raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{suggestions(where, parsed)}")
     with progress(len(doomed), f"deleting {parsed.home}", unit="version") as bar:
         for one in doomed:
-            version, record = _existing(where, one)
+            version, record = existing(where, one)
             transaction.commit(version, write.Delete(), base=record, message=message)
             bar.update(1)
 
@@ -527,14 +311,14 @@ def log(name: str, *, root: RootLike = None) -> Iterator[Commit]:
     >>> [(commit.number, commit.message) for commit in hub.log("docs/logged:v0")]
     [(2, 'set elements in 1 chunk'), (1, 'create')]
     """
-    where, parsed = _locate(name, root, commit_allowed=True)
+    where, parsed = locate(name, root, commit_allowed=True)
     version = version_of(where, parsed)
     if parsed.commit is not None:
         return commits.history(version, version.at(parsed.commit))
     try:
         return commits.history(version, version.refresh())
     except NotFoundError as error:
-        raise NotFoundError(f"{error}{_suggestions(where, parsed)}") from None
+        raise NotFoundError(f"{error}{suggestions(where, parsed)}") from None
 
 
 def diff(a: str, b: str, *, root: RootLike = None) -> Diff:
@@ -552,51 +336,13 @@ def diff(a: str, b: str, *, root: RootLike = None) -> Diff:
     """
     sides = []
     for name in (a, b):
-        where, parsed = _locate(name, root, commit_allowed=True)
+        where, parsed = locate(name, root, commit_allowed=True)
         version = version_of(where, parsed)
-        record = version.at(parsed.commit) if parsed.commit else _existing(where, parsed)[1]
+        record = version.at(parsed.commit) if parsed.commit else existing(where, parsed)[1]
         if record.head.kind != "array":
             raise NotFoundError(f"{parsed}: is not an array at this commit, but {record.head.kind}")
         sides.append((version, record))
     return diff_records(*sides)
-
-
-def verify(name: str, *, data: bool = True, root: RootLike = None) -> Report:
-    """Read everything that a name's live commits reach, past every cache, and report what is wrong.
-
-    Parameters
-    ----------
-    name : str
-        ``owner/name`` for all versions, or ``owner/name:version`` for one.
-    data : bool
-        Whether to read and hash every blob, which costs as much as reading all the data; else only
-        records and manifest nodes are read and the packs' sizes compared.
-    root : str, path or Root, optional
-
-    Returns
-    -------
-    Report
-        Its ``problems`` are empty when all is well.
-
-    Raises
-    ------
-    NotFoundError
-        There is nothing under this name.
-
-    Examples
-    --------
-    >>> import hubarray as hub
-    >>> hub.array(3, "docs/verified:v0")[:] = 1
-    >>> hub.verify("docs/verified:v0").problems
-    []
-    """
-    where, parsed = _locate(name, root)
-    versions = listing.versions_of(where.store, parsed)
-    if parsed.version_given:
-        versions = [one for one in versions if one.version == parsed.version]
-    if not versions:
-        raise NotFoundError(f"{name}: there is nothing under {where.url}{_suggestions(where, parsed)}")
-    return verification.verify(fetcher_for(where), versions, data=data)
 
 
 def flush() -> None:
@@ -607,7 +353,8 @@ def flush() -> None:
     hint_writer.flush()
 
 
-def _locate(name: str, root: RootLike, *, commit_allowed: bool = False) -> tuple[Root, Name]:
+def locate(name: str, root: RootLike, *, commit_allowed: bool = False) -> tuple[Root, Name]:
+    """The root and the name that the arguments of a public function mean."""
     url, rest = names.split_root(name)
     parsed = names.parse(rest, commit_allowed=commit_allowed)
     if url is not None and root is not None:
@@ -623,16 +370,18 @@ def _newest(version: Version) -> Record | None:
         return None
 
 
-def _existing(root: Root, name: Name) -> tuple[Version, Record]:
+def existing(root: Root, name: Name) -> tuple[Version, Record]:
+    """A version and its newest record as of now, or NotFoundError with what may have been meant."""
     version = version_of(root, name)
     record = _newest(version)
     if record is None or record.head.kind == "deleted":
         state = "was deleted" if record else f"there is no such version under {root.url}"
-        raise NotFoundError(f"{name.at(None)}: {state}{_suggestions(root, name)}")
+        raise NotFoundError(f"{name.at(None)}: {state}{suggestions(root, name)}")
     return version, record
 
 
-def _checked_grace(seconds: float) -> float:
+def checked_grace(seconds: float) -> float:
+    """A grace period, or ConfigError."""
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
         raise ConfigError(f"grace_seconds {seconds!r}: give a number of seconds above 0")
     return float(seconds)
@@ -657,7 +406,7 @@ def _check_same(record: Record, wanted: ArrayMetadata, *, any_chunks: bool, any_
         )
 
 
-def _suggestions(root: Root, name: Name) -> str:
+def suggestions(root: Root, name: Name) -> str:
     """What the caller may have meant, as the end of an error message."""
     try:
         versions = [one.version for one in listing.versions_of(root.store, name) if listing.is_live(root.store, one)]

@@ -55,12 +55,7 @@ def diff(first: tuple[Version, Record], second: tuple[Version, Record]) -> Diff:
     """
     sides = [ArrayMetadata.from_json(record.array) for _, record in (first, second)]
     one, two = sides
-    if (one.chunks, one.dtype, one.codecs, one.fill.tobytes()) != (
-        two.chunks,
-        two.dtype,
-        two.codecs,
-        two.fill.tobytes(),
-    ):
+    if not one.stored_like(two):
         raise ConfigError(
             f"{first[1].ref} and {second[1].ref} are stored differently and cannot be compared chunk by chunk: "
             f"{one.describe()}; {two.describe()}"

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hubarray.arrays.chunk_grid import clipped
 from hubarray.arrays.diff import differing_chunks, refs_at
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.staging import Staging, fetch_chunks
@@ -39,7 +40,7 @@ class Common:
 
 
 def find_common(theirs: tuple[Version, Record], ours: tuple[Version, Record]) -> Common:
-    """The last merge of ``theirs`` into ``ours``, else where one was copied from the other.
+    """The last merge of one into the other, else where one was copied from the other.
 
     Costs the heads of the commits since then.
 
@@ -48,64 +49,63 @@ def find_common(theirs: tuple[Version, Record], ours: tuple[Version, Record]) ->
     NotFoundError
         They have nothing in common, or it has expired.
     """
-    (their_version, _), (our_version, our_record) = theirs, ours
-    number = our_record.head.number
-    while number > max(1, our_record.head.expired_to):
-        source = our_version.log.read_head(number).source
-        named = parse(source, commit_allowed=True) if source else None
-        if named is not None and named.at(None) == our_version.name and named.commit is not None:
-            # A restore took back what lies between; a merge in there did not happen.
-            number = named.commit
-            continue
-        if source is not None and named is not None and named.at(None) == their_version.name:
-            return Common(_live(their_version, source), our_version.source(number))
-        number -= 1
-    for (fork_version, fork_record), (origin_version, _), swapped in ((theirs, ours, False), (ours, theirs, True)):
-        for number in range(1, fork_record.head.number + 1):
-            head = fork_version.log.read_head(number)
-            if head.source and parse(head.source, commit_allowed=True).at(None) == origin_version.name:
-                copied, origin = fork_version.source(number), _live(origin_version, head.source)
-                return Common(origin, copied) if swapped else Common(copied, origin)
-            if head.kind != "expired":
-                break
+    into_ours = _last_taken(ours, theirs[0])
+    into_theirs = _last_taken(theirs, ours[0])
+    if into_theirs is not None and (into_ours is None or into_theirs[0] > into_ours[1]):
+        return Common(theirs[0].source(into_theirs[0]), ours[0].source(into_theirs[1]))
+    if into_ours is not None:
+        return Common(theirs[0].source(into_ours[1]), ours[0].source(into_ours[0]))
     raise NotFoundError(
-        f"{their_version.name} and {our_version.name} have no commit in common: neither was copied from the other"
+        f"{theirs[0].name} and {ours[0].name} have no commit in common: neither was copied from the other"
     )
 
 
-def _live(version: Version, source: str) -> Record:
-    number = parse(source, commit_allowed=True).commit
-    if number is None:
-        raise NotFoundError(f"{source}: names no commit")
-    return version.source(number)
+def _last_taken(taker: tuple[Version, Record], giver: Version) -> tuple[int, int] | None:
+    """The last commit in which one version took over (copied, merged) a commit of another: the numbers of both."""
+    version, record = taker
+    number = record.head.number
+    while number > 0:
+        head = version.log.read_head(number)
+        source = parse(head.source, commit_allowed=True) if head.source else None
+        if source is not None and source.commit is not None:
+            if source.at(None) == giver.name:
+                return number, source.commit
+            if source.at(None) == version.name:
+                # A restore took back what lies between; a merge in there did not happen.
+                number = source.commit
+                continue
+        if head.kind == "deleted" or number == 1:
+            return None
+        number -= 1
+    return None
 
 
 class Merge:
-    """Bring the changes of ``theirs`` since a common commit into the version this is committed to.
+    """Bring the changes of ``theirs`` since the last common commit into the version this is committed to.
 
     Parameters
     ----------
     version, record : Version, Record
         Theirs.
-    common : Common
     on_conflict : None, "ours" or "theirs"
         Whose elements stay where both changed one to different values; None refuses.
     """
 
     on_frozen = False
 
-    def __init__(self, version: Version, record: Record, common: Common, on_conflict: str | None) -> None:
+    def __init__(self, version: Version, record: Record, on_conflict: str | None) -> None:
         if on_conflict not in SIDES:
             raise ConfigError(
                 f"on_conflict={on_conflict!r}: give 'ours' (the version merged into), 'theirs', or nothing"
             )
         self._version = version
         self._theirs = record
-        self._common = common
         self._on_conflict = on_conflict
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.transaction.Operation`."""
+        # Looked for on every base: another merge may have been made meanwhile.
+        self._common = find_common((self._version, self._theirs), (version, base))
         ours = ArrayMetadata.from_json(base.array)
         shape = self._merged_shape(ours, version)
         attrs = _merged_attrs(self._common.theirs.attrs, self._theirs.attrs, base.attrs, self._on_conflict, version)
@@ -137,10 +137,6 @@ class Merge:
         self, coords: list[Coords], old: np.ndarray, new: np.ndarray, base: Record, version: Version, staging: Staging
     ) -> list[str]:
         metadata = staging.metadata
-        inside = [
-            all(c * n < s for c, n, s in zip(one, metadata.chunks, metadata.shape, strict=True)) for one in coords
-        ]
-        coords, old, new = [c for c, keep in zip(coords, inside, strict=True) if keep], old[inside], new[inside]
         our_old = refs_at(version, self._common.ours, metadata.chunks, coords)
         our_new = refs_at(version, base, metadata.chunks, coords)
         chunks = [
@@ -154,6 +150,14 @@ class Merge:
             their_before, theirs, our_before, ours = (found[one] for found in chunks)
             changed = changed_elements(their_before, theirs)
             both = changed & changed_elements(our_before, ours) & changed_elements(theirs, ours)
+            inside = np.zeros(metadata.chunks, bool)
+            inside[tuple(slice(0, max(0, n)) for n in clipped(one, metadata.shape, metadata.chunks))] = True
+            if (changed & ~inside).any():
+                # They changed what the other side cut off.
+                if self._on_conflict != "ours":
+                    conflicts.append(region_text(one, changed & ~inside, metadata))
+                    continue
+                changed &= inside
             if both.any() and self._on_conflict is None:
                 conflicts.append(region_text(one, both, metadata))
                 continue
@@ -166,13 +170,15 @@ class Merge:
         return conflicts
 
     def _merged_shape(self, ours: ArrayMetadata, version: Version) -> tuple[int, ...]:
-        theirs = ArrayMetadata.from_json(self._theirs.array)
-        their_old, our_old = (ArrayMetadata.from_json(one.array) for one in (self._common.theirs, self._common.ours))
-        if (theirs.chunks, theirs.dtype) != (ours.chunks, ours.dtype) or len(theirs.shape) != len(ours.shape):
-            raise ConflictError(
-                f"{self._theirs.ref} and {version.name} are stored differently and cannot be merged: "
-                f"{theirs.describe()}; {ours.describe()}"
-            )
+        theirs, their_old, our_old = (
+            ArrayMetadata.from_json(one.array) for one in (self._theirs, self._common.theirs, self._common.ours)
+        )
+        for one in (theirs, their_old, our_old):
+            if not one.stored_like(ours):
+                raise ConflictError(
+                    f"{self._theirs.ref} and {version.name} are, or were, stored differently and cannot be merged: "
+                    f"{one.describe()}; {ours.describe()}"
+                )
         shape = []
         for axis, (a, a_old, b, b_old) in enumerate(
             zip(theirs.shape, their_old.shape, ours.shape, our_old.shape, strict=True)

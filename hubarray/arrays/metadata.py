@@ -89,6 +89,11 @@ class ArrayMetadata:
         """Bytes of one decoded chunk."""
         return int(np.prod(self.chunks, dtype=np.int64)) * self.dtype.itemsize
 
+    def stored_like(self, other: ArrayMetadata) -> bool:
+        """Whether chunks of both mean the same: equal chunk shape, dtype, codecs and fill value, bit for bit."""
+        one, two = ((m.chunks, m.dtype, m.codecs, m.fill.tobytes(), len(m.shape)) for m in (self, other))
+        return one == two
+
     def describe(self) -> str:
         """One line for error messages."""
         names = ", ".join(one["name"] for one in self.codecs)

@@ -62,17 +62,7 @@ class Staging:
 
     def written(self, coords: Coords) -> np.ndarray:
         """Mask of a chunk's elements that were written, of the chunk's shape."""
-        return self.mask(coords, self.packed(coords))
-
-    def mask(self, coords: Coords, packed: bytes | None) -> np.ndarray:
-        """The inverse of :meth:`packed`."""
-        if packed is not None:
-            size = int(np.prod(self.metadata.chunks, dtype=np.int64))
-            bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=size)
-            return bits.view(bool).reshape(self.metadata.chunks)
-        mask = np.zeros(self.metadata.chunks, bool)
-        mask[self._inside(coords)] = True
-        return mask
+        return mask_of(coords, self.packed(coords), self.metadata.shape, self.metadata.chunks)
 
     def write(self, selection: Selection, value: np.ndarray) -> None:
         """Set elements; ``value`` is of the canonical shape."""
@@ -109,10 +99,10 @@ class Staging:
         packed = self._written[coords]
         return None if packed is None else packed.tobytes()
 
-    def take(self, coords: Coords, ref: Refs, packed: bytes | None) -> None:
+    def take(self, coords: Coords, ref: Refs, packed: np.ndarray) -> None:
         """Take over an uploaded chunk that nothing was written to yet."""
         self._refs[coords] = ref
-        self._written[coords] = None if packed is None else np.frombuffer(packed, np.uint8)
+        self._written[coords] = packed
 
     def adopt(self, coords: Coords, other: Staging) -> None:
         """Take over a chunk from another staging, uploaded or not."""
@@ -205,6 +195,16 @@ class Staging:
         for coords in chunks:
             blob = blobs[coords]
             self._refs[coords] = null_ref() if blob is None else self._packs.add(blob)
+
+
+def mask_of(coords: Coords, packed: bytes | None, shape: tuple[int, ...], chunks: tuple[int, ...]) -> np.ndarray:
+    """A chunk's written elements from their packed bits; None are all that lie within an array of this shape."""
+    if packed is not None:
+        bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=int(np.prod(chunks, dtype=np.int64)))
+        return bits.view(bool).reshape(chunks)
+    mask = np.zeros(chunks, bool)
+    mask[tuple(slice(0, n) for n in clipped(coords, shape, chunks))] = True
+    return mask
 
 
 def fetch_chunks(

@@ -191,8 +191,9 @@ class Transaction:
         fresh = [
             i for i, coords in enumerate(part.coords) if (part.written[i], hashes[i]) not in self._added.get(coords, ())
         ]
-        self._refuse_overlaps(part, fresh)
+        masks = {i: part.mask(i, self._staging.metadata.chunks) for i in fresh}
         overlapping = [i for i in fresh if self._staging.is_written(part.coords[i])]
+        self._refuse_overlaps(part, masks)
         theirs = fetch_chunks(
             self._version, self._staging.metadata, [part.coords[i] for i in overlapping], refs[overlapping]
         )
@@ -200,21 +201,21 @@ class Transaction:
             coords, packed = part.coords[i], part.written[i]
             self._added.setdefault(coords, []).append((packed, hashes[i]))
             if coords in theirs:
-                mask = self._staging.mask(coords, packed)
+                mask = masks[i]
                 chunk = self._staging.chunks([coords])[coords].copy()
                 chunk[mask] = theirs[coords][mask]
                 self._staging.put(coords, chunk, self._staging.written(coords) | mask)
             else:
-                self._staging.take(coords, refs[i], packed)
+                self._staging.take(coords, refs[i], np.packbits(masks[i]))
 
-    def _refuse_overlaps(self, part: Part, fresh: list[int]) -> None:
-        for i in fresh:
+    def _refuse_overlaps(self, part: Part, masks: dict[int, np.ndarray]) -> None:
+        for i, mask in masks.items():
             coords = part.coords[i]
             if self._staging.is_written(coords):
-                both = self._staging.written(coords) & self._staging.mask(coords, part.written[i])
+                both = self._staging.written(coords) & mask
                 if both.any():
                     raise ConflictError(
-                        f"{self._version.name}: two workers of one transaction wrote the elements "
+                        f"{self._version.name}: two workers of one transaction, or it and a worker, wrote the elements "
                         f"{region_text(coords, both, self._staging.metadata)}; give each worker regions of its own"
                     )
 
@@ -257,7 +258,7 @@ class Transaction:
         moved = bool(self._appended) and shape[0] != old[0]
         for key, chosen in self._keys:
             same = not self._shape_seen and _selects_same(key, chosen, grown)
-            if not same or (moved and _reaches(chosen, old[0])):
+            if not same or (moved and _reaches(chosen, min(old[0], shape[0]))):
                 raise ConflictError(
                     f"{self._version.name}: was resized from {old} to {shape} by somebody else meanwhile, and this "
                     "transaction depends on the shape; nothing was written"
@@ -291,6 +292,19 @@ class Transaction:
             changes[c] = (changed, new[c])
         return changes
 
+    def _refuse_lost(self, coords: Coords, written: np.ndarray, after: ArrayMetadata) -> None:
+        """A conflict, if elements that were written here no longer exist."""
+        lost = written.copy()
+        if self._appended:
+            lost[max(0, self._base_shape[0] - coords[0] * after.chunks[0]) :] = False
+        lost[tuple(slice(0, max(0, n)) for n in clipped(coords, after.shape, after.chunks))] = False
+        if lost.any():
+            raise ConflictError(
+                f"{self._version.name}: was resized to {after.shape} by somebody else meanwhile, and "
+                f"{region_text(coords, lost, after)}, written in this transaction, no longer exists; "
+                "nothing was written"
+            )
+
     def _check_reads(self, changes: dict[Coords, tuple[np.ndarray, np.ndarray]]) -> None:
         conflicts: dict[Coords, np.ndarray] = {}
         for coords, (changed, _) in changes.items():
@@ -321,6 +335,7 @@ class Transaction:
         shifted = bool(self._appended) and after.shape[0] != seen[0]
         for coords in old.touched:
             written = old.written(coords)
+            self._refuse_lost(coords, written, after)
             if shifted:
                 first_row = coords[0] * after.chunks[0]
                 written[max(0, seen[0] - first_row) :] = False

@@ -22,7 +22,7 @@ def assignable(value: Any, key: Any, chosen: Selection, dtype: np.dtype[Any]) ->
     if chosen.is_scalar and values.ndim:
         # One element takes no array; NumPy says so itself.
         np.empty((), dtype)[()] = value
-    if isinstance(key, np.ndarray) and key.dtype == np.bool_ and key.ndim and values.ndim > 1:
+    if isinstance(key, np.ndarray) and key.dtype == np.bool_ and key.ndim == len(chosen.axes) > 0 and values.ndim > 1:
         raise TypeError(
             "NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, "
             f"input has {values.ndim} dimensions"

@@ -16,7 +16,7 @@ import numpy as np
 
 from hubarray.arrays import selection
 from hubarray.arrays.metadata import ArrayMetadata
-from hubarray.arrays.staging import Staging
+from hubarray.arrays.staging import Staging, mask_of
 from hubarray.arrays.values import assignable
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import homes
@@ -43,6 +43,8 @@ class Part:
     homes : tuple of str
     written : tuple
         For each chunk the packed mask of the elements written, or None for all of them.
+    shape : tuple of int
+        The array's, as the worker saw it.
     """
 
     transaction: str
@@ -50,6 +52,11 @@ class Part:
     refs: bytes
     homes: tuple[str, ...]
     written: tuple[bytes | None, ...]
+    shape: tuple[int, ...]
+
+    def mask(self, i: int, chunks: tuple[int, ...]) -> np.ndarray:
+        """Mask of the elements written of the i-th chunk."""
+        return mask_of(self.coords[i], self.written[i], self.shape, chunks)
 
 
 class Worker:
@@ -101,6 +108,7 @@ class Worker:
             refs.tobytes(),
             tuple(table),
             tuple(staging.packed(one) for one in coords),
+            self.shape,
         )
 
     @property

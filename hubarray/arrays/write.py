@@ -399,12 +399,15 @@ class Restore:
     ----------
     old : Record
         Of the same version.
+    only_onto : int or None
+        The number of the commit that this is to follow, if it matters.
     """
 
     on_frozen = False
 
-    def __init__(self, old: Record) -> None:
+    def __init__(self, old: Record, only_onto: int | None = None) -> None:
         self._old = old
+        self._only_onto = only_onto
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.transaction.Operation`."""
@@ -413,6 +416,10 @@ class Restore:
     def draft(self, base: Record) -> Draft:
         """What becomes of a base, a deleted one too."""
         old = self._old
+        if self._only_onto not in (None, base.head.number):
+            raise ConflictError(
+                f"{base.ref.at(None)}: somebody else committed {base.head.number} meanwhile; nothing was written"
+            )
         return Draft(
             counts=numbering.chunk_counts(old.array["shape"], ArrayMetadata.from_json(old.array).chunks),
             grid=old.grid,

@@ -25,13 +25,13 @@ import numpy as np
 
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.pools import run_all
-from hubarray.blobs.ref import Refs, homes, new_id
+from hubarray.blobs.ref import Refs, homes
 from hubarray.errors import CorruptDataError, HubError, ObjectMissingError, StorageError
+from hubarray.history.clock import store_time
 from hubarray.history.listing import versions_of
 from hubarray.history.log import Log
 from hubarray.history.manifest import NodeRef, children_of, decode_node
 from hubarray.history.record import Record, encode_stub, record_key
-from hubarray.history.safety import PROBE_FOLDER
 from hubarray.names import Name, parse
 from hubarray.progress import announce
 from hubarray.storage.base import ObjectInfo, Store
@@ -131,7 +131,7 @@ def _grace(fetcher: Fetcher, home: str, asked_seconds: float | None) -> float:
 
 def _marked(fetcher: Fetcher, home: str, grace_seconds: float) -> _Mark:
     began = time.monotonic()
-    cutoff = _store_time(fetcher.store) - timedelta(seconds=grace_seconds)
+    cutoff = store_time(fetcher.store) - timedelta(seconds=grace_seconds)
     own = [_read_log(fetcher, name, cutoff) for name in versions_of(fetcher.store, parse(home))]
     mark = _Mark(cutoff, began, own)
     referrers = _referrers(fetcher.store, home)
@@ -154,19 +154,6 @@ def _marked(fetcher: Fetcher, home: str, grace_seconds: float) -> _Mark:
         info.key for info, referrer in referrers if referrer not in reached and _is_older(info, cutoff)
     ]
     return mark
-
-
-def _store_time(store: Store) -> datetime:
-    """The time by the store's own clock: that of an object written now."""
-    key = f"{PROBE_FOLDER}/{new_id()}"
-    store.put(key, b"")
-    try:
-        modified = store.head(key).modified
-    finally:
-        store.delete([key])
-    if modified is None:
-        raise StorageError(f"{store.where(key)}: the store does not tell when objects were written")
-    return modified
 
 
 def _is_older(info: ObjectInfo, cutoff: datetime) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from datetime import timedelta
 
 from hubarray import process
 from hubarray.blobs.fetch import Fetcher, fetcher_for
 from hubarray.blobs.ref import Refs
 from hubarray.errors import CorruptDataError, NotFoundError, ObjectMissingError, UnavailableError
+from hubarray.history.clock import store_time
 from hubarray.history.hints import hint_writer
 from hubarray.history.log import Log
 from hubarray.history.manifest import Manifest
@@ -160,10 +162,20 @@ class Version:
         Raises
         ------
         NotFoundError
-            The number is not in the log, or has expired.
+            The number is not in the log, has expired, or belongs to a version deleted so long ago that its
+            data may be on its way out.
         """
-        if number <= self.refresh().head.expired_to:
+        newest = self.refresh()
+        if number <= newest.head.expired_to:
             raise self._expired(number)
+        if newest.head.kind == "deleted":
+            deleted_at = self.store.head(record_key(self.name, newest.head.number)).modified
+            age = store_time(self.store) - deleted_at if deleted_at else timedelta.max
+            if age > timedelta(seconds=newest.head.grace_seconds / 2):
+                raise NotFoundError(
+                    f"{self.name.at(number)}: the version was deleted longer than half its grace period ago, so its "
+                    "data may be on its way out; it can no longer be restored or copied"
+                )
         return self.live(number)
 
     def _expired(self, number: int) -> NotFoundError:

@@ -316,6 +316,11 @@ def test_a_boolean_mask_takes_values_as_numpy_does(images):
     for value in ([[5]], np.zeros((1, 3))):
         with pytest.raises(TypeError, match="boolean array indexing"):
             images[mask] = value
+    rows = np.arange(10) % 3 == 0
+    for value in (np.ones((4, 6, 5), int), np.full((1, 6, 5), 2), np.full((6, 5), 3)):
+        model[rows] = value
+        images[rows] = value
+        assert np.array_equal(images[...], model)
 
 
 def test_one_element_takes_no_array():

@@ -140,3 +140,51 @@ def test_merges_do_what_a_merge_of_dictionaries_would(make_root, rounds):
         assert np.array_equal(ours[...], model_ours)
         if next(hub.log("t/x:v1", root=root)).source:
             base_ours, base_mine = model_ours.copy(), model_mine.copy()
+
+
+def test_merging_back_starts_from_the_merge_in_the_other_direction(fork, root):
+    _, mine = fork
+    mine[0] = 1
+    _merge(root)
+    mine[0] = 0
+    assert hub.merge_version("t/x:v1", into="t/x:mine", root=root)[0].tolist() == [0] * 6
+    mine[0] = 2
+    assert _merge(root)[0].tolist() == [2] * 6
+
+
+def test_a_merge_that_lost_a_race_to_the_same_merge_starts_from_that_one(fork, root, other_machine, monkeypatch):
+    from hubarray.arrays.merge import Merge
+
+    _, mine = fork
+    mine[0] = 1
+    apply = Merge.apply
+
+    def overtaken(self, *args):
+        draft = apply(self, *args)
+        monkeypatch.setattr(Merge, "apply", apply)
+        other_machine(lambda: _merge(root))
+        other_machine(lambda: hub.load("t/x:v1", root=root).__setitem__(0, 5))
+        return draft
+
+    monkeypatch.setattr(Merge, "apply", overtaken)
+    assert _merge(root)[0].tolist() == [5] * 6
+
+
+def test_what_they_changed_and_we_cut_off_is_a_conflict_and_never_comes_back(fork, root):
+    ours, mine = fork
+    mine[4:11] = 5
+    ours.resize((7, 6))
+    with pytest.raises(hub.ConflictError, match=r"\[7:10, 0:4\]"):
+        _merge(root)
+    merged = _merge(root, on_conflict="ours")
+    assert merged[4:].tolist() == [[5] * 6] * 3
+    merged.resize((12, 6))
+    assert not merged[7:].any()
+
+
+@pytest.mark.parametrize("change", [{"fill_value": 9}, {"codec": "gzip"}], ids=str)
+@pytest.mark.parametrize("side", ["v1", "mine"])
+def test_arrays_stored_differently_are_not_merged(fork, root, side, change):
+    hub.array((12, 6), f"t/x:{side}", "i8", chunks=(5, 4), root=root, overwrite=True, **change)[0] = 2
+    with pytest.raises(hub.ConflictError, match="stored differently"):
+        _merge(root)

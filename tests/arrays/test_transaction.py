@@ -415,3 +415,31 @@ def test_a_worker_is_small_and_says_how_it_is_used(array):
             assert w[1, 0] == 6
     assert array[8].tolist() == [5] * 6
     assert array[0, 0] == 0
+
+
+def test_a_shrink_below_what_was_written_is_a_conflict_also_with_appends_and_workers(root, other_machine):
+    def shrink(name, shape):
+        other_machine(lambda: hub.load(name, root=root).resize(shape))
+
+    appended = hub.array(5, "t/a", "i8", chunks=1, root=root)
+    with pytest.raises(hub.ConflictError), appended.transaction() as t:  # noqa: PT012
+        t[4] = 9
+        t.append([1, 2])
+        shrink("t/a", 3)
+    for shape, smaller in (((8,), (2,)), ((4, 4), (4, 2))):
+        name = f"t/w{len(shape)}"
+        array = hub.array(shape, name, "i8", chunks=4, root=root)
+        with pytest.raises(hub.ConflictError, match="no longer exists"), array.transaction() as t:  # noqa: PT012
+            t.add(_work(t.worker(), slice(None), 7))
+            shrink(name, smaller)
+        array.refresh().resize(shape)
+        assert not array[...].any()
+
+
+def test_a_worker_made_before_an_append_covers_the_rows_it_saw(root):
+    array = hub.array(5, "t/x:v0", "i8", chunks=4, root=root)
+    with array.transaction() as t:
+        worker = t.worker()
+        t.append([1, 2])
+        t.add(_work(worker, 4, 9))
+    assert array[...].tolist() == [0, 0, 0, 0, 9, 1, 2]

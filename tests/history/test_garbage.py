@@ -266,3 +266,19 @@ def test_collectors_and_expirers_beside_writers_and_copiers_lose_nothing(root):
     for name in hub.list("t", root=root):
         assert hub.verify(name, root=root).problems == []
         assert np.asarray(hub.load(name, root=root)).shape == (8, 4)
+
+
+def test_a_version_deleted_too_long_ago_is_neither_restored_nor_copied(array, root):
+    """Its data may be collected at any moment, also by the collector of another home."""
+    copy = hub.copy("t/x:v0", "other/y", root=root)
+    array[...] = 8
+    hub.expire("t/x:v0", keep_last=1, root=root)
+    hub.delete("other/y", root=root)
+    assert (hub.restore("other/y", 1, root=root)[...] == 1).all()
+    hub.delete("other/y", root=root)
+    _wait()
+    for use in (lambda: hub.restore("other/y", 1, root=root), lambda: hub.copy("other/y@1", "third/z", root=root)):
+        with pytest.raises(hub.NotFoundError, match="grace period"):
+            use()
+    assert hub.collect_garbage("t/x", root=root).packs == 1
+    assert copy.name == "other/y"

@@ -1,0 +1,1 @@
+"""Benchmarks: ``python -m benchmarks NAME [--json]``, or ``make bench`` for all."""

@@ -1,0 +1,278 @@
+"""Looking after what lives under names: going back, merging, letting go, collecting, checking."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from hubarray.arrays import write
+from hubarray.arrays.array import Array
+from hubarray.arrays.merge import Merge
+from hubarray.blobs.fetch import fetcher_for
+from hubarray.catalog import RootLike, checked_grace, existing, locate, suggestions
+from hubarray.errors import ConfigError, ConflictError, NotFoundError
+from hubarray.history import commits, garbage, listing, transaction
+from hubarray.history import verify as verification
+from hubarray.history.garbage import Garbage
+from hubarray.history.record import Record
+from hubarray.history.verify import Report
+from hubarray.history.version import Version, version_of
+from hubarray.storage.url import Root
+
+
+def restore(name: str, commit: int, *, root: RootLike = None, message: str | None = None) -> Array:
+    """Make an older commit's state the newest one, as a commit of its own; nothing in between is lost.
+
+    Elements, shape and attributes become those of ``name@commit``; no data
+    moves. Open arrays follow, unless the old commit was of another array
+    (before an ``overwrite=True``): then they have to be loaded again. Also
+    brings back a deleted version.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name:version``.
+    commit : int
+        The number of the commit to go back to.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such commit, or it is a deletion.
+    FrozenError, ConflictError
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(3, "docs/restored:v0", dtype="int64")
+    >>> a[:] = 5
+    >>> hub.restore("docs/restored:v0", 1)[:]
+    array([0, 0, 0])
+    """
+    where, parsed = locate(name, root)
+    version = version_of(where, parsed)
+    return _restore(where, version, commit, version.refresh(), message=message)
+
+
+def _restore(
+    where: Root, version: Version, commit: int, newest: Record, *, message: str | None, only_onto: int | None = None
+) -> Array:
+    if isinstance(commit, bool) or not isinstance(commit, int) or commit < 1:
+        raise ConfigError(f"commit {commit!r}: give the number of a commit, 1 or more")
+    began = time.monotonic()
+    old = version.source(commit)
+    if old.head.kind == "deleted":
+        raise NotFoundError(f"{old.ref}: is a deletion; restore an earlier commit")
+    operation = write.Restore(old, only_onto)
+    if newest.head.kind == "deleted":
+        record, ours = transaction.create(version, operation.draft(newest), base=newest, message=message)
+        if not ours:
+            raise ConflictError(f"{version.name}: somebody else created it meanwhile; nothing was written")
+    else:
+        record = transaction.commit(version, operation, base=newest, message=message, began=began)
+    return Array(where, version, record, pinned=False)
+
+
+def undo(name: str, *, root: RootLike = None, message: str | None = None) -> Array:
+    """Take back the newest commit: make the state before it the newest one. Undoing twice redoes, but for a deletion.
+
+    Raises
+    ------
+    NotFoundError
+        The newest commit is the first one, or follows a deletion.
+    ConflictError
+        Somebody else committed meanwhile, so the newest commit is another one. Nothing was written.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(3, "docs/undone:v0", dtype="int64")
+    >>> a[:] = 5
+    >>> hub.undo("docs/undone:v0")[:]
+    array([0, 0, 0])
+    """
+    where, parsed = locate(name, root)
+    version = version_of(where, parsed)
+    newest = version.refresh()
+    number = newest.head.number
+    if number == 1:
+        raise NotFoundError(f"{parsed}: its only commit created it; delete it instead")
+    return _restore(where, version, number - 1, newest, message=message, only_onto=number)
+
+
+def merge_version(
+    source: str, *, into: str, on_conflict: str | None = None, root: RootLike = None, message: str | None = None
+) -> Array:
+    """Bring the changes that a copied version has seen into the version it was copied from, or the other way.
+
+    Three ways: what either side changed since their last merge, or since the copy, is told chunk by chunk from
+    refs; where both changed a chunk, element by element. Attributes are merged by key.
+
+    Parameters
+    ----------
+    source : str
+        The version whose changes are wanted, ``owner/name:mine``; it stays as it is.
+    into : str
+        The version that gets them, as one commit.
+    on_conflict : "ours" or "theirs", optional
+        Whose elements stay where both sides changed one to different values: those of ``into`` or those of
+        ``source``. Without it such elements are a ConflictError that names their regions, and nothing is written.
+
+    Returns
+    -------
+    Array
+        The version merged into.
+
+    Raises
+    ------
+    ConflictError
+        Both changed the same elements or attributes, or resized the same axis; or ``source`` shrank one.
+    NotFoundError
+        They have no commit in common, or it has expired.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array((4, 2), "docs/merged:v1", dtype="int64")
+    >>> mine = hub.copy("docs/merged:v1", "docs/merged:mine")
+    >>> mine[0] = 1
+    >>> a[3] = 3
+    >>> hub.merge_version("docs/merged:mine", into="docs/merged:v1")[:, 0].tolist()
+    [1, 0, 0, 3]
+    """
+    their_root, their_name = locate(source, root)
+    our_root, our_name = locate(into, root)
+    if their_root != our_root:
+        raise ConfigError("merge_version works within one root; copy the version over first")
+    began = time.monotonic()
+    theirs, ours = existing(their_root, their_name), existing(our_root, our_name)
+    operation = Merge(*theirs, on_conflict)
+    record = transaction.commit(ours[0], operation, base=ours[1], message=message, began=began)
+    return Array(our_root, ours[0], record, pinned=False)
+
+
+def expire(
+    name: str,
+    *,
+    keep_last: int | None = None,
+    older_than: Any = None,
+    root: RootLike = None,
+    message: str | None = None,
+) -> int:
+    """Let old commits go, as a commit of its own; the newest one always stays.
+
+    Time travel to them, copying them and restoring them ends; their data goes with
+    :func:`collect_garbage` once the grace period has passed. Numbers are never used again.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name:version``.
+    keep_last : int, optional
+        How many of the newest commits stay, at least 1.
+    older_than : str or datetime, optional
+        Only commits from before this moment go (ISO 8601; UTC unless it says otherwise).
+
+    Returns
+    -------
+    int
+        The number up to which commits have expired.
+
+    Raises
+    ------
+    ConfigError
+        Neither ``keep_last`` nor ``older_than`` is given.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(3, "docs/expired:v0")
+    >>> for i in range(3):
+    ...     a[i] = 1
+    >>> hub.expire("docs/expired:v0", keep_last=2)
+    2
+    """
+    if keep_last is None and older_than is None:
+        raise ConfigError("expire: say how many commits stay (keep_last=) or which go (older_than=)")
+    if keep_last is not None and (isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 1):
+        raise ConfigError(f"keep_last {keep_last!r}: give a number of commits, 1 or more")
+    moment = None if older_than is None else commits.parse_moment(older_than)
+    where, parsed = locate(name, root)
+    version, record = existing(where, parsed)
+    number = garbage.expired_up_to(record, version.log, keep_last=keep_last, older_than=moment)
+    return transaction.commit(version, write.Expire(number), base=record, message=message).head.expired_to
+
+
+def collect_garbage(
+    name: str, *, grace_seconds: float | None = None, dry_run: bool = False, root: RootLike = None
+) -> Garbage:
+    """Remove packs and manifest nodes that nothing needs: of expired commits, failed writes, deleted versions.
+
+    Safe beside running writers, readers of live commits, copiers and a second collector. Nothing younger than the
+    grace period goes. Reads every live record and manifest node of the name and of the names
+    that were copied from it, and says so on the error stream before it starts.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name``; a version is not taken, because versions share data.
+    grace_seconds : float, optional
+        Longer than the grace period the name was created with (default 7 days); it cannot be shortened.
+    dry_run : bool
+        Only report what would go.
+
+    Returns
+    -------
+    Garbage
+
+    Raises
+    ------
+    CorruptDataError
+        Something that may protect objects cannot be read. Nothing was removed.
+    NotFoundError
+    """
+    where, parsed = locate(name, root)
+    if parsed.version_given:
+        raise ConfigError(f"{name}: garbage is collected for all versions of a name, which share data: {parsed.home}")
+    if not listing.versions_of(where.store, parsed):
+        raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{suggestions(where, parsed)}")
+    grace = None if grace_seconds is None else checked_grace(grace_seconds)
+    return garbage.collect(fetcher_for(where), parsed.home, grace_seconds=grace, dry_run=dry_run)
+
+
+def verify(name: str, *, data: bool = True, root: RootLike = None) -> Report:
+    """Read everything that a name's live commits reach, past every cache, and report what is wrong.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name`` for all versions, or ``owner/name:version`` for one.
+    data : bool
+        Whether to read and hash every blob, which costs as much as reading all the data; else only
+        records and manifest nodes are read and the packs' sizes compared.
+    root : str, path or Root, optional
+
+    Returns
+    -------
+    Report
+        Its ``problems`` are empty when all is well.
+
+    Raises
+    ------
+    NotFoundError
+        There is nothing under this name.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> hub.array(3, "docs/verified:v0")[:] = 1
+    >>> hub.verify("docs/verified:v0").problems
+    []
+    """
+    where, parsed = locate(name, root)
+    versions = listing.versions_of(where.store, parsed)
+    if parsed.version_given:
+        versions = [one for one in versions if one.version == parsed.version]
+    if not versions:
+        raise NotFoundError(f"{name}: there is nothing under {where.url}{suggestions(where, parsed)}")
+    return verification.verify(fetcher_for(where), versions, data=data)
