@@ -19,11 +19,12 @@ def test_a_burst_of_commits_writes_few_hints_and_the_last_one_soon(root):
     array = hub.array(100, "t/x:v0", root=root)
     hub.flush()
     before = root.store.stats.counts()
+    began = time.monotonic()
     for i in range(50):
         array[i] = i + 1
     ended = time.monotonic()
     burst = root.store.stats.counts() - before
-    assert burst["put"] - 50 <= 2
+    assert burst["put"] - 50 <= 2 + (ended - began)
     while _hint(root) != 51:
         assert time.monotonic() - ended < 2
         time.sleep(0.02)
