@@ -19,7 +19,6 @@ from hubarray.errors import InvalidNameError
 
 DEFAULT_OWNER = "public"
 DEFAULT_VERSION = "main"
-MAX_COMMIT_NUMBER = 10**16 - 1
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 _NUMBER = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)

@@ -235,7 +235,6 @@ class _ZarrChain:
     """Any other chain, through zarr-python's codecs one after the other."""
 
     def __init__(self, chain: list[dict[str, Any]], data_type: Any, chunks: tuple[int, ...]) -> None:
-        self._chunks = chunks
         self._pipeline, self._spec = _zarr_pipeline(chain, data_type, chunks)
 
     def encode(self, chunk: np.ndarray) -> Buffer:

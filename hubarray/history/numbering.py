@@ -64,15 +64,6 @@ def number_of(coords: Sequence[int], grid: Sequence[int]) -> int:
     return sum(c * s for c, s in zip(coords, strides(grid), strict=True)) if coords else 0
 
 
-def coords_of(number: int, grid: Sequence[int], ndim: int) -> tuple[int, ...]:
-    """The inverse of :func:`number_of`."""
-    coords = []
-    for stride in strides(grid)[:ndim]:
-        position, number = divmod(number, stride)
-        coords.append(position)
-    return tuple(coords)
-
-
 def coords_array(numbers: Numbers, grid: Sequence[int], ndim: int) -> npt.NDArray[np.uint64]:
     """Coordinates of many numbers, shape ``(len(numbers), ndim)``."""
     out = np.zeros((len(numbers), ndim), np.uint64)

@@ -17,7 +17,7 @@ import numpy as np
 import xxhash
 
 from hubarray.blobs.ref import homes
-from hubarray.errors import CorruptDataError, FormatVersionError
+from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError
 from hubarray.history.manifest import NodeRef, Root
 from hubarray.history.overlay import EMPTY, Overlay
 from hubarray.names import Name
@@ -145,6 +145,11 @@ def encode(record: Record) -> tuple[bytes, Record]:
     text = f"{first},\n{_dumps(body)[1:-1]},\n".encode()
     digest = blake3.blake3(text).hexdigest()
     data = text + _HASH_FIELD + digest.encode() + b'"}\n'
+    if len(data) >= MAX_RECORD_BYTES:
+        raise ConfigError(
+            f"{record.ref}: its description takes {len(data)} bytes and a record has less than {MAX_RECORD_BYTES}; "
+            "use fewer fields, a smaller fill value or fewer attributes"
+        )
     return data, replace(record, digest=digest)
 
 
@@ -274,9 +279,3 @@ def _changed(fields: Any) -> Changed:
 def encode_runs(runs: list[tuple[int, int]]) -> bytes:
     """Runs as the bytes of a node of their own: pairs of little-endian uint64."""
     return np.array(runs, "<u8").tobytes()
-
-
-def decode_runs(data: Buffer) -> list[tuple[int, int]]:
-    """The inverse of :func:`encode_runs`."""
-    pairs = np.frombuffer(data, "<u8").reshape(-1, 2)
-    return [(int(first), int(count)) for first, count in pairs]

@@ -15,7 +15,6 @@ def test_numbers_are_those_of_c_order(counts):
     everything = list(itertools.product(*map(range, counts)))
     numbers = [numbering.number_of(coords, grid) for coords in everything]
     assert numbers == list(range(len(everything)))
-    assert [numbering.coords_of(n, grid, len(counts)) for n in numbers] == everything
     array = numbering.coords_array(np.array(numbers, np.uint64), grid, len(counts))
     assert [tuple(row) for row in array.tolist()] == everything
 

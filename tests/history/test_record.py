@@ -114,3 +114,10 @@ def test_the_largest_record_is_under_a_mebibyte():
     attrs = {"k": "x" * (module.MAX_ATTRS_BYTES - 100)}
     data, _ = encode(module.replace(record, attrs=attrs))
     assert len(data) < module.MAX_RECORD_BYTES
+
+
+def test_a_description_too_large_for_a_record_is_refused():
+    fields = [(f"{'field' * 20}{i}", "f8") for i in range(9000)]
+    with pytest.raises(hub.ConfigError, match="fewer fields"):
+        hub.array(3, "t/x", fields)
+    assert not hub.exists("t/x")
