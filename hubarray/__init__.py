@@ -20,7 +20,7 @@ from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.worker import Part, Worker
-from hubarray.catalog import array, copy, delete, diff, exists, flush, freeze, load, log
+from hubarray.catalog import array, copy, delete, diff, exists, flush, freeze, load, log, tag, tags
 from hubarray.catalog import list_ as list
 from hubarray.config import configure
 from hubarray.errors import (
@@ -38,6 +38,7 @@ from hubarray.errors import (
     ObjectMissingError,
     ReadOnlyError,
     StorageError,
+    TagNotFoundError,
     UnavailableError,
     UnsafeStoreError,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "Report",
     "Root",
     "StorageError",
+    "TagNotFoundError",
     "Transaction",
     "UnavailableError",
     "UnsafeStoreError",
@@ -92,6 +94,8 @@ __all__ = [
     "merge_version",
     "restore",
     "retry",
+    "tag",
+    "tags",
     "undo",
     "verify",
 ]

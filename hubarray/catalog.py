@@ -15,7 +15,7 @@ from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.diff import diff as diff_records
 from hubarray.arrays.metadata import ArrayMetadata
-from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError
+from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError, TagNotFoundError
 from hubarray.history import commits, copying, listing, transaction
 from hubarray.history.commits import Commit
 from hubarray.history.hints import hint_writer
@@ -129,8 +129,9 @@ def load(name: str, *, at: Any = None, root: RootLike = None) -> Array:
     Parameters
     ----------
     name : str
-        ``name``, ``owner/name:v1``, ``owner/name:v1@12``, or any of them after
-        a root's URL: ``s3://bucket/hub/owner/name:v1``.
+        ``name``, ``owner/name:v1``, ``owner/name:v1@12``, ``owner/name:v1@paper``
+        for a commit that :func:`tag` named, or any of them after a root's URL:
+        ``s3://bucket/hub/owner/name:v1``.
     at : str or datetime, optional
         The commit that was the newest at that moment (ISO 8601; UTC unless it
         says otherwise). Read-only, like ``name@number``.
@@ -174,10 +175,10 @@ def exists(name: str, *, root: RootLike = None) -> bool:
     >>> hub.exists("docs/nothing-here:v0")
     False
     """
-    where, parsed = locate(name, root, commit_allowed=True)
-    if parsed.commit is None:
-        return listing.is_live(where.store, parsed)
     try:
+        where, parsed = locate(name, root, commit_allowed=True)
+        if parsed.commit is None:
+            return listing.is_live(where.store, parsed)
         return version_of(where, parsed).at(parsed.commit).head.kind != "deleted"
     except NotFoundError:
         return False
@@ -216,7 +217,7 @@ def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = Non
     Parameters
     ----------
     src : str
-        May name a commit: ``owner/name:v0@12``.
+        May name a commit: ``owner/name:v0@12``, or ``@`` and a tag.
     dst : str
         Must not exist.
     root : str, path or Root, optional
@@ -264,6 +265,73 @@ def freeze(name: str, *, root: RootLike = None, message: str | None = None) -> N
     transaction.commit(version, write.Freeze(), base=record, message=message)
 
 
+def tag(name: str, tag: str, *, root: RootLike = None, message: str | None = None) -> int:
+    """Name a commit for good: ``name@tag`` reads it from then on, and it never expires.
+
+    One commit. A tag is not moved and not taken back; only deleting the version ends it. A copy begins
+    without tags. Frozen versions can be tagged.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name:version`` for its newest commit, or ``owner/name:version@number``.
+    tag : str
+        A letter, then letters, digits, ``.``, ``_`` and ``-``; 128 at most.
+    root : str, path or Root, optional
+    message : str, optional
+        For the log.
+
+    Returns
+    -------
+    int
+        The number of the commit that is tagged.
+
+    Raises
+    ------
+    AlreadyExistsError
+        The tag names another commit.
+    NotFoundError
+        There is no such commit, or it has expired.
+    InvalidNameError, ConfigError
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(3, "docs/tagged:v0", dtype="int64")
+    >>> a[:] = 5
+    >>> hub.tag("docs/tagged:v0", "paper")
+    2
+    >>> a[:] = 6
+    >>> hub.load("docs/tagged:v0@paper")[:]
+    array([5, 5, 5])
+    """
+    checked = names.checked_tag(tag)
+    where, parsed = locate(name, root, commit_allowed=True)
+    version, record = existing(where, parsed)
+    began = time.monotonic()
+    tagged = record if parsed.commit is None else version.source(parsed.commit)
+    if tagged.head.kind == "deleted":
+        raise NotFoundError(f"{parsed}: is a deletion and cannot be tagged")
+    operation = write.Tag(checked, tagged.head.number)
+    transaction.commit(version, operation, base=record, message=message, began=began)
+    return tagged.head.number
+
+
+def tags(name: str, *, root: RootLike = None) -> dict[str, int]:
+    """The tags of a version and the commits they name, sorted by tag.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> _ = hub.array(3, "docs/tags:v0")
+    >>> _ = hub.tag("docs/tags:v0", "empty")
+    >>> hub.tags("docs/tags:v0")
+    {'empty': 1}
+    """
+    where, parsed = locate(name, root)
+    return dict(sorted(existing(where, parsed)[1].tags.items()))
+
+
 def delete(name: str, *, root: RootLike = None, message: str | None = None) -> None:
     """Delete a version, ``owner/name:v1``, or with a bare ``owner/name`` all versions of the name.
 
@@ -296,7 +364,7 @@ def log(name: str, *, root: RootLike = None) -> Iterator[Commit]:
     Parameters
     ----------
     name : str
-        ``owner/name:version``, or ``...@number`` to begin at a commit.
+        ``owner/name:version``, or ``...@number`` or ``...@tag`` to begin at a commit.
     root : str, path or Root, optional
 
     Yields
@@ -354,12 +422,20 @@ def flush() -> None:
 
 
 def locate(name: str, root: RootLike, *, commit_allowed: bool = False) -> tuple[Root, Name]:
-    """The root and the name that the arguments of a public function mean."""
+    """The root and the name that the arguments of a public function mean; a tag becomes the number it names."""
     url, rest = names.split_root(name)
     parsed = names.parse(rest, commit_allowed=commit_allowed)
     if url is not None and root is not None:
         raise ConfigError(f"{name}: the name has a root in it, so root= cannot be given too")
-    return resolve(url if url is not None else root), parsed
+    where = resolve(url if url is not None else root)
+    if parsed.tag is None:
+        return where, parsed
+    try:
+        return where, parsed.at(version_of(where, parsed).tagged(parsed.tag))
+    except TagNotFoundError:
+        raise
+    except NotFoundError as error:
+        raise TagNotFoundError(f"{parsed}: {error}{suggestions(where, parsed)}") from None
 
 
 def _newest(version: Version) -> Record | None:

@@ -6,6 +6,7 @@
     ├── InvalidNameError      fix the name                  (also a ValueError)
     ├── ConfigError           fix a setting or an argument  (also a ValueError)
     ├── NotFoundError         create it, or ask for another (also a LookupError)
+    │   └── TagNotFoundError  tag the commit, or mend the name (also an InvalidNameError)
     ├── AlreadyExistsError    open it, or overwrite=True    (also a ValueError)
     ├── ReadOnlyError         write somewhere else
     │   └── FrozenError       copy to a new version first
@@ -37,6 +38,13 @@ class ConfigError(HubError, ValueError):
 
 class NotFoundError(HubError, LookupError):
     """The name, version or commit does not exist under this root."""
+
+
+class TagNotFoundError(NotFoundError, InvalidNameError):
+    """What stands after ``@`` is no tag of this version.
+
+    Also an InvalidNameError: such a word is as likely a slip in a name.
+    """
 
 
 class AlreadyExistsError(HubError, ValueError):

@@ -4,7 +4,8 @@ Pure string work, no I/O. The grammar::
 
     reference = [root-url "/"] [owner "/"] name [":" version] ["@" commit]
     part      = [A-Za-z0-9][A-Za-z0-9._-]{0,127}      (ASCII only)
-    commit    = a positive decimal number
+    commit    = a positive decimal number, or a tag
+    tag       = [A-Za-z][A-Za-z0-9._-]{0,127}
 
 Without an owner the owner is ``public``; without a version the version is
 ``main``. Neither is ever guessed from the login name or from what exists.
@@ -22,6 +23,7 @@ DEFAULT_VERSION = "main"
 
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 _NUMBER = re.compile(r"[1-9][0-9]{0,15}", re.ASCII)
+_TAG = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,127}", re.ASCII)
 _RULE = "letters, digits, '.', '_' and '-', beginning with a letter or digit, 128 at most"
 
 
@@ -38,6 +40,8 @@ class Name:
     version_given : bool
         Whether the text named a version. ``hub.delete`` and ``hub.log`` tell
         a name from a version by it.
+    tag : str or None
+        The tag after ``@``, where that is not a number.
     """
 
     owner: str
@@ -45,6 +49,7 @@ class Name:
     version: str = DEFAULT_VERSION
     commit: int | None = None
     version_given: bool = True
+    tag: str | None = None
 
     @property
     def home(self) -> str:
@@ -53,11 +58,12 @@ class Name:
 
     def at(self, commit: int | None) -> Name:
         """The same version at another commit, or at none."""
-        return replace(self, commit=commit)
+        return replace(self, commit=commit, tag=None)
 
     def __str__(self) -> str:
         text = f"{self.owner}/{self.name}:{self.version}"
-        return text if self.commit is None else f"{text}@{self.commit}"
+        at = self.commit or self.tag
+        return f"{text}@{at}" if at else text
 
 
 def parse(text: str, *, commit_allowed: bool = False) -> Name:
@@ -67,9 +73,9 @@ def parse(text: str, *, commit_allowed: bool = False) -> Name:
     ----------
     text : str
         ``name``, ``owner/name``, ``owner/name:version`` or, where something is
-        read, ``owner/name:version@12``.
+        read, ``owner/name:version@12`` or ``owner/name:version@tag``.
     commit_allowed : bool
-        Whether ``@commit`` may follow.
+        Whether ``@commit`` or ``@tag`` may follow.
 
     Raises
     ------
@@ -86,13 +92,18 @@ def parse(text: str, *, commit_allowed: bool = False) -> Name:
     if not isinstance(text, str):
         raise InvalidNameError(f"a name is a string such as 'owner/name:v1', not {type(text).__name__}")
     rest, at, commit_text = text.partition("@")
-    commit = None
+    commit = tag = None
     if at:
         if not commit_allowed:
             raise InvalidNameError(f"{_shown(text)}: '@' names a past commit, which can only be read")
-        if not _NUMBER.fullmatch(commit_text):
-            raise InvalidNameError(f"{_shown(text)}: after '@' comes a commit number, 1 or more")
-        commit = int(commit_text)
+        if _NUMBER.fullmatch(commit_text):
+            commit = int(commit_text)
+        elif _TAG.fullmatch(commit_text):
+            tag = commit_text
+        else:
+            raise InvalidNameError(
+                f"{_shown(text)}: after '@' comes a commit number, 1 or more, or a tag, which begins with a letter"
+            )
     path, colon, version = rest.partition(":")
     parts = path.split("/")
     if len(parts) > 2:
@@ -101,7 +112,21 @@ def parse(text: str, *, commit_allowed: bool = False) -> Name:
     for what, part in (("owner", owner), ("name", name), ("version", version if colon else DEFAULT_VERSION)):
         if not _PART.fullmatch(part):
             raise InvalidNameError(f"{_shown(text)}: the {what} {_shown(part)} is not allowed: use {_RULE}")
-    return Name(owner, name, version if colon else DEFAULT_VERSION, commit, bool(colon))
+    return Name(owner, name, version if colon else DEFAULT_VERSION, commit, bool(colon), tag)
+
+
+def checked_tag(text: str) -> str:
+    """A tag as it may stand after ``@``.
+
+    Raises
+    ------
+    InvalidNameError
+        It is not a letter followed by at most 127 letters, digits, ``.``, ``_`` and ``-``.
+    """
+    if not isinstance(text, str) or not _TAG.fullmatch(text):
+        shown = _shown(text) if isinstance(text, str) else repr(text)
+        raise InvalidNameError(f"the tag {shown} is not allowed: use {_RULE.replace(' or digit', '')}")
+    return text
 
 
 def split_root(text: str) -> tuple[str | None, str]:

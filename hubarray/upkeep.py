@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from hubarray import names
 from hubarray.arrays import write
 from hubarray.arrays.array import Array
 from hubarray.arrays.merge import Merge
@@ -20,7 +21,7 @@ from hubarray.history.version import Version, version_of
 from hubarray.storage.url import Root
 
 
-def restore(name: str, commit: int, *, root: RootLike = None, message: str | None = None) -> Array:
+def restore(name: str, commit: int | str, *, root: RootLike = None, message: str | None = None) -> Array:
     """Make an older commit's state the newest one, as a commit of its own; nothing in between is lost.
 
     Elements, shape and attributes become those of ``name@commit``; no data
@@ -32,8 +33,8 @@ def restore(name: str, commit: int, *, root: RootLike = None, message: str | Non
     ----------
     name : str
         ``owner/name:version``.
-    commit : int
-        The number of the commit to go back to.
+    commit : int or str
+        The number of the commit to go back to, or its tag.
 
     Raises
     ------
@@ -51,14 +52,16 @@ def restore(name: str, commit: int, *, root: RootLike = None, message: str | Non
     """
     where, parsed = locate(name, root)
     version = version_of(where, parsed)
-    return _restore(where, version, commit, version.refresh(), message=message)
+    newest = version.refresh()
+    number = version.tagged(names.checked_tag(commit)) if isinstance(commit, str) else commit
+    return _restore(where, version, number, newest, message=message)
 
 
 def _restore(
     where: Root, version: Version, commit: int, newest: Record, *, message: str | None, only_onto: int | None = None
 ) -> Array:
     if isinstance(commit, bool) or not isinstance(commit, int) or commit < 1:
-        raise ConfigError(f"commit {commit!r}: give the number of a commit, 1 or more")
+        raise ConfigError(f"commit {commit!r}: give the number of a commit, 1 or more, or a tag")
     began = time.monotonic()
     old = version.source(commit)
     if old.head.kind == "deleted":

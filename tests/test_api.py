@@ -25,6 +25,8 @@ def test_the_public_names_are_these():
         "merge_version",
         "restore",
         "retry",
+        "tag",
+        "tags",
         "undo",
         "verify",
     ]

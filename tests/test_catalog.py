@@ -251,7 +251,7 @@ def test_a_diff_of_large_manifests_reads_only_what_they_do_not_share(make_root, 
     assert (root.store.stats.counts() - before)["get"] < 15
 
 
-@pytest.mark.parametrize("name", ["../x", "", "a:b:c", "naïve", "x" * 300, "x@0", "x@banana", "a/b/c"])
+@pytest.mark.parametrize("name", ["../x", "", "a:b:c", "naïve", "x" * 300, "x@0", "x@-b", "a/b/c"])
 def test_bad_names_are_refused_everywhere(name):
     for call in (
         lambda: hub.array(3, name),

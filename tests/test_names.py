@@ -54,10 +54,22 @@ def test_anything_else_is_an_invalid_name(text):
         names.parse(text)
 
 
-@pytest.mark.parametrize("text", ["a@0", "a@-1", "a@banana", "a@", "a@1@2", "a@01", "a@1.5", "a@٣", "a@" + "9" * 17])
-def test_a_commit_is_a_positive_number(text):
+@pytest.mark.parametrize(
+    "text",
+    ["a@0", "a@-1", "a@-banana", "a@b/c", "a@" + "b" * 129, "a@", "a@1@2", "a@01", "a@1.5", "a@٣", "a@" + "9" * 17],
+)
+def test_what_follows_the_at_sign_is_a_positive_number_or_a_tag(text):
     with pytest.raises(InvalidNameError, match=r"commit number|not allowed"):
         names.parse(text, commit_allowed=True)
+
+
+def test_a_tag_is_a_word_that_begins_with_a_letter():
+    parsed = names.parse("lab/x:v0@paper-2.1", commit_allowed=True)
+    assert (parsed.tag, parsed.commit, str(parsed)) == ("paper-2.1", None, "lab/x:v0@paper-2.1")
+    assert str(parsed.at(3)) == "lab/x:v0@3"
+    for wrong in ("", "1a", "a b", "ä", "-a", "a@b", None, 3):
+        with pytest.raises(InvalidNameError, match="tag"):
+            names.checked_tag(wrong)
 
 
 def test_a_commit_is_refused_where_something_is_written():

@@ -51,9 +51,13 @@ def test_restoring_across_an_overwrite_or_a_deletion_is_another_array():
 
 def test_restoring_needs_a_commit_and_a_version_that_is_not_frozen():
     hub.array(3, "t/x:v0", "i8")[:] = 1
-    for wrong in (0, -1, "2", 1.0, True, None):
+    for wrong in (0, -1, 1.0, True, None):
         with pytest.raises(hub.ConfigError, match="commit"):
             hub.restore("t/x:v0", wrong)
+    with pytest.raises(hub.InvalidNameError):
+        hub.restore("t/x:v0", "2")
+    with pytest.raises(hub.TagNotFoundError):
+        hub.restore("t/x:v0", "two")
     with pytest.raises(hub.NotFoundError):
         hub.restore("t/x:v0", 9)
     hub.freeze("t/x:v0")

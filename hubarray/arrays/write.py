@@ -23,9 +23,9 @@ from hubarray.arrays.selection import AxisSlice, Selection
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import pools, run_all
 from hubarray.blobs.ref import REF, Refs, blob_hash, null_ref
-from hubarray.errors import ConflictError
+from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError
 from hubarray.history import numbering
-from hubarray.history.record import Record
+from hubarray.history.record import MAX_TAGS, Record
 from hubarray.history.transaction import Contents, Draft
 from hubarray.history.version import Version
 from hubarray.progress import progress
@@ -380,6 +380,40 @@ class Expire:
         return draft_of(ArrayMetadata.from_json(base.array), base.grid, expired_to=self._number, message=message)
 
 
+class Tag:
+    """Name a commit for good.
+
+    Parameters
+    ----------
+    tag : str
+    number : int
+        A commit that has not expired.
+    """
+
+    on_frozen = True
+
+    def __init__(self, tag: str, number: int) -> None:
+        self._tag = tag
+        self._number = number
+
+    def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
+        """See :class:`hubarray.history.transaction.Operation`."""
+        there = base.tags.get(self._tag)
+        if there == self._number:
+            return None
+        if there is not None:
+            raise AlreadyExistsError(
+                f"{version.name}@{self._tag}: names commit {there} already, for good; choose another tag"
+            )
+        if self._number <= base.head.expired_to and self._number not in base.tags.values():
+            raise NotFoundError(f"{version.name.at(self._number)}: this commit has expired and cannot be tagged")
+        if len(base.tags) >= MAX_TAGS:
+            raise ConfigError(f"{version.name}: has {MAX_TAGS} tags, and more are not kept")
+        message = f"tag {self._number} {self._tag}"
+        tags = base.tags | {self._tag: self._number}
+        return draft_of(ArrayMetadata.from_json(base.array), base.grid, tags=tags, message=message)
+
+
 class Freeze:
     """Make the version immutable, for good."""
 
@@ -466,6 +500,7 @@ def creation(metadata: ArrayMetadata, attrs: dict[str, Any], *, message: str, fr
         array=metadata.to_json(),
         attrs=attrs,
         kind="array",
+        tags=None if fresh else {},
         fresh=fresh,
         message=message,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any
@@ -35,6 +35,8 @@ class Commit:
     source : str or None
         For a copy, the commit it was copied from, for a merge or
         a restore the one merged or restored, ``owner/name:version@number``.
+    tags : tuple of str
+        The tags that name this commit, sorted.
     """
 
     number: int
@@ -45,9 +47,10 @@ class Commit:
     kind: str
     frozen: bool
     source: str | None
+    tags: tuple[str, ...] = ()
 
     @staticmethod
-    def of(head: Head) -> Commit:
+    def of(head: Head, tags: Mapping[str, int]) -> Commit:
         """The commit that a record's head describes."""
         return Commit(
             head.number,
@@ -58,12 +61,13 @@ class Commit:
             head.kind,
             head.frozen,
             head.source,
+            tuple(sorted(tag for tag, number in tags.items() if number == head.number)),
         )
 
 
 def history(version: Version, newest: Record) -> Iterator[Commit]:
     """Commits from a record back to the first: one small request each, made when asked for."""
-    return (Commit.of(head) for head in version.log.heads(newest.head))
+    return (Commit.of(head, newest.tags) for head in version.log.heads(newest.head))
 
 
 def number_at(version: Version, newest: Record, moment: datetime) -> int:

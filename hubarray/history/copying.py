@@ -65,6 +65,7 @@ def copy(
             grid=record.grid,
             array=record.array,
             attrs=record.attrs,
+            tags={},
             kind=record.head.kind,
             contents=_shared_contents(source, record, target) or _copied_contents(source, record, target),
             message=f"copy of {record.ref}",

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -69,12 +69,12 @@ class _Log:
 
     name: Name
     records: dict[int, Record]
-    dead_to: int
+    dead: set[int]
 
     @property
     def roots(self) -> list[Record]:
         """The records whose chunks have to be kept."""
-        kept = (record for number, record in self.records.items() if number > self.dead_to)
+        kept = (record for number, record in self.records.items() if number not in self.dead)
         return [record for record in kept if record.head.kind not in ("deleted", "expired")]
 
 
@@ -161,7 +161,7 @@ def _is_older(info: ObjectInfo, cutoff: datetime) -> bool:
 
 
 def _read_log(fetcher: Fetcher, name: Name, cutoff: datetime) -> _Log:
-    """Every record of a version, and up to which number they are dead."""
+    """Every record of a version, and which of them are dead."""
     one = Log(fetcher.store, name)
     folder = f"{name.home}/log/{name.version}/"
     infos = {info.key.removeprefix(folder): info for info in fetcher.store.list(folder)}
@@ -179,10 +179,33 @@ def _read_log(fetcher: Fetcher, name: Name, cutoff: datetime) -> _Log:
 
     run_all((1 << 16, partial(read, number)) for number in range(1, newest + 1))
     old = [number for number, info in modified.items() if number in records and _is_older(info, cutoff)]
-    dead_to = max((records[number].head.expired_to for number in old), default=0)
+    return _Log(name, dict(sorted(records.items())), dead_numbers(records, old))
+
+
+def dead_numbers(records: Mapping[int, Record], old: Collection[int]) -> set[int]:
+    """Which records of a log are dead. Pure.
+
+    Parameters
+    ----------
+    records : mapping
+        All records by number.
+    old : collection of int
+        Those that are older than the grace period.
+
+    Returns
+    -------
+    set of int
+        What had expired, or was deleted, by a record older than the grace period. Not the newest record,
+        and not what a tag has named within the grace period.
+    """
+    newest = max(records, default=0)
     if newest in old and records[newest].head.kind == "deleted":
-        dead_to = newest
-    return _Log(name, dict(sorted(records.items())), dead_to)
+        return set(records) - {newest}
+    dead_to = max((records[number].head.expired_to for number in old), default=0)
+    # The last old record is what stood when the grace period began.
+    recent = {newest, max(old, default=newest), *(set(records) - set(old))}
+    tagged = {commit for number in recent if number in records for commit in records[number].tags.values()}
+    return {number for number in records if number <= dead_to} - tagged - {newest}
 
 
 def _referrers(store: Store, home: str) -> list[tuple[ObjectInfo, str]]:
@@ -243,7 +266,7 @@ def _swept(fetcher: Fetcher, home: str, mark: _Mark, grace_seconds: float, *, dr
     store = fetcher.store
     # Records say that they expired before their data goes, so that nobody meets a commit without it.
     for one in mark.logs:
-        for number in [n for n in one.records if n <= one.dead_to and n != max(one.records)]:
+        for number in sorted(one.dead):
             if one.records[number].head.kind != "expired":
                 garbage.commits += 1
                 if not dry_run:

@@ -28,6 +28,7 @@ MAX_RECORD_BYTES = 1 << 20
 MAX_ATTRS_BYTES = 64 << 10
 MAX_MESSAGE_BYTES = 16 << 10
 MAX_CHANGED_RUNS = 1000
+MAX_TAGS = 1000
 HEAD_READ_BYTES = 1024
 
 _FORMAT_FIELD = re.compile(rb'\{"hubarray":(\d+)[,}]')
@@ -94,6 +95,8 @@ class Record:
         Zarr v3 metadata of the array, without attributes.
     attrs : dict
         The user's attributes.
+    tags : dict
+        Commit numbers by tag: what never expires.
     grid : tuple of int
         The numbering grid.
     manifest : Root or None
@@ -108,6 +111,7 @@ class Record:
     head: Head
     array: dict[str, Any] = field(default_factory=dict)
     attrs: dict[str, Any] = field(default_factory=dict)
+    tags: dict[str, int] = field(default_factory=dict)
     grid: tuple[int, ...] = ()
     manifest: Root | None = None
     overlay: Overlay = EMPTY
@@ -135,6 +139,7 @@ def encode(record: Record) -> tuple[bytes, Record]:
     body: dict[str, Any] = {
         "array": record.array,
         "attrs": record.attrs,
+        **({"tags": record.tags} if record.tags else {}),
         "homes": list(record.homes) or [home],
         "numbering_grid": list(record.grid),
         "manifest": None if record.manifest is None else _root_json(record.manifest),
@@ -192,6 +197,7 @@ def decode(data: Buffer, name: Name, number: int, where: str) -> Record:
             head=head,
             array=fields.get("array", {}),
             attrs=fields.get("attrs", {}),
+            tags={str(tag): int(commit) for tag, commit in fields.get("tags", {}).items()},
             grid=tuple(fields.get("numbering_grid", ())),
             manifest=_root(fields["manifest"]) if fields.get("manifest") else None,
             overlay=Overlay.decode(fields.get("overlay", ""), table),
@@ -199,7 +205,7 @@ def decode(data: Buffer, name: Name, number: int, where: str) -> Record:
             changed=_changed(fields.get("changed", [])),
             digest=digest,
         )
-    except (ValueError, TypeError, KeyError, IndexError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
         raise CorruptDataError(f"{where}: the record cannot be read ({type(error).__name__}: {error})") from None
     _check_place(head, name, number, where)
     return record

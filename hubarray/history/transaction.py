@@ -60,7 +60,7 @@ class Draft:
 
     Attributes
     ----------
-    array, attrs, frozen, kind, expired_to
+    array, attrs, tags, frozen, kind, expired_to
         As in the record; None leaves the base's.
     counts : tuple of int
         The array's chunk counts afterwards.
@@ -82,6 +82,7 @@ class Draft:
     grid: tuple[int, ...]
     array: dict[str, Any] | None = None
     attrs: dict[str, Any] | None = None
+    tags: dict[str, int] | None = None
     frozen: bool | None = None
     kind: str | None = None
     expired_to: int | None = None
@@ -252,10 +253,13 @@ def build(
     head = _next_head(version, base, draft, commit_id, message, given)
     array = draft.array if draft.array is not None else (base.array if base else {})
     attrs = draft.attrs if draft.attrs is not None else (base.attrs if base else {})
+    # Tags go on through a deletion, for a restore; whoever creates the version anew begins without any.
+    tags = draft.tags if draft.tags is not None else (base.tags if base else {})
     record = Record(
         head=head,
         array=array,
         attrs=attrs,
+        tags=tags,
         grid=draft.grid,
         changed=_changed(version, draft.numbers),
     )

@@ -10,7 +10,7 @@ from datetime import timedelta
 from hubarray import process
 from hubarray.blobs.fetch import Fetcher, fetcher_for
 from hubarray.blobs.ref import Refs
-from hubarray.errors import CorruptDataError, NotFoundError, ObjectMissingError, UnavailableError
+from hubarray.errors import CorruptDataError, NotFoundError, ObjectMissingError, TagNotFoundError, UnavailableError
 from hubarray.history.clock import store_time
 from hubarray.history.hints import hint_writer
 from hubarray.history.log import Log
@@ -21,6 +21,8 @@ from hubarray.history.turns import Turns
 from hubarray.names import Name
 from hubarray.storage.base import Store
 from hubarray.storage.url import Root
+
+_SHOWN_TAGS = 10
 
 
 class Version:
@@ -154,6 +156,19 @@ class Version:
             raise self._expired(number)
         return record
 
+    def tagged(self, tag: str) -> int:
+        """The number of the commit that a tag names: looks for the newest record.
+
+        Raises
+        ------
+        TagNotFoundError
+        """
+        tags = self.refresh().tags
+        if tag not in tags:
+            known = f"its tags are {', '.join(sorted(tags)[:_SHOWN_TAGS])}" if tags else "it has no tags"
+            raise TagNotFoundError(f"{self.name}@{tag}: there is no such tag; {known}")
+        return tags[tag]
+
     def source(self, number: int) -> Record:
         """One commit to build a new commit on: one that has not expired, though its data may still be there.
 
@@ -166,7 +181,7 @@ class Version:
             data may be on its way out.
         """
         newest = self.refresh()
-        if number <= newest.head.expired_to:
+        if number <= newest.head.expired_to and number not in newest.tags.values():
             raise self._expired(number)
         if newest.head.kind == "deleted":
             deleted_at = self.store.head(record_key(self.name, newest.head.number)).modified
