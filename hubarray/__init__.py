@@ -43,11 +43,12 @@ from hubarray.errors import (
     UnsafeStoreError,
 )
 from hubarray.history.commits import Commit
+from hubarray.history.compact import Compaction
 from hubarray.history.garbage import Garbage
 from hubarray.history.retry import retry
 from hubarray.history.verify import Report
 from hubarray.storage.url import Root
-from hubarray.upkeep import collect_garbage, expire, merge_version, restore, undo, verify
+from hubarray.upkeep import collect_garbage, compact, expire, merge_version, restore, undo, verify
 
 __version__ = "0.1.0"
 
@@ -57,6 +58,7 @@ __all__ = [
     "Array",
     "Commit",
     "CommitOutcomeUnknown",
+    "Compaction",
     "ConfigError",
     "ConflictError",
     "CorruptDataError",
@@ -80,6 +82,7 @@ __all__ = [
     "Worker",
     "array",
     "collect_garbage",
+    "compact",
     "configure",
     "copy",
     "delete",

@@ -24,8 +24,10 @@ def announce(message: str) -> None:
     print(message, file=sys.stderr)
 
 
-def progress(total: int, what: str, unit: str = "B") -> Any:
+def progress(total: int | None, what: str, unit: str = "B") -> Any:
     """A bar with ``update(amount)``, as a context manager; it appears after a second of work.
+
+    Without a total it counts.
 
     Without a terminal or notebook it shows nothing.
     """

@@ -14,6 +14,7 @@ from hubarray.catalog import RootLike, checked_grace, existing, locate, suggesti
 from hubarray.errors import ConfigError, ConflictError, NotFoundError
 from hubarray.history import commits, garbage, listing, transaction
 from hubarray.history import verify as verification
+from hubarray.history.compact import MAX_MOVED_CHUNKS, Compact, Compaction, packs_of, worth_moving
 from hubarray.history.garbage import Garbage
 from hubarray.history.record import Record
 from hubarray.history.verify import Report
@@ -241,6 +242,59 @@ def collect_garbage(
         raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{suggestions(where, parsed)}")
     grace = None if grace_seconds is None else checked_grace(grace_seconds)
     return garbage.collect(fetcher_for(where), parsed.home, grace_seconds=grace, dry_run=dry_run)
+
+
+def compact(name: str, *, dry_run: bool = False, root: RootLike = None, message: str | None = None) -> Compaction:
+    """Write chunks again, side by side, that lie in mostly dead packs or scattered over many; as a commit.
+
+    Elements stay what they are. What the older commits still need stays until they expire and
+    :func:`collect_garbage` has run, so the order that frees most space is expire, compact, collect. A pack counts as
+    mostly dead when less than half its bytes are needed by commits that have not expired, of whatever version.
+    Neighbouring chunks count as scattered when they take more than four times the requests that they would side by side.
+
+    Costs reading every record and manifest node of the name and of those copied from it, and reading
+    and writing the chunks that move.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name:version``. Data that it shares with the name it was copied from does not move.
+    dry_run : bool
+        Only report what would be written again.
+
+    Returns
+    -------
+    Compaction
+
+    Raises
+    ------
+    FrozenError, NotFoundError, CorruptDataError
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(3, "docs/compacted:v0", dtype="int64")
+    >>> a[:] = 5
+    >>> hub.compact("docs/compacted:v0")
+    Compaction(chunks=0, bytes=0)
+    """
+    where, parsed = locate(name, root)
+    total = Compaction()
+    while True:
+        began = time.monotonic()
+        version, record = existing(where, parsed)
+        packs = packs_of(version.fetcher, parsed.home)
+        if dry_run:
+            for _, refs in worth_moving(version, record, packs):
+                total = total.plus(len(refs), int(refs["length"].sum()))
+            return total
+        operation = Compact(packs)
+        transaction.commit(version, operation, base=record, message=message, began=began)
+        if not operation.done.chunks:
+            return total
+        total = total.plus(operation.done.chunks, operation.done.bytes)
+        if operation.done.chunks < MAX_MOVED_CHUNKS:
+            return total
 
 
 def verify(name: str, *, data: bool = True, root: RootLike = None) -> Report:

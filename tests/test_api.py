@@ -11,6 +11,7 @@ def test_the_public_names_are_these():
     assert functions == [
         "array",
         "collect_garbage",
+        "compact",
         "configure",
         "copy",
         "delete",

@@ -60,6 +60,12 @@ def null_ref() -> Refs:
     return np.zeros((), REF)
 
 
+def same_refs(one: Refs, two: Refs) -> npt.NDArray[np.bool_]:
+    """Which refs of two arrays of equal length are the same, byte for byte."""
+    sides = (np.ascontiguousarray(refs).view("u1").reshape(len(refs), REF.itemsize) for refs in (one, two))
+    return np.asarray(np.equal(*sides).all(axis=1))
+
+
 def pack_id(ref: np.void | Refs) -> str:
     """The id of the pack a ref points into."""
     return ref["pack"].tobytes().hex()

@@ -18,7 +18,7 @@ from hubarray.blobs.ref import REF, new_id
 from hubarray.errors import AccessDeniedError
 from hubarray.history import transaction
 from hubarray.history.manifest import Manifest
-from hubarray.history.overlay import EMPTY, MAX_OVERLAY_REFS, Overlay
+from hubarray.history.overlay import EMPTY, MAX_OVERLAY_REFS
 from hubarray.history.record import Record
 from hubarray.history.transaction import Contents, Draft
 from hubarray.history.version import Version
@@ -100,31 +100,18 @@ def _write_referrer(target: Version, home: str) -> None:
 def _copied_contents(source: Version, record: Record, target: Version) -> Contents:
     """Copy every blob that a record reaches into packs of the target's own."""
     packs = PackWriter(target.store, target.name.home)
-    numbers, refs = _all_refs(source, record)
-    moved = np.zeros(len(refs), REF)
-    ends = np.cumsum(refs["length"].astype(np.int64))
-    total = int(refs["length"].sum())
-    cuts = np.searchsorted(ends, np.arange(BATCH_BYTES, total, BATCH_BYTES))
-    with progress(total, f"copying {source.name}") as bar:
-        for batch in filter(len, np.split(np.arange(len(refs)), cuts)):
+    manifest, held = Manifest(target.fetcher, None), EMPTY
+    with progress(None, f"copying {source.name}") as bar:
+        for numbers, refs in source.present(record, batch_bytes=BATCH_BYTES):
             blobs: dict[int, Buffer] = {}
-            source.fetcher.fetch(refs[batch], blobs.__setitem__, keep=False)
-            for i, position in enumerate(batch):
-                moved[position] = packs.add(blobs[i])
-            bar.update(int(refs["length"][batch].sum()))
+            source.fetcher.fetch(refs, blobs.__setitem__, keep=False)
+            moved = np.zeros(len(refs), REF)
+            for i in range(len(refs)):
+                moved[i] = packs.add(blobs[i])
+            bar.update(int(refs["length"].sum()))
+            held = held.merged(numbers, moved)
+            if len(held) > MAX_OVERLAY_REFS:
+                packs.finish()
+                manifest, held = manifest.folded(held.numbers, held.refs, target.name.home), EMPTY
     packs.finish()
-    homes = (target.name.home,)
-    if len(numbers) <= MAX_OVERLAY_REFS:
-        return Contents(None, EMPTY.merged(numbers, moved), homes)
-    manifest = Manifest(target.fetcher, None).folded(numbers, moved, target.name.home)
-    return Contents(manifest.root, EMPTY, homes)
-
-
-def _all_refs(source: Version, record: Record) -> tuple[np.ndarray, np.ndarray]:
-    """Every present chunk of a record: numbers and refs, by number."""
-    parts = list(Manifest(source.fetcher, record.manifest).entries())
-    numbers = np.concatenate([np.zeros(0, np.uint64), *(part[0] for part in parts)])
-    refs = np.concatenate([np.zeros(0, REF), *(part[1] for part in parts)])
-    merged = Overlay(numbers, refs).merged(record.overlay.numbers, record.overlay.refs)
-    present = merged.where(merged.refs["length"] > 0)
-    return present.numbers, present.refs
+    return Contents(manifest.root, held, (target.name.home,))

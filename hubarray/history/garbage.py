@@ -13,24 +13,22 @@ object written just before the mark.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import partial
 
 import numpy as np
 
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.pools import run_all
 from hubarray.blobs.ref import Refs, homes
-from hubarray.errors import CorruptDataError, HubError, ObjectMissingError, StorageError
+from hubarray.errors import StorageError
 from hubarray.history.clock import store_time
 from hubarray.history.listing import versions_of
 from hubarray.history.log import Log
-from hubarray.history.manifest import NodeRef, children_of, decode_node
+from hubarray.history.manifest import NodeRef
+from hubarray.history.reach import read_log, referrers, strictly, walk
 from hubarray.history.record import Record, encode_stub, record_key
 from hubarray.names import Name, parse
 from hubarray.progress import announce
@@ -87,7 +85,7 @@ class _Mark:
     logs: list[_Log]
     nodes: set[str] = field(default_factory=set)
     packs: set[bytes] = field(default_factory=set)
-    roots: dict[str, tuple[NodeRef, int]] = field(default_factory=dict)
+    roots: list[Record] = field(default_factory=list)
     idle_referrers: list[str] = field(default_factory=list)
 
 
@@ -132,10 +130,10 @@ def _grace(fetcher: Fetcher, home: str, asked_seconds: float | None) -> float:
 def _marked(fetcher: Fetcher, home: str, grace_seconds: float) -> _Mark:
     began = time.monotonic()
     cutoff = store_time(fetcher.store) - timedelta(seconds=grace_seconds)
-    own = [_read_log(fetcher, name, cutoff) for name in versions_of(fetcher.store, parse(home))]
+    own = [_read_log(fetcher.store, name, cutoff) for name in versions_of(fetcher.store, parse(home))]
     mark = _Mark(cutoff, began, own)
-    referrers = _referrers(fetcher.store, home)
-    names = sorted({referrer for _, referrer in referrers})
+    notes = referrers(fetcher.store, home)
+    names = sorted({referrer for _, referrer in notes})
     announce(
         f"collecting {home}: reading {sum(len(one.records) for one in own)} records, those of "
         f"{len(names)} names that refer to it, and every manifest node they reach"
@@ -145,14 +143,19 @@ def _marked(fetcher: Fetcher, home: str, grace_seconds: float) -> _Mark:
         _note(record, home, mark)
     for referrer in names:
         for name in versions_of(fetcher.store, parse(referrer)):
-            for record in _read_log(fetcher, name, cutoff).roots:
+            for record in _read_log(fetcher.store, name, cutoff).roots:
                 if home in record.homes:
                     reached.add(referrer)
                     _note(record, home, mark)
-    _walk(fetcher, home, mark)
-    mark.idle_referrers = [
-        info.key for info, referrer in referrers if referrer not in reached and _is_older(info, cutoff)
-    ]
+    load = strictly(fetcher)
+
+    def visit(node: NodeRef, level: int) -> np.ndarray | None:
+        if node.home == home:
+            mark.nodes.add(node.id)
+        return load(node, level)
+
+    walk(mark.roots, visit, lambda refs: _note_refs(refs, home, mark))
+    mark.idle_referrers = [info.key for info, referrer in notes if referrer not in reached and _is_older(info, cutoff)]
     return mark
 
 
@@ -160,26 +163,11 @@ def _is_older(info: ObjectInfo, cutoff: datetime) -> bool:
     return info.modified is not None and info.modified < cutoff
 
 
-def _read_log(fetcher: Fetcher, name: Name, cutoff: datetime) -> _Log:
+def _read_log(store: Store, name: Name, cutoff: datetime) -> _Log:
     """Every record of a version, and which of them are dead."""
-    one = Log(fetcher.store, name)
-    folder = f"{name.home}/log/{name.version}/"
-    infos = {info.key.removeprefix(folder): info for info in fetcher.store.list(folder)}
-    modified = {int(key[:16]): info for key, info in infos.items() if key[:16].isdigit()}
-    newest = one.newest().head.number if modified else 0
-    records: dict[int, Record] = {}
-
-    def read(number: int) -> None:
-        try:
-            records[number] = one.read(number)
-        except ObjectMissingError:
-            raise CorruptDataError(
-                f"{fetcher.store.where(record_key(name, number))}: the log has a gap; nothing is collected"
-            ) from None
-
-    run_all((1 << 16, partial(read, number)) for number in range(1, newest + 1))
-    old = [number for number, info in modified.items() if number in records and _is_older(info, cutoff)]
-    return _Log(name, dict(sorted(records.items())), dead_numbers(records, old))
+    records, infos = read_log(store, name)
+    old = [number for number, info in infos.items() if number in records and _is_older(info, cutoff)]
+    return _Log(name, records, dead_numbers(records, old))
 
 
 def dead_numbers(records: Mapping[int, Record], old: Collection[int]) -> set[int]:
@@ -208,56 +196,16 @@ def dead_numbers(records: Mapping[int, Record], old: Collection[int]) -> set[int
     return {number for number in records if number <= dead_to} - tagged - {newest}
 
 
-def _referrers(store: Store, home: str) -> list[tuple[ObjectInfo, str]]:
-    """Notes of the names that refer to a home; one that cannot be read protects everything."""
-    found = []
-    for info in store.list(f"{home}/referrers/"):
-        try:
-            referrer = json.loads(bytes(store.get(info.key)))["referrer"]
-            found.append((info, parse(referrer).home))
-        except ObjectMissingError:
-            continue
-        except (ValueError, KeyError, TypeError, HubError) as error:
-            raise CorruptDataError(
-                f"{store.where(info.key)}: this referrer cannot be read, so it is unknown what it protects and "
-                f"nothing is collected ({error})"
-            ) from None
-    return found
-
-
 def _note(record: Record, home: str, mark: _Mark) -> None:
     _note_refs(record.overlay.refs, home, mark)
     if record.changed.node is not None and record.changed.node.home == home:
         mark.nodes.add(record.changed.node.id)
-    if record.manifest is not None:
-        mark.roots[record.manifest.node.key] = (record.manifest.node, record.manifest.depth - 1)
+    mark.roots.append(record)
 
 
 def _note_refs(refs: Refs, home: str, mark: _Mark) -> None:
     ours = refs[(refs["length"] > 0) & (refs["home"] == homes.index(home))]
     mark.packs.update(pack.tobytes() for pack in np.unique(ours["pack"], axis=0))
-
-
-def _walk(fetcher: Fetcher, home: str, mark: _Mark) -> None:
-    """Follow every node that the roots reach, in whatever home, each once."""
-    nodes = dict(mark.roots)
-    seen = set(nodes)
-    while nodes:
-        below: dict[str, tuple[NodeRef, int]] = {}
-
-        def visit(node: NodeRef, level: int, below: dict[str, tuple[NodeRef, int]] = below) -> None:
-            data = fetcher.object(node.key, node.length, node.digest)
-            table = decode_node(data, level, fetcher.store.where(node.key))
-            if node.home == home:
-                mark.nodes.add(node.id)
-            if level == 0:
-                _note_refs(table, home, mark)
-            else:
-                below.update({child.key: (child, level - 1) for child in children_of(table)})
-
-        run_all((node.length, partial(visit, node, level)) for node, level in nodes.values())
-        nodes = {key: found for key, found in below.items() if key not in seen}
-        seen.update(nodes)
 
 
 def _swept(fetcher: Fetcher, home: str, mark: _Mark, grace_seconds: float, *, dry_run: bool) -> Garbage | None:

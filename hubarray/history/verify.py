@@ -19,7 +19,8 @@ from hubarray.blobs.ref import REF, Refs, blob_hash
 from hubarray.errors import CorruptDataError, FormatVersionError, ObjectMissingError
 from hubarray.history.hints import decode_hint, hint_key
 from hubarray.history.log import Log
-from hubarray.history.manifest import NodeRef, children_of, decode_node
+from hubarray.history.manifest import NodeRef, decode_node
+from hubarray.history.reach import readable, walk
 from hubarray.history.record import Record, record_key
 from hubarray.names import Name
 from hubarray.progress import progress
@@ -47,6 +48,30 @@ class Problem:
 
 
 @dataclass
+class Damage:
+    """The problems of a report as :mod:`hubarray.history.repair` needs them.
+
+    Attributes
+    ----------
+    refs : list of REF
+        Blobs that are missing or altered.
+    nodes : list of NodeRef
+    records : list of (Name, int)
+        Records that are missing or altered.
+    hints : list of Name
+        Versions whose hint cannot be read.
+    reached : array of REF
+        Every blob that was looked for.
+    """
+
+    refs: list[Refs] = field(default_factory=list)
+    nodes: list[NodeRef] = field(default_factory=list)
+    records: list[tuple[Name, int]] = field(default_factory=list)
+    hints: list[Name] = field(default_factory=list)
+    reached: Refs = field(default_factory=lambda: np.zeros(0, REF))
+
+
+@dataclass
 class Report:
     """What :func:`hubarray.verify` found.
 
@@ -65,6 +90,7 @@ class Report:
     nodes: int = 0
     blobs: int = 0
     bytes: int = 0
+    damage: Damage = field(default_factory=lambda: Damage(), repr=False)
 
     def add(self, key: str, what: str) -> None:
         """Note a problem."""
@@ -83,20 +109,28 @@ def verify(fetcher: Fetcher, versions: list[Name], *, data: bool) -> Report:
     """
     report = Report()
     refs: list[Refs] = []
-    nodes: dict[str, tuple[NodeRef, int]] = {}
-    for name in versions:
-        for record in _records(fetcher, name, report):
-            refs.append(record.overlay.refs[record.overlay.refs["length"] > 0])
-            if record.manifest is not None:
-                nodes[record.manifest.node.key] = (record.manifest.node, record.manifest.depth - 1)
-            if record.changed.node is not None:
-                _check_object(fetcher, record.changed.node, report)
-    refs += _walk(fetcher, nodes, report)
-    distinct = np.unique(np.concatenate([np.zeros(0, REF), *refs]).view(f"V{REF.itemsize}")).view(REF)
+    records = [record for name in versions for record in _records(fetcher, name, report)]
+    for record in records:
+        refs.append(record.overlay.refs[record.overlay.refs["length"] > 0])
+        if record.changed.node is not None:
+            _check_object(fetcher, record.changed.node, report)
+
+    def load(node: NodeRef, level: int) -> np.ndarray | None:
+        data = _check_object(fetcher, node, report)
+        return None if data is None else decode_node(data, level, fetcher.store.where(node.key))
+
+    walk(records, load, refs.append)
+    distinct = distinct_refs(refs)
+    report.damage.reached = distinct
     report.blobs, report.bytes = len(distinct), int(distinct["length"].sum())
     _check_blobs(fetcher, distinct, report, data=data)
     report.problems.sort(key=str)
     return report
+
+
+def distinct_refs(refs: list[Refs]) -> Refs:
+    """Each ref once, by pack and offset."""
+    return np.unique(np.concatenate([np.zeros(0, REF), *refs]).view(f"V{REF.itemsize}")).view(REF)
 
 
 def _records(fetcher: Fetcher, name: Name, report: Report) -> Iterator[Record]:
@@ -109,6 +143,7 @@ def _records(fetcher: Fetcher, name: Name, report: Report) -> Iterator[Record]:
     newest = max([*numbers, hinted])
     for number in sorted(set(range(1, newest + 1)) - set(numbers)):
         report.add(record_key(name, number), "the record is missing")
+        report.damage.records.append((name, number))
     records: dict[int, Record] = {}
 
     def read(number: int) -> None:
@@ -116,6 +151,7 @@ def _records(fetcher: Fetcher, name: Name, report: Report) -> Iterator[Record]:
             records[number] = log.read(number)
         except (CorruptDataError, FormatVersionError, ObjectMissingError) as error:
             report.add(record_key(name, number), str(error))
+            report.damage.records.append((name, number))
 
     run_all((1 << 16, partial(read, number)) for number in numbers)
     report.records += len(numbers)
@@ -123,8 +159,7 @@ def _records(fetcher: Fetcher, name: Name, report: Report) -> Iterator[Record]:
         before = records.get(number - 1)
         if before is not None and before.head.kind != "expired" and record.head.parent != before.digest:
             report.add(record_key(name, number), "does not follow the record before it: one of the two was exchanged")
-        if record.head.kind not in ("deleted", "expired"):
-            yield record
+    yield from readable(dict(sorted(records.items())))
 
 
 def _hinted(fetcher: Fetcher, name: Name, report: Report) -> int:
@@ -134,30 +169,8 @@ def _hinted(fetcher: Fetcher, name: Name, report: Report) -> int:
         return 0
     if number is None:
         report.add(hint_key(name), "not a hint; the next commit writes it anew")
+        report.damage.hints.append(name)
     return number or 0
-
-
-def _walk(fetcher: Fetcher, level_nodes: dict[str, tuple[NodeRef, int]], report: Report) -> list[Refs]:
-    """Every node below some roots, each once; returns the refs of the leaves."""
-    refs: list[Refs] = []
-    seen = set(level_nodes)
-    while level_nodes:
-        below: dict[str, tuple[NodeRef, int]] = {}
-
-        def visit(node: NodeRef, level: int, below: dict[str, tuple[NodeRef, int]] = below) -> None:
-            data = _check_object(fetcher, node, report)
-            if data is None:
-                return
-            table = decode_node(data, level, fetcher.store.where(node.key))
-            if level == 0:
-                refs.append(table[table["length"] > 0])
-            else:
-                below.update({child.key: (child, level - 1) for child in children_of(table)})
-
-        run_all((node.length, partial(visit, node, level)) for node, level in level_nodes.values())
-        level_nodes = {key: found for key, found in below.items() if key not in seen}
-        seen.update(level_nodes)
-    return refs
 
 
 def _check_object(fetcher: Fetcher, node: NodeRef, report: Report) -> bytes | None:
@@ -166,9 +179,11 @@ def _check_object(fetcher: Fetcher, node: NodeRef, report: Report) -> bytes | No
         data = bytes(fetcher.store.get(node.key))
     except ObjectMissingError:
         report.add(node.key, "the object is missing")
+        report.damage.nodes.append(node)
         return None
     if len(data) != node.length or blob_hash(data) != node.digest:
         report.add(node.key, f"does not match its hash ({len(data)} bytes, {node.length} expected)")
+        report.damage.nodes.append(node)
         return None
     return data
 
@@ -195,9 +210,12 @@ def _check_size(fetcher: Fetcher, refs: Refs, run: Run, report: Report) -> None:
         size = fetcher.store.head(key).size_bytes
     except ObjectMissingError:
         report.add(key, "the pack is missing")
+        report.damage.refs.append(refs[run.members])
         return
     if size < run.start + run.length:
         report.add(key, f"the pack has {size} bytes and {run.start + run.length} are needed")
+        members = refs[run.members]
+        report.damage.refs.append(members[members["offset"] + members["length"] > size])
 
 
 def _check_run(fetcher: Fetcher, refs: Refs, run: Run, report: Report) -> None:
@@ -206,9 +224,11 @@ def _check_run(fetcher: Fetcher, refs: Refs, run: Run, report: Report) -> None:
         found = memoryview(fetcher.store.get(key, run.start, run.length))
     except ObjectMissingError:
         report.add(key, "the pack is missing")
+        report.damage.refs.append(refs[run.members])
         return
     for i in run.members.tolist():
         begin = int(refs[i]["offset"]) - run.start
         if not matches(refs[i], found[begin : begin + int(refs[i]["length"])]):
             end = int(refs[i]["offset"]) + int(refs[i]["length"])
             report.add(key, f"bytes {int(refs[i]['offset'])} to {end} do not match their hash")
+            report.damage.refs.append(refs[i : i + 1])

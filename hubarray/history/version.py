@@ -5,17 +5,21 @@ from __future__ import annotations
 import threading
 import time
 import weakref
+from collections.abc import Iterator
 from datetime import timedelta
+
+import numpy as np
 
 from hubarray import process
 from hubarray.blobs.fetch import Fetcher, fetcher_for
-from hubarray.blobs.ref import Refs
+from hubarray.blobs.ref import REF, Refs
 from hubarray.errors import CorruptDataError, NotFoundError, ObjectMissingError, TagNotFoundError, UnavailableError
 from hubarray.history.clock import store_time
 from hubarray.history.hints import hint_writer
 from hubarray.history.log import Log
 from hubarray.history.manifest import Manifest
 from hubarray.history.numbering import Numbers
+from hubarray.history.overlay import LEAF_NUMBERS, Overlay
 from hubarray.history.record import Record, encode, record_key
 from hubarray.history.turns import Turns
 from hubarray.names import Name
@@ -222,6 +226,43 @@ class Version:
             return refs
         out[found] = refs
         return out
+
+    def present(self, record: Record, *, batch_bytes: int) -> Iterator[tuple[Numbers, Refs]]:
+        """Every present chunk of a record by number, in batches of about so many stored bytes.
+
+        Reads the whole manifest, leaf by leaf.
+        """
+        overlay = record.overlay
+        over = overlay.numbers // np.uint64(LEAF_NUMBERS)
+        numbers, refs, held = [np.zeros(0, np.uint64)], [np.zeros(0, REF)], 0
+        for leaf, stored in _with_gaps(Manifest(self.fetcher, record.manifest).leaves(), np.unique(over).tolist()):
+            within = Overlay(np.arange(LEAF_NUMBERS, dtype=np.uint64) + np.uint64(leaf * LEAF_NUMBERS), stored)
+            merged = within.merged(overlay.numbers[over == leaf], overlay.refs[over == leaf])
+            there = merged.refs["length"] > 0
+            numbers.append(merged.numbers[there])
+            refs.append(merged.refs[there])
+            held += int(merged.refs["length"].sum())
+            if held >= batch_bytes:
+                yield np.concatenate(numbers), np.concatenate(refs)
+                numbers, refs, held = [], [], 0
+        if held:
+            yield np.concatenate(numbers), np.concatenate(refs)
+
+
+def _with_gaps(leaves: Iterator[tuple[int, Refs]], wanted: list[int]) -> Iterator[tuple[int, Refs]]:
+    """Leaves in order, with empty ones where a wanted index has none."""
+    empty = np.zeros(LEAF_NUMBERS, REF)
+    missing = iter(wanted)
+    ahead = next(missing, None)
+    for leaf, refs in leaves:
+        while ahead is not None and ahead <= leaf:
+            if ahead < leaf:
+                yield ahead, empty
+            ahead = next(missing, None)
+        yield leaf, refs
+    while ahead is not None:
+        yield ahead, empty
+        ahead = next(missing, None)
 
 
 class _Versions:

@@ -1,0 +1,116 @@
+"""What records reach: the walk over manifests that collecting, verifying and compacting share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+import numpy as np
+
+from hubarray.blobs.fetch import Fetcher
+from hubarray.blobs.pools import run_all
+from hubarray.blobs.ref import Refs
+from hubarray.errors import CorruptDataError, HubError, ObjectMissingError
+from hubarray.history.log import Log
+from hubarray.history.manifest import NodeRef, children_of, decode_node
+from hubarray.history.record import Record, record_key
+from hubarray.names import Name, parse
+from hubarray.storage.base import ObjectInfo, Store
+
+Load = Callable[[NodeRef, int], np.ndarray | None]
+
+
+def walk(records: Iterable[Record], load: Load, leaf: Callable[[Refs], None]) -> None:
+    """Visit every manifest node that records reach, each once, a level at a time and in parallel.
+
+    Parameters
+    ----------
+    records : iterable of Record
+    load : callable
+        Given a node and its level, its entries; None passes over what is below it.
+    leaf : callable
+        Called with the entries of each leaf, on whatever thread has them.
+    """
+    roots = [record.manifest for record in records if record.manifest is not None]
+    nodes = {root.node.key: (root.node, root.depth - 1) for root in roots}
+    seen = set(nodes)
+    while nodes:
+        below: dict[str, tuple[NodeRef, int]] = {}
+
+        def visit(node: NodeRef, level: int, below: dict[str, tuple[NodeRef, int]] = below) -> None:
+            table = load(node, level)
+            if table is None:
+                return
+            if level == 0:
+                leaf(table[table["length"] > 0])
+            else:
+                below.update({child.key: (child, level - 1) for child in children_of(table)})
+
+        run_all((node.length, partial(visit, node, level)) for node, level in nodes.values())
+        nodes = {key: found for key, found in below.items() if key not in seen}
+        seen.update(nodes)
+
+
+def strictly(fetcher: Fetcher) -> Load:
+    """A ``load`` for :func:`walk` that raises CorruptDataError for what cannot be read."""
+
+    def load(node: NodeRef, level: int) -> np.ndarray:
+        return decode_node(fetcher.object(node.key, node.length, node.digest), level, fetcher.store.where(node.key))
+
+    return load
+
+
+def read_log(store: Store, name: Name) -> tuple[dict[int, Record], dict[int, ObjectInfo]]:
+    """Every record of a version, in order, and every object in its log that is named like one.
+
+    Raises
+    ------
+    CorruptDataError
+        A record is missing or cannot be read.
+    """
+    log = Log(store, name)
+    folder = f"{name.home}/log/{name.version}/"
+    infos = {info.key.removeprefix(folder): info for info in store.list(folder)}
+    found = {int(key[:16]): info for key, info in infos.items() if key[:16].isdigit()}
+    newest = log.newest().head.number if found else 0
+    records: dict[int, Record] = {}
+
+    def read(number: int) -> None:
+        try:
+            records[number] = log.read(number)
+        except ObjectMissingError:
+            raise CorruptDataError(f"{store.where(record_key(name, number))}: the log has a gap") from None
+
+    run_all((1 << 16, partial(read, number)) for number in range(1, newest + 1))
+    return dict(sorted(records.items())), found
+
+
+def readable(records: dict[int, Record]) -> Iterator[Record]:
+    """The records of a log whose state has neither expired nor been deleted, tagged ones included."""
+    if not records:
+        return
+    newest = records[max(records)]
+    if newest.head.kind == "deleted":
+        return
+    tagged = set(newest.tags.values())
+    for number, record in records.items():
+        if record.head.kind not in ("deleted", "expired") and (number > newest.head.expired_to or number in tagged):
+            yield record
+
+
+def referrers(store: Store, home: str) -> list[tuple[ObjectInfo, str]]:
+    """Notes of the names that refer to a home; one that cannot be read protects everything."""
+    found = []
+    for info in store.list(f"{home}/referrers/"):
+        try:
+            referrer = json.loads(bytes(store.get(info.key)))["referrer"]
+            found.append((info, parse(referrer).home))
+        except ObjectMissingError:
+            continue
+        except (ValueError, KeyError, TypeError, HubError) as error:
+            raise CorruptDataError(
+                f"{store.where(info.key)}: this referrer cannot be read, so it is unknown what it protects and "
+                f"nothing is collected ({error})"
+            ) from None
+    return found
