@@ -45,10 +45,11 @@ from hubarray.errors import (
 from hubarray.history.commits import Commit
 from hubarray.history.compact import Compaction
 from hubarray.history.garbage import Garbage
+from hubarray.history.repair import Repair
 from hubarray.history.retry import retry
 from hubarray.history.verify import Report
 from hubarray.storage.url import Root
-from hubarray.upkeep import collect_garbage, compact, expire, merge_version, restore, undo, verify
+from hubarray.upkeep import collect_garbage, compact, expire, merge_version, repair, restore, undo, verify
 
 __version__ = "0.1.0"
 
@@ -72,6 +73,7 @@ __all__ = [
     "ObjectMissingError",
     "Part",
     "ReadOnlyError",
+    "Repair",
     "Report",
     "Root",
     "StorageError",
@@ -95,6 +97,7 @@ __all__ = [
     "load",
     "log",
     "merge_version",
+    "repair",
     "restore",
     "retry",
     "tag",

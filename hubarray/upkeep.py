@@ -13,10 +13,12 @@ from hubarray.blobs.fetch import fetcher_for
 from hubarray.catalog import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.errors import ConfigError, ConflictError, NotFoundError
 from hubarray.history import commits, garbage, listing, transaction
+from hubarray.history import repair as repairing
 from hubarray.history import verify as verification
 from hubarray.history.compact import MAX_MOVED_CHUNKS, Compact, Compaction, packs_of, worth_moving
 from hubarray.history.garbage import Garbage
 from hubarray.history.record import Record
+from hubarray.history.repair import Repair
 from hubarray.history.verify import Report
 from hubarray.history.version import Version, version_of
 from hubarray.storage.url import Root
@@ -250,7 +252,7 @@ def compact(name: str, *, dry_run: bool = False, root: RootLike = None, message:
     Elements stay what they are. What the older commits still need stays until they expire and
     :func:`collect_garbage` has run, so the order that frees most space is expire, compact, collect. A pack counts as
     mostly dead when less than half its bytes are needed by commits that have not expired, of whatever version.
-    Neighbouring chunks count as scattered when they take more than four times the requests that they would side by side.
+    Neighbouring chunks count as scattered when they take more than four times as many requests as side by side.
 
     Costs reading every record and manifest node of the name and of those copied from it, and reading
     and writing the chunks that move.
@@ -333,3 +335,36 @@ def verify(name: str, *, data: bool = True, root: RootLike = None) -> Report:
     if not versions:
         raise NotFoundError(f"{name}: there is nothing under {where.url}{suggestions(where, parsed)}")
     return verification.verify(fetcher_for(where), versions, data=data)
+
+
+def repair(name: str, *, root: RootLike = None) -> Repair:
+    """Put back what is missing or altered and can be found elsewhere, and say what cannot.
+
+    Hints are written anew. A chunk is put back from any version or commit, of this name or one that it shares data
+    with, that holds the same bytes; chunks, manifest nodes and records also from this machine's disk cache. Everything
+    is known by its hash, so nothing wrong can take its place. Costs :func:`verify` with all data, twice when
+    something was put back.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name``; all its versions.
+
+    Returns
+    -------
+    Repair
+        Its ``problems`` are what is still wrong, each with what to do.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> hub.array(3, "docs/repaired:v0")[:] = 1
+    >>> hub.repair("docs/repaired")
+    Repair(repaired=[], problems=[])
+    """
+    where, parsed = locate(name, root)
+    if parsed.version_given:
+        raise ConfigError(f"{name}: all versions of a name are repaired together, as they share data: {parsed.home}")
+    if not listing.versions_of(where.store, parsed):
+        raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{suggestions(where, parsed)}")
+    return repairing.repair(fetcher_for(where), parsed.home)

@@ -24,6 +24,7 @@ def test_the_public_names_are_these():
         "load",
         "log",
         "merge_version",
+        "repair",
         "restore",
         "retry",
         "tag",

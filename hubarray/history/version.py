@@ -184,7 +184,12 @@ class Version:
             The number is not in the log, has expired, or belongs to a version deleted so long ago that its
             data may be on its way out.
         """
-        newest = self.refresh()
+        try:
+            newest = self.refresh()
+        except CorruptDataError:
+            # A version whose newest record is lost can be saved by copying an older commit: nothing is collected
+            # from a name while one of its logs cannot be read.
+            return self.live(number)
         if number <= newest.head.expired_to and number not in newest.tags.values():
             raise self._expired(number)
         if newest.head.kind == "deleted":
