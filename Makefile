@@ -1,15 +1,19 @@
-# make demo | test | check | bench | format | clean.  Everything is installed into .venv.
+# make demo | test | test-whole | check | bench | format | clean.  Everything is installed into .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test test-whole check bench format clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest
+
+# The same tests, the long ones with all their rounds: about half an hour.
+test-whole: $(VENV)/.test
+	HUBARRAY_TESTS=whole $(BIN)/python -m pytest --timeout 1200
 
 check: $(VENV)/.check
 	$(BIN)/ruff format --check .

@@ -21,6 +21,7 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("hubarray")
 
+TEST_SETTING = "HUBARRAY_TESTS"
 ROOT_KINDS = ("local", "memory", "s3", "gs")
 
 
@@ -69,7 +70,7 @@ def s3_root(make_root: Callable[[str], hub.Root]) -> hub.Root:
 @pytest.fixture(autouse=True)
 def isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Each test has its own default root, caches and config, and leaves no hint to be written."""
-    for variable in [name for name in os.environ if name.startswith(("HUBARRAY_", "AWS_"))]:
+    for variable in [name for name in os.environ if name.startswith(("HUBARRAY_", "AWS_")) and name != TEST_SETTING]:
         monkeypatch.delenv(variable)
     folder = tmp_path_factory.mktemp("hub")
     empty = folder / "config.toml"

@@ -113,7 +113,12 @@ def test_what_a_killed_writer_left_goes_after_the_grace_period(root, tmp_path):
     _start(root)
     assert _run(root, tmp_path, 2, "before", "assign").returncode == -signal.SIGKILL
     time.sleep(4.3)
+    (root.store.folder / "t/x/packs/.tmp-0123456789abcdef").write_bytes(b"half")
     hub.collect_garbage("t/x", root=root)
+    assert len(list(root.store.leftovers(""))) == 1
+    time.sleep(4.3)
+    assert hub.collect_garbage("t/x", root=root).leftovers == 1
+    assert list(root.store.leftovers("")) == []
     reached = set(root.store.list("t/x/packs/"))
     assert len(reached) == 1
     assert (hub.load("t/x:v0", root=root)[...] == 1).all()

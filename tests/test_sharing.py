@@ -4,7 +4,6 @@ import json
 import multiprocessing
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -104,46 +103,6 @@ def test_a_forked_child_writes_and_the_parent_sees_it(kind, make_root):
     assert array.refresh()[...].tolist() == [1, 0, 0, 0, 0, 55] + [0] * 14
 
 
-def _write_slice(root, worker):
-    array = hub.load("t/x", root=root)
-    for i in range(10):
-        array[worker * 10 + i] = worker * 10 + i + 1
-
-
-@pytest.mark.parametrize("kind", ["local", "s3"])
-def test_processes_that_write_different_elements_of_one_chunk_lose_none(kind, make_root):
-    root = make_root(kind)
-    hub.array(40, "t/x", "i8", root=root)
-    workers = [SPAWN.Process(target=_write_slice, args=(root, i)) for i in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    array = hub.load("t/x", root=root)
-    assert array[...].tolist() == list(range(1, 41))
-    assert array.commit == 41
-    assert [commit.number for commit in array.log()] == list(range(41, 0, -1))
-
-
-def _append_rows(root, worker):
-    array = hub.load("t/x", root=root)
-    for i in range(5):
-        array.append(np.full((3, 2), worker * 5 + i))
-
-
-def test_processes_that_append_at_once_all_keep_their_rows_whole(root):
-    hub.array((0, 2), "t/x", "i8", chunks=(4, 2), root=root)
-    workers = [SPAWN.Process(target=_append_rows, args=(root, i)) for i in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    rows = hub.load("t/x", root=root)[...]
-    blocks = rows.reshape(20, 6)
-    assert (blocks == blocks[:, :1]).all()
-    assert sorted(blocks[:, 0].tolist()) == list(range(20))
-
-
 def test_a_public_dataset_is_read_over_plain_http(tmp_path, root):
     from tests.servers import static_http
 
@@ -198,26 +157,3 @@ def test_two_servers_with_buckets_of_one_name_are_not_mistaken_for_each_other(tm
             root = hub.Root(f"{server.url}/hub", storage_options=server.options)
             for _ in range(2):
                 assert hub.load("t/x@2", root=root)[...].tolist() == [i] * 3
-
-
-def _write_for(root, index, seconds, queue):
-    array = hub.load("t/x", root=root)
-    count, end = 0, time.monotonic() + seconds
-    while time.monotonic() < end:
-        array[index] = count + 1
-        count += 1
-    queue.put(count)
-
-
-@pytest.mark.parametrize("kind", ["local", "s3"])
-def test_writers_in_a_loop_do_not_starve_each_other(kind, make_root):
-    root = make_root(kind)
-    hub.array(8, "t/x", "i8", root=root)
-    queue = SPAWN.Queue()
-    workers = [SPAWN.Process(target=_write_for, args=(root, i, 4.0, queue)) for i in range(3)]
-    for worker in workers:
-        worker.start()
-    counts = [queue.get(timeout=60) for _ in workers]
-    for worker in workers:
-        worker.join()
-    assert min(counts) > max(counts) / 20

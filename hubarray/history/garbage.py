@@ -13,6 +13,7 @@ object written just before the mark.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -30,6 +31,7 @@ from hubarray.history.log import Log
 from hubarray.history.manifest import NodeRef
 from hubarray.history.reach import read_log, referrers, strictly, walk
 from hubarray.history.record import Record, encode_stub, record_key
+from hubarray.history.safety import PROBE_FOLDER
 from hubarray.names import Name, parse
 from hubarray.progress import announce
 from hubarray.storage.base import ObjectInfo, Store
@@ -48,15 +50,18 @@ class Garbage:
     ----------
     packs, nodes, referrers : int
         Objects of each kind.
+    leftovers : int
+        Temporary files and probes of processes that were killed.
     commits : int
         Expired commits whose state was given up.
     bytes : int
-        Stored bytes of the packs and nodes.
+        Stored bytes of the objects.
     """
 
     packs: int = 0
     nodes: int = 0
     referrers: int = 0
+    leftovers: int = 0
     commits: int = 0
     bytes: int = 0
 
@@ -241,12 +246,16 @@ def _dead_objects(store: Store, home: str, mark: _Mark) -> Iterator[tuple[list[O
                 batch = []
         if batch:
             yield batch, folder
+    abandoned = itertools.chain(store.leftovers(f"{home}/"), store.list(f"{PROBE_FOLDER}/"))
+    old = [info for info in abandoned if _is_older(info, mark.cutoff)]
+    for first in range(0, len(old), DELETE_BATCH):
+        yield old[first : first + DELETE_BATCH], "leftovers"
     if mark.idle_referrers:
         yield [ObjectInfo(key, 0, None) for key in mark.idle_referrers], "referrers"
 
 
 def _count(garbage: Garbage, what: str, infos: list[ObjectInfo]) -> None:
-    attribute = {"packs": "packs", "manifest": "nodes", "referrers": "referrers"}[what]
+    attribute = {"manifest": "nodes"}.get(what, what)
     setattr(garbage, attribute, getattr(garbage, attribute) + len(infos))
     garbage.bytes += sum(info.size_bytes for info in infos)
 

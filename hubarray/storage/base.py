@@ -192,6 +192,13 @@ class Store(abc.ABC):
             self.stats.add("delete")
             self._log("DELETE", f"{keys[0]} and {len(keys) - 1} more" if len(keys) > 1 else keys[0], 0, began)
 
+    def leftovers(self, prefix: str) -> Iterator[ObjectInfo]:
+        """What interrupted writes left in the folder ``prefix`` and below, that no other verb shows.
+
+        Their keys may be given to :meth:`delete`. Most stores have none.
+        """
+        return iter(())
+
     def where(self, key: str) -> str:
         """How messages name a key: its full URL."""
         return f"{self.url}/{key}"

@@ -8,6 +8,7 @@ final name would leave an empty record for ever if the process were killed.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import secrets
@@ -205,6 +206,15 @@ class LocalStore(Store):
                     yield _info(key, entry.stat())
                 except FileNotFoundError:
                     continue
+
+    def leftovers(self, prefix: str) -> Iterator[ObjectInfo]:
+        """Temporary files of processes that were killed between writing and naming them."""
+        for folder, _, files in os.walk(self._path(prefix)):
+            for name in files:
+                if name.startswith(_TEMPORARY):
+                    path = os.path.join(folder, name)
+                    with contextlib.suppress(FileNotFoundError):
+                        yield _info(path.removeprefix(self._prefix), os.stat(path))
 
     def _delete(self, keys: Sequence[str]) -> None:
         folders = set()

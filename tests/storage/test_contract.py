@@ -10,6 +10,7 @@ import hubarray as hub
 from hubarray.errors import ObjectMissingError
 from hubarray.storage.filesystem import FilesystemStore
 from hubarray.storage.url import open_store
+from tests.rounds import rounds
 
 ENGINES = ("local", "memory", "s3 obstore", "s3 s3fs", "gs gcsfs")
 
@@ -120,30 +121,30 @@ def test_requests_and_bytes_are_counted(store):
 
 
 def test_of_eight_threads_that_create_one_key_exactly_one_wins(store):
-    for round_ in range(4):
+    for round_ in range(rounds(5, 200)):
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
             wins = list(pool.map(lambda i, r=round_: store.put_if_absent(f"race/{r}", b"%d" % i), range(8)))
         assert wins.count(True) == 1
         assert bytes(store.get(f"race/{round_}")) == b"%d" % wins.index(True)
 
 
-def _create_many(root: hub.Root, worker: int, queue) -> None:
+def _create_many(root: hub.Root, worker: int, count: int, queue) -> None:
     store = root.store
-    queue.put([store.put_if_absent(f"race/{i}", b"%d" % worker) for i in range(20)])
+    queue.put([store.put_if_absent(f"race/{i}", b"%d" % worker) for i in range(count)])
 
 
 @pytest.mark.parametrize("kind", ["local", "s3", "gs"])
 def test_of_four_processes_that_create_one_key_exactly_one_wins(kind, make_root):
-    root = make_root(kind)
+    root, count = make_root(kind), rounds(20, 200)
     context = multiprocessing.get_context("spawn")
     queue = context.Queue()
-    workers = [context.Process(target=_create_many, args=(root, i, queue)) for i in range(4)]
+    workers = [context.Process(target=_create_many, args=(root, i, count, queue)) for i in range(4)]
     for worker in workers:
         worker.start()
     outcomes = [queue.get(timeout=120) for _ in workers]
     for worker in workers:
         worker.join()
-    assert [sum(wins) for wins in zip(*outcomes, strict=True)] == [1] * 20
+    assert [sum(wins) for wins in zip(*outcomes, strict=True)] == [1] * count
 
 
 def test_a_scheme_that_cannot_create_atomically_refuses_commits(tmp_path):

@@ -1,0 +1,398 @@
+"""Any sequence of operations does what it would do to a dictionary of NumPy arrays."""
+
+import uuid
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import hubarray as hub
+from hubarray.blobs import fetch
+from hubarray.history import garbage, scatter
+from hubarray.history import version as versions
+from tests.rounds import rounds
+
+NAMES = ("t/x:v0", "t/x:v1", "t/y:v0")
+LENGTHS = st.integers(0, 9)
+VALUES = st.integers(-3, 3)
+
+
+@dataclass
+class Model:
+    """A version: the array at every commit (None: a deletion), and what may still be read."""
+
+    commits: list = field(default_factory=list)
+    expired_to: int = 0
+    gone: set = field(default_factory=set)
+    tags: dict = field(default_factory=dict)
+    frozen: bool = False
+    chunks: tuple = ()
+    merged: dict = field(default_factory=dict)
+
+    @property
+    def live(self):
+        return bool(self.commits) and self.commits[-1] is not None
+
+    @property
+    def now(self):
+        return self.commits[-1]
+
+    def add(self, array):
+        self.commits.append(array)
+
+
+def _key(draw, shape):
+    """A slice, an integer or a list along each axis."""
+    key = []
+    for length in shape:
+        kind = draw(st.sampled_from(["slice", "integer", "all"])) if length else "all"
+        if kind == "integer":
+            key.append(draw(st.integers(-length, length - 1)))
+        elif kind == "slice":
+            start, stop = sorted([draw(st.integers(0, length)), draw(st.integers(0, length))])
+            key.append(slice(start, stop, draw(st.sampled_from([1, 1, 2]))))
+        else:
+            key.append(slice(None))
+    return tuple(key)
+
+
+class Machine(RuleBasedStateMachine):
+    """Operations on three versions of two names, each checked against the model at once."""
+
+    kind = "memory"
+
+    @initialize(data=st.data())
+    def begin(self, data):
+        self.root = hub.Root(f"memory://{uuid.uuid4().hex}") if self.kind == "memory" else self.make_root()
+        self.models = {name: Model() for name in NAMES}
+        self.handles = {}
+        self.create(data, NAMES[0])
+
+    def _live(self, writable=False):
+        return [n for n, m in self.models.items() if m.live and not (writable and m.frozen)]
+
+    def _handle(self, name):
+        if name not in self.handles:
+            self.handles[name] = hub.load(name, root=self.root)
+        return self.handles[name]
+
+    @rule(data=st.data(), name=st.sampled_from(NAMES))
+    def create(self, data, name):
+        model = self.models[name]
+        if model.live:
+            return
+        shape = (data.draw(LENGTHS), data.draw(LENGTHS))
+        model.chunks = (data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4)))
+        self.handles[name] = hub.array(shape, name, "i2", chunks=model.chunks, root=self.root)
+        model.add(np.zeros(shape, "i2"))
+        model.frozen, model.tags, model.merged = False, {}, {}
+
+    @precondition(lambda self: self._live(writable=True))
+    @rule(data=st.data())
+    def write(self, data):
+        name = data.draw(st.sampled_from(self._live(writable=True)))
+        model = self.models[name]
+        key, value = _key(data.draw, model.now.shape), data.draw(VALUES)
+        after = model.now.copy()
+        after[key] = value
+        array = self._handle(name)
+        array[key] = value
+        # What writes the same again may be a commit or none.
+        if array.commit > len(model.commits):
+            model.add(after)
+        assert np.array_equal(after, model.now)
+
+    @precondition(lambda self: self._live(writable=True))
+    @rule(data=st.data(), fails=st.booleans(), appended=st.integers(0, 3))
+    def transaction(self, data, fails, appended):
+        name = data.draw(st.sampled_from(self._live(writable=True)))
+        model, after = self.models[name], self.models[name].now.copy()
+        try:
+            with self._handle(name).transaction() as t:
+                for _ in range(data.draw(st.integers(1, 3))):
+                    key, value = _key(data.draw, after.shape), data.draw(VALUES)
+                    t[key] = value
+                    after[key] = value
+                    assert np.array_equal(t[...], after)
+                if appended:
+                    rows = np.full((appended, after.shape[1]), 5, "i2")
+                    t.append(rows)
+                    after = np.concatenate([after, rows])
+                if fails:
+                    raise ZeroDivisionError
+        except ZeroDivisionError:
+            return
+        if self._handle(name).commit > len(model.commits):
+            model.add(after)
+        assert np.array_equal(after, model.now)
+
+    @precondition(lambda self: self._live(writable=True))
+    @rule(data=st.data(), count=st.integers(1, 4), value=VALUES)
+    def append(self, data, count, value):
+        name = data.draw(st.sampled_from(self._live(writable=True)))
+        model = self.models[name]
+        rows = np.full((count, model.now.shape[1]), value, "i2")
+        self._handle(name).append(rows)
+        model.add(np.concatenate([model.now, rows]))
+
+    @precondition(lambda self: self._live(writable=True))
+    @rule(data=st.data(), rows=st.none() | LENGTHS, columns=st.none() | LENGTHS)
+    def resize(self, data, rows, columns):
+        name = data.draw(st.sampled_from(self._live(writable=True)))
+        model = self.models[name]
+        rows = model.now.shape[0] if rows is None else rows
+        columns = model.now.shape[1] if columns is None else columns
+        self._handle(name).resize((rows, columns))
+        if (rows, columns) == model.now.shape:
+            return
+        after = np.zeros((rows, columns), "i2")
+        kept = tuple(slice(0, min(a, b)) for a, b in zip(after.shape, model.now.shape, strict=True))
+        after[kept] = model.now[kept]
+        model.add(after)
+
+    @precondition(lambda self: self._live())
+    @rule(data=st.data(), to=st.sampled_from(NAMES))
+    def copy(self, data, to):
+        source = data.draw(st.sampled_from(self._live()))
+        model = self.models[source]
+        number = self._readable(data, model)
+        goal = self.models[to]
+        if goal.live:
+            with pytest.raises(hub.AlreadyExistsError):
+                hub.copy(source, to, root=self.root)
+            return
+        self.handles[to] = hub.copy(f"{source}@{number}", to, root=self.root)
+        goal.add(model.commits[number - 1].copy())
+        goal.chunks, goal.frozen, goal.tags = model.chunks, False, {}
+        goal.merged = {source: (len(goal.commits), number)}
+        model.merged[to] = (number, len(goal.commits))
+
+    def _readable(self, data, model):
+        kept = set(model.tags.values())
+        numbers = [n for n, a in enumerate(model.commits, 1) if a is not None and (n > model.expired_to or n in kept)]
+        return data.draw(st.sampled_from([n for n in numbers if n not in model.gone]))
+
+    @precondition(lambda self: self._live())
+    @rule(data=st.data(), really=st.sampled_from([False] * 5 + [True]))
+    def freeze(self, data, really):
+        if not really:
+            return
+        name = data.draw(st.sampled_from(self._live()))
+        hub.freeze(name, root=self.root)
+        model = self.models[name]
+        if not model.frozen:
+            model.add(model.now)
+        model.frozen = True
+
+    @precondition(lambda self: self._live(writable=True))
+    @rule(data=st.data())
+    def restore(self, data):
+        name = data.draw(st.sampled_from(self._live(writable=True)))
+        model = self.models[name]
+        number = self._readable(data, model)
+        self.handles[name] = hub.restore(name, number, root=self.root)
+        model.add(model.commits[number - 1].copy())
+        # What was merged in between did not happen; which merge counts then is for tests/arrays/test_merge.py.
+        self._unmerge(name)
+
+    def _unmerge(self, name):
+        for model in self.models.values():
+            model.merged.pop(name, None)
+        self.models[name].merged = {}
+
+    @precondition(lambda self: any(m.merged and m.live and not m.frozen for m in self.models.values()))
+    @rule(data=st.data(), side=st.sampled_from([None, "ours", "theirs"]))
+    def merge_some(self, data, side):
+        self.merge(data, side)
+
+    def merge(self, data, side):
+        choices = [n for n in self._live(writable=True) if self.models[n].merged]
+        if not choices:
+            return
+        into = data.draw(st.sampled_from(choices))
+        ours = self.models[into]
+        source = data.draw(st.sampled_from(sorted(ours.merged)))
+        theirs = self.models[source]
+        own_number, their_number = ours.merged[source]
+        expired = their_number <= theirs.expired_to or own_number <= ours.expired_to
+        if not theirs.live or expired or {own_number, their_number} & (ours.gone | theirs.gone):
+            return
+        commons = (theirs.commits[their_number - 1], ours.commits[own_number - 1], theirs.now, ours.now)
+        if len({array.shape for array in commons}) > 1 or theirs.chunks != ours.chunks:
+            return
+        their_old, our_old, new, own = commons
+        changed = new != their_old
+        both = changed & (own != our_old) & (new != own)
+        if both.any() and side is None:
+            with pytest.raises(hub.ConflictError):
+                hub.merge_version(source, into=into, root=self.root)
+            return
+        hub.merge_version(source, into=into, on_conflict=side, root=self.root)
+        after = own.copy()
+        takes = changed & ~both if side == "ours" else changed
+        after[takes] = new[takes]
+        if hub.load(into, root=self.root).commit > len(ours.commits):
+            ours.add(after)
+            ours.merged[source] = (len(ours.commits), len(theirs.commits))
+            theirs.merged[into] = (len(theirs.commits), len(ours.commits))
+        assert np.array_equal(after, ours.now)
+
+    @precondition(lambda self: self._live(writable=True) and len(self._live()) < len(NAMES))
+    @rule(data=st.data())
+    def fork_and_merge(self, data):
+        source = data.draw(st.sampled_from(self._live(writable=True)))
+        mine = data.draw(st.sampled_from([name for name in NAMES if name not in self._live()]))
+        model, fork = self.models[source], self.models[mine]
+        self.handles[mine] = hub.copy(source, mine, root=self.root)
+        fork.add(model.now.copy())
+        fork.chunks, fork.frozen, fork.tags = model.chunks, False, {}
+        fork.merged = {source: (len(fork.commits), len(model.commits))}
+        model.merged[mine] = (len(model.commits), len(fork.commits))
+        for name in (source, mine):
+            for _ in range(data.draw(st.integers(0, 2))):
+                after = self.models[name].now.copy()
+                key, value = _key(data.draw, after.shape), data.draw(VALUES)
+                after[key] = value
+                self._handle(name)[key] = value
+                if self._handle(name).commit > len(self.models[name].commits):
+                    self.models[name].add(after)
+        self.merge(data, data.draw(st.sampled_from([None, "ours", "theirs"])))
+
+    @precondition(lambda self: self._live())
+    @rule(data=st.data(), tag=st.sampled_from(["one", "two"]))
+    def tag(self, data, tag):
+        name = data.draw(st.sampled_from(self._live()))
+        model = self.models[name]
+        number = self._readable(data, model)
+        if model.tags.get(tag, number) != number:
+            with pytest.raises(hub.AlreadyExistsError):
+                hub.tag(f"{name}@{number}", tag, root=self.root)
+            return
+        hub.tag(f"{name}@{number}", tag, root=self.root)
+        if tag not in model.tags:
+            model.tags[tag] = number
+            model.add(model.now)
+
+    @precondition(lambda self: self._live())
+    @rule(data=st.data(), keep=st.integers(1, 5))
+    def expire(self, data, keep):
+        name = data.draw(st.sampled_from(self._live()))
+        model = self.models[name]
+        to = max(model.expired_to, len(model.commits) - keep)
+        assert hub.expire(name, keep_last=keep, root=self.root) == to
+        if to > model.expired_to:
+            model.expired_to = to
+            model.add(model.now)
+
+    @precondition(lambda self: self._live())
+    @rule(home=st.sampled_from(["t/x", "t/y"]))
+    def collect(self, home):
+        """As if more than a grace period had passed since everything so far."""
+        if not any(m.commits for n, m in self.models.items() if n.startswith(home)):
+            return
+        now = garbage.store_time
+        garbage.store_time = lambda store: now(store) + timedelta(days=30)
+        try:
+            hub.collect_garbage(home, root=self.root)
+        finally:
+            garbage.store_time = now
+        for name, model in self.models.items():
+            if name.startswith(home) and model.commits:
+                dead = range(1, (model.expired_to if model.live else len(model.commits) - 1) + 1)
+                model.gone |= set(dead) - (set(model.tags.values()) if model.live else set())
+
+    @precondition(lambda self: self._live(writable=True))
+    @rule(data=st.data())
+    def compact(self, data):
+        name = data.draw(st.sampled_from(self._live(writable=True)))
+        if hub.compact(name, root=self.root).chunks:
+            self.models[name].add(self.models[name].now)
+
+    @precondition(lambda self: len(self._live()) > 1)
+    @rule(data=st.data(), really=st.sampled_from([False, False, True]))
+    def delete(self, data, really):
+        if not really:
+            return
+        name = data.draw(st.sampled_from(self._live()))
+        hub.delete(name, root=self.root)
+        self.models[name].add(None)
+        self._unmerge(name)
+
+    @rule()
+    def reopen(self):
+        versions._versions = versions._Versions()
+        self.handles = {}
+
+    @rule()
+    def drop_caches(self):
+        fetch._shared._memory.clear()
+        fetch._shared._fetchers.clear()
+        self.handles = {}
+
+    @rule()
+    def verify(self):
+        for home in ("t/x", "t/y"):
+            if any(m.commits for n, m in self.models.items() if n.startswith(home)):
+                assert hub.verify(home, root=self.root).problems == []
+
+    @rule(data=st.data(), name=st.sampled_from(NAMES))
+    def travel(self, data, name):
+        model = self.models[name]
+        if not model.commits:
+            return
+        number = data.draw(st.integers(1, len(model.commits)))
+        if number in model.gone or model.commits[number - 1] is None:
+            with pytest.raises(hub.NotFoundError):
+                self._fresh(f"{name}@{number}")
+        else:
+            assert np.array_equal(self._fresh(f"{name}@{number}"), model.commits[number - 1])
+        for tag, tagged in model.tags.items() if model.live else ():
+            assert np.array_equal(self._fresh(f"{name}@{tag}"), model.commits[tagged - 1])
+
+    def _fresh(self, name):
+        return hub.load(name, root=self.root)[...]
+
+    @invariant()
+    def every_live_version_is_as_the_model_says(self):
+        for name in self._live():
+            array = self._handle(name)
+            model = self.models[name]
+            assert array.commit == len(model.commits)
+            assert np.array_equal(array[...], model.now)
+            assert array.frozen == model.frozen
+
+
+def _settings(everyday, whole):
+    # Shrinking forty steps takes minutes; the steps that fail are printed as they are.
+    phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
+    return hypothesis.settings(max_examples=rounds(everyday, whole), stateful_step_count=40, phases=phases)
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    monkeypatch.setattr(garbage, "announce", lambda message: None)
+    # Arrays are small here: what lies in more than one place counts as scattered.
+    monkeypatch.setattr(scatter, "SCATTERED_FACTOR", 0)
+
+
+def test_any_sequence_of_operations_does_what_numpy_would():
+    from hypothesis.stateful import run_state_machine_as_test
+
+    run_state_machine_as_test(Machine, settings=_settings(60, 1500))
+
+
+@pytest.mark.parametrize("kind", ["local", "s3"])
+def test_any_sequence_of_operations_does_what_numpy_would_on_other_stores(kind, make_root):
+    from hypothesis.stateful import run_state_machine_as_test
+
+    class Elsewhere(Machine):
+        def __init__(self):
+            super().__init__()
+            self.make_root = lambda: make_root(kind)
+
+    Elsewhere.kind = kind
+    run_state_machine_as_test(Elsewhere, settings=_settings(5, 100))
