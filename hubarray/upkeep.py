@@ -71,7 +71,7 @@ def _restore(
         raise NotFoundError(f"{old.ref}: is a deletion; restore an earlier commit")
     operation = write.Restore(old, only_onto)
     if newest.head.kind == "deleted":
-        record, ours = transaction.create(version, operation.draft(newest), base=newest, message=message)
+        record, ours = transaction.create(version, operation.draft(newest), base=newest, message=message, began=began)
         if not ours:
             raise ConflictError(f"{version.name}: somebody else created it meanwhile; nothing was written")
     else:

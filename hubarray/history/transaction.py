@@ -221,7 +221,7 @@ def create(
     draft : Draft
         With ``array`` and ``kind`` set.
     base : Record or None
-        The newest record, if the version has any; numbers continue after it.
+        The deletion, if the version existed before; numbers continue after it.
     began : float, optional
         When what it builds on was read, in monotonic seconds.
     **head
@@ -233,11 +233,14 @@ def create(
         The created one, or the one that somebody else wrote first.
     """
     check_message(message)
+    began = time.monotonic() if began is None else began
     require_atomic_create(version.store)
+    if base is not None and version.deleted_long_ago(base):
+        # A collector may be at work on what was before the deletion, so that must not come to life again.
+        draft = replace(draft, expired_to=base.head.number)
     with version.commit_lock:
         record = build(version, base, draft, new_id(), message, **head)
-        if began is not None:
-            check_age(version, record.head.grace_seconds, began)
+        check_age(version, record.head.grace_seconds, began)
         there, ours = version.log.create(record)
         if ours:
             version.committed(there)

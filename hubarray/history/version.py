@@ -192,15 +192,18 @@ class Version:
             return self.live(number)
         if number <= newest.head.expired_to and number not in newest.tags.values():
             raise self._expired(number)
-        if newest.head.kind == "deleted":
-            deleted_at = self.store.head(record_key(self.name, newest.head.number)).modified
-            age = store_time(self.store) - deleted_at if deleted_at else timedelta.max
-            if age > timedelta(seconds=newest.head.grace_seconds / 2):
-                raise NotFoundError(
-                    f"{self.name.at(number)}: the version was deleted longer than half its grace period ago, so its "
-                    "data may be on its way out; it can no longer be restored or copied"
-                )
+        if newest.head.kind == "deleted" and self.deleted_long_ago(newest):
+            raise NotFoundError(
+                f"{self.name.at(number)}: the version was deleted longer than half its grace period ago, so its "
+                "data may be on its way out; it can no longer be restored or copied"
+            )
         return self.live(number)
+
+    def deleted_long_ago(self, deletion: Record) -> bool:
+        """Whether a deletion is older than half the grace period: a collector may be at work on what was before it."""
+        deleted_at = self.store.head(record_key(self.name, deletion.head.number)).modified
+        age = store_time(self.store) - deleted_at if deleted_at else timedelta.max
+        return age > timedelta(seconds=deletion.head.grace_seconds / 2)
 
     def _expired(self, number: int) -> NotFoundError:
         return NotFoundError(f"{self.name.at(number)}: this commit has expired and can no longer be read")

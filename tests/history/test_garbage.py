@@ -282,3 +282,16 @@ def test_a_version_deleted_too_long_ago_is_neither_restored_nor_copied(array, ro
             use()
     assert hub.collect_garbage("t/x", root=root).packs == 1
     assert copy.name == "other/y"
+
+
+def test_what_was_before_a_long_deletion_does_not_come_to_life_with_a_new_array(array, root):
+    """Found by the model: a collector that saw the deletion may still be removing what a copy would then name."""
+    hub.delete("t/x:v0", root=root)
+    time.sleep(GRACE / 2 + 0.3)
+    hub.array((3, 3), "t/x:v0", root=root)
+    with pytest.raises(hub.NotFoundError, match="expired"):
+        hub.copy("t/x:v0@2", "t/y", root=root)
+    hub.delete("t/x:v0", root=root)
+    again = hub.array((4, 4), "t/x:v0", root=root)
+    assert again.commit == 6
+    assert hub.copy("t/x:v0@4", "t/y", root=root).shape == (3, 3)
