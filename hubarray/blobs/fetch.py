@@ -19,7 +19,7 @@ from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pack import pack_key
 from hubarray.blobs.pools import pools, run_all
-from hubarray.blobs.ref import Refs, blob_hash, homes, pack_id
+from hubarray.blobs.ref import BlobPlace, Refs, blob_hash, homes, pack_id
 from hubarray.errors import CorruptDataError, ObjectMissingError
 from hubarray.storage.base import Buffer, Store
 from hubarray.storage.url import Root
@@ -113,6 +113,26 @@ class Fetcher:
             except Exception:
                 data = self._fetch_one(refs[i])
             self._consume(consume, i, data)
+
+    def is_at_hand(self, blob: BlobPlace) -> bool:
+        """Whether a blob is in a local file: of a local root, or of the disk cache."""
+        if not self.store.remote:
+            return True
+        return self.disk is not None and self.disk.has(self._key_of(blob))
+
+    def read_at_hand(self, blob: BlobPlace, out: memoryview) -> bool:
+        """Fill ``out``, as long as the blob, from a local file; False if the right bytes are not there."""
+        if not self.store.remote:
+            try:
+                complete = self.store.read_into(blob.key, blob.offset, out) == blob.length
+            except ObjectMissingError:
+                return False
+        else:
+            complete = self.disk is not None and self.disk.read_into(self._key_of(blob), out)
+        return complete and blob_hash(out) == blob.digest
+
+    def _key_of(self, blob: BlobPlace) -> str:
+        return f"{self.identity} {blob.key} {blob.offset}"
 
     def object(self, key: str, length: int, digest: bytes) -> Buffer:
         """A whole immutable object (a manifest node), verified; kept in the disk cache.

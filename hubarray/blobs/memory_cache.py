@@ -10,6 +10,7 @@ from typing import Any
 from hubarray import process
 
 _PROTECTED_SHARE = 0.8
+_SEEN_KEYS = 65536
 
 
 class MemoryCache:
@@ -30,6 +31,7 @@ class MemoryCache:
         self.hits = self.misses = 0
         self._probation: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._protected: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._seen: OrderedDict[Hashable, bool] = OrderedDict()
         self._used_bytes = self._protected_bytes = 0
         self._lock = threading.Lock()
         process.register(self)
@@ -66,6 +68,19 @@ class MemoryCache:
                 self._probation[old_key] = old
             return entry[0]
 
+    def seen_before(self, key: Hashable) -> bool:
+        """Whether this was asked of the key before, and not long ago; notes that it is asked now.
+
+        For values that cost a copy to keep: one that is used once need not be kept at all.
+        """
+        with self._lock:
+            if self._seen.pop(key, None):
+                return True
+            self._seen[key] = True
+            if len(self._seen) > _SEEN_KEYS:
+                self._seen.popitem(last=False)
+            return False
+
     def put(self, key: Hashable, value: Any, size_bytes: int) -> None:
         """Keep a value that takes ``size_bytes``, unless it is over the whole budget."""
         if size_bytes > self.budget_bytes:
@@ -87,4 +102,5 @@ class MemoryCache:
         with self._lock:
             self._probation.clear()
             self._protected.clear()
+            self._seen.clear()
             self._used_bytes = self._protected_bytes = 0

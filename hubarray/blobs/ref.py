@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -58,6 +59,34 @@ def make_ref(home: int, pack: str, offset: int, length: int, digest: bytes) -> R
 def null_ref() -> Refs:
     """The ref of a chunk that is absent: all zeros, so its length is 0 as no blob's is."""
     return np.zeros((), REF)
+
+
+class BlobPlace(NamedTuple):
+    """A ref in Python's terms, for reads of one blob.
+
+    Attributes
+    ----------
+    key : str
+        Of its pack.
+    place : tuple
+        Home, pack and offset: what names the blob in the memory cache.
+    offset, length : int
+    digest : bytes
+    """
+
+    key: str
+    place: tuple[str, bytes, int]
+    offset: int
+    length: int
+    digest: bytes
+
+
+def blob_place(ref: np.void) -> BlobPlace:
+    """A present ref in Python's terms."""
+    fields: Any = ref.item()
+    pack, digest, offset, length, home = fields
+    name, pack_bytes = homes.name(home), pack.tobytes()
+    return BlobPlace(f"{name}/packs/{pack_bytes.hex()}", (name, pack_bytes, offset), offset, length, digest.tobytes())
 
 
 def same_refs(one: Refs, two: Refs) -> npt.NDArray[np.bool_]:

@@ -111,6 +111,19 @@ class Manifest:
             refs[inside] = table[(numbers[inside] % np.uint64(FANOUT)).astype(np.intp)]
         return refs
 
+    def lookup_one(self, number: int) -> np.void | None:
+        """The ref of one chunk number, or None; as :meth:`lookup`, and several times as fast."""
+        if self.root is None or number >= FANOUT**self.root.depth:
+            return None
+        node, level = self.root.node, self.root.depth - 1
+        while level:
+            child = self._load(node, level)[(number // FANOUT**level) % FANOUT]
+            if not child["length"]:
+                return None
+            node, level = _node_ref(child), level - 1
+        ref = self._load(node, 0)[number % FANOUT]
+        return ref if ref["length"] else None
+
     def leaves(self) -> Iterator[tuple[int, Refs]]:
         """Every present leaf as (its index, its 1,024 refs), in order. Reads the whole tree."""
         if self.root is not None:

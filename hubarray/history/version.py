@@ -12,7 +12,7 @@ import numpy as np
 
 from hubarray import process
 from hubarray.blobs.fetch import Fetcher, fetcher_for
-from hubarray.blobs.ref import REF, Refs
+from hubarray.blobs.ref import REF, BlobPlace, Refs, blob_place
 from hubarray.errors import CorruptDataError, NotFoundError, ObjectMissingError, TagNotFoundError, UnavailableError
 from hubarray.history.clock import store_time
 from hubarray.history.hints import hint_writer
@@ -27,6 +27,7 @@ from hubarray.storage.base import Store
 from hubarray.storage.url import Root
 
 _SHOWN_TAGS = 10
+_REMEMBERED_BLOBS = 16384
 
 
 class Version:
@@ -52,6 +53,7 @@ class Version:
         self._newest: Record | None = None
         self._checked_at = float("-inf")
         self.turns = Turns()
+        self._blobs: dict[tuple[str, int], BlobPlace] = {}
         self.after_fork()
         process.register(self)
 
@@ -234,6 +236,26 @@ class Version:
             return refs
         out[found] = refs
         return out
+
+    def blob(self, record: Record, number: int) -> BlobPlace | None:
+        """Where one chunk of a record is stored; None if it is absent. Remembered for the next time."""
+        key = (record.digest, number)
+        found = self._blobs.get(key)
+        if found is None:
+            if len(self._blobs) >= _REMEMBERED_BLOBS:
+                self._blobs.clear()
+            ref = self._ref(record, number)
+            if ref is None or not ref["length"]:
+                return None
+            found = self._blobs[key] = blob_place(ref)
+        return found
+
+    def _ref(self, record: Record, number: int) -> np.void | None:
+        overlay = record.overlay.numbers
+        position = int(overlay.searchsorted(np.uint64(number)))
+        if position < len(overlay) and overlay[position] == number:
+            return record.overlay.refs[position]
+        return Manifest(self.fetcher, record.manifest).lookup_one(number)
 
     def present(self, record: Record, *, batch_bytes: int) -> Iterator[tuple[Numbers, Refs]]:
         """Every present chunk of a record by number, in batches of about so many stored bytes.

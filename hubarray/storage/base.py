@@ -120,6 +120,22 @@ class Store(abc.ABC):
             self.stats.add("get", read_bytes=size)
             self._log("GET", key, size, began)
 
+    def read_into(self, key: str, start: int, out: memoryview) -> int:
+        """Fill ``out`` with bytes from ``start``; returns how many there were. One ``get`` request.
+
+        Raises
+        ------
+        ObjectMissingError, AccessDeniedError, UnavailableError, StorageError
+        """
+        began = time.perf_counter()
+        size = 0
+        try:
+            size = self._read_into(key, start, out)
+            return size
+        finally:
+            self.stats.add("get", read_bytes=size)
+            self._log("GET", key, size, began)
+
     def put(self, key: str, data: Buffer, *, no_store: bool = False) -> None:
         """Create or replace an object; durable when it returns.
 
@@ -214,6 +230,11 @@ class Store(abc.ABC):
 
     @abc.abstractmethod
     def _get(self, key: str, start: int | None, length: int | None) -> Buffer: ...
+
+    def _read_into(self, key: str, start: int, out: memoryview) -> int:
+        data = self._get(key, start, len(out))
+        out[: len(data)] = data
+        return len(data)
 
     @abc.abstractmethod
     def _put(self, key: str, data: Buffer, no_store: bool) -> None: ...

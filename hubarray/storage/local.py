@@ -70,6 +70,24 @@ class LocalStore(Store):
         finally:
             os.close(descriptor)
 
+    def _read_into(self, key: str, start: int, out: memoryview) -> int:
+        try:
+            descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise self._error(error, key) from None
+        try:
+            done = os.preadv(descriptor, [out], start)
+            while 0 < done < len(out):
+                more = os.preadv(descriptor, [out[done:]], start + done)
+                if not more:
+                    break
+                done += more
+            return done
+        except OSError as error:
+            raise self._error(error, key) from None
+        finally:
+            os.close(descriptor)
+
     @staticmethod
     def _rest(descriptor: int, offset: int, length: int) -> bytes:
         pieces = []

@@ -1,0 +1,146 @@
+"""How every case is measured: contenders take turns in one run, results are checked, medians and spread are reported."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+ROUNDS = 5
+
+
+@dataclass
+class Timing:
+    """Seconds of one contender over the rounds."""
+
+    seconds: list[float] = field(default_factory=list)
+    error: str = ""
+
+    @property
+    def median(self) -> float:
+        """The median, or infinity for one that failed."""
+        return statistics.median(self.seconds) if self.seconds else float("inf")
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A ratio of two contenders that must be reached.
+
+    ``kind`` is ``"at most"`` (ours takes at most so many times the other's time) or
+    ``"at least"`` (ours is at least so many times as fast).
+    """
+
+    other: str
+    kind: str
+    ratio: float
+
+
+@dataclass
+class Row:
+    """One case: every contender's time, and our ratio to each."""
+
+    case: str
+    ours: str
+    bytes: int
+    timings: dict[str, Timing]
+    bars: Sequence[Bar] = ()
+    note: str = ""
+
+    def speedup(self, other: str) -> float:
+        """How many times as fast as another contender we are."""
+        return self.timings[other].median / self.timings[self.ours].median
+
+    def best_peer(self) -> str | None:
+        """The fastest contender that is neither ours nor a limit."""
+        peers = [n for n, t in self.timings.items() if n != self.ours and not n.startswith("limit") and t.seconds]
+        return min(peers, key=lambda n: self.timings[n].median, default=None)
+
+    def verdicts(self) -> list[tuple[str, float, bool]]:
+        """Each bar in words, what was reached, and whether that is enough."""
+        found = []
+        for bar in self.bars:
+            other = self.best_peer() if bar.other == "best peer" else bar.other
+            if other is None or other not in self.timings or not self.timings[other].seconds:
+                continue
+            speedup = self.speedup(other)
+            if bar.kind == "at most":
+                found.append((f"at most {bar.ratio:g} x the time of {other}", 1 / speedup, 1 / speedup <= bar.ratio))
+            else:
+                found.append((f"at least {bar.ratio:g} x as fast as {other}", speedup, speedup >= bar.ratio))
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """For the results file."""
+        return {
+            "case": self.case,
+            "bytes": self.bytes,
+            "note": self.note,
+            "contenders": {name: asdict(timing) | {"median": timing.median} for name, timing in self.timings.items()},
+            "bars": [{"bar": text, "reached": value, "ok": ok} for text, value, ok in self.verdicts()],
+        }
+
+
+def measure(
+    case: str,
+    contenders: Mapping[str, Callable[[], Any]],
+    *,
+    size_bytes: int,
+    expected: np.ndarray | None = None,
+    bars: Sequence[Bar] = (),
+    rounds: int = ROUNDS,
+    before: Callable[[], None] | None = None,
+    repeat: int = 1,
+    ours: str = "hubarray",
+    note: str = "",
+) -> Row:
+    """Run contenders by turns and time them.
+
+    Parameters
+    ----------
+    contenders : mapping
+        Name to a function that does the work once and returns what it read.
+    size_bytes : int
+        Of the work, decoded; for rates.
+    expected : ndarray, optional
+        What each has to return in the warm-up round.
+    before : callable, optional
+        Run before each timed call, outside the time (to drop caches).
+    repeat : int
+        Calls in one timing, for work of microseconds.
+    """
+    timings = {name: Timing() for name in contenders}
+    for name, work in contenders.items():
+        try:
+            if before is not None:
+                before()
+            result = work()
+            if expected is not None and not np.array_equal(np.asarray(result), expected):
+                timings[name].error = "returned other values"
+        except Exception as error:
+            timings[name].error = f"{type(error).__name__}: {str(error)[:200]}"
+        result = None
+    running = [name for name in contenders if not timings[name].error]
+    gc.collect()
+    gc.disable()
+    try:
+        for round_ in range(rounds):
+            # Each round begins with another one, so that nobody always follows the same neighbour.
+            turn = round_ % max(1, len(running))
+            for name in running[turn:] + running[:turn]:
+                if before is not None:
+                    before()
+                work = contenders[name]
+                began = time.perf_counter()
+                for _ in range(repeat):
+                    result = work()
+                timings[name].seconds.append((time.perf_counter() - began) / repeat)
+                result = None
+            gc.collect()
+    finally:
+        gc.enable()
+    return Row(case, ours, size_bytes, timings, bars, note)

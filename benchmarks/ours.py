@@ -1,0 +1,81 @@
+"""hubarray as a contender, and what the limits need to know of how it stored things."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import hubarray as hub
+from benchmarks.peers import Reader
+from benchmarks.places import Place
+from hubarray.arrays.read import refs_of
+from hubarray.blobs.fetch import blob_key
+
+NAME = "bench/x:v0"
+
+
+def root_of(place: Place) -> hub.Root:
+    """The root of a place."""
+    url = place.url if place.kind == "s3" else str(place.folder / "hub")
+    return hub.Root(f"{url}/hub" if place.kind == "s3" else url, storage_options=place.options or None)
+
+
+@dataclass(frozen=True)
+class Blob:
+    """Where one chunk is stored."""
+
+    key: str
+    offset: int
+    length: int
+
+
+class Hub:
+    """hubarray."""
+
+    name = "hubarray"
+    kinds = ("local", "s3")
+
+    def create(self, place: Place, data: np.ndarray, chunks: tuple[int, ...], codec: Any = "auto") -> None:
+        array = hub.array(data.shape, NAME, data.dtype, chunks=chunks, codec=codec, root=root_of(place))
+        with array.transaction() as t:
+            t[...] = data
+
+    def open(self, place: Place) -> Reader:
+        return hub.load(NAME, root=root_of(place)).__getitem__
+
+    def blobs(self, place: Place) -> list[Blob]:
+        """Every chunk, in order."""
+        array = hub.load(NAME, root=root_of(place))
+        record = array._record()
+        counts = [-(-n // c) for n, c in zip(array.shape, array.chunks, strict=True)]
+        refs = refs_of(array._version, record, list(itertools.product(*map(range, counts))))
+        return [Blob(blob_key(ref), int(ref["offset"]), int(ref["length"])) for ref in refs]
+
+
+OURS = Hub()
+
+
+def cold() -> None:
+    """Forget what this process has in memory; the manifest too."""
+    from hubarray.blobs import fetch
+
+    for memory in fetch._shared._memory.values():
+        memory.clear()
+
+
+def ranges(blobs: list[Blob], max_bytes: int) -> Iterator[list[Blob]]:
+    """Neighbouring blobs of one object, in requests of at most so many bytes."""
+    some: list[Blob] = []
+    for blob in blobs:
+        follows = some and some[-1].key == blob.key and some[-1].offset + some[-1].length == blob.offset
+        if not follows or blob.offset + blob.length - some[0].offset > max_bytes:
+            if some:
+                yield some
+            some = []
+        some.append(blob)
+    if some:
+        yield some

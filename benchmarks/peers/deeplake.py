@@ -1,0 +1,40 @@
+"""Deep Lake 4: one tensor column of fixed shape, lz4 chunks."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import deeplake
+import numpy as np
+
+from benchmarks.peers import Reader
+from benchmarks.places import Place
+
+BATCH_ROWS = 256
+
+
+class DeepLake:
+    """Deep Lake. Rows only: an index along the first axis."""
+
+    name = "deeplake"
+    kinds = ("local",)
+
+    def create(self, place: Place, data: np.ndarray, chunks: tuple[int, ...]) -> None:
+        dataset = deeplake.create(str(place.folder / "deeplake"))
+        dataset.add_column("x", deeplake.types.Array(str(data.dtype), shape=list(data.shape[1:])))
+        for first in range(0, len(data), BATCH_ROWS):
+            dataset.append({"x": data[first : first + BATCH_ROWS]})
+        dataset.commit()
+        os.sync()
+
+    def open(self, place: Place) -> Reader:
+        column = deeplake.open_read_only(str(place.folder / "deeplake"))["x"]
+
+        def read(key: Any) -> np.ndarray:
+            return np.asarray(column[:] if key is Ellipsis else column[key])
+
+        return read
+
+
+PEER = DeepLake()

@@ -1,0 +1,235 @@
+"""Reading: random samples and bulk, from a local folder, the caches, and S3."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hubarray as hub
+from benchmarks import data, limits, places
+from benchmarks.harness import Bar, Row, measure
+from benchmarks.ours import NAME, OURS, cold, root_of
+from benchmarks.peers import peers
+from benchmarks.places import Place
+
+SAMPLE_SIDE = 256
+SAMPLES_A_CALL = 50
+
+
+def _stored(
+    kind: str, base: Place, values: np.ndarray, chunks: tuple[int, ...]
+) -> tuple[dict[str, Any], Place, dict[str, str]]:
+    """Every contender's reader over the same values; why some have none."""
+    readers: dict[str, Any] = {}
+    failed: dict[str, str] = {}
+    ours = base.corner("hubarray")
+    OURS.create(ours, values, chunks)
+    readers["hubarray"] = OURS.open(ours)
+    found, absent = peers(kind)
+    failed |= dict.fromkeys(absent, "is not installed")
+    for peer in found:
+        place = base.corner(peer.name.replace(" ", "-").replace("(", "").replace(")", ""))
+        try:
+            peer.create(place, values, chunks)
+            readers[peer.name] = peer.open(place)
+        except Exception as error:
+            failed[peer.name] = f"{type(error).__name__}: {str(error)[:150]}"
+    return readers, ours, failed
+
+
+def _note(failed: dict[str, str]) -> str:
+    return "; ".join(f"{name}: {why}" for name, why in failed.items())
+
+
+def _in_turn(reader: Callable[[Any], np.ndarray], order: list[int]) -> Callable[[], np.ndarray]:
+    def work() -> np.ndarray:
+        result = None
+        for i in order:
+            result = reader(i)
+        return np.asarray(result)
+
+    return work
+
+
+def samples(megabytes: int) -> list[Row]:
+    """One random 196 KB sample at a time: local root, warm disk cache, memory cache."""
+    count = max(64, megabytes * 1_000_000 // (SAMPLE_SIDE**2 * 3))
+    values = data.photographs(count, SAMPLE_SIDE)
+    chunks = (1, SAMPLE_SIDE, SAMPLE_SIDE, 3)
+    order = random.Random(0).sample(range(count), min(count, SAMPLES_A_CALL))
+    size = len(order) * values[0].nbytes
+    rows = []
+    with places.local() as base:
+        hub.configure(memory_cache_bytes=0)
+        readers, ours, failed = _stored("local", base, values, chunks)
+        blobs = OURS.blobs(ours)
+        contenders = {name: _in_turn(reader, order) for name, reader in readers.items()}
+        contenders["limit: open, pread, decode"] = _in_turn(
+            lambda i: limits.local_read(ours, [blobs[i]], values.shape[1:], values.dtype), order
+        )
+        bars = [
+            Bar("limit: open, pread, decode", "at most", 1.3),
+            Bar("tensorstore", "at least", 2),
+            Bar("zarr", "at least", 6),
+        ]
+        rows.append(
+            measure(f"{len(order)} random samples of 197 KB, local root", contenders, size_bytes=size,
+                    expected=values[order[-1]], bars=bars, note=_note(failed))
+        )  # fmt: skip
+        hub.configure(memory_cache_bytes=1 << 30)
+        array = hub.load(NAME, root=root_of(ours))
+        for _ in range(2):
+            _in_turn(array.__getitem__, order)()
+        copies = {
+            "hubarray": _in_turn(array.__getitem__, order),
+            "limit: NumPy copy": _in_turn(lambda i: values[i].copy(), order),
+        }
+        note = ""
+        found = {peer.name for peer in peers("local")[0]}
+        if "tensorstore" in found:
+            from benchmarks.peers.tensorstore import TensorStore
+
+            pooled = TensorStore(cache_bytes=1 << 30)
+            place = base.corner("pool")
+            pooled.create(place, values, chunks)
+            copies["tensorstore (cache pool)"] = _in_turn(pooled.open(place), order)
+        row = measure(f"{len(order)} random samples of 197 KB, memory cache", copies, size_bytes=size,
+                      expected=values[order[-1]], bars=[Bar("tensorstore (cache pool)", "at least", 1.0)], note=note)  # fmt: skip
+        extra = (row.timings["hubarray"].median - row.timings["limit: NumPy copy"].median) / len(order) * 1e6
+        row.note = f"{extra:.1f} us a sample over a NumPy copy (must be at most 15)"
+        rows.append(row)
+    with places.s3() as base:
+        hub.configure(memory_cache_bytes=0, cache_dir=base.folder / "cache", disk_cache_bytes=4 << 30)
+        ours = base.corner("hubarray")
+        OURS.create(ours, values, chunks)
+        array = hub.load(NAME, root=root_of(ours)).snapshot()
+        _in_turn(array.__getitem__, order)()
+        files = _as_files(base.folder / "files", ours, [OURS.blobs(ours)[i] for i in order])
+        contenders = {
+            "hubarray": _in_turn(array.__getitem__, order),
+            "limit: open, read, decode": _in_turn(lambda n: _file_sample(files[n], values), list(range(len(order)))),
+        }
+        rows.append(
+            measure(f"{len(order)} random samples of 197 KB, warm disk cache", contenders, size_bytes=size,
+                    expected=values[order[-1]], bars=[Bar("limit: open, read, decode", "at most", 1.3)])
+        )  # fmt: skip
+    return rows
+
+
+def _as_files(folder: Path, place: Place, blobs: list[Any]) -> list[Path]:
+    store = root_of(place).store
+    folder.mkdir()
+    for i, blob in enumerate(blobs):
+        (folder / str(i)).write_bytes(bytes(store.get(blob.key, blob.offset, blob.length)))
+    return [folder / str(i) for i in range(len(blobs))]
+
+
+def _file_sample(path: Path, values: np.ndarray) -> np.ndarray:
+    out = np.empty(values.shape[1:], values.dtype)
+    with open(path, "rb") as file:
+        limits.blosc.decompress(file.read(), out.reshape(-1).view("u1"))
+    return out
+
+
+def bulk_local(megabytes: int) -> list[Row]:
+    """Everything at once from a local root: samples, large chunks, and a float32 volume."""
+    rows = []
+    for what, values, chunks in _bulk_data(megabytes):
+        with places.local() as base:
+            hub.configure(memory_cache_bytes=64 << 20)
+            readers, ours, failed = _stored("local", base, values, chunks)
+            contenders = {name: (lambda reader=reader: reader(...)) for name, reader in readers.items()}
+            if values.shape[1:] == chunks[1:]:
+                blobs = OURS.blobs(ours)
+                contenders["limit: pread, decode"] = lambda ours=ours, blobs=blobs, values=values: limits.local_read(
+                    ours, blobs, values.shape, values.dtype
+                )
+            bars = [Bar("limit: pread, decode", "at least", 0.9), Bar("best peer", "at least", 1.3)]
+            rows.append(
+                measure(f"bulk, local, {what}", contenders, size_bytes=values.nbytes, expected=values, bars=bars,
+                        before=cold, note=_note(failed))
+            )  # fmt: skip
+    return rows
+
+
+def _bulk_data(megabytes: int) -> Any:
+    count = max(8, megabytes * 1_000_000 // (SAMPLE_SIDE**2 * 3))
+    yield "197 KB chunks", data.photographs(count, SAMPLE_SIDE), (1, SAMPLE_SIDE, SAMPLE_SIDE, 3)
+    count = max(8, megabytes * 1_000_000 // (1024**2 * 3))
+    yield "3 MB chunks", data.photographs(count, 1024), (1, 1024, 1024, 3)
+
+
+def bulk_s3(megabytes: int) -> list[Row]:
+    """Everything at once from S3, hashes checked, caches off."""
+    rows = []
+    ratios = {"197 KB chunks": (0.8, 3.0), "3 MB chunks": (0.85, 1.5)}
+    for what, values, chunks in _bulk_data(megabytes):
+        with places.s3() as base:
+            hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0)
+            readers, ours, failed = _stored("s3", base, values, chunks)
+            blobs, store = OURS.blobs(ours), limits.s3_store(ours)
+            contenders = {name: (lambda reader=reader: reader(...)) for name, reader in readers.items()}
+            contenders["limit: GET, decode"] = lambda blobs=blobs, store=store, values=values: limits.s3_read(
+                store, blobs, values.shape, values.dtype
+            )
+            to_limit, to_peer = ratios[what]
+            bars = [Bar("limit: GET, decode", "at least", to_limit), Bar("best peer", "at least", to_peer)]
+            rows.append(
+                measure(f"bulk, S3, {what}", contenders, size_bytes=values.nbytes, expected=values, bars=bars,
+                        before=cold, note=_note(failed))
+            )  # fmt: skip
+    return rows
+
+
+def random_s3(megabytes: int) -> list[Row]:
+    """Random samples and a small slice from S3, nothing cached, one and sixteen threads."""
+    count = max(200, min(megabytes, 400) * 1_000_000 // (SAMPLE_SIDE**2 * 3))
+    values = data.photographs(count, SAMPLE_SIDE)
+    rows = []
+    with places.s3() as base:
+        hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0)
+        ours = base.corner("hubarray")
+        OURS.create(ours, values, (1, SAMPLE_SIDE, SAMPLE_SIDE, 3))
+        array, blobs, store = hub.load(NAME, root=root_of(ours)).snapshot(), OURS.blobs(ours), limits.s3_store(ours)
+        order = random.Random(1).sample(range(count), 100)
+
+        def bare(i: int) -> np.ndarray:
+            return limits.s3_read(store, [blobs[i]], values.shape[1:], values.dtype)
+
+        def warm_manifest() -> None:
+            cold()
+            array[0, :1, :1]
+
+        for threads in (1, 16):
+
+            def together(read: Any, threads: int = threads) -> Callable[[], Any]:
+                def work() -> Any:
+                    if threads == 1:
+                        return _in_turn(read, order)()
+                    with ThreadPoolExecutor(threads) as pool:
+                        return list(pool.map(read, order))[-1]
+
+                return work
+
+            rows.append(
+                measure(f"100 random samples of 197 KB from S3, cold, {threads} threads",
+                        {"hubarray": together(array.__getitem__), "limit: GET, decode": together(bare)},
+                        size_bytes=100 * values[0].nbytes, expected=values[order[-1]], before=warm_manifest,
+                        bars=[Bar("limit: GET, decode", "at least", 0.9)])
+            )  # fmt: skip
+
+        def bare_slice() -> np.ndarray:
+            return limits.s3_read(store, blobs[:10], (10, *values.shape[1:]), values.dtype)[:, 100:200, 100:200]
+
+        rows.append(
+            measure("a[0:10, 100:200, 100:200] from S3, cold",
+                    {"hubarray": lambda: array[0:10, 100:200, 100:200], "limit: the GETs it needs": bare_slice},
+                    size_bytes=300_000, expected=values[0:10, 100:200, 100:200], before=warm_manifest, repeat=1,
+                    bars=[Bar("limit: the GETs it needs", "at most", 1.3)], rounds=15)
+        )  # fmt: skip
+    return rows
