@@ -168,8 +168,8 @@ class Machine(RuleBasedStateMachine):
         self.handles[to] = hub.copy(f"{source}@{number}", to, root=self.root)
         goal.add(model.commits[number - 1].copy())
         goal.chunks, goal.frozen, goal.tags = model.chunks, False, {}
-        goal.merged = {source: (len(goal.commits), number)}
-        model.merged[to] = (number, len(goal.commits))
+        goal.merged = {source: (source, number)}
+        model.merged[to] = (source, number)
 
     def _readable(self, data, model):
         kept = set(model.tags.values())
@@ -217,16 +217,16 @@ class Machine(RuleBasedStateMachine):
         ours = self.models[into]
         source = data.draw(st.sampled_from(sorted(ours.merged)))
         theirs = self.models[source]
-        own_number, their_number = ours.merged[source]
-        expired = their_number <= theirs.expired_to or own_number <= ours.expired_to
-        if not theirs.live or expired or {own_number, their_number} & (ours.gone | theirs.gone):
+        home, number = ours.merged[source]
+        base = self.models[home]
+        if not theirs.live or number <= base.expired_to or number in base.gone:
             return
-        commons = (theirs.commits[their_number - 1], ours.commits[own_number - 1], theirs.now, ours.now)
+        commons = (base.commits[number - 1], theirs.now, ours.now)
         if len({array.shape for array in commons}) > 1 or theirs.chunks != ours.chunks:
             return
-        their_old, our_old, new, own = commons
-        changed = new != their_old
-        both = changed & (own != our_old) & (new != own)
+        old, new, own = commons
+        changed = new != old
+        both = changed & (own != old) & (new != own)
         if both.any() and side is None:
             with pytest.raises(hub.ConflictError):
                 hub.merge_version(source, into=into, root=self.root)
@@ -237,8 +237,7 @@ class Machine(RuleBasedStateMachine):
         after[takes] = new[takes]
         if hub.load(into, root=self.root).commit > len(ours.commits):
             ours.add(after)
-            ours.merged[source] = (len(ours.commits), len(theirs.commits))
-            theirs.merged[into] = (len(theirs.commits), len(ours.commits))
+            ours.merged[source] = theirs.merged[into] = (source, len(theirs.commits))
         assert np.array_equal(after, ours.now)
 
     @precondition(lambda self: self._live(writable=True) and len(self._live()) < len(NAMES))
@@ -250,8 +249,8 @@ class Machine(RuleBasedStateMachine):
         self.handles[mine] = hub.copy(source, mine, root=self.root)
         fork.add(model.now.copy())
         fork.chunks, fork.frozen, fork.tags = model.chunks, False, {}
-        fork.merged = {source: (len(fork.commits), len(model.commits))}
-        model.merged[mine] = (len(model.commits), len(fork.commits))
+        fork.merged = {source: (source, len(model.commits))}
+        model.merged[mine] = (source, len(model.commits))
         for name in (source, mine):
             for _ in range(data.draw(st.integers(0, 2))):
                 after = self.models[name].now.copy()

@@ -6,7 +6,6 @@ fork, or the last merge of the one into the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,17 +30,14 @@ _BATCH_CHUNKS = 64
 Coords = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Common:
-    """What two versions had in common: one commit of each, from which their changes are told."""
-
-    theirs: Record
-    ours: Record
+Side = tuple[Version, Record]
 
 
-def find_common(theirs: tuple[Version, Record], ours: tuple[Version, Record]) -> Common:
-    """The last merge of one into the other, else where one was copied from the other.
+def find_bases(theirs: Side, ours: Side) -> list[Side]:
+    """The newest commits that both versions contain: what changes are told from.
 
+    Normally one: the commit that the last merge between the two took, in whichever direction, else the one that
+    was copied. Two where each took from the other without seeing what the other took.
     Costs the heads of the commits since then.
 
     Raises
@@ -49,27 +45,30 @@ def find_common(theirs: tuple[Version, Record], ours: tuple[Version, Record]) ->
     NotFoundError
         They have nothing in common, or it has expired.
     """
-    into_ours = _last_taken(ours, theirs[0])
-    into_theirs = _last_taken(theirs, ours[0])
-    if into_theirs is not None and (into_ours is None or into_theirs[0] > into_ours[1]):
-        return Common(theirs[0].source(into_theirs[0]), ours[0].source(into_theirs[1]))
-    if into_ours is not None:
-        return Common(theirs[0].source(into_ours[1]), ours[0].source(into_ours[0]))
-    raise NotFoundError(
-        f"{theirs[0].name} and {ours[0].name} have no commit in common: neither was copied from the other"
-    )
+    into_ours, into_theirs = _last_taken(ours, theirs), _last_taken(theirs, ours)
+    if into_ours is None and into_theirs is None:
+        raise NotFoundError(
+            f"{theirs[0].name} and {ours[0].name} have no commit in common: neither was copied from the other"
+        )
+    bases = []
+    if into_ours is not None and not (into_theirs and into_theirs[1] >= into_ours[0]):
+        bases.append((theirs[0], theirs[0].source(into_ours[1])))
+    if into_theirs is not None and not (into_ours and into_ours[1] >= into_theirs[0]):
+        bases.append((ours[0], ours[0].source(into_theirs[1])))
+    return bases
 
 
-def _last_taken(taker: tuple[Version, Record], giver: Version) -> tuple[int, int] | None:
+def _last_taken(taker: Side, giver: Side) -> tuple[int, int] | None:
     """The last commit in which one version took over (copied, merged) a commit of another: the numbers of both."""
     version, record = taker
+    lived_from = _first_of_line(giver)
     number = record.head.number
     while number > 0:
         head = version.log.read_head(number)
         source = parse(head.source, commit_allowed=True) if head.source else None
         if source is not None and source.commit is not None:
-            if source.at(None) == giver.name:
-                return number, source.commit
+            if source.at(None) == giver[0].name:
+                return (number, source.commit) if source.commit >= lived_from else None
             if source.at(None) == version.name:
                 # A restore took back what lies between; a merge in there did not happen.
                 number = source.commit
@@ -78,6 +77,19 @@ def _last_taken(taker: tuple[Version, Record], giver: Version) -> tuple[int, int
             return None
         number -= 1
     return None
+
+
+def _first_of_line(side: Side) -> int:
+    """The number of the first commit of a version's present line: what was before a deletion is another array's."""
+    version, record = side
+    first = version.log.read_head(1) if record.head.number > 1 else record.head
+    if first.line == record.head.line:
+        return 1
+    low, high = 1, record.head.number
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if version.log.read_head(middle).line == record.head.line else (middle, high)
+    return high
 
 
 class Merge:
@@ -105,16 +117,17 @@ class Merge:
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.transaction.Operation`."""
         # Looked for on every base: another merge may have been made meanwhile.
-        self._common = find_common((self._version, self._theirs), (version, base))
+        theirs = (self._version, self._theirs)
+        self._bases = find_bases(theirs, (version, base))
         ours = ArrayMetadata.from_json(base.array)
         shape = self._merged_shape(ours, version)
-        attrs = _merged_attrs(self._common.theirs.attrs, self._theirs.attrs, base.attrs, self._on_conflict, version)
+        olds = [one.attrs for _, one in self._bases]
+        attrs = _merged_attrs(olds, self._theirs.attrs, base.attrs, self._on_conflict, version)
         staging = Staging(version, base, ours.with_shape(shape), packs)
-        coords, old, new = differing_chunks((self._version, self._common.theirs), (self._version, self._theirs))
+        coords = sorted({one for side in self._bases for one in differing_chunks(side, theirs)[0]})
         conflicts: list[str] = []
         for first in range(0, len(coords), _BATCH_CHUNKS):
-            part = slice(first, first + _BATCH_CHUNKS)
-            conflicts += self._merge_chunks(coords[part], old[part], new[part], base, version, staging)
+            conflicts += self._merge_chunks(coords[first : first + _BATCH_CHUNKS], base, version, staging)
         if conflicts:
             more = f" and {len(conflicts) - _SHOWN_REGIONS} more" if len(conflicts) > _SHOWN_REGIONS else ""
             raise ConflictError(
@@ -133,23 +146,21 @@ class Merge:
             message=f"merge {self._theirs.ref}",
         )
 
-    def _merge_chunks(
-        self, coords: list[Coords], old: np.ndarray, new: np.ndarray, base: Record, version: Version, staging: Staging
-    ) -> list[str]:
+    def _merge_chunks(self, coords: list[Coords], base: Record, version: Version, staging: Staging) -> list[str]:
         metadata = staging.metadata
-        our_old = refs_at(version, self._common.ours, metadata.chunks, coords)
-        our_new = refs_at(version, base, metadata.chunks, coords)
-        chunks = [
-            fetch_chunks(one, metadata, coords, refs)
-            for one, refs in (
-                (self._version, old), (self._version, new), (version, our_old), (version, our_new)
-            )
-        ]  # fmt: skip
+
+        def chunks_of(side: Side) -> dict[Coords, np.ndarray]:
+            return fetch_chunks(side[0], metadata, coords, refs_at(*side, metadata.chunks, coords))
+
+        before = [chunks_of(side) for side in self._bases]
+        their_chunks, our_chunks = chunks_of((self._version, self._theirs)), chunks_of((version, base))
         conflicts = []
         for one in coords:
-            their_before, theirs, our_before, ours = (found[one] for found in chunks)
-            changed = changed_elements(their_before, theirs)
-            both = changed & changed_elements(our_before, ours) & changed_elements(theirs, ours)
+            theirs, ours = their_chunks[one], our_chunks[one]
+            changed, ours_changed = (
+                np.logical_or.reduce([changed_elements(old[one], new) for old in before]) for new in (theirs, ours)
+            )
+            both = changed & ours_changed & changed_elements(theirs, ours)
             inside = np.zeros(metadata.chunks, bool)
             inside[tuple(slice(0, max(0, n)) for n in clipped(one, metadata.shape, metadata.chunks))] = True
             if (changed & ~inside).any():
@@ -170,45 +181,50 @@ class Merge:
         return conflicts
 
     def _merged_shape(self, ours: ArrayMetadata, version: Version) -> tuple[int, ...]:
-        theirs, their_old, our_old = (
-            ArrayMetadata.from_json(one.array) for one in (self._theirs, self._common.theirs, self._common.ours)
-        )
-        for one in (theirs, their_old, our_old):
+        theirs = ArrayMetadata.from_json(self._theirs.array)
+        olds = [ArrayMetadata.from_json(one.array) for _, one in self._bases]
+        for one in (theirs, *olds):
             if not one.stored_like(ours):
                 raise ConflictError(
                     f"{self._theirs.ref} and {version.name} are, or were, stored differently and cannot be merged: "
                     f"{one.describe()}; {ours.describe()}"
                 )
         shape = []
-        for axis, (a, a_old, b, b_old) in enumerate(
-            zip(theirs.shape, their_old.shape, ours.shape, our_old.shape, strict=True)
-        ):
-            if a < a_old:
+        for axis, (a, b) in enumerate(zip(theirs.shape, ours.shape, strict=True)):
+            before = [old.shape[axis] for old in olds]
+            if a < max(before):
                 raise ConflictError(
-                    f"{self._theirs.ref}: shrank axis {axis} from {a_old} to {a}, which cannot be merged; resize "
+                    f"{self._theirs.ref}: shrank axis {axis} from {max(before)} to {a}, which cannot be merged; resize "
                     f"{version.name} itself, and merge after"
                 )
-            if a != a_old and b != b_old and a != b:
+            resized, ours_resized = any(a != old for old in before), any(b != old for old in before)
+            if resized and ours_resized and a != b:
                 raise ConflictError(
                     f"{self._theirs.ref} and {version.name}: both resized axis {axis}, to {a} and to {b}; nothing was "
                     "written"
                 )
-            shape.append(a if a != a_old else b)
+            shape.append(a if resized else b)
         return tuple(shape)
 
 
 def _merged_attrs(
-    old: dict[str, Any], theirs: dict[str, Any], ours: dict[str, Any], on_conflict: str | None, version: Version
+    olds: list[dict[str, Any]],
+    theirs: dict[str, Any],
+    ours: dict[str, Any],
+    on_conflict: str | None,
+    version: Version,
 ) -> dict[str, Any]:
     merged = dict(ours)
     absent = object()
-    for key in old.keys() | theirs.keys():
-        before, after, here = (side.get(key, absent) for side in (old, theirs, ours))
-        if after in (before, here):
+    for key in theirs.keys() | {key for old in olds for key in old}:
+        before = [old.get(key, absent) for old in olds]
+        after, here = theirs.get(key, absent), ours.get(key, absent)
+        if after == here or all(after == old for old in before):
             continue
-        if here != before and on_conflict is None:
+        ours_changed = any(here != old for old in before)
+        if ours_changed and on_conflict is None:
             raise ConflictError(f"{version.name}: both changed the attribute {key!r}; nothing was written")
-        if here != before and on_conflict == "ours":
+        if ours_changed and on_conflict == "ours":
             continue
         if after is absent:
             merged.pop(key, None)

@@ -123,13 +123,13 @@ def test_merges_do_what_a_merge_of_dictionaries_would(make_root, rounds):
     ours = hub.array((8, 6), "t/x:v1", "i8", chunks=(3, 4), root=root)
     mine = hub.copy("t/x:v1", "t/x:mine", root=root)
     model_ours, model_mine = np.zeros((8, 6), int), np.zeros((8, 6), int)
-    base_ours, base_mine = model_ours.copy(), model_mine.copy()
+    base = model_mine.copy()
     for our_cells, my_cells in rounds:
         for array, model, cells in ((ours, model_ours, our_cells), (mine, model_mine, my_cells)):
             for cell, value in cells.items():
                 array[cell] = model[cell] = value
-        changed = model_mine != base_mine
-        conflict = (changed & (model_ours != base_ours) & (model_mine != model_ours)).any()
+        changed = model_mine != base
+        conflict = (changed & (model_ours != base) & (model_mine != model_ours)).any()
         try:
             _merge(root)
             assert not conflict
@@ -139,7 +139,7 @@ def test_merges_do_what_a_merge_of_dictionaries_would(make_root, rounds):
         model_ours = np.where(changed, model_mine, model_ours)
         assert np.array_equal(ours[...], model_ours)
         if next(hub.log("t/x:v1", root=root)).source:
-            base_ours, base_mine = model_ours.copy(), model_mine.copy()
+            base = model_mine.copy()
 
 
 def test_merging_back_starts_from_the_merge_in_the_other_direction(fork, root):
@@ -187,4 +187,47 @@ def test_what_they_changed_and_we_cut_off_is_a_conflict_and_never_comes_back(for
 def test_arrays_stored_differently_are_not_merged(fork, root, side, change):
     hub.array((12, 6), f"t/x:{side}", "i8", chunks=(5, 4), root=root, overwrite=True, **change)[0] = 2
     with pytest.raises(hub.ConflictError, match="stored differently"):
+        _merge(root)
+
+
+def test_what_was_changed_before_a_merge_in_the_other_direction_still_comes_over(fork, root):
+    ours, mine = fork
+    mine[0], ours[3] = 1, 3
+    mine.attrs["k"] = "mine"
+    hub.merge_version("t/x:v1", into="t/x:mine", root=root)
+    merged = _merge(root)
+    assert merged[[0, 3], 0].tolist() == [1, 3]
+    assert merged.attrs["k"] == "mine"
+    assert np.array_equal(merged[...], mine.refresh()[...])
+
+
+def test_a_change_that_the_other_side_never_saw_conflicts_also_after_a_merge(fork, root):
+    ours, mine = fork
+    ours[0, 0], mine[3] = 100, 3
+    _merge(root)
+    mine[0, 0] = 9
+    with pytest.raises(hub.ConflictError, match=r"\[0:1, 0:1\]"):
+        _merge(root)
+
+
+def test_merges_that_crossed_take_nothing_back_silently(fork, root, other_machine):
+    """Each side took from the other before it saw what the other took; one then takes a value back."""
+    ours, mine = fork
+    mine[0] = 1
+    hub.tag("t/x:v1", "before", root=root)
+    _merge(root)
+    ours[0] = np.arange(6)
+    ours[5] = 50
+    hub.merge_version("t/x:v1", into="t/x:mine", root=root)
+    merged = _merge(root)
+    assert merged[0].tolist() == list(range(6))
+    assert np.array_equal(merged[...], mine.refresh()[...])
+
+
+def test_a_version_deleted_and_created_again_has_nothing_in_common_with_what_was_copied_from_it(fork, root):
+    _, mine = fork
+    mine[0] = 1
+    hub.delete("t/x:v1", root=root)
+    hub.array((12, 6), "t/x:v1", "i8", chunks=(5, 4), root=root)
+    with pytest.raises(hub.NotFoundError, match="no commit in common"):
         _merge(root)
