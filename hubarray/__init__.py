@@ -19,7 +19,7 @@ imports only point down: upkeep, catalog, arrays, history, blobs, storage.
 from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.transaction import Transaction
-from hubarray.arrays.worker import Part, Worker
+from hubarray.arrays.worker import Part, PartWriter, Worker
 from hubarray.catalog import array, copy, delete, diff, exists, flush, freeze, load, log, tag, tags
 from hubarray.catalog import list_ as list
 from hubarray.config import configure
@@ -72,6 +72,7 @@ __all__ = [
     "NotFoundError",
     "ObjectMissingError",
     "Part",
+    "PartWriter",
     "ReadOnlyError",
     "Repair",
     "Report",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -22,12 +21,14 @@ from hubarray.history.hints import hint_writer
 from hubarray.history.record import Record
 from hubarray.history.version import Version, version_of
 from hubarray.names import Name
+from hubarray.process import uptime_seconds
 from hubarray.progress import progress
 from hubarray.storage.url import Root, resolve
 
 RootLike = str | os.PathLike[str] | Root | None
 
 _SHOWN_NAMES = 5
+MAX_GRACE_SECONDS = 100 * 365 * 86400
 
 
 def array(
@@ -72,7 +73,8 @@ def array(
     message : str, optional
         For the log.
     grace_seconds : float, optional
-        How long unreferenced parts are safe from collection; default 7 days.
+        How long unreferenced parts are safe from collection; default 7 days. Of a version that
+        exists, or existed before, it stays, or becomes longer when the version is created again.
 
     Returns
     -------
@@ -239,7 +241,7 @@ def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = Non
     if target_root.store.read_only:
         raise ReadOnlyError(f"{target_root.url}: this root can only be read; copy to another root")
     source = version_of(source_root, source_name)
-    began = time.monotonic()
+    began = uptime_seconds()
     record = source.source(source_name.commit) if source_name.commit else existing(source_root, source_name)[1]
     if record.head.kind == "deleted":
         raise NotFoundError(f"{source_name}: is deleted at this commit; copy an earlier one")
@@ -258,7 +260,8 @@ def freeze(name: str, *, root: RootLike = None, message: str | None = None) -> N
 
     One commit. Freezing a frozen version does nothing. What is frozen can still
     be deleted, and a deleted name can be created again, as another line: handles
-    on the frozen one then get NotFoundError, never the new array's data.
+    on the frozen one never show the new array's data. They do not look for newer
+    commits, because there are none, so they notice a deletion at ``refresh()`` only.
     """
     where, parsed = locate(name, root)
     version, record = existing(where, parsed)
@@ -308,7 +311,7 @@ def tag(name: str, tag: str, *, root: RootLike = None, message: str | None = Non
     checked = names.checked_tag(tag)
     where, parsed = locate(name, root, commit_allowed=True)
     version, record = existing(where, parsed)
-    began = time.monotonic()
+    began = uptime_seconds()
     tagged = record if parsed.commit is None else version.source(parsed.commit)
     if tagged.head.kind == "deleted":
         raise NotFoundError(f"{parsed}: is a deletion and cannot be tagged")
@@ -336,7 +339,8 @@ def delete(name: str, *, root: RootLike = None, message: str | None = None) -> N
     """Delete a version, ``owner/name:v1``, or with a bare ``owner/name`` all versions of the name.
 
     One commit a version: readers and writers on every machine get
-    NotFoundError from then on. Past commits can be read until their data is
+    NotFoundError from then on, handles on a frozen version when they are
+    refreshed. Past commits can be read until their data is
     collected, after the grace period.
 
     Raises
@@ -441,7 +445,7 @@ def locate(name: str, root: RootLike, *, commit_allowed: bool = False) -> tuple[
 def _newest(version: Version) -> Record | None:
     """The newest record as of now, a deleted one too; None if the version was never created."""
     try:
-        return version.refresh()
+        return version.reopen()
     except NotFoundError:
         return None
 
@@ -458,8 +462,9 @@ def existing(root: Root, name: Name) -> tuple[Version, Record]:
 
 def checked_grace(seconds: float) -> float:
     """A grace period, or ConfigError."""
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
-        raise ConfigError(f"grace_seconds {seconds!r}: give a number of seconds above 0")
+    known = not isinstance(seconds, bool) and isinstance(seconds, (int, float))
+    if not known or not 0 < seconds <= MAX_GRACE_SECONDS:
+        raise ConfigError(f"grace_seconds={seconds!r}: give a number of seconds above 0, at most a hundred years")
     return float(seconds)
 
 

@@ -8,8 +8,19 @@ either register here and are told in the child, before anything else runs.
 from __future__ import annotations
 
 import os
+import time
 import weakref
 from typing import Protocol
+
+
+def uptime_seconds() -> float:
+    """Seconds that pass also while the machine sleeps, unlike ``time.monotonic`` on Linux.
+
+    What is checked against a grace period has to know that a laptop's lid was closed.
+    """
+    if hasattr(time, "CLOCK_BOOTTIME"):
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic()
 
 
 class ForkAware(Protocol):

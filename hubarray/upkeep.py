@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
+import operator
 from typing import Any
 
 from hubarray import names
 from hubarray.arrays import write
 from hubarray.arrays.array import Array
+from hubarray.arrays.diff import differing_chunks
 from hubarray.arrays.merge import Merge
 from hubarray.blobs.fetch import fetcher_for
 from hubarray.catalog import RootLike, checked_grace, existing, locate, suggestions
@@ -21,6 +22,7 @@ from hubarray.history.record import Record
 from hubarray.history.repair import Repair
 from hubarray.history.verify import Report
 from hubarray.history.version import Version, version_of
+from hubarray.process import uptime_seconds
 from hubarray.storage.url import Root
 
 
@@ -55,17 +57,15 @@ def restore(name: str, commit: int | str, *, root: RootLike = None, message: str
     """
     where, parsed = locate(name, root)
     version = version_of(where, parsed)
-    newest = version.refresh()
-    number = version.tagged(names.checked_tag(commit)) if isinstance(commit, str) else commit
+    newest = _newest(where, version)
+    number = version.tagged(names.checked_tag(commit)) if isinstance(commit, str) else _counted(commit, "commit")
     return _restore(where, version, number, newest, message=message)
 
 
 def _restore(
     where: Root, version: Version, commit: int, newest: Record, *, message: str | None, only_onto: int | None = None
 ) -> Array:
-    if isinstance(commit, bool) or not isinstance(commit, int) or commit < 1:
-        raise ConfigError(f"commit {commit!r}: give the number of a commit, 1 or more, or a tag")
-    began = time.monotonic()
+    began = uptime_seconds()
     old = version.source(commit)
     if old.head.kind == "deleted":
         raise NotFoundError(f"{old.ref}: is a deletion; restore an earlier commit")
@@ -80,12 +80,14 @@ def _restore(
 
 
 def undo(name: str, *, root: RootLike = None, message: str | None = None) -> Array:
-    """Take back the newest commit: make the state before it the newest one. Undoing twice redoes, but for a deletion.
+    """Take back the newest change: make the state before it the newest one. Undoing twice redoes, but for a deletion.
+
+    Commits that changed nothing of the array are passed over: tags, expiry, freezing, compaction.
 
     Raises
     ------
     NotFoundError
-        The newest commit is the first one, or follows a deletion.
+        Nothing was changed since the creation, or since a deletion.
     ConflictError
         Somebody else committed meanwhile, so the newest commit is another one. Nothing was written.
 
@@ -99,11 +101,41 @@ def undo(name: str, *, root: RootLike = None, message: str | None = None) -> Arr
     """
     where, parsed = locate(name, root)
     version = version_of(where, parsed)
-    newest = version.refresh()
-    number = newest.head.number
-    if number == 1:
-        raise NotFoundError(f"{parsed}: its only commit created it; delete it instead")
-    return _restore(where, version, number - 1, newest, message=message, only_onto=number)
+    newest = _newest(where, version)
+    number, before = newest.head.number, newest.head.number - 1
+    while before and newest.head.kind == "array" and _same_state(version, version.source(before), newest):
+        before -= 1
+    if not before:
+        raise NotFoundError(f"{parsed}: nothing was changed since it was created; delete it instead")
+    return _restore(where, version, before, newest, message=message, only_onto=number)
+
+
+def _same_state(version: Version, old: Record, new: Record) -> bool:
+    """Whether two commits of a version hold the same array."""
+    if (old.head.kind, old.head.generation) != (new.head.kind, new.head.generation):
+        return False
+    if (old.array, old.attrs) != (new.array, new.attrs):
+        return False
+    return not differing_chunks((version, old), (version, new))[0]
+
+
+def _newest(where: Root, version: Version) -> Record:
+    """The newest record, a deletion too, or NotFoundError with what may have been meant."""
+    try:
+        return version.refresh()
+    except NotFoundError as error:
+        raise NotFoundError(f"{error}{suggestions(where, version.name)}") from None
+
+
+def _counted(value: Any, what: str) -> int:
+    """A number from 1, of whatever integer type."""
+    try:
+        number = 0 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise ConfigError(f"{what}={value!r}: give a number, 1 or more{', or a tag' if what == 'commit' else ''}")
+    return number
 
 
 def merge_version(
@@ -150,7 +182,7 @@ def merge_version(
     our_root, our_name = locate(into, root)
     if their_root != our_root:
         raise ConfigError("merge_version works within one root; copy the version over first")
-    began = time.monotonic()
+    began = uptime_seconds()
     theirs, ours = existing(their_root, their_name), existing(our_root, our_name)
     operation = Merge(*theirs, on_conflict)
     record = transaction.commit(ours[0], operation, base=ours[1], message=message, began=began)
@@ -200,12 +232,11 @@ def expire(
     """
     if keep_last is None and older_than is None:
         raise ConfigError("expire: say how many commits stay (keep_last=) or which go (older_than=)")
-    if keep_last is not None and (isinstance(keep_last, bool) or not isinstance(keep_last, int) or keep_last < 1):
-        raise ConfigError(f"keep_last {keep_last!r}: give a number of commits, 1 or more")
-    moment = None if older_than is None else commits.parse_moment(older_than)
+    kept = None if keep_last is None else _counted(keep_last, "keep_last")
+    moment = None if older_than is None else commits.parse_moment(older_than, what="older_than")
     where, parsed = locate(name, root)
     version, record = existing(where, parsed)
-    number = garbage.expired_up_to(record, version.log, keep_last=keep_last, older_than=moment)
+    number = garbage.expired_up_to(record, version.log, keep_last=kept, older_than=moment)
     return transaction.commit(version, write.Expire(number), base=record, message=message).head.expired_to
 
 
@@ -283,7 +314,7 @@ def compact(name: str, *, dry_run: bool = False, root: RootLike = None, message:
     where, parsed = locate(name, root)
     total = Compaction()
     while True:
-        began = time.monotonic()
+        began = uptime_seconds()
         version, record = existing(where, parsed)
         packs = packs_of(version.fetcher, parsed.home)
         if dry_run:
@@ -340,10 +371,10 @@ def verify(name: str, *, data: bool = True, root: RootLike = None) -> Report:
 def repair(name: str, *, root: RootLike = None) -> Repair:
     """Put back what is missing or altered and can be found elsewhere, and say what cannot.
 
-    Hints are written anew. A chunk is put back from any version or commit, of this name or one that it shares data
-    with, that holds the same bytes; chunks, manifest nodes and records also from this machine's disk cache. Everything
-    is known by its hash, so nothing wrong can take its place. Costs :func:`verify` with all data, twice when
-    something was put back.
+    Hints and referrers are written anew. A chunk is put back from any version or commit, of this name or one that it
+    shares data with, that holds the same bytes; chunks, manifest nodes and records also from this machine's disk cache.
+    Everything is known by its hash, so nothing wrong can take its place. Costs :func:`verify` with all data, twice
+    when something was put back.
 
     Parameters
     ----------

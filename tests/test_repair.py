@@ -1,5 +1,7 @@
 """What is damaged comes back from wherever the same bytes still are; what does not is named."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -118,3 +120,33 @@ def test_repair_is_for_a_name_with_all_its_versions(root):
     hub.array(3, "t/x:v0", root=root)
     with pytest.raises(hub.ConfigError, match="all versions"):
         hub.repair("t/x:v0", root=root)
+
+
+def test_a_lost_referrer_is_noticed_and_written_anew(root):
+    array = hub.array(400, "t/x:v1", "i8", chunks=100, grace_seconds=0.5, root=root)
+    array[:] = 1
+    copy = hub.copy("t/x:v1", "t/y:v1", root=root)
+    root.store.delete([info.key for info in root.store.list("t/x/referrers/")])
+    assert [problem.key for problem in hub.verify("t/y", root=root).problems] == ["t/x/referrers/"]
+    assert hub.repair("t/y", root=root).problems == []
+    assert hub.verify("t/y", root=root).problems == []
+    array[:] = 2
+    hub.expire("t/x:v1", keep_last=1, root=root)
+    time.sleep(0.8)
+    hub.collect_garbage("t/x", root=root)
+    assert (copy[:] == 1).all()
+    assert hub.verify("t/y", root=root).problems == []
+
+
+def test_a_damaged_referrer_is_named_with_what_to_do(root):
+    hub.array(4, "t/x:v1", "i8", root=root)[:] = 1
+    hub.copy("t/x:v1", "t/y:v1", root=root)
+    key = next(root.store.list("t/x/referrers/")).key
+    root.store.put(key, b"{")
+    assert key in {problem.key for problem in hub.verify("t/x", root=root).problems}
+    with pytest.raises(hub.CorruptDataError, match=r"hub\.repair the names"):
+        hub.collect_garbage("t/x", root=root)
+    hub.repair("t/y", root=root)
+    root.store.delete([key])
+    hub.collect_garbage("t/x", root=root)
+    assert hub.verify("t/y", root=root).problems == []

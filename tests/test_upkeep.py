@@ -24,7 +24,7 @@ def test_an_old_state_becomes_the_newest_and_nothing_in_between_is_lost(any_root
 
 def test_undo_takes_back_one_commit_and_undo_again_redoes_it():
     array = hub.array(3, "t/x:v0", "i8")
-    with pytest.raises(hub.NotFoundError, match="only commit"):
+    with pytest.raises(hub.NotFoundError, match="since it was created"):
         hub.undo("t/x:v0")
     array[:] = 1
     array[:] = 2
@@ -82,3 +82,47 @@ def test_undo_never_takes_back_what_somebody_else_just_committed(root, other_mac
     with pytest.raises(hub.ConflictError, match="nothing was written"):
         hub.undo("t/x:v0", root=root)
     assert array.refresh()[...].tolist() == [1, 5, 0]
+
+
+def test_undo_passes_over_commits_that_changed_nothing(root):
+    array = hub.array((40, 5), "t/x:v0", "i8", chunks=(1, 5), root=root)
+    for i in range(20):
+        array[i] = i + 1
+    hub.tag("t/x:v0@3", "paper", root=root)
+    assert hub.compact("t/x:v0", root=root).chunks
+    hub.expire("t/x:v0", keep_last=30, root=root)
+    assert hub.undo("t/x:v0", root=root)[19].tolist() == [0] * 5
+    assert hub.undo("t/x:v0", root=root)[19].tolist() == [20] * 5
+
+
+def test_numbers_may_be_of_numpys_types():
+    array = hub.array(3, "t/x:v0", "i8")
+    array[:] = 1
+    assert hub.restore("t/x:v0", np.int64(1))[0] == 0
+    assert hub.expire("t/x:v0", keep_last=np.int64(2)) == 1
+    with pytest.raises(hub.ConfigError, match="older_than"):
+        hub.expire("t/x:v0", older_than="yesterday")
+
+
+def test_names_that_are_not_there_come_with_those_that_are():
+    hub.array(3, "t/x:v0")
+    for use in (lambda: hub.restore("t/x:v9", 1), lambda: hub.undo("t/x:v9"), lambda: hub.tags("t/x:v9")):
+        with pytest.raises(hub.NotFoundError, match="t/x has the versions v0"):
+            use()
+
+
+def test_a_root_that_was_removed_is_noticed_by_whoever_opens_the_name_again(tmp_path):
+    import shutil
+
+    root = hub.Root(tmp_path / "root")
+    array = hub.array(3, "t/x:v0", "i8", root=root)
+    array[:] = 7
+    hub.flush()
+    shutil.rmtree(tmp_path / "root")
+    with pytest.raises(hub.NotFoundError):
+        hub.load("t/x:v0", root=root)
+    again = hub.array(3, "t/x:v0", "i8", root=root)
+    assert again.commit == 1
+    again[0] = 1
+    assert again[:].tolist() == [1, 0, 0]
+    assert hub.verify("t/x", root=root).problems == []

@@ -19,7 +19,7 @@ from hubarray.arrays.read import read
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.values import assignable, rows_that_fit
 from hubarray.arrays.write import Append, Resize, SetAttributes, SetElements
-from hubarray.errors import ConfigError, ConflictError, NotFoundError, ReadOnlyError
+from hubarray.errors import ConfigError, ConflictError, CorruptDataError, NotFoundError, ReadOnlyError
 from hubarray.history import commits, transaction
 from hubarray.history.commits import Commit
 from hubarray.history.record import Record
@@ -153,7 +153,14 @@ class Array(NoOperators):
         if quick is not None:
             return quick
         chosen = selection.parse(key, metadata.shape)
-        result = chosen.from_canonical(read(self._version, record, metadata, chosen))
+        try:
+            result = chosen.from_canonical(read(self._version, record, metadata, chosen))
+        except CorruptDataError as error:
+            if self._version.has_expired(record):
+                raise NotFoundError(
+                    f"{record.ref}: this commit has expired and its data was collected; read a newer one"
+                ) from error
+            raise
         return result[()] if chosen.is_scalar else result
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -354,7 +361,7 @@ def open_array(root: Root, name: Name) -> Array:
         if record.head.kind == "deleted":
             raise NotFoundError(f"{name}: at this commit the version was deleted; an earlier one can be read")
         return Array(root, version, record, pinned=True)
-    record = version.refresh()
+    record = version.reopen()
     if record.head.kind == "deleted":
         raise NotFoundError(f"{name}: was deleted at commit {record.head.number}; its earlier commits can be read")
     return Array(root, version, record, pinned=False)

@@ -10,7 +10,7 @@ commits is one that could have run, whole, at the moment of its commit.
 from __future__ import annotations
 
 import os
-import time
+import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +27,12 @@ from hubarray.arrays.worker import Part, Worker, chunk_hashes
 from hubarray.arrays.write import draft_of
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, homes, new_id
-from hubarray.errors import ConflictError, HubError, ReadOnlyError
+from hubarray.errors import ConfigError, ConflictError, HubError, ReadOnlyError
 from hubarray.history import transaction as commits
 from hubarray.history.record import Record
 from hubarray.history.transaction import Draft
 from hubarray.history.version import Version
+from hubarray.process import uptime_seconds
 
 if TYPE_CHECKING:
     from hubarray.arrays.array import Array
@@ -46,7 +47,8 @@ class Transaction:
 
     Takes NumPy's indexing as the array does. Complete chunks are uploaded as
     they fill; at most about 128 MiB of partial chunks and 160 MiB of uploads
-    are held. It belongs to the process that began it.
+    are held. It belongs to the process that began it, and may be used by its
+    threads.
 
     Raises
     ------
@@ -66,7 +68,7 @@ class Transaction:
         if self._state != "new":
             raise HubError("a transaction is used once; begin another one with array.transaction()")
         commits.check_message(self._message)
-        self._began = time.monotonic()
+        self._began = uptime_seconds()
         version, base = self._array._newest_for_writing()
         commits.check_writable(base, self)
         self._version = version
@@ -81,6 +83,7 @@ class Transaction:
         self._appended = 0
         self._id = new_id()
         self._added: dict[Coords, list[tuple[bytes | None, bytes]]] = {}
+        self._lock = threading.RLock()
         self._state = "open"
         return self
 
@@ -120,32 +123,35 @@ class Transaction:
     def __getitem__(self, key: Any) -> Any:
         """Read elements: the commit the transaction began from, with its own writes over it."""
         self._check_open()
-        chosen = self._parsed(key)
-        self._reads.append(chosen)
-        result = chosen.from_canonical(self._staging.read(chosen))
+        with self._lock:
+            chosen = self._parsed(key)
+            self._reads.append(chosen)
+            result = chosen.from_canonical(self._staging.read(chosen))
         return result[()] if chosen.is_scalar else result
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Assign elements, to become visible with the transaction."""
         self._check_open()
-        chosen = self._parsed(key)
-        values = assignable(value, key, chosen, self.dtype)
-        if chosen.size:
-            self._staging.write(chosen, chosen.to_canonical(values))
+        with self._lock:
+            chosen = self._parsed(key)
+            values = assignable(value, key, chosen, self.dtype)
+            if chosen.size:
+                self._staging.write(chosen, chosen.to_canonical(values))
 
     def append(self, rows: Any) -> None:
         """Add rows after the last one; rows that others append meanwhile stay before them."""
         self._check_open()
-        metadata = self._staging.metadata
-        values = rows_that_fit(rows, metadata)
-        if not len(values):
-            return
-        start = metadata.shape[0]
-        grown = (start + len(values), *metadata.shape[1:])
-        chunking.checked_shape(grown, metadata.dtype.itemsize)
-        self._staging.metadata = metadata.with_shape(grown)
-        self._appended += len(values)
-        self._staging.write(_rows(start, len(values), metadata.shape[1:]), values)
+        with self._lock:
+            metadata = self._staging.metadata
+            values = rows_that_fit(rows, metadata)
+            if not len(values):
+                return
+            start = metadata.shape[0]
+            grown = (start + len(values), *metadata.shape[1:])
+            chunking.checked_shape(grown, metadata.dtype.itemsize)
+            self._staging.metadata = metadata.with_shape(grown)
+            self._appended += len(values)
+            self._staging.write(_rows(start, len(values), metadata.shape[1:]), values)
 
     def worker(self) -> Worker:
         """A picklable handle through which other processes write for this transaction.
@@ -183,8 +189,14 @@ class Transaction:
             It has elements that another worker, or this transaction itself, wrote differently. Nothing is added.
         """
         self._check_open()
+        if not isinstance(part, Part):
+            raise ConfigError(f"add takes the part of a worker's block, not {type(part).__name__}")
         if part.transaction != self._id:
             raise ReadOnlyError("this part was written for another transaction; add it there")
+        with self._lock:
+            self._add(part)
+
+    def _add(self, part: Part) -> None:
         refs = np.frombuffer(part.refs, REF).copy()
         homes.load(refs, part.homes)
         hashes = chunk_hashes(refs)

@@ -9,6 +9,7 @@ no harm: what it uploaded is not visible until the driver commits its part.
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,11 +22,14 @@ from hubarray.arrays.values import assignable
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import homes
 from hubarray.errors import HubError, ReadOnlyError
-from hubarray.history.version import version_of
+from hubarray.history.record import Record
+from hubarray.history.version import Version, version_of
 from hubarray.names import Name
 from hubarray.storage.url import Root
 
 Coords = tuple[int, ...]
+
+_USE = "use a worker within 'with worker as w:', through w; w.part is there after the block"
 
 
 @dataclass(frozen=True)
@@ -69,47 +73,68 @@ class Worker:
                 w[100 * i : 100 * (i + 1)] = load_samples(i)
             return w.part
 
-    Writing takes NumPy's indexing. Reading gives the commit the transaction
-    began from, with this worker's own writes over it. After the block,
-    ``part`` is what the driver adds to the transaction.
+    Each block gives a :class:`PartWriter` of its own, so one handle may be used again, and by several threads.
     """
 
     def __init__(self, root: Root, name: Name, base: int, shape: tuple[int, ...], transaction: str) -> None:
         self._description = (root, name, base, shape, transaction)
-        self._staging: Staging | None = None
-        self._part: Part | None = None
-        self._process = 0
+        self._blocks = threading.local()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Worker, self._description
 
-    def __enter__(self) -> Worker:
-        root, name, base, shape, _ = self._description
+    def __enter__(self) -> PartWriter:
+        root, name, base, shape, transaction = self._description
         version = version_of(root, name)
         record = version.live(base)
         metadata = ArrayMetadata.from_json(record.array).with_shape(shape)
-        self._packs = PackWriter(version.store, version.name.home)
-        self._staging = Staging(version, record, metadata, self._packs)
-        self._part = None
-        self._process = os.getpid()
-        return self
+        writer = PartWriter(version, record, metadata, transaction)
+        self._open_blocks().append(writer)
+        return writer
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        staging, self._staging = self._open(), None
-        if kind is not None:
-            self._packs.abandon()
-            return
-        coords, refs = staging.flush()
-        self._packs.finish()
-        table = homes.store(refs, staging.version.name.home)
-        self._part = Part(
-            self._description[-1],
-            tuple(coords),
-            refs.tobytes(),
-            tuple(table),
-            tuple(staging.packed(one) for one in coords),
-            self.shape,
-        )
+        self._open_blocks().pop().close(abandon=kind is not None)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The array's shape in the transaction."""
+        return self._description[3]
+
+    @property
+    def part(self) -> Part:
+        """Refused: a part belongs to a block."""
+        raise HubError(_USE)
+
+    def __getitem__(self, key: Any) -> Any:
+        raise HubError(_USE)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise HubError(_USE)
+
+    def _open_blocks(self) -> list[PartWriter]:
+        """The blocks that this thread is in, innermost last."""
+        if not hasattr(self._blocks, "open"):
+            self._blocks.open = []
+        blocks: list[PartWriter] = self._blocks.open
+        return blocks
+
+
+class PartWriter:
+    """What a worker's block writes through.
+
+    Writing takes NumPy's indexing. Reading gives the commit the transaction
+    began from, with this block's own writes over it. After the block,
+    ``part`` is what the driver adds to the transaction.
+    """
+
+    def __init__(self, version: Version, record: Record, metadata: ArrayMetadata, transaction: str) -> None:
+        self._packs = PackWriter(version.store, version.name.home)
+        self._staging = Staging(version, record, metadata, self._packs)
+        self._transaction = transaction
+        self._part: Part | None = None
+        self._closed = False
+        self._process = os.getpid()
+        self._lock = threading.RLock()
 
     @property
     def part(self) -> Part:
@@ -121,29 +146,44 @@ class Worker:
     @property
     def shape(self) -> tuple[int, ...]:
         """The array's shape in the transaction."""
-        return self._description[3]
+        return self._staging.metadata.shape
 
     def __getitem__(self, key: Any) -> Any:
-        """Read elements, this worker's own writes included."""
-        staging = self._open()
-        chosen = selection.parse(key, staging.metadata.shape)
-        result = chosen.from_canonical(staging.read(chosen))
+        """Read elements, this block's own writes included."""
+        self._check_open()
+        chosen = selection.parse(key, self.shape)
+        with self._lock:
+            result = chosen.from_canonical(self._staging.read(chosen))
         return result[()] if chosen.is_scalar else result
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Assign elements; they are uploaded from this process."""
-        staging = self._open()
-        chosen = selection.parse(key, staging.metadata.shape)
-        values = assignable(value, key, chosen, staging.metadata.dtype)
+        self._check_open()
+        chosen = selection.parse(key, self.shape)
+        values = assignable(value, key, chosen, self._staging.metadata.dtype)
         if chosen.size:
-            staging.write(chosen, chosen.to_canonical(values))
+            with self._lock:
+                self._staging.write(chosen, chosen.to_canonical(values))
 
-    def _open(self) -> Staging:
-        if self._staging is None:
-            raise HubError("use a worker within 'with worker as w:'")
+    def close(self, *, abandon: bool) -> None:
+        """End the block: upload what is left and make the part, or give up."""
+        self._check_open()
+        self._closed = True
+        if abandon:
+            self._packs.abandon()
+            return
+        staging = self._staging
+        coords, refs = staging.flush()
+        self._packs.finish()
+        table = homes.store(refs, staging.version.name.home)
+        packed = tuple(staging.packed(one) for one in coords)
+        self._part = Part(self._transaction, tuple(coords), refs.tobytes(), tuple(table), packed, self.shape)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise HubError(_USE)
         if os.getpid() != self._process:
             raise ReadOnlyError("a worker's block belongs to the process that began it; begin one in this process")
-        return self._staging
 
 
 def chunk_hashes(refs: np.ndarray) -> list[bytes]:

@@ -95,7 +95,7 @@ def number_at(version: Version, newest: Record, moment: datetime) -> int:
     return int(number)
 
 
-def parse_moment(at: Any) -> datetime:
+def parse_moment(at: Any, what: str = "at") -> datetime:
     """A moment: a datetime, a date, a datetime64, or ISO 8601 text; without a time zone it is UTC.
 
     Examples
@@ -110,5 +110,5 @@ def parse_moment(at: Any) -> datetime:
             at = at.isoformat()
         moment = at if isinstance(at, datetime) else datetime.fromisoformat(at)
     except (TypeError, ValueError):
-        raise ConfigError(f"at={at!r}: give a datetime, or text such as '2026-11-01' or '2026-11-01T12:30'") from None
+        raise ConfigError(f"{what}={at!r}: give a datetime, or text such as '2026-11-01'") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

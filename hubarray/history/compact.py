@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ from hubarray.storage.base import Buffer
 
 BATCH_BYTES = 64 << 20
 MAX_MOVED_CHUNKS = 1 << 20
+
+_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -71,9 +74,8 @@ def packs_of(fetcher: Fetcher, home: str) -> Packs:
     for record in records:
         note(record.overlay.refs)
     walk(records, strictly(fetcher), note)
-    sizes = {
-        bytes.fromhex(info.key.rpartition("/")[2]): info.size_bytes for info in fetcher.store.list(f"{home}/packs/")
-    }
+    stored = ((info.key.rpartition("/")[2], info.size_bytes) for info in fetcher.store.list(f"{home}/packs/"))
+    sizes = {bytes.fromhex(name): size for name, size in stored if _ID.fullmatch(name)}
     return Packs(scatter.alive_bytes(distinct_refs(found)), sizes)
 
 

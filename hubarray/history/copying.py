@@ -23,7 +23,7 @@ from hubarray.history.record import Record
 from hubarray.history.transaction import Contents, Draft
 from hubarray.history.version import Version
 from hubarray.progress import progress
-from hubarray.storage.base import Buffer
+from hubarray.storage.base import Buffer, Store
 
 BATCH_BYTES = 64 << 20
 
@@ -51,7 +51,7 @@ def copy(
     base : Record or None
         The target's newest record if it had been deleted.
     began : float
-        Before the source's record was read, in monotonic seconds.
+        Before the source's record was read, in :func:`~hubarray.process.uptime_seconds`.
 
     Returns
     -------
@@ -85,16 +85,17 @@ def _shared_contents(source: Version, record: Record, target: Version) -> Conten
     foreign = sorted(home for home in record.homes if home != target.name.home)
     try:
         for home in foreign:
-            _write_referrer(target, home)
+            write_referrer(target.store, home, target.name.home)
     except AccessDeniedError:
         log.warning("%s: no permission to refer to the data of %s, so it is copied", target.name, foreign)
         return None
     return Contents(record.manifest, record.overlay, (target.name.home, *foreign))
 
 
-def _write_referrer(target: Version, home: str) -> None:
-    body = {"hubarray": 1, "referrer": target.name.home, "time": datetime.now(UTC).isoformat()}
-    target.store.put(f"{home}/referrers/{new_id()}.json", json.dumps(body).encode())
+def write_referrer(store: Store, home: str, referrer: str) -> None:
+    """Leave a note beside a home's data that another name reads it."""
+    body = {"hubarray": 1, "referrer": referrer, "time": datetime.now(UTC).isoformat()}
+    store.put(f"{home}/referrers/{new_id()}.json", json.dumps(body).encode())
 
 
 def _copied_contents(source: Version, record: Record, target: Version) -> Contents:

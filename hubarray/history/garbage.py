@@ -13,9 +13,10 @@ object written just before the mark.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
-import time
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -24,7 +25,7 @@ import numpy as np
 
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import Refs, homes
-from hubarray.errors import StorageError
+from hubarray.errors import NotFoundError, StorageError
 from hubarray.history.clock import store_time
 from hubarray.history.listing import versions_of
 from hubarray.history.log import Log
@@ -33,11 +34,14 @@ from hubarray.history.reach import read_log, referrers, strictly, walk
 from hubarray.history.record import Record, encode_stub, record_key
 from hubarray.history.safety import PROBE_FOLDER
 from hubarray.names import Name, parse
+from hubarray.process import uptime_seconds
 from hubarray.progress import announce
 from hubarray.storage.base import ObjectInfo, Store
 
 DELETE_BATCH = 500
 MAX_MARKS = 3
+
+_ID = re.compile(r"[0-9a-f]{32}")
 
 log = logging.getLogger("hubarray.history")
 
@@ -126,14 +130,18 @@ def collect(fetcher: Fetcher, home: str, *, grace_seconds: float | None, dry_run
 
 
 def _grace(fetcher: Fetcher, home: str, asked_seconds: float | None) -> float:
+    """The longest grace period of the home's versions and of those that refer to it: all judge by the same."""
     grace = asked_seconds or 0.0
-    for name in versions_of(fetcher.store, parse(home)):
-        grace = max(grace, Log(fetcher.store, name).newest().head.grace_seconds)
+    for one in sorted({home} | {referrer for _, referrer in referrers(fetcher.store, home)}):
+        for name in versions_of(fetcher.store, parse(one)):
+            # A folder without a record is what a writer left that was killed, or has not come to its record yet.
+            with contextlib.suppress(NotFoundError):
+                grace = max(grace, Log(fetcher.store, name).newest().head.grace_seconds)
     return grace
 
 
 def _marked(fetcher: Fetcher, home: str, grace_seconds: float) -> _Mark:
-    began = time.monotonic()
+    began = uptime_seconds()
     cutoff = store_time(fetcher.store) - timedelta(seconds=grace_seconds)
     own = [_read_log(fetcher.store, name, cutoff) for name in versions_of(fetcher.store, parse(home))]
     mark = _Mark(cutoff, began, own)
@@ -141,7 +149,8 @@ def _marked(fetcher: Fetcher, home: str, grace_seconds: float) -> _Mark:
     names = sorted({referrer for _, referrer in notes})
     announce(
         f"collecting {home}: reading {sum(len(one.records) for one in own)} records, those of "
-        f"{len(names)} names that refer to it, and every manifest node they reach"
+        f"{len(names)} names that refer to it, and every manifest node they reach; what is younger than "
+        f"{grace_seconds:,.0f} s stays"
     )
     reached: set[str] = set()
     for record in (record for one in own for record in one.roots):
@@ -226,7 +235,7 @@ def _swept(fetcher: Fetcher, home: str, mark: _Mark, grace_seconds: float, *, dr
                     store.put(record_key(one.name, number), encode_stub(one.records[number]), no_store=True)
     for infos, what in _dead_objects(store, home, mark):
         if not dry_run:
-            if time.monotonic() - mark.began > grace_seconds / 2:
+            if uptime_seconds() - mark.began > grace_seconds / 2:
                 return None
             store.delete([info.key for info in infos])
         _count(garbage, what, infos)
@@ -239,7 +248,8 @@ def _dead_objects(store: Store, home: str, mark: _Mark) -> Iterator[tuple[list[O
     for folder, kept in live.items():
         batch: list[ObjectInfo] = []
         for info in store.list(f"{home}/{folder}/"):
-            if info.key.rpartition("/")[2] not in kept and _is_older(info, mark.cutoff):
+            name = info.key.rpartition("/")[2]
+            if _ID.fullmatch(name) and name not in kept and _is_older(info, mark.cutoff):
                 batch.append(info)
             if len(batch) == DELETE_BATCH:
                 yield batch, folder

@@ -110,7 +110,7 @@ def referrers(store: Store, home: str) -> list[tuple[ObjectInfo, str]]:
             continue
         except (ValueError, KeyError, TypeError, HubError) as error:
             raise CorruptDataError(
-                f"{store.where(info.key)}: this referrer cannot be read, so it is unknown what it protects and "
-                f"nothing is collected ({error})"
+                f"{store.where(info.key)}: this referrer cannot be read, so it is unknown what it protects and nothing "
+                f"is collected; hub.repair the names that were copied from this one, then delete it ({error})"
             ) from None
     return found

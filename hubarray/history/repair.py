@@ -17,6 +17,7 @@ import numpy as np
 from hubarray.blobs.fetch import Fetcher, blob_key, matches
 from hubarray.blobs.ref import REF, Refs, blob_hash
 from hubarray.errors import CorruptDataError, FormatVersionError, NotFoundError, ObjectMissingError, StorageError
+from hubarray.history.copying import write_referrer
 from hubarray.history.hints import encode_hint, hint_key
 from hubarray.history.listing import versions_of
 from hubarray.history.log import Log
@@ -65,6 +66,8 @@ def repair(fetcher: Fetcher, home: str) -> Repair:
         put_back += [_put_back_node(fetcher, node) for node in report.damage.nodes]
         if not any(put_back):
             break
+    for home_of_data, referrer in sorted(report.damage.referrers):
+        write_referrer(fetcher.store, home_of_data, referrer)
     for name in report.damage.hints:
         _put_back_hint(fetcher, name)
     report = verify(fetcher, versions, data=True)
@@ -130,8 +133,8 @@ def _rewrite_pack(fetcher: Fetcher, key: str, found: list[tuple[np.void, Buffer]
         there = bytes(fetcher.store.get(key))
     except ObjectMissingError:
         there = b""
-    ours = [ref for ref in reached if blob_key(ref) == key]
-    size = max(len(there), *(int(ref["offset"]) + int(ref["length"]) for ref in ours))
+    ours = reached[(reached["pack"] == found[0][0]["pack"]).all(axis=1) & (reached["home"] == found[0][0]["home"])]
+    size = max(len(there), int((ours["offset"] + ours["length"]).max()))
     content = bytearray(size)
     content[: len(there)] = there
     for ref, blob in found:

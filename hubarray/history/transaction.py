@@ -38,6 +38,7 @@ from hubarray.history.record import (
 from hubarray.history.safety import require_atomic_create
 from hubarray.history.turns import retry_seconds
 from hubarray.history.version import Version
+from hubarray.process import uptime_seconds
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def commit(
     message : str, optional
         For the log; by default the operation says what it did.
     packs, began : PackWriter and float, optional
-        Of an operation that uploaded before: where, and when it began (monotonic seconds).
+        Of an operation that uploaded before: where, and when it began (by :func:`~hubarray.process.uptime_seconds`).
 
     Raises
     ------
@@ -147,9 +148,9 @@ def commit(
     CommitOutcomeUnknown
         The store stopped answering at the last moment.
     """
-    began = time.monotonic() if began is None else began
+    began = uptime_seconds() if began is None else began
     line, generation = base.head.line, base.head.generation
-    if time.monotonic() - version.checked_at > base.head.grace_seconds / 4:
+    if uptime_seconds() - version.checked_at > base.head.grace_seconds / 4:
         # What this would build on was the newest too long ago to be sure that it still exists.
         base = version.refresh()
     check_message(message)
@@ -223,7 +224,7 @@ def create(
     base : Record or None
         The deletion, if the version existed before; numbers continue after it.
     began : float, optional
-        When what it builds on was read, in monotonic seconds.
+        When what it builds on was read, in :func:`~hubarray.process.uptime_seconds`.
     **head
         Fields of the head that differ from a plain creation's, such as ``source``.
 
@@ -233,8 +234,11 @@ def create(
         The created one, or the one that somebody else wrote first.
     """
     check_message(message)
-    began = time.monotonic() if began is None else began
+    began = uptime_seconds() if began is None else began
     require_atomic_create(version.store)
+    if base is not None:
+        # Somebody may rely on the longer one: callers may only lengthen it.
+        head["grace_seconds"] = max(base.head.grace_seconds, head.get("grace_seconds", 0.0))
     if base is not None and version.deleted_long_ago(base):
         # A collector may be at work on what was before the deletion, so that must not come to life again.
         draft = replace(draft, expired_to=base.head.number)
@@ -363,7 +367,7 @@ def check_writable(base: Record, operation: Operation) -> None:
 
 def check_age(version: Version, grace_seconds: float, began: float) -> None:
     """Refuse a commit whose base or packs the collector may soon take for abandoned."""
-    age = time.monotonic() - began
+    age = uptime_seconds() - began
     if age > grace_seconds / 2:
         raise ConflictError(
             f"{version.name}: this write took {age:.0f} s, more than half its grace period of "

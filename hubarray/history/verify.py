@@ -5,6 +5,7 @@ Nothing is taken from a cache, and one problem does not end the search.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,13 +17,13 @@ from hubarray.blobs.coalesce import Run, plan_runs
 from hubarray.blobs.fetch import Fetcher, blob_key, matches
 from hubarray.blobs.pools import run_all
 from hubarray.blobs.ref import REF, Refs, blob_hash
-from hubarray.errors import CorruptDataError, FormatVersionError, ObjectMissingError
+from hubarray.errors import CorruptDataError, FormatVersionError, HubError, ObjectMissingError
 from hubarray.history.hints import decode_hint, hint_key
 from hubarray.history.log import Log
 from hubarray.history.manifest import NodeRef, decode_node
 from hubarray.history.reach import readable, walk
 from hubarray.history.record import Record, record_key
-from hubarray.names import Name
+from hubarray.names import Name, parse
 from hubarray.progress import progress
 
 _RECORD = re.compile(r"(\d{16})\.json")
@@ -60,6 +61,8 @@ class Damage:
         Records that are missing or altered.
     hints : list of Name
         Versions whose hint cannot be read.
+    referrers : set of (str, str)
+        Homes that lack a referrer, and the name that should have left it.
     reached : array of REF
         Every blob that was looked for.
     """
@@ -68,6 +71,7 @@ class Damage:
     nodes: list[NodeRef] = field(default_factory=list)
     records: list[tuple[Name, int]] = field(default_factory=list)
     hints: list[Name] = field(default_factory=list)
+    referrers: set[tuple[str, str]] = field(default_factory=set)
     reached: Refs = field(default_factory=lambda: np.zeros(0, REF))
 
 
@@ -115,6 +119,8 @@ def verify(fetcher: Fetcher, versions: list[Name], *, data: bool) -> Report:
         if record.changed.node is not None:
             _check_object(fetcher, record.changed.node, report)
 
+    _check_referrers(fetcher, records, report)
+
     def load(node: NodeRef, level: int) -> np.ndarray | None:
         data = _check_object(fetcher, node, report)
         return None if data is None else decode_node(data, level, fetcher.store.where(node.key))
@@ -128,6 +134,24 @@ def verify(fetcher: Fetcher, versions: list[Name], *, data: bool) -> Report:
     return report
 
 
+def _check_referrers(fetcher: Fetcher, records: list[Record], report: Report) -> None:
+    """Every foreign home that a live record reaches has to know of it, or its collector takes the data for garbage."""
+    names = {f"{record.head.owner}/{record.head.name}" for record in records}
+    needed = {(home, record.homes[0]) for record in records for home in record.homes[1:]}
+    for home in sorted({home for home, _ in needed} | names):
+        known: set[str] = set()
+        for info in fetcher.store.list(f"{home}/referrers/"):
+            try:
+                known.add(parse(json.loads(bytes(fetcher.store.get(info.key)))["referrer"]).home)
+            except ObjectMissingError:
+                continue
+            except (ValueError, KeyError, TypeError, HubError) as error:
+                report.add(info.key, f"the referrer cannot be read ({error}), so nothing of {home} is collected")
+        for _, referrer in sorted(one for one in needed if one[0] == home and one[1] not in known):
+            report.add(f"{home}/referrers/", f"nothing there protects the data that {referrer} reads")
+            report.damage.referrers.add((home, referrer))
+
+
 def distinct_refs(refs: list[Refs]) -> Refs:
     """Each ref once, by pack and offset."""
     return np.unique(np.concatenate([np.zeros(0, REF), *refs]).view(f"V{REF.itemsize}")).view(REF)
@@ -136,10 +160,11 @@ def distinct_refs(refs: list[Refs]) -> Refs:
 def _records(fetcher: Fetcher, name: Name, report: Report) -> Iterator[Record]:
     """The live records of a version that can be read; what is wrong with its log goes into the report."""
     log = Log(fetcher.store, name)
+    # The hint first: what is committed after the listing is not missing from it.
+    hinted = _hinted(fetcher, name, report)
     folder = f"{name.home}/log/{name.version}/"
     found = [_RECORD.fullmatch(info.key.removeprefix(folder)) for info in fetcher.store.list(folder)]
     numbers = sorted(int(match.group(1)) for match in found if match)
-    hinted = _hinted(fetcher, name, report)
     newest = max([*numbers, hinted])
     for number in sorted(set(range(1, newest + 1)) - set(numbers)):
         report.add(record_key(name, number), "the record is missing")

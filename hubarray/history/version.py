@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-import time
 import weakref
 from collections.abc import Iterator
 from datetime import timedelta
@@ -13,7 +13,14 @@ import numpy as np
 from hubarray import process
 from hubarray.blobs.fetch import Fetcher, fetcher_for
 from hubarray.blobs.ref import REF, BlobPlace, Refs, blob_place
-from hubarray.errors import CorruptDataError, NotFoundError, ObjectMissingError, TagNotFoundError, UnavailableError
+from hubarray.errors import (
+    CorruptDataError,
+    HubError,
+    NotFoundError,
+    ObjectMissingError,
+    TagNotFoundError,
+    UnavailableError,
+)
 from hubarray.history.clock import store_time
 from hubarray.history.hints import hint_writer
 from hubarray.history.log import Log
@@ -23,6 +30,7 @@ from hubarray.history.overlay import LEAF_NUMBERS, Overlay
 from hubarray.history.record import Record, encode, record_key
 from hubarray.history.turns import Turns
 from hubarray.names import Name
+from hubarray.process import uptime_seconds
 from hubarray.storage.base import Store
 from hubarray.storage.url import Root
 
@@ -74,7 +82,7 @@ class Version:
 
     @property
     def checked_at(self) -> float:
-        """When the newest record seen was known to be the newest, in monotonic seconds."""
+        """When the newest record seen was known to be the newest, in :func:`~hubarray.process.uptime_seconds`."""
         return self._checked_at
 
     @property
@@ -91,7 +99,7 @@ class Version:
             The version does not exist, or was deleted.
         """
         known = self._newest
-        asked_at = time.monotonic()
+        asked_at = uptime_seconds()
         try:
             by_hint = known is None or self.store.read_only
             record = self.log.newest() if by_hint else self.log.newest_after(known)
@@ -100,13 +108,27 @@ class Version:
         self._remember_if_frozen(record)
         return self.saw(record, asked_at)
 
+    def reopen(self) -> Record:
+        """The newest record, for a new handle: as :meth:`refresh`, but a log that was taken away is noticed.
+
+        Costs a probe more when the version is known.
+        """
+        known = self._newest
+        if known is not None and not self.store.read_only:
+            with contextlib.suppress(UnavailableError):
+                if not self.log.exists(known.head.number):
+                    # Somebody removed the root, or put another in its place; records are never deleted otherwise.
+                    with self._lock:
+                        self._newest = None
+        return self.refresh()
+
     def current(self, max_staleness_seconds: float) -> Record:
         """The newest record, as known no longer ago than ``max_staleness_seconds``.
 
         A frozen version is not looked up again: nothing can follow but its deletion.
         """
         newest = self._newest
-        if newest is not None and (newest.head.frozen or time.monotonic() - self._checked_at <= max_staleness_seconds):
+        if newest is not None and (newest.head.frozen or uptime_seconds() - self._checked_at <= max_staleness_seconds):
             return newest
         return self.refresh()
 
@@ -115,7 +137,7 @@ class Version:
         with self._lock:
             if self._newest is None or record.head.number >= self._newest.head.number:
                 self._newest = record
-                self._checked_at = max(self._checked_at, at if at is not None else time.monotonic())
+                self._checked_at = max(self._checked_at, at if at is not None else uptime_seconds())
             return self._newest
 
     def committed(self, record: Record) -> None:
@@ -200,6 +222,16 @@ class Version:
                 "data may be on its way out; it can no longer be restored or copied"
             )
         return self.live(number)
+
+    def has_expired(self, record: Record) -> bool:
+        """Whether a record's data may be gone by right: its commit expired, or the version was deleted."""
+        try:
+            newest = self.refresh()
+        except (HubError, OSError):
+            return False
+        number = record.head.number
+        expired = number <= newest.head.expired_to and number not in newest.tags.values()
+        return number != newest.head.number and (expired or newest.head.kind == "deleted")
 
     def deleted_long_ago(self, deletion: Record) -> bool:
         """Whether a deletion is older than half the grace period: a collector may be at work on what was before it."""

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import sys
 import threading
 import uuid
 
@@ -443,3 +444,33 @@ def test_a_worker_made_before_an_append_covers_the_rows_it_saw(root):
         t.append([1, 2])
         t.add(_work(worker, 4, 9))
     assert array[...].tolist() == [0, 0, 0, 0, 9, 1, 2]
+
+
+def test_one_worker_handle_and_one_transaction_serve_many_threads(root):
+    from concurrent.futures import ThreadPoolExecutor
+
+    array = hub.array(4000, "t/x:v0", "i8", chunks=2000, root=root)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with array.transaction() as t, ThreadPoolExecutor(8) as pool:
+            worker = t.worker()
+
+            def work(i):
+                with worker as w:
+                    w[i:2000:100] = i + 1
+                return w.part
+
+            for part in pool.map(work, range(100)):
+                t.add(part)
+            list(pool.map(lambda i: t.__setitem__(slice(2000 + i, None, 100), i + 1), range(100)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert array[...].tolist() == list(range(1, 101)) * 40
+
+
+def test_what_is_no_part_is_not_added(array):
+    with array.transaction() as t:
+        for wrong in ("p", None, 3):
+            with pytest.raises(hub.ConfigError, match="part"):
+                t.add(wrong)

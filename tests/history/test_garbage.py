@@ -295,3 +295,74 @@ def test_what_was_before_a_long_deletion_does_not_come_to_life_with_a_new_array(
     again = hub.array((4, 4), "t/x:v0", root=root)
     assert again.commit == 6
     assert hub.copy("t/x:v0@4", "t/y", root=root).shape == (3, 3)
+
+
+def test_a_grace_period_is_never_shortened_and_a_name_keeps_what_its_copies_may_restore(root):
+    first = hub.array(4, "t/x:v1", "i8", root=root)
+    first[:] = 1
+    hub.copy("t/x:v1", "t/y:v1", root=root)
+    hub.delete("t/x:v1", root=root)
+    hub.array(4, "t/x:v1", "i8", grace_seconds=0.5, root=root)
+    hub.expire("t/x:v1", keep_last=1, root=root)
+    hub.delete("t/y:v1", root=root)
+    time.sleep(0.8)
+    assert hub.collect_garbage("t/x", root=root) == hub.Garbage()
+    assert hub.undo("t/y:v1", root=root)[:].tolist() == [1] * 4
+
+
+def test_a_copy_with_a_longer_grace_period_is_judged_by_that(root):
+    hub.array(4, "t/x:v1", "i8", grace_seconds=0.5, root=root)[:] = 1
+    hub.copy("t/x:v1", "t/y:v1", root=root)
+    hub.delete("t/y:v1", root=root)
+    hub.array(4, "t/y:v1", "i8", grace_seconds=1000, root=root)
+    hub.restore("t/y:v1", 1, root=root)
+    hub.delete("t/x:v1", root=root)
+    hub.delete("t/y:v1", root=root)
+    time.sleep(0.8)
+    hub.collect_garbage("t/x", root=root)
+    assert hub.undo("t/y:v1", root=root)[:].tolist() == [1] * 4
+
+
+def test_a_folder_that_a_killed_creation_left_stops_nothing(array, root):
+    folder = root.store.folder / "t/x/log/v9"
+    folder.mkdir()
+    (folder / ".tmp-0123456789abcdef").write_bytes(b"half")
+    assert hub.collect_garbage("t/x", root=root) == hub.Garbage()
+    assert hub.compact("t/x:v0", root=root).chunks == 0
+    assert hub.verify("t/x", root=root).problems == []
+    assert hub.list("t", root=root) == ["t/x:v0"]
+
+
+def test_strangers_files_are_left_alone(array, root):
+    for folder in ("packs", "manifest"):
+        root.store.put(f"t/x/{folder}/Thumbs.db", b"x")
+    _wait()
+    assert hub.collect_garbage("t/x", root=root) == hub.Garbage()
+    assert hub.compact("t/x:v0", root=root).chunks == 0
+
+
+@pytest.mark.parametrize("seconds", [0, -1, True, "1", float("nan"), float("inf"), 1e12, None])
+def test_a_grace_period_is_a_number_of_seconds(array, root, seconds):
+    with pytest.raises(hub.ConfigError, match="grace_seconds"):
+        hub.array(3, "t/new:v0", grace_seconds=seconds if seconds is not None else "x", root=root)
+    with pytest.raises(hub.ConfigError, match="grace_seconds"):
+        hub.collect_garbage("t/x", grace_seconds=seconds if seconds is not None else "x", root=root)
+
+
+def test_a_read_of_an_expired_commit_whose_data_was_collected_says_so(array, root):
+    copy = hub.copy("t/x:v0", "other/y", root=root)
+    held = hub.load("other/y@1", root=root)
+    hub.delete("t/x:v0", root=root)
+    copy[...] = 2
+    hub.expire("other/y", keep_last=1, root=root)
+    _wait()
+    hub.collect_garbage("t/x", root=root)
+    from hubarray.blobs import fetch
+
+    fetch._shared._memory.clear()
+    fetch._shared._fetchers.clear()
+    for handle in (held, hub.load("other/y@1", root=root)):
+        handle._version.fetcher.memory.clear()
+        with pytest.raises(hub.NotFoundError, match="expired"):
+            handle[...]
+    assert (copy[...] == 2).all()
