@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -75,12 +76,15 @@ def s3_read(
     rows = out.reshape(len(blobs), -1).view("u1")
     places = {id(blob): i for i, blob in enumerate(blobs)}
 
+    slots = threading.BoundedSemaphore(CORES)
+
     def work(some: list[Blob]) -> None:
         start = some[0].offset
         data = memoryview(obstore.get_range(store, some[0].key, start=start, end=some[-1].offset + some[-1].length))
-        for blob in some:
-            begin = blob.offset - start
-            blosc.decompress(data[begin : begin + blob.length], rows[places[id(blob)]])
+        with slots:
+            for blob in some:
+                begin = blob.offset - start
+                blosc.decompress(data[begin : begin + blob.length], rows[places[id(blob)]])
 
     pieces = list(ranges(blobs, max_bytes))
     if len(pieces) == 1:

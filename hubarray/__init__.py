@@ -20,6 +20,8 @@ from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.worker import Part, PartWriter, Worker
+from hubarray.blobs.fetch import stats
+from hubarray.blobs.stats import Stats
 from hubarray.catalog import array, copy, delete, diff, exists, flush, freeze, load, log, tag, tags
 from hubarray.catalog import list_ as list
 from hubarray.config import configure
@@ -77,6 +79,7 @@ __all__ = [
     "Repair",
     "Report",
     "Root",
+    "Stats",
     "StorageError",
     "TagNotFoundError",
     "Transaction",
@@ -101,6 +104,7 @@ __all__ = [
     "repair",
     "restore",
     "retry",
+    "stats",
     "tag",
     "tags",
     "undo",

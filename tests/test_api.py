@@ -27,6 +27,7 @@ def test_the_public_names_are_these():
         "repair",
         "restore",
         "retry",
+        "stats",
         "tag",
         "tags",
         "undo",

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 
 from hubarray import config
 from hubarray.arrays import chunking, selection
+from hubarray.arrays.ahead import Pace, rows_ahead
 from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.operators import NoOperators
 from hubarray.arrays.quick import read_within_chunk
-from hubarray.arrays.read import read
+from hubarray.arrays.read import load_chunks, read
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.values import assignable, rows_that_fit
 from hubarray.arrays.write import Append, Resize, SetAttributes, SetElements
+from hubarray.blobs.pools import pools
+from hubarray.blobs.stats import Stats
 from hubarray.errors import ConfigError, ConflictError, CorruptDataError, NotFoundError, ReadOnlyError
 from hubarray.history import commits, transaction
 from hubarray.history.commits import Commit
@@ -55,6 +58,7 @@ class Array(NoOperators):
         self._line, self._generation = record.head.line, record.head.generation
         self._max_staleness_seconds = config.current().max_staleness_seconds
         self._seen: tuple[Record, ArrayMetadata] = (record, _metadata(record))
+        self._pace = Pace()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -149,7 +153,7 @@ class Array(NoOperators):
         """
         record = self._record()
         metadata = self._metadata_of(record)
-        quick = read_within_chunk(self._version, record, metadata, key)
+        quick = read_within_chunk(self._version, record, metadata, key, self._read_ahead)
         if quick is not None:
             return quick
         chosen = selection.parse(key, metadata.shape)
@@ -185,12 +189,15 @@ class Array(NoOperators):
             self._commit(SetElements(chosen, chosen.to_canonical(values)), record)
 
     def __iter__(self) -> Iterator[Any]:
-        """Samples ``a[0], a[1], ...`` of the commit that is the newest when iteration begins."""
+        """Samples ``a[0], a[1], ...`` of the commit that is the newest when iteration begins.
+
+        Blocks of about 16 MiB are read three ahead.
+        """
         if not self.shape:
             raise TypeError("iteration over a 0-d array")
         pinned = self.snapshot()
-        step = pinned.chunks[0]
-        return itertools.chain.from_iterable(pinned[start : start + step] for start in range(0, len(pinned), step))
+        row_bytes = pinned.nbytes // max(1, len(pinned))
+        return rows_ahead(lambda start, stop: pinned[start:stop], len(pinned), row_bytes, pinned.chunks[0])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """The whole array in memory, for ``np.asarray(a)``."""
@@ -282,6 +289,49 @@ class Array(NoOperators):
         [[1, 1], [2, 2]]
         """
         return Transaction(self, message)
+
+    def prefetch(self, key: Any = ...) -> Future[None]:
+        """Begin to fetch what a key selects into the caches, and return at once.
+
+        Decoded chunks go into the memory cache if they take at most half of it, else encoded ones into the disk
+        cache. Of the commit that this handle reads now.
+
+        Returns
+        -------
+        concurrent.futures.Future
+            Done when all is there; its ``result()`` raises what went wrong.
+
+        Raises
+        ------
+        IndexError
+            NumPy's own.
+
+        Examples
+        --------
+        >>> import hubarray as hub
+        >>> a = hub.array((100, 8), "docs/prefetched:v0", chunks=(10, 8))
+        >>> a.prefetch(slice(20, 40)).result()
+        """
+        record = self._record()
+        metadata = self._metadata_of(record)
+        chosen = selection.parse(key, metadata.shape)
+        return pools.ahead.submit(load_chunks, self._version, record, metadata, chosen)
+
+    @property
+    def stats(self) -> Stats:
+        """What this process has asked of the array's root and found in its caches; :func:`hubarray.stats`: of all."""
+        return self._version.fetcher.stats()
+
+    def _read_ahead(self, coord: int) -> None:
+        """Chunks along the first axis are read one after the other: fetch some before they are asked for."""
+        metadata = self._seen[1]
+        chunk, length = metadata.chunks[0], metadata.shape[0]
+        others = math.prod(-(-n // c) for n, c in zip(metadata.shape[1:], metadata.chunks[1:], strict=True))
+        if others != 1:
+            return
+        window = self._pace.next_window(coord, -(-length // chunk), metadata.chunk_bytes)
+        if window:
+            self.prefetch(slice(window.start * chunk, min(window.stop * chunk, length)))
 
     def snapshot(self) -> Array:
         """A read-only handle on the commit this one reads now; it never moves."""

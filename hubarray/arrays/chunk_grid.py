@@ -8,11 +8,13 @@ axes are the sliced axes of the array.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hubarray.arrays.selection import AxisSlice, Selection
 
@@ -80,15 +82,68 @@ def project(selection: Selection, shape: Sequence[int], chunks: Sequence[int]) -
         if axis is not None
     ]
     if selection.points is None:
-        for parts in itertools.product(*per_axis):
-            yield Projection(
-                tuple(part.coord for part in parts),
-                tuple(part.in_chunk for part in parts),
-                tuple(part.in_result for part in parts),
-                all(part.whole for part in parts),
-            )
+        yield from map(_projection, itertools.product(*per_axis))
         return
     yield from _project_points(selection, chunks, per_axis)
+
+
+def _projection(parts: Sequence[_Part]) -> Projection:
+    return Projection(
+        tuple(part.coord for part in parts),
+        tuple(part.in_chunk for part in parts),
+        tuple(part.in_result for part in parts),
+        all(part.whole for part in parts),
+    )
+
+
+class Box(Sequence[Projection]):
+    """The projections of a selection without points, made one at a time when they are asked for.
+
+    What :func:`project` yields, in the same order, for arrays of millions of chunks.
+
+    Parameters
+    ----------
+    selection : Selection
+        Without points.
+    shape, chunks : sequence of int
+    """
+
+    def __init__(self, selection: Selection, shape: Sequence[int], chunks: Sequence[int]) -> None:
+        axes = zip(selection.axes, shape, chunks, strict=True)
+        parts = [list(_slice_parts(axis, length, chunk)) for axis, length, chunk in axes if axis is not None]
+        self._parts = parts if 0 not in selection.canonical_shape else [[]]
+        self._count = math.prod(len(axis) for axis in self._parts)
+        # Most arrays of samples have many chunks along the first axis and one along the others.
+        alike = len(self._parts) > 0 and all(len(axis) == 1 for axis in self._parts[1:])
+        self._rest = _projection([axis[0] for axis in self._parts[1:]]) if alike else None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: Any) -> Any:
+        """One projection, by its place in C order."""
+        if self._rest is not None:
+            part, rest = self._parts[0][index], self._rest
+            return Projection(
+                (part.coord, *rest.coords),
+                (part.in_chunk, *rest.in_chunk),
+                (part.in_result, *rest.in_result),
+                part.whole and rest.whole,
+            )
+        parts = []
+        for axis in reversed(self._parts):
+            index, here = divmod(index, len(axis))
+            parts.append(axis[here])
+        parts.reverse()
+        return _projection(parts)
+
+    def numbers(self, strides: Sequence[int]) -> npt.NDArray[np.uint64]:
+        """The chunk numbers of all projections, given the numbers between neighbours along each axis."""
+        total = np.zeros((1,) * len(self._parts), np.uint64)
+        for axis, (parts, stride) in enumerate(zip(self._parts, strides, strict=False)):
+            coords = np.array([part.coord for part in parts], np.uint64) * np.uint64(stride)
+            total = total + coords.reshape((-1,) + (1,) * (len(self._parts) - axis - 1))
+        return np.ascontiguousarray(total).reshape(-1)
 
 
 def within_one_chunk(

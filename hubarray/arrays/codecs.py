@@ -143,7 +143,7 @@ def _fast(chain: list[dict[str, Any]]) -> Codec | None:
         compressor = _compressor(name, configuration)
     except (KeyError, ValueError, TypeError):
         return None
-    return _Compressed(compressor, _SIZES.get(name)) if compressor else None
+    return _Compressed(compressor, *_INTO.get(name, (None, None))) if compressor else None
 
 
 def _compressor(name: str, configuration: dict[str, Any]) -> Any:
@@ -183,7 +183,23 @@ def _lz4_size(data: Buffer) -> int:
     return int.from_bytes(data[:4], "little")
 
 
-_SIZES = {"blosc": _blosc_size, "numcodecs.lz4": _lz4_size}
+def _blosc_into(data: Buffer, out: np.ndarray) -> None:
+    from numcodecs import blosc
+
+    blosc.decompress(data, out)
+
+
+def _lz4_into(data: Buffer, out: np.ndarray) -> None:
+    from numcodecs import lz4
+
+    lz4.decompress(data, out)
+
+
+# How compressors decode into place: past the classes, which spend more on checks than a small chunk takes.
+_INTO: dict[str, tuple[Callable[[Buffer], int], Callable[[Buffer, np.ndarray], None]]] = {
+    "blosc": (_blosc_size, _blosc_into),
+    "numcodecs.lz4": (_lz4_size, _lz4_into),
+}
 
 
 class _Raw:
@@ -207,16 +223,22 @@ class _Compressed:
     ----------
     compressor
         A numcodecs codec.
-    size_of : callable or None
-        Tells from encoded bytes how large they decode, for compressors that can
-        decode into place; they do not mind a place that is too large.
+    size_of, decode_into : callable or None
+        Tell from encoded bytes how large they decode, and decode into place, for
+        compressors that can; they do not mind a place that is too large.
     """
 
     stores_raw = False
 
-    def __init__(self, compressor: Any, size_of: Callable[[Buffer], int] | None) -> None:
+    def __init__(
+        self,
+        compressor: Any,
+        size_of: Callable[[Buffer], int] | None,
+        decode_into: Callable[[Buffer, np.ndarray], None] | None,
+    ) -> None:
         self._compressor = compressor
         self._size_of = size_of
+        self._decode_into = decode_into
 
     def encode(self, chunk: np.ndarray) -> Buffer:
         return memoryview(self._compressor.encode(_as_bytes(chunk)))
@@ -224,10 +246,10 @@ class _Compressed:
     def decode(self, data: Buffer, out: np.ndarray) -> None:
         target = _as_bytes(out)
         try:
-            if self._size_of is not None:
+            if self._size_of is not None and self._decode_into is not None:
                 size = self._size_of(data)
                 if size == len(target):
-                    self._compressor.decode(data, target)
+                    self._decode_into(data, target)
                     return
             else:
                 decoded = np.frombuffer(self._compressor.decode(data), "u1")

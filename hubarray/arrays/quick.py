@@ -6,27 +6,31 @@ is out of the ordinary they return None, and that does the work, or raises.
 
 from __future__ import annotations
 
-import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from hubarray.arrays.chunk_grid import within_one_chunk
 from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.blobs.fetch import SCRATCH_BYTES, Fetcher, scratch
 from hubarray.history.numbering import number_of
 from hubarray.history.record import Record
 from hubarray.history.version import Version
-
-SCRATCH_BYTES = 8 << 20
-
-_scratch = threading.local()
+from hubarray.storage.base import Buffer
 
 
-def read_within_chunk(version: Version, record: Record, metadata: ArrayMetadata, key: Any) -> Any | None:
+def read_within_chunk(
+    version: Version, record: Record, metadata: ArrayMetadata, key: Any, fetched: Callable[[int], None]
+) -> Any | None:
     """The elements that a key selects, if they lie within one chunk that is present; else None.
 
     Costs no request when the chunk is in the memory cache. The first time that a chunk is read whole from a local
     file, it is decoded into the result itself, and kept only when it is read again: the page cache has it anyway.
+
+    ``fetched`` is told the chunk's place along the first axis when a remote root is read in chunks, whether or not
+    this one had to be fetched.
     """
     plan = within_one_chunk(key, metadata.shape, metadata.chunks)
     if plan is None:
@@ -36,37 +40,44 @@ def read_within_chunk(version: Version, record: Record, metadata: ArrayMetadata,
     if blob is None:
         return None
     fetcher = version.fetcher
+    if coords and fetcher.store.remote:
+        fetched(coords[0])
     cache_key = ("chunk", fetcher.identity, blob.place, metadata.decoding)
     chunk = fetcher.memory.get(cache_key)
     if chunk is not None:
         return _own(chunk[index])
-    if blob.length > SCRATCH_BYTES or not fetcher.is_at_hand(blob):
+    if blob.length > SCRATCH_BYTES:
         return None
     decoded = np.empty(metadata.chunks, metadata.dtype)
+    if not fetcher.is_at_hand(blob):
+        _decode(fetcher, metadata, fetcher.blob(blob), decoded)
+        return _kept(fetcher, cache_key, decoded, index)
     if metadata.codec.stores_raw:
         if blob.length != decoded.nbytes or not fetcher.read_at_hand(blob, decoded.reshape(-1).view("u1").data):
             return None
     else:
-        encoded = _buffer(blob.length)
+        encoded = scratch(blob.length)
         if not fetcher.read_at_hand(blob, encoded):
             return None
-        metadata.codec.decode(encoded, decoded)
+        _decode(fetcher, metadata, encoded, decoded)
     result = decoded[index]
     if isinstance(result, np.ndarray) and result.size == decoded.size and not fetcher.memory.seen_before(cache_key):
         return result
+    return _kept(fetcher, cache_key, decoded, index)
+
+
+def _decode(fetcher: Fetcher, metadata: ArrayMetadata, data: Buffer, out: np.ndarray) -> None:
+    began = time.perf_counter()
+    metadata.codec.decode(data, out)
+    fetcher.clock.add("decode", time.perf_counter() - began)
+
+
+def _kept(fetcher: Fetcher, cache_key: tuple[Any, ...], decoded: np.ndarray, index: tuple[int | slice, ...]) -> Any:
+    """A part of a chunk that goes into the memory cache; what is kept is never handed out writable."""
     decoded.setflags(write=False)
     fetcher.memory.put(cache_key, decoded, decoded.nbytes)
-    return _own(result)
+    return _own(decoded[index])
 
 
 def _own(part: Any) -> Any:
     return part.copy() if isinstance(part, np.ndarray) else part
-
-
-def _buffer(size: int) -> memoryview:
-    """This thread's scratch memory; fresh memory would cost a page fault for every 4 KiB."""
-    held = getattr(_scratch, "held", None)
-    if held is None or len(held) < size:
-        held = _scratch.held = memoryview(bytearray(min(SCRATCH_BYTES, 1 << (size - 1).bit_length())))
-    view: memoryview = held[:size]
-    return view

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
-from hubarray.arrays.chunk_grid import Projection, chunk_view, project
+from hubarray.arrays.chunk_grid import Box, Projection, chunk_view, project
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.selection import Selection
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import Refs, homes
-from hubarray.history.numbering import number_of
+from hubarray.errors import ConfigError
+from hubarray.history import numbering
 from hubarray.history.record import Record
 from hubarray.history.version import Version
 from hubarray.storage.base import Buffer
@@ -37,15 +39,33 @@ def read(version: Version, record: Record, metadata: ArrayMetadata, selection: S
     StorageError
     """
     out = np.empty(selection.canonical_shape, metadata.dtype)
+    if selection.points is None:
+        box = Box(selection, metadata.shape, metadata.chunks)
+        numbers = box.numbers(numbering.strides(record.grid))
+        for first in range(0, len(box), BATCH_CHUNKS):
+            refs = version.refs(record, numbers[first : first + BATCH_CHUNKS])
+            _read_batch(version.fetcher, metadata, selection, _Window(box, first), refs, out)
+        return out
     for projections in batched(project(selection, metadata.shape, metadata.chunks), BATCH_CHUNKS):
         refs = refs_of(version, record, [projection.coords for projection in projections])
         _read_batch(version.fetcher, metadata, selection, projections, refs, out)
     return out
 
 
+class _Window:
+    """A sequence from some place on."""
+
+    def __init__(self, items: Sequence[Projection], first: int) -> None:
+        self._items = items
+        self._first = first
+
+    def __getitem__(self, index: int) -> Projection:
+        return self._items[self._first + index]
+
+
 def refs_of(version: Version, record: Record, coords: Iterable[tuple[int, ...]]) -> Refs:
     """The refs of chunks by their coordinates."""
-    numbers = np.fromiter((number_of(c, record.grid) for c in coords), np.uint64)
+    numbers = np.fromiter((numbering.number_of(c, record.grid) for c in coords), np.uint64)
     return version.refs(record, numbers)
 
 
@@ -53,21 +73,22 @@ def _read_batch(
     fetcher: Fetcher,
     metadata: ArrayMetadata,
     selection: Selection,
-    projections: list[Projection],
+    projections: Sequence[Projection] | _Window,
     refs: Refs,
     out: np.ndarray,
 ) -> None:
-    keep = len(projections) * metadata.chunk_bytes <= fetcher.memory.budget_bytes // _CACHED_SHARE
-    missing: list[int] = []
-    for i, length in enumerate(refs["length"].tolist()):
-        if not length:
-            out[projections[i].in_result] = metadata.fill
-            continue
-        chunk = fetcher.memory.get(chunk_key(fetcher, refs[i], metadata))
-        if chunk is None:
-            missing.append(i)
-        else:
-            _place(chunk, selection, projections[i], out)
+    """Read some chunks into their places, from the caches or storage; absent ones are fill value.
+
+    A large read passes the memory cache by: it would push out what is read again and again.
+    """
+    keep = len(refs) * metadata.chunk_bytes <= fetcher.memory.budget_bytes // _CACHED_SHARE
+    for i in np.flatnonzero(refs["length"] == 0).tolist():
+        out[projections[i].in_result] = metadata.fill
+    missing = np.flatnonzero(refs["length"]).tolist()
+    if keep:
+        missing = [
+            i for i in missing if not _placed_from_memory(fetcher, metadata, selection, projections[i], refs[i], out)
+        ]
     if not missing:
         return
     wanted = refs[missing]
@@ -77,15 +98,66 @@ def _read_batch(
         if not keep and selection.points is None:
             target = out[(*projection.in_result, ...)]
             if projection.whole and target.shape == metadata.chunks and target.flags.c_contiguous:
+                began = time.perf_counter()
                 metadata.codec.decode(data, target)
+                fetcher.clock.add("decode", time.perf_counter() - began)
                 return
+        began = time.perf_counter()
         chunk = decode(metadata, data)
+        fetcher.clock.add("decode", time.perf_counter() - began)
         _place(chunk, selection, projection, out)
         if keep:
             fetcher.memory.put(chunk_key(fetcher, wanted[position], metadata), chunk, chunk.nbytes)
 
     disk_share = fetcher.disk.budget_bytes // _CACHED_SHARE if fetcher.disk is not None else 0
     fetcher.fetch(wanted, consume, keep=int(wanted["length"].sum()) <= disk_share)
+
+
+def _placed_from_memory(
+    fetcher: Fetcher,
+    metadata: ArrayMetadata,
+    selection: Selection,
+    projection: Projection,
+    ref: np.void,
+    out: np.ndarray,
+) -> bool:
+    """Whether a chunk was in the memory cache; if so, it is in its place now."""
+    chunk = fetcher.memory.get(chunk_key(fetcher, ref, metadata))
+    if chunk is not None:
+        _place(chunk, selection, projection, out)
+    return chunk is not None
+
+
+def load_chunks(version: Version, record: Record, metadata: ArrayMetadata, selection: Selection) -> None:
+    """Bring the chunks of a selection into the caches: decoded into memory if they fit half of it, else on disk.
+
+    Raises
+    ------
+    ConfigError
+        They fit neither.
+    """
+    fetcher = version.fetcher
+    coords = dict.fromkeys(one.coords for one in project(selection, metadata.shape, metadata.chunks))
+    refs = refs_of(version, record, coords)
+    refs = refs[refs["length"] > 0]
+    in_memory = len(refs) * metadata.chunk_bytes <= fetcher.memory.budget_bytes // 2
+    on_disk = fetcher.disk is not None and int(refs["length"].sum()) <= fetcher.disk.budget_bytes // 2
+    if not in_memory and not on_disk and fetcher.store.remote:
+        raise ConfigError(
+            f"{version.name}: what is to be fetched ahead takes {len(refs) * metadata.chunk_bytes:,} bytes, more than "
+            "half of either cache; fetch less, or set memory_cache_bytes or disk_cache_bytes"
+        )
+    if in_memory:
+        keys = [chunk_key(fetcher, ref, metadata) for ref in refs]
+        refs = refs[np.array([fetcher.memory.get(key) is None for key in keys], bool)]
+
+    def consume(position: int, data: Buffer) -> None:
+        if in_memory:
+            chunk = decode(metadata, data)
+            fetcher.memory.put(chunk_key(fetcher, refs[position], metadata), chunk, chunk.nbytes)
+
+    if in_memory or on_disk:
+        fetcher.fetch(refs, consume)
 
 
 def decode(metadata: ArrayMetadata, data: Buffer) -> np.ndarray:

@@ -8,6 +8,7 @@ and a bit mask for a chunk that is written in part.
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from functools import partial
@@ -188,8 +189,10 @@ class Staging:
         blobs: dict[Coords, Buffer | None] = {}
 
         def encode(coords: Coords, chunk: np.ndarray) -> None:
+            began = time.perf_counter()
             fill = is_all_fill(chunk, self.metadata.fill)
             blobs[coords] = None if fill else self.metadata.codec.encode(chunk)
+            self.version.fetcher.clock.add("encode", time.perf_counter() - began)
 
         run_all(((chunk.nbytes, partial(encode, coords, chunk)) for coords, chunk in chunks.items()), threads=pools.cpu)
         for coords in chunks:

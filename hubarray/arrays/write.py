@@ -9,6 +9,7 @@ was uploaded is remembered, and used again where nothing underneath changed.
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -141,8 +142,10 @@ class ChunkWriter:
             if task.needs_old:
                 old = np.full(metadata.chunks, metadata.fill) if old is None else old.copy()
             with pools.codec_slots:
+                began = time.perf_counter()
                 chunk = task.contents(old)
                 blob = None if is_all_fill(chunk, metadata.fill) else metadata.codec.encode(chunk)
+                version.fetcher.clock.add("encode", time.perf_counter() - began)
             if task.needs_old:
                 chunk.setflags(write=False)
             out[task.coords] = (blob, chunk if task.needs_old else None)

@@ -41,6 +41,11 @@ class DiskCache:
         Made when needed, mode 0700; files are 0600.
     budget_bytes : int
         The files never take more, temporary ones included; 0 keeps nothing.
+
+    Attributes
+    ----------
+    hits, misses : int
+        Of this process.
     """
 
     def __init__(self, folder: str | os.PathLike[str], budget_bytes: int) -> None:
@@ -49,6 +54,7 @@ class DiskCache:
         self._off = budget_bytes <= 0
         self._writable = not self._off
         self._complained = False
+        self.hits = self.misses = 0
 
     def get(self, key: str) -> bytes | None:
         """The bytes, or None. Marks them as used."""
@@ -58,7 +64,9 @@ class DiskCache:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
+            self.misses += 1
             return None
+        self.hits += 1
         try:
             status = os.fstat(descriptor)
             data = os.read(descriptor, status.st_size)
@@ -76,7 +84,9 @@ class DiskCache:
         try:
             descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
+            self.misses += 1
             return False
+        self.hits += 1
         try:
             status = os.fstat(descriptor)
             if status.st_size != len(out) or os.readv(descriptor, [out]) != len(out):
@@ -97,7 +107,10 @@ class DiskCache:
 
     def has(self, key: str) -> bool:
         """Whether a file is there for a key; it may be gone a moment later."""
-        return not self._off and os.path.exists(self._path(key))
+        there = not self._off and os.path.exists(self._path(key))
+        if not there:
+            self.misses += 1
+        return there
 
     def put(self, key: str, data: Buffer) -> None:
         """Keep bytes, unless they are more than a quarter of the budget."""

@@ -6,7 +6,9 @@ anybody sees it. Threads that want the same blob wait for one fetch of it.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -20,6 +22,7 @@ from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pack import pack_key
 from hubarray.blobs.pools import pools, run_all
 from hubarray.blobs.ref import BlobPlace, Refs, blob_hash, homes, pack_id
+from hubarray.blobs.stats import StageClock, Stats
 from hubarray.errors import CorruptDataError, ObjectMissingError
 from hubarray.storage.base import Buffer, Store
 from hubarray.storage.url import Root
@@ -27,6 +30,9 @@ from hubarray.storage.url import Root
 Consume = Callable[[int, Buffer], None]
 
 LOCAL_RUN_BYTES = 1 << 20
+SCRATCH_BYTES = 8 << 20
+
+_held = threading.local()
 
 
 class Fetcher:
@@ -47,6 +53,7 @@ class Fetcher:
         self.root = root
         self.identity = root.identity
         self.memory = memory
+        self.clock = StageClock()
         self.disk = disk if root.store.remote else None
         self._flights: dict[tuple[int, bytes, int], Future[Buffer]] = {}
         self._lock = threading.Lock()
@@ -61,6 +68,24 @@ class Fetcher:
     def store(self) -> Store:
         """This process's store of the root."""
         return self.root.store
+
+    def stats(self) -> Stats:
+        """What this process has asked of the root, and found in its caches."""
+        counts, seconds = self.store.stats.counts(), self.clock.seconds()
+        return Stats(
+            requests=self.store.stats.requests,
+            gets=counts["get"],
+            puts=counts["put"] + counts["put_if_absent"],
+            read_bytes=counts["read_bytes"],
+            written_bytes=counts["written_bytes"],
+            memory_hits=self.memory.hits,
+            memory_misses=self.memory.misses,
+            disk_hits=self.disk.hits if self.disk is not None else 0,
+            disk_misses=self.disk.misses if self.disk is not None else 0,
+            request_seconds=self.store.stats.seconds,
+            decode_seconds=seconds.get("decode", 0.0),
+            encode_seconds=seconds.get("encode", 0.0),
+        )
 
     def fetch(self, refs: Refs, consume: Consume, *, keep: bool = True) -> None:
         """Hand each ref's verified bytes to ``consume(position, bytes)``, on whatever thread has them.
@@ -84,10 +109,11 @@ class Fetcher:
             return
         if self.disk is None and not self.store.remote:
             runs = plan_runs(refs, max_run_bytes=LOCAL_RUN_BYTES)
+            # As many threads as cores, and decoding where the bytes are: no other bound is needed.
             if len(runs) == 1:
-                self._fetch_run(runs[0], refs, consume)
+                self._read_run(runs[0], refs, consume)
             else:
-                tasks = ((run.length, partial(self._fetch_run, run, refs, consume)) for run in runs)
+                tasks = ((run.length, partial(self._read_run, run, refs, consume)) for run in runs)
                 run_all(tasks, threads=pools.cpu)
             return
         cached = [i for i in range(len(refs)) if self.disk is not None and self.disk.has(self._cache_key(refs[i]))]
@@ -96,15 +122,17 @@ class Fetcher:
             return
         missing = np.setdiff1d(np.arange(len(refs)), cached) if cached else np.arange(len(refs))
         mine, theirs = self._board(refs, missing)
-        landing = partial(self._land, refs, consume, keep)
+        positions = mine.tolist()
         try:
             runs = plan_runs(refs[mine])
             work = [(int(refs["length"][i]), partial(self._fetch_cached, i, refs, consume)) for i in cached]
-            work += [
-                (run.length, partial(self._fetch_run, run, refs[mine], lambda i, data: landing(int(mine[i]), data)))
-                for run in runs
-            ]
-            run_all(work)
+            land = partial(self._land, refs, positions, consume, keep)
+            work += [(run.length, partial(self._fetch_run, run, refs[mine], land)) for run in runs]
+            if len(work) == 1:
+                # One request: a thread more would only cost its hand-over.
+                work[0][1]()
+            else:
+                run_all(work)
         finally:
             self._disembark(refs, mine)
         for i, flight in theirs:
@@ -112,7 +140,8 @@ class Fetcher:
                 data = flight.result()
             except Exception:
                 data = self._fetch_one(refs[i])
-            self._consume(consume, i, data)
+            with pools.codec_slots:
+                consume(i, data)
 
     def is_at_hand(self, blob: BlobPlace) -> bool:
         """Whether a blob is in a local file: of a local root, or of the disk cache."""
@@ -173,7 +202,11 @@ class Fetcher:
                     theirs.append((i, flight))
         return np.array(mine, np.intp), theirs
 
-    def _land(self, refs: Refs, consume: Consume, keep: bool, i: int, data: Buffer) -> None:
+    def _land(
+        self, refs: Refs, positions: list[int], consume: Consume, keep: bool, position: int, data: Buffer
+    ) -> None:
+        """Hand over bytes that this call fetched, to whoever waits for them too, and keep them on disk."""
+        i = positions[position]
         with self._lock:
             flight = self._flights.pop(_flight_key(refs[i]), None)
         if flight is not None:
@@ -191,56 +224,115 @@ class Fetcher:
                 flight.set_exception(ObjectMissingError("the fetch of this blob was given up"))
 
     def _fetch_run(self, run: Run, refs: Refs, consume: Consume) -> None:
+        """One ranged request, whose blobs are handed over while at most as many threads as cores do so."""
+        data = memoryview(self._get(blob_key(refs[run.first]), run.start, run.length))
+        with pools.codec_slots:
+            self._hand_over(run, refs, data, consume)
+
+    def _read_run(self, run: Run, refs: Refs, consume: Consume) -> None:
+        """One range of a local file, by way of this thread's scratch memory."""
         key = blob_key(refs[run.first])
-        data = memoryview(self._get(key, run.start, run.length))
-        for i in run.members.tolist():
-            ref = refs[i]
-            begin = int(ref["offset"]) - run.start
-            blob: Buffer = data[begin : begin + int(ref["length"])]
-            if not matches(ref, blob):
-                blob = self._fetch_one(ref)
-            self._consume(consume, i, blob)
+        if run.length > SCRATCH_BYTES:
+            data = memoryview(self._get(key, run.start, run.length))
+        else:
+            data = scratch(run.length)
+            try:
+                data = data[: self.store.read_into(key, run.start, data)]
+            except ObjectMissingError:
+                raise self._gone(key) from None
+        self._hand_over(run, refs, data, consume)
+
+    def _hand_over(self, run: Run, refs: Refs, data: memoryview, consume: Consume) -> None:
+        members = refs[run.members]
+        begins = (members["offset"].astype(np.int64) - run.start).tolist()
+        lengths = members["length"].tolist()
+        digests = np.ascontiguousarray(members["hash"]).tobytes()
+        for n, (i, begin, length) in enumerate(zip(run.members.tolist(), begins, lengths, strict=True)):
+            blob: Buffer = data[begin : begin + length]
+            if len(blob) != length or blob_hash(blob) != digests[16 * n : 16 * n + 16]:
+                blob = self._fetch_one(refs[i])
+            consume(i, blob)
 
     def _fetch_cached(self, i: int, refs: Refs, consume: Consume) -> None:
         ref = refs[i]
         key = self._cache_key(ref)
-        data = self.disk.get(key) if self.disk is not None else None
-        if data is None or not matches(ref, data):
+        blob: Buffer | None = self.disk.get(key) if self.disk is not None else None
+        if blob is None or not matches(ref, blob):
             blob = self._fetch_one(ref)
             if self.disk is not None:
                 self.disk.drop(key)
                 self.disk.put(key, blob)
-            self._consume(consume, i, blob)
-        else:
-            self._consume(consume, i, data)
+        with pools.codec_slots:
+            consume(i, blob)
+
+    def blob(self, blob: BlobPlace) -> Buffer:
+        """One blob of a remote root, verified, on the calling thread; kept in the disk cache.
+
+        Threads that want the same wait for one request.
+
+        Raises
+        ------
+        CorruptDataError, StorageError
+        """
+        key = (homes.index(blob.place[0]), blob.place[1], blob.offset)
+        with self._lock:
+            flight = self._flights.get(key)
+            mine = flight is None
+            if flight is None:
+                flight = self._flights[key] = Future()
+        if not mine:
+            with contextlib.suppress(Exception):
+                return flight.result()
+        try:
+            data = self._verified(blob.key, blob.offset, blob.length, blob.digest)
+            if mine:
+                flight.set_result(data)
+        finally:
+            if mine:
+                with self._lock:
+                    self._flights.pop(key, None)
+                if not flight.done():
+                    flight.set_exception(ObjectMissingError("the fetch of this blob was given up"))
+        if mine and self.disk is not None:
+            self.disk.put(self._key_of(blob), data)
+        return data
 
     def _fetch_one(self, ref: np.void) -> Buffer:
-        """One blob by itself. A second look, too: what was altered on the way is sent again."""
-        key = blob_key(ref)
-        data = self._get(key, int(ref["offset"]), int(ref["length"]))
-        if not matches(ref, data):
-            begin, end = int(ref["offset"]), int(ref["offset"]) + int(ref["length"])
-            raise CorruptDataError(
-                f"{self.store.where(key)}: bytes {begin} to {end} do not match the hash they were stored under "
-                f"({len(data)} bytes came); restore the object from a copy"
-            )
-        return data
+        """One blob by itself; what was altered on the way is asked for again."""
+        return self._verified(blob_key(ref), int(ref["offset"]), int(ref["length"]), ref["hash"].tobytes())
+
+    def _verified(self, key: str, offset: int, length: int, digest: bytes) -> Buffer:
+        for _ in range(2):
+            data = self._get(key, offset, length)
+            if len(data) == length and blob_hash(data) == digest:
+                return data
+        raise CorruptDataError(
+            f"{self.store.where(key)}: bytes {offset} to {offset + length} do not match the hash they were stored "
+            f"under ({len(data)} bytes came); restore the object from a copy"
+        )
 
     def _get(self, key: str, start: int | None, length: int | None) -> Buffer:
         try:
             return self.store.get(key, start, length)
         except ObjectMissingError:
-            raise CorruptDataError(
-                f"{self.store.where(key)}: a commit names this object and it is gone; restore it from a copy"
-            ) from None
+            raise self._gone(key) from None
 
-    @staticmethod
-    def _consume(consume: Consume, i: int, data: Buffer) -> None:
-        with pools.codec_slots:
-            consume(i, data)
+    def _gone(self, key: str) -> CorruptDataError:
+        return CorruptDataError(
+            f"{self.store.where(key)}: a commit names this object and it is gone; restore it from a copy"
+        )
 
     def _cache_key(self, ref: np.void) -> str:
         return f"{self.identity} {blob_key(ref)} {int(ref['offset'])}"
+
+
+def scratch(size: int) -> memoryview:
+    """This thread's scratch memory, at most 8 MiB; fresh memory would cost a page fault for every 4 KiB."""
+    held = getattr(_held, "memory", None)
+    if held is None or len(held) < size:
+        held = _held.memory = memoryview(bytearray(min(SCRATCH_BYTES, 1 << max(16, (size - 1).bit_length()))))
+    view: memoryview = held[:size]
+    return view
 
 
 def blob_key(ref: np.void) -> str:
@@ -282,8 +374,39 @@ class _Shared:
                 self._fetchers[key] = Fetcher(root, memory, disk)
             return self._fetchers[key]
 
+    def stats(self) -> Stats:
+        """The sum over all roots; caches and stores that several share are counted once."""
+        with self._lock:
+            fetchers = list(self._fetchers.values())
+        stores = {id(one.store): one.store.stats for one in fetchers}.values()
+        memories, disks = list(self._memory.values()), list(self._disk.values())
+        counts = sum((one.counts() for one in stores), Counter[str]())
+        clocks = [one.clock.seconds() for one in fetchers]
+        return Stats(
+            requests=sum(one.requests for one in stores),
+            gets=counts["get"],
+            puts=counts["put"] + counts["put_if_absent"],
+            read_bytes=counts["read_bytes"],
+            written_bytes=counts["written_bytes"],
+            memory_hits=sum(one.hits for one in memories),
+            memory_misses=sum(one.misses for one in memories),
+            disk_hits=sum(one.hits for one in disks),
+            disk_misses=sum(one.misses for one in disks),
+            request_seconds=sum(one.seconds for one in stores),
+            decode_seconds=sum(one.get("decode", 0.0) for one in clocks),
+            encode_seconds=sum(one.get("encode", 0.0) for one in clocks),
+        )
+
 
 _shared = _Shared()
+
+
+def stats() -> Stats:
+    """What this process has asked of storage and found in its caches, all roots together.
+
+    Costs nothing. ``a.stats`` has the same for the root of one array.
+    """
+    return _shared.stats()
 
 
 def fetcher_for(root: Root) -> Fetcher:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 from hubarray import process
 
 IO_THREADS = 32
+AHEAD_THREADS = 4
 MAX_BYTES_IN_FLIGHT = 256 << 20
 
 
@@ -36,6 +37,7 @@ class Pools:
         self._lock = threading.Lock()
         self._io: ThreadPoolExecutor | None = None
         self._cpu: ThreadPoolExecutor | None = None
+        self._ahead: ThreadPoolExecutor | None = None
         self.codec_slots = threading.BoundedSemaphore(core_count())
 
     @property
@@ -56,6 +58,15 @@ class Pools:
                     self._cpu = ThreadPoolExecutor(core_count(), "hubarray-cpu")
         return self._cpu
 
+    @property
+    def ahead(self) -> ThreadPoolExecutor:
+        """A few threads that run whole reads before they are asked for; made at first use."""
+        if self._ahead is None:
+            with self._lock:
+                if self._ahead is None:
+                    self._ahead = ThreadPoolExecutor(AHEAD_THREADS, "hubarray-ahead")
+        return self._ahead
+
 
 pools = Pools()
 
@@ -71,37 +82,109 @@ def run_all(
     Parameters
     ----------
     tasks : iterable of (bytes, callable)
-        Drawn lazily. A task must not wait for another one.
+        Drawn lazily, from whatever thread is free. A task must not wait for another one.
     max_bytes_in_flight : int
         A task that alone is larger still runs, by itself.
 
     Raises
     ------
     BaseException
-        The first failure, or KeyboardInterrupt; tasks not begun are cancelled,
+        The first failure, or KeyboardInterrupt; tasks not begun are given up,
         and those running are waited for only when one of them failed.
     """
-    threads = threads or pools.io
-    pending: dict[Future[object], int] = {}
-    in_flight = 0
-    try:
-        for size, task in tasks:
-            while pending and (in_flight + size > max_bytes_in_flight or len(pending) >= 4 * IO_THREADS):
-                done, _ = wait(pending, return_when=FIRST_COMPLETED)
-                for future in done:
-                    in_flight -= pending.pop(future)
-                    future.result()
-            pending[threads.submit(task)] = size
-            in_flight += size
-        while pending:
-            done, _ = wait(pending, return_when=FIRST_COMPLETED)
-            for future in done:
-                pending.pop(future)
-                future.result()
-    except BaseException as error:
-        for future in pending:
-            future.cancel()
-        if isinstance(error, Exception):
-            # A failed read must not leave threads writing into an array the caller has freed.
-            wait([future for future in pending if not future.cancelled()])
-        raise
+    if threads is None:
+        threads, most = pools.io, IO_THREADS
+    else:
+        most = core_count()
+    _Run(iter(tasks), max_bytes_in_flight, threads, most).finish()
+
+
+class _Run:
+    """Threads that draw from one iterator until it is empty.
+
+    A future for every task, and waiting for the first of many, costs more than small tasks take.
+    """
+
+    def __init__(
+        self,
+        tasks: Iterator[tuple[int, Callable[[], object]]],
+        max_bytes: int,
+        threads: ThreadPoolExecutor,
+        most: int,
+    ) -> None:
+        self._tasks = tasks
+        self._max_bytes = max_bytes
+        self._threads = threads
+        self._most = most
+        self._changed = threading.Condition()
+        self._in_flight_bytes = 0
+        self._running = 0
+        self._waiting = False
+        self._over = False
+        self._error: BaseException | None = None
+
+    def finish(self) -> None:
+        """Wait until everything is done."""
+        try:
+            with self._changed:
+                self._one_more()
+                while self._running:
+                    self._changed.wait()
+        except BaseException:
+            self._over = True
+            raise
+        if self._error is not None:
+            raise self._error
+
+    def _one_more(self) -> None:
+        """Have one more thread draw, if more may; under the lock."""
+        if self._running < self._most and not self._over and not self._waiting:
+            self._running += 1
+            try:
+                self._threads.submit(self._work)
+            except BaseException:
+                self._running -= 1
+                raise
+
+    def _work(self) -> None:
+        try:
+            while (drawn := self._draw()) is not None:
+                size, task = drawn
+                try:
+                    task()
+                finally:
+                    with self._changed:
+                        self._in_flight_bytes -= size
+                        if self._waiting:
+                            self._changed.notify_all()
+        except BaseException as error:
+            with self._changed:
+                self._error = self._error or error
+                self._over = True
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    def _draw(self) -> tuple[int, Callable[[], object]] | None:
+        """The next task, once there is room for it; None when there is none or all is over."""
+        with self._changed:
+            while self._waiting and not self._over:
+                # Another thread has drawn a task and waits for room; the order of tasks is kept.
+                self._changed.wait()
+            drawn = None if self._over else next(self._tasks, None)
+            if drawn is None:
+                self._over = True
+                return None
+            self._waiting = True
+            try:
+                while self._in_flight_bytes and self._in_flight_bytes + drawn[0] > self._max_bytes and not self._over:
+                    self._changed.wait()
+            finally:
+                self._waiting = False
+                self._changed.notify_all()
+            if self._over and self._error is not None:
+                return None
+            self._in_flight_bytes += drawn[0]
+            self._one_more()
+            return drawn

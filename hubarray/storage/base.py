@@ -39,23 +39,26 @@ class ObjectInfo:
 class RequestStats:
     """Counts of requests by verb and of bytes moved; thread-safe.
 
-    ``get`` and ``put`` count bytes too. A request that found its key absent,
+    ``get`` and ``put`` count bytes too; ``seconds`` is what all took together. A request that found its key absent,
     or failed, is a request all the same.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: Counter[str] = Counter()
+        self.seconds = 0.0
         process.register(self)
 
     def after_fork(self) -> None:
         """Start afresh in a forked child."""
         self._lock = threading.Lock()
 
-    def add(self, verb: str, *, read_bytes: int = 0, written_bytes: int = 0) -> None:
-        """Count one request."""
+    def add(self, verb: str, *, began: float | None = None, read_bytes: int = 0, written_bytes: int = 0) -> None:
+        """Count one request that began at a ``time.perf_counter()`` and ends now."""
+        seconds = 0.0 if began is None else time.perf_counter() - began
         with self._lock:
             self._counts[verb] += 1
+            self.seconds += seconds
             self._counts["read_bytes"] += read_bytes
             self._counts["written_bytes"] += written_bytes
 
@@ -117,7 +120,7 @@ class Store(abc.ABC):
             size = len(data)
             return data
         finally:
-            self.stats.add("get", read_bytes=size)
+            self.stats.add("get", began=began, read_bytes=size)
             self._log("GET", key, size, began)
 
     def read_into(self, key: str, start: int, out: memoryview) -> int:
@@ -133,7 +136,7 @@ class Store(abc.ABC):
             size = self._read_into(key, start, out)
             return size
         finally:
-            self.stats.add("get", read_bytes=size)
+            self.stats.add("get", began=began, read_bytes=size)
             self._log("GET", key, size, began)
 
     def put(self, key: str, data: Buffer, *, no_store: bool = False) -> None:
@@ -146,7 +149,7 @@ class Store(abc.ABC):
         try:
             self._put(key, data, no_store)
         finally:
-            self.stats.add("put", written_bytes=len(data))
+            self.stats.add("put", began=began, written_bytes=len(data))
             self._log("PUT", key, len(data), began)
 
     def put_if_absent(self, key: str, data: Buffer) -> bool:
@@ -170,7 +173,7 @@ class Store(abc.ABC):
         try:
             return self._put_if_absent(key, data)
         finally:
-            self.stats.add("put_if_absent", written_bytes=len(data))
+            self.stats.add("put_if_absent", began=began, written_bytes=len(data))
             self._log("CREATE", key, len(data), began)
 
     def head(self, key: str) -> ObjectInfo:
@@ -179,7 +182,7 @@ class Store(abc.ABC):
         try:
             return self._head(key)
         finally:
-            self.stats.add("head")
+            self.stats.add("head", began=began)
             self._log("HEAD", key, 0, began)
 
     def list(self, prefix: str, *, shallow: bool = False) -> Iterator[ObjectInfo]:
@@ -205,7 +208,7 @@ class Store(abc.ABC):
         try:
             self._delete(keys)
         finally:
-            self.stats.add("delete")
+            self.stats.add("delete", began=began)
             self._log("DELETE", f"{keys[0]} and {len(keys) - 1} more" if len(keys) > 1 else keys[0], 0, began)
 
     def leftovers(self, prefix: str) -> Iterator[ObjectInfo]:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hubarray.arrays.chunk_grid import chunk_view, clipped, merged_boxes, project, region_of
+from hubarray.arrays.chunk_grid import Box, chunk_view, clipped, merged_boxes, project, region_of, within_one_chunk
 from hubarray.arrays.selection import parse
+from hubarray.history import numbering
 from tests.arrays import strategies
 
 
@@ -42,6 +43,46 @@ def test_reading_by_chunks_gives_what_numpy_gives(data):
     array = np.arange(int(np.prod(shape))).reshape(shape)
     expected = strategies.numpy_outcome(lambda: array[key])
     assert strategies.same(strategies.numpy_outcome(lambda: _read(array, chunks, key)), expected)
+
+
+@settings(max_examples=500)
+@given(st.data())
+def test_a_box_is_what_project_yields_one_at_a_time(data):
+    shape = data.draw(strategies.shapes())
+    chunks = data.draw(strategies.chunkings(shape))
+    try:
+        selection = parse(data.draw(strategies.keys(shape)), shape)
+    except (IndexError, ValueError, TypeError):
+        return
+    if selection.points is not None:
+        return
+    expected = list(project(selection, shape, chunks))
+    box = Box(selection, shape, chunks)
+    assert [box[i] for i in range(len(box))] == expected
+    grid = tuple(-(-length // chunk) + 1 for length, chunk in zip(shape[1:], chunks[1:], strict=True))
+    numbers = [numbering.number_of(one.coords, grid) for one in expected]
+    assert box.numbers(numbering.strides(grid)).tolist() == numbers
+
+
+@settings(max_examples=1000)
+@given(st.data())
+def test_what_lies_within_one_chunk_is_what_numpy_gives(data):
+    shape = data.draw(strategies.shapes())
+    chunks = data.draw(strategies.chunkings(shape))
+    key = data.draw(strategies.keys(shape))
+    found = within_one_chunk(key, shape, chunks)
+    if found is None:
+        return
+    coords, index = found
+    array = np.arange(int(np.prod(shape))).reshape(shape)
+    assert strategies.same(_split(array, chunks)[coords][index], array[key])
+
+
+def test_the_commonest_keys_lie_within_one_chunk():
+    assert within_one_chunk(7, (10, 5, 3), (1, 5, 3)) == ((7, 0, 0), (0, slice(0, 5), slice(0, 3)))
+    assert within_one_chunk(-1, (10, 5), (4, 5)) == ((2, 0), (1, slice(0, 5)))
+    for key in (10, -11, slice(0, 5), slice(0, 4, 2), (slice(0, 0),), [1], None, ..., (0, 0, 0), np.int64(1), True):
+        assert within_one_chunk(key, (10, 5), (4, 5)) is None
 
 
 @settings(max_examples=1000)

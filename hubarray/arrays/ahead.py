@@ -1,0 +1,86 @@
+"""Reading ahead: what is likely to be wanted next is fetched while the caller is busy with what it has."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+
+import numpy as np
+
+from hubarray.blobs.pools import pools
+
+BLOCK_BYTES = 16 << 20
+BLOCKS_AHEAD = 3
+_RUN_TO_NOTICE = 3
+_FIRST_WINDOW_BYTES = 2 << 20
+
+
+def rows_ahead(read: Callable[[int, int], np.ndarray], length: int, row_bytes: int, step: int) -> Iterator[np.ndarray]:
+    """Rows of an array one by one, read in blocks of about 16 MiB, three of them ahead of the caller.
+
+    Parameters
+    ----------
+    read : callable
+        Given the first row and the one after the last, the rows between.
+    length, row_bytes : int
+        Of the array, and of one row.
+    step : int
+        Rows in a chunk; blocks are whole chunks.
+    """
+    rows = max(1, BLOCK_BYTES // max(1, row_bytes * step)) * step
+    starts = iter(range(0, length, rows))
+    ahead: deque[Future[np.ndarray]] = deque()
+    first = next(starts, None)
+    block = read(first, min(first + rows, length)) if first is not None else None
+    while block is not None:
+        while len(ahead) < BLOCKS_AHEAD and (start := next(starts, None)) is not None:
+            ahead.append(pools.ahead.submit(read, start, min(start + rows, length)))
+        yield from block
+        block = ahead.popleft().result() if ahead else None
+
+
+class Pace:
+    """Notices that chunks are read one after the other, and says what to fetch ahead.
+
+    Windows grow from 2 MiB to 16 MiB, so that a short run costs little. Threads that
+    read through one handle may hide each other's runs, which costs speed and nothing else.
+    """
+
+    def __init__(self) -> None:
+        self._last = -2
+        self._run = 0
+        self._ahead_to = 0
+        self._window_bytes = _FIRST_WINDOW_BYTES
+
+    def next_window(self, coord: int, count: int, chunk_bytes: int) -> range:
+        """The chunks along the first axis to fetch now, given the one that is read; often none.
+
+        Parameters
+        ----------
+        coord, count : int
+            The chunk's place along the first axis, and how many there are.
+        chunk_bytes : int
+            Of all chunks at one place along it.
+
+        Examples
+        --------
+        >>> pace = Pace()
+        >>> [list(pace.next_window(c, 100, 1 << 20)) for c in range(4)]
+        [[], [], [], [4, 5]]
+        """
+        if coord == self._last:
+            return range(0)
+        follows = coord == self._last + 1
+        self._last = coord
+        if not follows:
+            self._run, self._ahead_to, self._window_bytes = 0, 0, _FIRST_WINDOW_BYTES
+            return range(0)
+        self._run += 1
+        chunks = max(1, self._window_bytes // max(1, chunk_bytes))
+        if self._run < _RUN_TO_NOTICE or self._ahead_to - coord > chunks // 2:
+            return range(0)
+        first = max(self._ahead_to, coord + 1)
+        self._ahead_to = min(count, first + chunks)
+        self._window_bytes = min(BLOCK_BYTES, 2 * self._window_bytes)
+        return range(first, self._ahead_to)

@@ -1,0 +1,82 @@
+"""What reading and writing cost: requests, bytes, cache hits, and seconds by stage."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from hubarray import process
+
+
+@dataclass(frozen=True)
+class Stats:
+    """Counts since the process began; subtract an earlier one to see what something cost.
+
+    Attributes
+    ----------
+    requests : int
+        Requests to storage, of whatever verb.
+    gets, puts : int
+        Those that read, and those that wrote or created an object.
+    read_bytes, written_bytes : int
+    memory_hits, memory_misses : int
+        Chunks and manifest nodes looked for in the memory cache.
+    disk_hits, disk_misses : int
+        Blobs and nodes looked for in the disk cache; always 0 where the root is a local folder.
+    request_seconds, decode_seconds, encode_seconds : float
+        By stage, summed over threads, so they may exceed what a clock on the wall says.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(1000, "docs/measured:v0", dtype="int64", chunks=100)
+    >>> a[:] = 1
+    >>> before = hub.stats()
+    >>> _ = a[250:750]
+    >>> (hub.stats() - before).gets
+    1
+    """
+
+    requests: int = 0
+    gets: int = 0
+    puts: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    memory_hits: int = 0
+    memory_misses: int = 0
+    disk_hits: int = 0
+    disk_misses: int = 0
+    request_seconds: float = 0.0
+    decode_seconds: float = 0.0
+    encode_seconds: float = 0.0
+
+    def __sub__(self, earlier: Stats) -> Stats:
+        differences: dict[str, Any] = {
+            one.name: getattr(self, one.name) - getattr(earlier, one.name) for one in fields(self)
+        }
+        return Stats(**differences)
+
+
+class StageClock:
+    """Seconds spent in each stage, by all threads together."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, float] = {}
+        self.after_fork()
+        process.register(self)
+
+    def after_fork(self) -> None:
+        """Start afresh in a forked child."""
+        self._lock = threading.Lock()
+
+    def add(self, stage: str, seconds: float) -> None:
+        """Count time spent."""
+        with self._lock:
+            self._seconds[stage] = self._seconds.get(stage, 0.0) + seconds
+
+    def seconds(self) -> Mapping[str, float]:
+        """What was counted so far."""
+        with self._lock:
+            return dict(self._seconds)

@@ -1,0 +1,120 @@
+"""Reading ahead and fetching before: the same values, fewer waits, bounded memory."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hubarray as hub
+from hubarray.arrays.ahead import BLOCK_BYTES, Pace, rows_ahead
+
+
+@given(length=st.integers(0, 50), step=st.integers(1, 5), row_mib=st.integers(1, 20))
+def test_rows_come_in_order_whatever_the_blocks(length, step, row_mib):
+    asked = []
+
+    def read(start, stop):
+        asked.append((start, stop))
+        return np.arange(start, stop)
+
+    assert list(rows_ahead(read, length, row_mib << 20, step)) == list(range(length))
+    assert all(start % step == 0 for start, _ in asked)
+    assert all(stop - start <= max(step, (BLOCK_BYTES // (row_mib << 20)) + step) for start, stop in asked)
+
+
+@given(st.lists(st.integers(0, 60), max_size=60), st.integers(1, 1 << 22))
+def test_windows_lie_ahead_of_what_is_read_and_never_overlap_within_a_run(coords, chunk_bytes):
+    pace = Pace()
+    fetched, last = set(), -2
+    for coord in coords:
+        if coord not in (last, last + 1):
+            fetched = set()
+        last = coord
+        window = set(pace.next_window(coord, 61, chunk_bytes))
+        assert all(coord < one <= 60 for one in window)
+        assert not window & fetched
+        assert len(window) * chunk_bytes <= BLOCK_BYTES or len(window) == 1
+        fetched |= window
+
+
+def test_random_reads_fetch_nothing_ahead():
+    pace = Pace()
+    order = np.random.default_rng(0).permutation(1000).tolist()
+    assert sum(len(pace.next_window(coord, 1000, 1 << 18)) for coord in order) < 20
+
+
+@pytest.fixture
+def far(make_root, forget):
+    root = make_root("s3")
+    array = hub.array((300, 5000), "t/x:v0", "i4", chunks=(1, 5000), codec="none", root=root)
+    array[...] = np.arange(1_500_000).reshape(300, 5000)
+    forget()
+    return root
+
+
+def _gets(root, work):
+    before = hub.stats()
+    work()
+    return (hub.stats() - before).gets
+
+
+def test_a_loop_over_samples_makes_large_requests(far):
+    array = hub.load("t/x:v0", root=far)
+
+    def loop():
+        for i, row in enumerate(array):
+            assert row[0] == i * 5000
+
+    assert _gets(far, loop) < 10
+
+
+def test_a_loop_over_indices_is_noticed(far, forget):
+    array = hub.load("t/x:v0", root=far)
+
+    def loop():
+        for i in range(300):
+            assert array[i, 0] == i * 5000
+
+    assert _gets(far, loop) < 60
+
+
+def test_what_was_prefetched_costs_no_request(far):
+    array = hub.load("t/x:v0", root=far)
+    array.prefetch(slice(50, 150)).result(30)
+
+    def read():
+        assert array[50:150].shape == (100, 5000)
+        assert array[77, 3] == 77 * 5000 + 3
+
+    assert _gets(far, read) == 0
+    assert _gets(far, lambda: array.prefetch(slice(50, 150)).result(30)) == 0
+
+
+def test_a_prefetch_of_more_than_memory_goes_to_disk_and_of_more_than_both_is_refused(far):
+    hub.configure(memory_cache_bytes=1 << 20)
+    array = hub.load("t/x:v0", root=far)
+    array.prefetch().result(30)
+    assert _gets(far, lambda: array[...]) == 0
+    hub.configure(memory_cache_bytes=1 << 20, disk_cache_bytes=1 << 20)
+    with pytest.raises(hub.ConfigError, match="half of either cache"):
+        hub.load("t/x:v0", root=far).prefetch().result(30)
+    with pytest.raises(IndexError):
+        array.prefetch(999)
+
+
+def test_stats_count_requests_bytes_hits_and_seconds(far):
+    array = hub.load("t/x:v0", root=far)
+    before = array.stats
+    array[10:20]
+    cold = array.stats - before
+    array[10:20]
+    warm = array.stats - before
+    assert (cold.gets, warm.gets) == (2, 2)
+    assert cold.read_bytes > 10 * 20_000
+    assert warm.memory_hits >= cold.memory_hits + 10
+    assert warm.decode_seconds == cold.decode_seconds > 0
+    assert cold.request_seconds > 0
+    array[3] = 5
+    assert (array.stats - before).puts == 2
+    assert (array.stats - before).encode_seconds > 0
+    assert hub.stats().requests >= array.stats.requests
