@@ -5,33 +5,62 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
 
-NAMES = ("commits",)
+import hubarray as hub
+from benchmarks import report
+from benchmarks.harness import Row
+
+CASES = {
+    "samples": "reads",
+    "bulk_local": "reads",
+    "bulk_s3": "reads",
+    "random_s3": "reads",
+    "bulk_write": "writes",
+    "assignments": "writes",
+    "scale": "scale",
+    "memory": "memory",
+    "grid": "grid",
+    "commits": "commits",
+}
+RESULTS = Path(__file__).parent / "results"
+
+
+def run(name: str, megabytes: int) -> list[Any]:
+    """The rows of one benchmark."""
+    with tempfile.TemporaryDirectory(prefix="hubarray-bench-") as folder:
+        hub.configure(root=f"{folder}/root", cache_dir=f"{folder}/cache")
+        rows: list[Any] = getattr(importlib.import_module(f"benchmarks.{CASES[name]}"), name)(megabytes)
+        return rows
 
 
 def main() -> None:
-    """Run what is asked for and print a table, or JSON."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", epilog="example: python -m benchmarks commits --json")
-    parser.add_argument("name", nargs="?", choices=NAMES, help="which one; all of them without")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    """Run what is asked for, print tables or JSON, and keep both with plots under ``benchmarks/results``."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        epilog="examples: python -m benchmarks bulk_s3 --json; python -m benchmarks samples --megabytes 100",
+    )
+    parser.add_argument("name", nargs="?", choices=list(CASES), help="which one; all of them without")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--megabytes", type=int, default=1000, help="how much data the bulk cases move (default 1000)")
     arguments = parser.parse_args()
-    results = {
-        name: importlib.import_module(f"benchmarks.{name}").run()
-        for name in ([arguments.name] if arguments.name else NAMES)
-    }
+    warnings.simplefilter("ignore")
+    everything = {}
+    for name in [arguments.name] if arguments.name else CASES:
+        print(f"running {name} ...", file=sys.stderr)
+        rows = run(name, arguments.megabytes)
+        as_json = [row.as_json() if isinstance(row, Row) else row for row in rows]
+        everything[name] = as_json
+        text = report.markdown(name, rows, f"python -m benchmarks {name} --megabytes {arguments.megabytes}")
+        report.keep(RESULTS, name, as_json, text, rows)
+        if not arguments.json:
+            print(text)
     if arguments.json:
-        print(json.dumps(results, indent=2))
-        return
-    for name, rows in results.items():
-        print(f"## {name}\n")
-        print("| " + " | ".join(rows[0]) + " |")
-        print("|" + "---|" * len(rows[0]))
-        for row in rows:
-            print(
-                "| "
-                + " | ".join(f"{value:,.3g}" if isinstance(value, float) else str(value) for value in row.values())
-                + " |"
-            )
+        print(json.dumps(everything, indent=2))
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def _measure(kind: str, root: hub.Root, writers: int) -> dict[str, Any]:
     }
 
 
-def run() -> list[dict[str, Any]]:
+def commits(megabytes: int) -> list[dict[str, Any]]:
     """One row for each store and number of writers."""
     from tests.servers import seaweedfs
 

@@ -16,7 +16,7 @@ from benchmarks.places import Place
 class Cloudvolume:
     """cloud-volume, for samples of shape (y, x, channels)."""
 
-    name = "cloudvolume"
+    name = "cloudvolume (raw)"
     kinds = ("local",)
 
     def create(self, place: Place, data: np.ndarray, chunks: tuple[int, ...]) -> None:

@@ -29,9 +29,10 @@ class DeepLake:
         os.sync()
 
     def open(self, place: Place) -> Reader:
-        column = deeplake.open_read_only(str(place.folder / "deeplake"))["x"]
+        dataset = deeplake.open_read_only(str(place.folder / "deeplake"))
 
         def read(key: Any) -> np.ndarray:
+            column = dataset["x"]
             return np.asarray(column[:] if key is Ellipsis else column[key])
 
         return read

@@ -13,7 +13,7 @@ from benchmarks.places import Place
 class Memmap:
     """np.load(mmap_mode="r")."""
 
-    name = "memmap"
+    name = "memmap (raw)"
     kinds = ("local",)
 
     def create(self, place: Place, data: np.ndarray, chunks: tuple[int, ...]) -> None:

@@ -49,16 +49,14 @@ def read_within_chunk(
     if blob.length > SCRATCH_BYTES:
         return None
     decoded = np.empty(metadata.chunks, metadata.dtype)
-    if not fetcher.is_at_hand(blob):
+    into_place = metadata.codec.stores_raw and blob.length == decoded.nbytes
+    encoded = decoded.reshape(-1).view("u1").data if into_place else scratch(blob.length)
+    if not fetcher.read_at_hand(blob, encoded):
+        if not fetcher.store.remote:
+            return None
         _decode(fetcher, metadata, fetcher.blob(blob), decoded)
         return _kept(fetcher, cache_key, decoded, index)
-    if metadata.codec.stores_raw:
-        if blob.length != decoded.nbytes or not fetcher.read_at_hand(blob, decoded.reshape(-1).view("u1").data):
-            return None
-    else:
-        encoded = scratch(blob.length)
-        if not fetcher.read_at_hand(blob, encoded):
-            return None
+    if not into_place:
         _decode(fetcher, metadata, encoded, decoded)
     result = decoded[index]
     if isinstance(result, np.ndarray) and result.size == decoded.size and not fetcher.memory.seen_before(cache_key):

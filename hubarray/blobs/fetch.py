@@ -143,12 +143,6 @@ class Fetcher:
             with pools.codec_slots:
                 consume(i, data)
 
-    def is_at_hand(self, blob: BlobPlace) -> bool:
-        """Whether a blob is in a local file: of a local root, or of the disk cache."""
-        if not self.store.remote:
-            return True
-        return self.disk is not None and self.disk.has(self._key_of(blob))
-
     def read_at_hand(self, blob: BlobPlace, out: memoryview) -> bool:
         """Fill ``out``, as long as the blob, from a local file; False if the right bytes are not there."""
         if not self.store.remote:
@@ -156,9 +150,13 @@ class Fetcher:
                 complete = self.store.read_into(blob.key, blob.offset, out) == blob.length
             except ObjectMissingError:
                 return False
-        else:
-            complete = self.disk is not None and self.disk.read_into(self._key_of(blob), out)
-        return complete and blob_hash(out) == blob.digest
+            return complete and blob_hash(out) == blob.digest
+        if self.disk is None or not self.disk.read_into(key := self._key_of(blob), out):
+            return False
+        if blob_hash(out) != blob.digest:
+            self.disk.drop(key)
+            return False
+        return True
 
     def _key_of(self, blob: BlobPlace) -> str:
         return f"{self.identity} {blob.key} {blob.offset}"

@@ -1,0 +1,42 @@
+"""The suite runs, and ratios are not far off their bars. Ratios within one run only, with generous margins."""
+
+import pytest
+
+import hubarray as hub
+from benchmarks import report
+from benchmarks.harness import Bar, Row, Timing, measure
+from benchmarks.reads import bulk_local, bulk_s3, random_s3, samples
+from benchmarks.writes import assignments
+
+MARGIN = 2.5
+
+
+@pytest.mark.parametrize("case", [samples, bulk_local, bulk_s3, random_s3, assignments], ids=lambda case: case.__name__)
+def test_a_ratio_is_not_far_off_its_bar(case, isolated):
+    for row in case(40):
+        assert row.timings["hubarray"].seconds, row.timings["hubarray"].error
+        limits = [bar for bar in row.bars if bar.other.startswith("limit")]
+        for bar in limits:
+            speedup = row.speedup(bar.other)
+            needed = 1 / bar.ratio if bar.kind == "at most" else bar.ratio
+            assert speedup * MARGIN > needed, f"{row.case}: {speedup:.2f} of {bar.other}"
+        assert hub.__name__ in report.markdown("x", [row], "command")
+
+
+def test_a_contender_that_returns_other_values_is_not_ranked():
+    row = measure("x", {"hubarray": lambda: [1], "wrong": lambda: [2]}, size_bytes=1, expected=[1], rounds=1)
+    assert row.timings["wrong"].error == "returned other values"
+    assert row.best_peer() is None
+
+
+def test_bars_are_judged_by_medians():
+    timings = {
+        "hubarray": Timing([1.0, 9.0, 1.0]),
+        "limit": Timing([1.2]),
+        "peer": Timing([2.0]),
+        "fast (raw)": Timing([0.1]),
+    }
+    bars = [Bar("limit", "at most", 1.0), Bar("limit", "at least", 1.3), Bar("best peer", "at least", 1.5)]
+    verdicts = Row("x", "hubarray", 1, timings, bars).verdicts()
+    assert [ok for _, _, ok in verdicts] == [True, False, True]
+    assert "peer" in verdicts[2][0]
