@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
-import resource
+from pathlib import Path
 from typing import Any
 
 from benchmarks import data, places
@@ -40,7 +40,9 @@ def _measured(work: Any, name: str, place: Place, count: int, queue: Any) -> Non
 
 
 def _peak() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # Not ru_maxrss: a spawned process inherits its parent's.
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 def _write(contender: Any, place: Place, count: int) -> float:

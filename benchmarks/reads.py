@@ -215,7 +215,7 @@ def random_s3(megabytes: int) -> list[Row]:
 
         def warm_manifest() -> None:
             cold()
-            array[[count - 1], :1, :1]
+            array[[20, count - 1], :1, :1]
 
         for threads in (1, 16):
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from typing import Any
 
@@ -29,7 +30,7 @@ def bulk_write(megabytes: int) -> list[Row]:
             contenders: dict[str, Any] = {"hubarray": lambda base=base: OURS.create(base.corner("hub"), values, chunks)}
             found, absent = peers(kind)
             for peer in found:
-                contenders[peer.name] = lambda peer=peer, base=base: peer.create(base.corner("peer"), values, chunks)
+                contenders[peer.name] = lambda peer=peer, base=base: _durably(peer, base.corner("peer"), values, chunks)
             if kind == "local":
                 contenders["limit: encode, write, fsync"] = lambda base=base: limits.local_write(base, values, 1)
                 bars = [Bar("limit: encode, write, fsync", "at least", 0.9)]
@@ -46,6 +47,13 @@ def bulk_write(megabytes: int) -> list[Row]:
                         before=cold)
             )  # fmt: skip
     return rows
+
+
+def _durably(peer: Any, place: Place, values: np.ndarray, chunks: tuple[int, ...]) -> None:
+    """Durable is compared with durable: those that do not sync by themselves are followed by one ``os.sync()``."""
+    peer.create(place, values, chunks)
+    if place.kind == "local" and peer.name in ("zarr", "zarrs", "icechunk"):
+        os.sync()
 
 
 def assignments(megabytes: int) -> list[Row]:
