@@ -291,7 +291,8 @@ def compact(name: str, *, dry_run: bool = False, root: RootLike = None, message:
     Parameters
     ----------
     name : str
-        ``owner/name:version``. Data that it shares with the name it was copied from does not move.
+        ``owner/name:version``. Data that it shares with the name it was copied from does not move; what it shares
+        with another version of its own name is written anew, so compacting both stores it twice.
     dry_run : bool
         Only report what would be written again.
 
