@@ -280,3 +280,16 @@ def test_a_root_that_is_a_plain_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(hub.StorageError, match="is a file"):
         hub.array(3, "t/x", root=tmp_path / "file")
+
+
+@pytest.mark.parametrize("kinds", [("local", "local"), ("memory", "local"), ("local", "s3")], ids=str)
+def test_a_copy_between_roots_has_the_same_elements_however_many_requests_it_takes(kinds, make_root):
+    source, target = map(make_root, kinds)
+    array = hub.array((3000, 2000), "t/x:v0", "u1", chunks=(1, 2000), codec="none", root=source)
+    array[...] = np.random.default_rng(0).integers(1, 255, (3000, 2000), "u1")
+    for i in range(0, 3000, 100):
+        array[i] = i % 250
+    hub.configure(root=target.url, storage_options=target._options or None)
+    copied = hub.copy(f"{source.url}/t/x:v0", "t/y:v0")
+    assert np.array_equal(copied[...], array[...])
+    assert hub.verify("t/y", root=target).problems == []

@@ -95,7 +95,8 @@ class Fetcher:
         refs : array of REF, 1-d
             Present refs.
         consume : callable
-            Typically decodes into place. Runs on at most as many threads as cores.
+            Typically decodes into place. Runs on at most as many threads as cores. Must not keep
+            the bytes: they may lie in memory that is used again; :meth:`blobs` copies them.
         keep : bool
             Whether fetched bytes go into the disk cache.
 
@@ -142,6 +143,16 @@ class Fetcher:
                 data = self._fetch_one(refs[i])
             with pools.codec_slots:
                 consume(i, data)
+
+    def blobs(self, refs: Refs) -> list[bytes]:
+        """The verified bytes of each ref, to keep; not put into the disk cache. As :meth:`fetch` otherwise."""
+        found: dict[int, bytes] = {}
+
+        def consume(i: int, data: Buffer) -> None:
+            found[i] = bytes(data)
+
+        self.fetch(refs, consume, keep=False)
+        return [found[i] for i in range(len(refs))]
 
     def read_at_hand(self, blob: BlobPlace, out: memoryview) -> bool:
         """Fill ``out``, as long as the blob, from a local file; False if the right bytes are not there."""

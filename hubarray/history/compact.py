@@ -21,7 +21,6 @@ from hubarray.history.verify import distinct_refs
 from hubarray.history.version import Version
 from hubarray.names import parse
 from hubarray.progress import progress
-from hubarray.storage.base import Buffer
 
 BATCH_BYTES = 64 << 20
 MAX_MOVED_CHUNKS = 1 << 20
@@ -132,11 +131,9 @@ class Compact:
         moved = 0
         with progress(None, f"compacting {version.name}") as bar:
             for numbers, refs in worth_moving(version, base, self._packs):
-                blobs: dict[int, Buffer] = {}
-                version.fetcher.fetch(refs, blobs.__setitem__, keep=False)
                 new = np.zeros(len(refs), REF)
-                for i in range(len(refs)):
-                    new[i] = packs.add(blobs[i])
+                for i, blob in enumerate(version.fetcher.blobs(refs)):
+                    new[i] = packs.add(blob)
                 bar.update(int(refs["length"].sum()))
                 yield numbering.coords_array(numbers, base.grid, ndim), refs, new
                 moved += len(refs)

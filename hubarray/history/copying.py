@@ -23,7 +23,7 @@ from hubarray.history.record import Record
 from hubarray.history.transaction import Contents, Draft
 from hubarray.history.version import Version
 from hubarray.progress import progress
-from hubarray.storage.base import Buffer, Store
+from hubarray.storage.base import Store
 
 BATCH_BYTES = 64 << 20
 
@@ -104,11 +104,9 @@ def _copied_contents(source: Version, record: Record, target: Version) -> Conten
     manifest, held = Manifest(target.fetcher, None), EMPTY
     with progress(None, f"copying {source.name}") as bar:
         for numbers, refs in source.present(record, batch_bytes=BATCH_BYTES):
-            blobs: dict[int, Buffer] = {}
-            source.fetcher.fetch(refs, blobs.__setitem__, keep=False)
             moved = np.zeros(len(refs), REF)
-            for i in range(len(refs)):
-                moved[i] = packs.add(blobs[i])
+            for i, blob in enumerate(source.fetcher.blobs(refs)):
+                moved[i] = packs.add(blob)
             bar.update(int(refs["length"].sum()))
             held = held.merged(numbers, moved)
             if len(held) > MAX_OVERLAY_REFS:

@@ -7,6 +7,7 @@ import multiprocessing
 import pytest
 
 import hubarray as hub
+from hubarray.arrays import ahead
 from hubarray.arrays import array as arrays
 from hubarray.arrays import transaction as transactions
 from hubarray.arrays.worker import Part
@@ -107,9 +108,12 @@ def an_iteration_reads_one_commit(root):
     hub.configure(max_staleness_seconds=0)
     array = hub.array((6, 2), "t/x:v0", "i8", chunks=(1, 2), root=root)
     seen = []
-    for i, row in enumerate(array):
-        seen.append(row.tolist())
-        array[5] = i + 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ahead, "BLOCK_BYTES", 1)
+        patch.setattr(ahead, "BLOCKS_AHEAD", 1)
+        for i, row in enumerate(array):
+            seen.append(row.tolist())
+            array[5] = i + 1
     assert seen == [[0, 0]] * 6
 
 
