@@ -153,11 +153,11 @@ class Array(NoOperators):
         """
         record = self._record()
         metadata = self._metadata_of(record)
-        quick = read_within_chunk(self._version, record, metadata, key, self._read_ahead)
-        if quick is not None:
-            return quick
-        chosen = selection.parse(key, metadata.shape)
         try:
+            quick = read_within_chunk(self._version, record, metadata, key, self._read_ahead)
+            if quick is not None:
+                return quick
+            chosen = selection.parse(key, metadata.shape)
             result = chosen.from_canonical(read(self._version, record, metadata, chosen))
         except CorruptDataError as error:
             if self._version.has_expired(record):

@@ -183,7 +183,7 @@ class _Run:
             finally:
                 self._waiting = False
                 self._changed.notify_all()
-            if self._over and self._error is not None:
+            if self._over:
                 return None
             self._in_flight_bytes += drawn[0]
             self._one_more()

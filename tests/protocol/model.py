@@ -273,9 +273,8 @@ class Change:
     def _set(self, place: Version, base: Record, elements: dict[int, int], length: int) -> Steps:
         if max(elements, default=-1) >= length and self.world.has("rows that no longer fit are a conflict"):
             return "conflict"
-        shape = length if self.world.has("whole is decided again") else max(self._first.length, length)  # type: ignore[union-attr]
-        if not self.world.has("whole is decided again"):
-            shape = self._first.length  # type: ignore[union-attr]
+        first = self._first or base
+        shape = length if self.world.has("whole is decided again") else first.length
         changes: dict[int, str | None] = {}
         for chunk in sorted({index // CHUNK for index in elements}):
             inside = range(chunk * CHUNK, min((chunk + 1) * CHUNK, shape))
