@@ -13,7 +13,7 @@ A slice passes: ``array -> selection, chunk_grid (which chunks) -> manifest
 (where they are) -> memory cache -> fetch -> disk cache -> storage -> hash ->
 codecs -> result``. An assignment passes: ``array -> selection, chunk_grid ->
 codecs -> pack -> storage -> transaction -> log``. The folders are layers, and
-imports only point down: upkeep, catalog, arrays, history, blobs, storage.
+imports only point down: upkeep, catalog, lookup, arrays, history, blobs, storage.
 """
 
 from hubarray.arrays.array import Array

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,21 +12,16 @@ from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.diff import diff as diff_records
 from hubarray.arrays.metadata import ArrayMetadata
-from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError, TagNotFoundError
+from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError
 from hubarray.history import commits, copying, listing, transaction
 from hubarray.history.commits import Commit
 from hubarray.history.hints import hint_writer
 from hubarray.history.record import Record
-from hubarray.history.version import Version, version_of
-from hubarray.names import Name
+from hubarray.history.version import version_of
+from hubarray.lookup import RootLike, checked_grace, existing, locate, newest, suggestions
 from hubarray.process import uptime_seconds
 from hubarray.progress import progress
-from hubarray.storage.url import Root, resolve
-
-RootLike = str | os.PathLike[str] | Root | None
-
-_SHOWN_NAMES = 5
-MAX_GRACE_SECONDS = 100 * 365 * 86400
+from hubarray.storage.url import resolve
 
 
 def array(
@@ -108,7 +101,7 @@ def array(
     )
     attributes = checked_attrs(attrs)
     version = version_of(where, parsed)
-    base = _newest(version)
+    base = newest(version)
     if base is None or base.head.kind == "deleted":
         draft = write.creation(metadata, attributes, message="create")
         head = {} if grace_seconds is None else {"grace_seconds": checked_grace(grace_seconds)}
@@ -246,7 +239,7 @@ def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = Non
     if record.head.kind == "deleted":
         raise NotFoundError(f"{source_name}: is deleted at this commit; copy an earlier one")
     target = version_of(target_root, target_name)
-    base = _newest(target)
+    base = newest(target)
     if base is not None and base.head.kind != "deleted":
         raise AlreadyExistsError(f"{target_name}: exists already; delete it first, or copy to another version")
     created, ours = copying.copy(source, record, target, base=base, message=message, began=began)
@@ -425,49 +418,6 @@ def flush() -> None:
     hint_writer.flush()
 
 
-def locate(name: str, root: RootLike, *, commit_allowed: bool = False) -> tuple[Root, Name]:
-    """The root and the name that the arguments of a public function mean; a tag becomes the number it names."""
-    url, rest = names.split_root(name)
-    parsed = names.parse(rest, commit_allowed=commit_allowed)
-    if url is not None and root is not None:
-        raise ConfigError(f"{name}: the name has a root in it, so root= cannot be given too")
-    where = resolve(url if url is not None else root)
-    if parsed.tag is None:
-        return where, parsed
-    try:
-        return where, parsed.at(version_of(where, parsed).tagged(parsed.tag))
-    except TagNotFoundError:
-        raise
-    except NotFoundError as error:
-        raise TagNotFoundError(f"{parsed}: {error}{suggestions(where, parsed)}") from None
-
-
-def _newest(version: Version) -> Record | None:
-    """The newest record as of now, a deleted one too; None if the version was never created."""
-    try:
-        return version.reopen()
-    except NotFoundError:
-        return None
-
-
-def existing(root: Root, name: Name) -> tuple[Version, Record]:
-    """A version and its newest record as of now, or NotFoundError with what may have been meant."""
-    version = version_of(root, name)
-    record = _newest(version)
-    if record is None or record.head.kind == "deleted":
-        state = "was deleted" if record else f"there is no such version under {root.url}"
-        raise NotFoundError(f"{name.at(None)}: {state}{suggestions(root, name)}")
-    return version, record
-
-
-def checked_grace(seconds: float) -> float:
-    """A grace period, or ConfigError."""
-    known = not isinstance(seconds, bool) and isinstance(seconds, (int, float))
-    if not known or not 0 < seconds <= MAX_GRACE_SECONDS:
-        raise ConfigError(f"grace_seconds={seconds!r}: give a number of seconds above 0, at most a hundred years")
-    return float(seconds)
-
-
 def _is_auto(value: Any) -> bool:
     return isinstance(value, str) and value == "auto"
 
@@ -485,18 +435,3 @@ def _check_same(record: Record, wanted: ArrayMetadata, *, any_chunks: bool, any_
             f"{record.ref.at(None)}: exists and is another array.\n  there:  {found}\n  wanted: {wanted.describe()}\n"
             "Open it with hub.load, choose another version, or pass overwrite=True for a new generation."
         )
-
-
-def suggestions(root: Root, name: Name) -> str:
-    """What the caller may have meant, as the end of an error message."""
-    try:
-        versions = [one.version for one in listing.versions_of(root.store, name) if listing.is_live(root.store, one)]
-        if versions:
-            return f". {name.home} has the versions {', '.join(versions)}"
-        there = [one for one in listing.names_of(root.store, name.owner) if one != name.name]
-    except (ReadOnlyError, OSError):
-        return ""
-    if len(there) >= _SHOWN_NAMES:
-        there = difflib.get_close_matches(name.name, there, n=_SHOWN_NAMES, cutoff=0.5)
-    near = ", ".join(f"{name.owner}/{one}" for one in there)
-    return f". Names there: {near}" if near else ""

@@ -11,7 +11,6 @@ from hubarray.arrays.array import Array
 from hubarray.arrays.diff import differing_chunks
 from hubarray.arrays.merge import Merge
 from hubarray.blobs.fetch import fetcher_for
-from hubarray.catalog import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.errors import ConfigError, ConflictError, NotFoundError
 from hubarray.history import commits, garbage, listing, transaction
 from hubarray.history import repair as repairing
@@ -22,6 +21,7 @@ from hubarray.history.record import Record
 from hubarray.history.repair import Repair
 from hubarray.history.verify import Report
 from hubarray.history.version import Version, version_of
+from hubarray.lookup import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.process import uptime_seconds
 from hubarray.storage.url import Root
 

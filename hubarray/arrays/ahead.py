@@ -53,34 +53,38 @@ class Pace:
         self._ahead_to = 0
         self._window_bytes = _FIRST_WINDOW_BYTES
 
-    def next_window(self, coord: int, count: int, chunk_bytes: int) -> range:
-        """The chunks along the first axis to fetch now, given the one that is read; often none.
+    def goes_on(self, coord: int) -> bool:
+        """Note the place along the first axis of a chunk that is read; whether it is the next in a run of a few."""
+        if coord == self._last:
+            return False
+        follows = coord == self._last + 1
+        self._last = coord
+        if not follows:
+            self._run, self._ahead_to, self._window_bytes = 0, 0, _FIRST_WINDOW_BYTES
+            return False
+        self._run += 1
+        return self._run >= _RUN_TO_NOTICE
+
+    def window(self, count: int, chunk_bytes: int) -> range:
+        """The chunks along the first axis to fetch now that a run goes on; often none.
 
         Parameters
         ----------
-        coord, count : int
-            The chunk's place along the first axis, and how many there are.
+        count : int
+            How many there are.
         chunk_bytes : int
             Of all chunks at one place along it.
 
         Examples
         --------
         >>> pace = Pace()
-        >>> [list(pace.next_window(c, 100, 1 << 20)) for c in range(4)]
-        [[], [], [], [4, 5]]
+        >>> [list(pace.window(100, 1 << 20)) for coord in range(6) if pace.goes_on(coord)]
+        [[4, 5], [6, 7, 8, 9], []]
         """
-        if coord == self._last:
-            return range(0)
-        follows = coord == self._last + 1
-        self._last = coord
-        if not follows:
-            self._run, self._ahead_to, self._window_bytes = 0, 0, _FIRST_WINDOW_BYTES
-            return range(0)
-        self._run += 1
         chunks = max(1, self._window_bytes // max(1, chunk_bytes))
-        if self._run < _RUN_TO_NOTICE or self._ahead_to - coord > chunks // 2:
+        if self._ahead_to - self._last > chunks // 2:
             return range(0)
-        first = max(self._ahead_to, coord + 1)
+        first = max(self._ahead_to, self._last + 1)
         self._ahead_to = min(count, first + chunks)
         self._window_bytes = min(BLOCK_BYTES, 2 * self._window_bytes)
         return range(first, self._ahead_to)

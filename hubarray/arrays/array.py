@@ -312,7 +312,9 @@ class Array(NoOperators):
         >>> a = hub.array((100, 8), "docs/prefetched:v0", chunks=(10, 8))
         >>> a.prefetch(slice(20, 40)).result()
         """
-        record = self._record()
+        return self._prefetch(self._record(), key)
+
+    def _prefetch(self, record: Record, key: Any) -> Future[None]:
         metadata = self._metadata_of(record)
         chosen = selection.parse(key, metadata.shape)
         return pools.ahead.submit(load_chunks, self._version, record, metadata, chosen)
@@ -324,14 +326,15 @@ class Array(NoOperators):
 
     def _read_ahead(self, coord: int) -> None:
         """Chunks along the first axis are read one after the other: fetch some before they are asked for."""
-        metadata = self._seen[1]
-        chunk, length = metadata.chunks[0], metadata.shape[0]
-        others = math.prod(-(-n // c) for n, c in zip(metadata.shape[1:], metadata.chunks[1:], strict=True))
-        if others != 1:
+        if not self._pace.goes_on(coord):
             return
-        window = self._pace.next_window(coord, -(-length // chunk), metadata.chunk_bytes)
+        record, metadata = self._seen
+        chunk, length = metadata.chunks[0], metadata.shape[0]
+        if any(n > c for n, c in zip(metadata.shape[1:], metadata.chunks[1:], strict=True)):
+            return
+        window = self._pace.window(-(-length // chunk), metadata.chunk_bytes)
         if window:
-            self.prefetch(slice(window.start * chunk, min(window.stop * chunk, length)))
+            self._prefetch(record, slice(window.start * chunk, min(window.stop * chunk, length)))
 
     def snapshot(self) -> Array:
         """A read-only handle on the commit this one reads now; it never moves."""

@@ -28,8 +28,6 @@ _SHOWN_REGIONS = 10
 _BATCH_CHUNKS = 64
 
 Coords = tuple[int, ...]
-
-
 Side = tuple[Version, Record]
 
 
@@ -61,14 +59,13 @@ def find_bases(theirs: Side, ours: Side) -> list[Side]:
 def _last_taken(taker: Side, giver: Side) -> tuple[int, int] | None:
     """The last commit in which one version took over (copied, merged) a commit of another: the numbers of both."""
     version, record = taker
-    lived_from = _first_of_line(giver)
     number = record.head.number
     while number > 0:
         head = version.log.read_head(number)
         source = parse(head.source, commit_allowed=True) if head.source else None
         if source is not None and source.commit is not None:
             if source.at(None) == giver[0].name:
-                return (number, source.commit) if source.commit >= lived_from else None
+                return (number, source.commit) if source.commit >= _first_of_line(giver) else None
             if source.at(None) == version.name:
                 # A restore took back what lies between; a merge in there did not happen.
                 number = source.commit

@@ -6,19 +6,18 @@ is out of the ordinary they return None, and that does the work, or raises.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from hubarray.arrays.chunk_codec import cache_key, decode_into
 from hubarray.arrays.chunk_grid import within_one_chunk
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.blobs.fetch import SCRATCH_BYTES, Fetcher, scratch
 from hubarray.history.numbering import number_of
 from hubarray.history.record import Record
 from hubarray.history.version import Version
-from hubarray.storage.base import Buffer
 
 
 def read_within_chunk(
@@ -42,8 +41,8 @@ def read_within_chunk(
     fetcher = version.fetcher
     if coords and fetcher.store.remote:
         fetched(coords[0])
-    cache_key = ("chunk", fetcher.identity, blob.place, metadata.decoding)
-    chunk = fetcher.memory.get(cache_key)
+    where = cache_key(fetcher, blob.place, metadata)
+    chunk = fetcher.memory.get(where)
     if chunk is not None:
         return _own(chunk[index])
     if blob.length > SCRATCH_BYTES:
@@ -54,26 +53,20 @@ def read_within_chunk(
     if not fetcher.read_at_hand(blob, encoded):
         if not fetcher.store.remote:
             return None
-        _decode(fetcher, metadata, fetcher.blob(blob), decoded)
-        return _kept(fetcher, cache_key, decoded, index)
+        decode_into(fetcher, metadata, fetcher.blob(blob), decoded)
+        return _kept(fetcher, where, decoded, index)
     if not into_place:
-        _decode(fetcher, metadata, encoded, decoded)
+        decode_into(fetcher, metadata, encoded, decoded)
     result = decoded[index]
-    if isinstance(result, np.ndarray) and result.size == decoded.size and not fetcher.memory.seen_before(cache_key):
+    if isinstance(result, np.ndarray) and result.size == decoded.size and not fetcher.memory.seen_before(where):
         return result
-    return _kept(fetcher, cache_key, decoded, index)
+    return _kept(fetcher, where, decoded, index)
 
 
-def _decode(fetcher: Fetcher, metadata: ArrayMetadata, data: Buffer, out: np.ndarray) -> None:
-    began = time.perf_counter()
-    metadata.codec.decode(data, out)
-    fetcher.clock.add("decode", time.perf_counter() - began)
-
-
-def _kept(fetcher: Fetcher, cache_key: tuple[Any, ...], decoded: np.ndarray, index: tuple[int | slice, ...]) -> Any:
+def _kept(fetcher: Fetcher, where: tuple[Any, ...], decoded: np.ndarray, index: tuple[int | slice, ...]) -> Any:
     """A part of a chunk that goes into the memory cache; what is kept is never handed out writable."""
     decoded.setflags(write=False)
-    fetcher.memory.put(cache_key, decoded, decoded.nbytes)
+    fetcher.memory.put(where, decoded, decoded.nbytes)
     return _own(decoded[index])
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
+from hubarray.arrays.chunk_codec import chunk_key, decode_into, decoded
 from hubarray.arrays.chunk_grid import Box, Projection, chunk_view, project
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.selection import Selection
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.ref import Refs, homes
+from hubarray.blobs.ref import Refs
 from hubarray.errors import ConfigError
 from hubarray.history import numbering
 from hubarray.history.record import Record
@@ -98,13 +98,9 @@ def _read_batch(
         if not keep and selection.points is None:
             target = out[(*projection.in_result, ...)]
             if projection.whole and target.shape == metadata.chunks and target.flags.c_contiguous:
-                began = time.perf_counter()
-                metadata.codec.decode(data, target)
-                fetcher.clock.add("decode", time.perf_counter() - began)
+                decode_into(fetcher, metadata, data, target)
                 return
-        began = time.perf_counter()
-        chunk = decode(metadata, data)
-        fetcher.clock.add("decode", time.perf_counter() - began)
+        chunk = decoded(fetcher, metadata, data)
         _place(chunk, selection, projection, out)
         if keep:
             fetcher.memory.put(chunk_key(fetcher, wanted[position], metadata), chunk, chunk.nbytes)
@@ -153,25 +149,11 @@ def load_chunks(version: Version, record: Record, metadata: ArrayMetadata, selec
 
     def consume(position: int, data: Buffer) -> None:
         if in_memory:
-            chunk = decode(metadata, data)
+            chunk = decoded(fetcher, metadata, data)
             fetcher.memory.put(chunk_key(fetcher, refs[position], metadata), chunk, chunk.nbytes)
 
     if in_memory or on_disk:
         fetcher.fetch(refs, consume)
-
-
-def decode(metadata: ArrayMetadata, data: Buffer) -> np.ndarray:
-    """A chunk in memory of its own, read-only."""
-    chunk = np.empty(metadata.chunks, metadata.dtype)
-    metadata.codec.decode(data, chunk)
-    chunk.setflags(write=False)
-    return chunk
-
-
-def chunk_key(fetcher: Fetcher, ref: np.void | Refs, metadata: ArrayMetadata) -> tuple[Any, ...]:
-    """The key of a decoded chunk in the memory cache."""
-    blob = (homes.name(int(ref["home"])), ref["pack"].tobytes(), int(ref["offset"]))
-    return ("chunk", fetcher.identity, blob, metadata.decoding)
 
 
 def _place(chunk: np.ndarray, selection: Selection, projection: Projection, out: np.ndarray) -> None:

@@ -8,18 +8,18 @@ and a bit mask for a chunk that is written in part.
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 
+from hubarray.arrays.chunk_codec import decoded, encoded
 from hubarray.arrays.chunk_grid import Projection, chunk_view, clipped, project
+from hubarray.arrays.chunk_writer import BATCH_BYTES
 from hubarray.arrays.metadata import ArrayMetadata
-from hubarray.arrays.read import batched, decode, refs_of
+from hubarray.arrays.read import batched, refs_of
 from hubarray.arrays.selection import Selection
-from hubarray.arrays.write import BATCH_BYTES, is_all_fill
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import pools, run_all
 from hubarray.blobs.ref import REF, Refs, null_ref
@@ -189,10 +189,7 @@ class Staging:
         blobs: dict[Coords, Buffer | None] = {}
 
         def encode(coords: Coords, chunk: np.ndarray) -> None:
-            began = time.perf_counter()
-            fill = is_all_fill(chunk, self.metadata.fill)
-            blobs[coords] = None if fill else self.metadata.codec.encode(chunk)
-            self.version.fetcher.clock.add("encode", time.perf_counter() - began)
+            blobs[coords] = encoded(self.version.fetcher, self.metadata, chunk)
 
         run_all(((chunk.nbytes, partial(encode, coords, chunk)) for coords, chunk in chunks.items()), threads=pools.cpu)
         for coords in chunks:
@@ -218,7 +215,7 @@ def fetch_chunks(
     present = np.flatnonzero(refs["length"])
 
     def consume(position: int, data: Buffer) -> None:
-        chunks[coords[present[position]]] = decode(metadata, data)
+        chunks[coords[present[position]]] = decoded(version.fetcher, metadata, data)
 
     version.fetcher.fetch(refs[present], consume)
     for i in np.flatnonzero(refs["length"] == 0).tolist():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -22,7 +21,7 @@ from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pack import pack_key
 from hubarray.blobs.pools import pools, run_all
 from hubarray.blobs.ref import BlobPlace, Refs, blob_hash, homes, pack_id
-from hubarray.blobs.stats import StageClock, Stats
+from hubarray.blobs.stats import StageClock, Stats, totals
 from hubarray.errors import CorruptDataError, ObjectMissingError
 from hubarray.storage.base import Buffer, Store
 from hubarray.storage.url import Root
@@ -71,21 +70,7 @@ class Fetcher:
 
     def stats(self) -> Stats:
         """What this process has asked of the root, and found in its caches."""
-        counts, seconds = self.store.stats.counts(), self.clock.seconds()
-        return Stats(
-            requests=self.store.stats.requests,
-            gets=counts["get"],
-            puts=counts["put"] + counts["put_if_absent"],
-            read_bytes=counts["read_bytes"],
-            written_bytes=counts["written_bytes"],
-            memory_hits=self.memory.hits,
-            memory_misses=self.memory.misses,
-            disk_hits=self.disk.hits if self.disk is not None else 0,
-            disk_misses=self.disk.misses if self.disk is not None else 0,
-            request_seconds=self.store.stats.seconds,
-            decode_seconds=seconds.get("decode", 0.0),
-            encode_seconds=seconds.get("encode", 0.0),
-        )
+        return totals([self.store.stats], [self.memory], [] if self.disk is None else [self.disk], [self.clock])
 
     def fetch(self, refs: Refs, consume: Consume, *, keep: bool = True) -> None:
         """Hand each ref's verified bytes to ``consume(position, bytes)``, on whatever thread has them.
@@ -388,23 +373,8 @@ class _Shared:
         with self._lock:
             fetchers = list(self._fetchers.values())
         stores = {id(one.store): one.store.stats for one in fetchers}.values()
-        memories, disks = list(self._memory.values()), list(self._disk.values())
-        counts = sum((one.counts() for one in stores), Counter[str]())
-        clocks = [one.clock.seconds() for one in fetchers]
-        return Stats(
-            requests=sum(one.requests for one in stores),
-            gets=counts["get"],
-            puts=counts["put"] + counts["put_if_absent"],
-            read_bytes=counts["read_bytes"],
-            written_bytes=counts["written_bytes"],
-            memory_hits=sum(one.hits for one in memories),
-            memory_misses=sum(one.misses for one in memories),
-            disk_hits=sum(one.hits for one in disks),
-            disk_misses=sum(one.misses for one in disks),
-            request_seconds=sum(one.seconds for one in stores),
-            decode_seconds=sum(one.get("decode", 0.0) for one in clocks),
-            encode_seconds=sum(one.get("encode", 0.0) for one in clocks),
-        )
+        clocks = [one.clock for one in fetchers]
+        return totals(list(stores), list(self._memory.values()), list(self._disk.values()), clocks)
 
 
 _shared = _Shared()

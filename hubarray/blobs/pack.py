@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 from hubarray.blobs.pools import pools
@@ -46,7 +45,6 @@ class PackWriter:
         self._uploads: dict[Future[None], int] = {}
         self._uploading_bytes = 0
         self._keys: list[str] = []
-        self.first_upload_seconds: float | None = None
 
     def add(self, blob: Buffer) -> Refs:
         """Add a blob; returns its ref."""
@@ -114,8 +112,6 @@ class PackWriter:
                 upload.result()
 
     def _put(self, pack: str, data: Buffer) -> None:
-        if self.first_upload_seconds is None:
-            self.first_upload_seconds = time.monotonic()
         key = pack_key(self._home, pack)
         self._keys.append(key)
         self._store.put(key, data)

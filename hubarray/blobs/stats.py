@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Protocol
 
 from hubarray import process
+from hubarray.storage.base import RequestStats
 
 
 @dataclass(frozen=True)
@@ -80,3 +82,30 @@ class StageClock:
         """What was counted so far."""
         with self._lock:
             return dict(self._seconds)
+
+
+class _Hits(Protocol):
+    hits: int
+    misses: int
+
+
+def totals(
+    stores: Sequence[RequestStats], memories: Sequence[_Hits], disks: Sequence[_Hits], clocks: Sequence[StageClock]
+) -> Stats:
+    """The sum of what several stores, caches and clocks have counted."""
+    counts = sum((one.counts() for one in stores), Counter[str]())
+    stages = [one.seconds() for one in clocks]
+    return Stats(
+        requests=sum(one.requests for one in stores),
+        gets=counts["get"],
+        puts=counts["put"] + counts["put_if_absent"],
+        read_bytes=counts["read_bytes"],
+        written_bytes=counts["written_bytes"],
+        memory_hits=sum(one.hits for one in memories),
+        memory_misses=sum(one.misses for one in memories),
+        disk_hits=sum(one.hits for one in disks),
+        disk_misses=sum(one.misses for one in disks),
+        request_seconds=sum(one.seconds for one in stores),
+        decode_seconds=sum(one.get("decode", 0.0) for one in stages),
+        encode_seconds=sum(one.get("encode", 0.0) for one in stages),
+    )

@@ -1,0 +1,60 @@
+"""Chunks to stored bytes and back, with the time it takes on the root's clock, and their keys in the memory cache."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.blobs.fetch import Fetcher
+from hubarray.blobs.ref import Refs, homes
+from hubarray.storage.base import Buffer
+
+
+def decode_into(fetcher: Fetcher, metadata: ArrayMetadata, data: Buffer, out: np.ndarray) -> None:
+    """Decode into a contiguous array of the chunk's shape."""
+    began = time.perf_counter()
+    metadata.codec.decode(data, out)
+    fetcher.clock.add("decode", time.perf_counter() - began)
+
+
+def decoded(fetcher: Fetcher, metadata: ArrayMetadata, data: Buffer) -> np.ndarray:
+    """A chunk in memory of its own, read-only."""
+    chunk = np.empty(metadata.chunks, metadata.dtype)
+    decode_into(fetcher, metadata, data, chunk)
+    chunk.setflags(write=False)
+    return chunk
+
+
+def encoded(fetcher: Fetcher, metadata: ArrayMetadata, chunk: np.ndarray) -> Buffer | None:
+    """The bytes to store for a contiguous chunk; None where all of it is fill value, which is not stored."""
+    began = time.perf_counter()
+    blob = None if is_all_fill(chunk, metadata.fill) else metadata.codec.encode(chunk)
+    fetcher.clock.add("encode", time.perf_counter() - began)
+    return blob
+
+
+def is_all_fill(chunk: np.ndarray, fill: np.ndarray) -> bool:
+    """Whether every element equals the fill value, bit for bit."""
+    pattern = np.frombuffer(fill.tobytes(), "u1")
+    flat = chunk.reshape(-1).view("u1")
+    step = max(1, 65536 // len(pattern)) * len(pattern)
+    if len(pattern) in (2, 4, 8):
+        pattern, flat, step = pattern.view(f"u{len(pattern)}"), flat.view(f"u{len(pattern)}"), 65536
+    for begin in range(0, len(flat), step):
+        piece = flat[begin : begin + step]
+        if not (piece.reshape(-1, len(pattern)) == pattern).all():
+            return False
+    return True
+
+
+def cache_key(fetcher: Fetcher, place: tuple[str, bytes, int], metadata: ArrayMetadata) -> tuple[Any, ...]:
+    """The key of a decoded chunk in the memory cache, by its blob's home, pack and offset."""
+    return ("chunk", fetcher.identity, place, metadata.decoding)
+
+
+def chunk_key(fetcher: Fetcher, ref: np.void | Refs, metadata: ArrayMetadata) -> tuple[Any, ...]:
+    """:func:`cache_key` by a ref."""
+    return cache_key(fetcher, (homes.name(int(ref["home"])), ref["pack"].tobytes(), int(ref["offset"])), metadata)

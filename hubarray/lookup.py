@@ -1,0 +1,77 @@
+"""From the arguments of the public functions to roots, names and versions, and what to say when there is none."""
+
+from __future__ import annotations
+
+import difflib
+import os
+
+from hubarray import names
+from hubarray.errors import ConfigError, NotFoundError, ReadOnlyError, TagNotFoundError
+from hubarray.history import listing
+from hubarray.history.record import Record
+from hubarray.history.version import Version, version_of
+from hubarray.names import Name
+from hubarray.storage.url import Root, resolve
+
+RootLike = str | os.PathLike[str] | Root | None
+
+MAX_GRACE_SECONDS = 100 * 365 * 86400
+_SHOWN_NAMES = 5
+
+
+def locate(name: str, root: RootLike, *, commit_allowed: bool = False) -> tuple[Root, Name]:
+    """The root and the name that the arguments of a public function mean; a tag becomes the number it names."""
+    url, rest = names.split_root(name)
+    parsed = names.parse(rest, commit_allowed=commit_allowed)
+    if url is not None and root is not None:
+        raise ConfigError(f"{name}: the name has a root in it, so root= cannot be given too")
+    where = resolve(url if url is not None else root)
+    if parsed.tag is None:
+        return where, parsed
+    try:
+        return where, parsed.at(version_of(where, parsed).tagged(parsed.tag))
+    except TagNotFoundError:
+        raise
+    except NotFoundError as error:
+        raise TagNotFoundError(f"{parsed}: {error}{suggestions(where, parsed)}") from None
+
+
+def newest(version: Version) -> Record | None:
+    """The newest record as of now, a deleted one too; None if the version was never created."""
+    try:
+        return version.reopen()
+    except NotFoundError:
+        return None
+
+
+def existing(root: Root, name: Name) -> tuple[Version, Record]:
+    """A version and its newest record as of now, or NotFoundError with what may have been meant."""
+    version = version_of(root, name)
+    record = newest(version)
+    if record is None or record.head.kind == "deleted":
+        state = "was deleted" if record else f"there is no such version under {root.url}"
+        raise NotFoundError(f"{name.at(None)}: {state}{suggestions(root, name)}")
+    return version, record
+
+
+def checked_grace(seconds: float) -> float:
+    """A grace period, or ConfigError."""
+    known = not isinstance(seconds, bool) and isinstance(seconds, (int, float))
+    if not known or not 0 < seconds <= MAX_GRACE_SECONDS:
+        raise ConfigError(f"grace_seconds={seconds!r}: give a number of seconds above 0, at most a hundred years")
+    return float(seconds)
+
+
+def suggestions(root: Root, name: Name) -> str:
+    """What the caller may have meant, as the end of an error message."""
+    try:
+        versions = [one.version for one in listing.versions_of(root.store, name) if listing.is_live(root.store, one)]
+        if versions:
+            return f". {name.home} has the versions {', '.join(versions)}"
+        there = [one for one in listing.names_of(root.store, name.owner) if one != name.name]
+    except (ReadOnlyError, OSError):
+        return ""
+    if len(there) >= _SHOWN_NAMES:
+        there = difflib.get_close_matches(name.name, there, n=_SHOWN_NAMES, cutoff=0.5)
+    near = ", ".join(f"{name.owner}/{one}" for one in there)
+    return f". Names there: {near}" if near else ""
