@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -133,9 +134,8 @@ def measure(
     gc.disable()
     try:
         for round_ in range(rounds):
-            # Each round begins with another one, so that nobody always follows the same neighbour.
-            turn = round_ % max(1, len(running))
-            for name in running[turn:] + running[:turn]:
+            # Another order each round, so that nobody always follows the same neighbour.
+            for name in random.Random(round_).sample(running, len(running)):
                 if before is not None:
                     before()
                 work = contenders[name]

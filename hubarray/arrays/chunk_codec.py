@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.ref import Refs, homes
+from hubarray.blobs.ref import Refs, blob_hash, homes
 from hubarray.storage.base import Buffer
 
 
@@ -28,12 +28,22 @@ def decoded(fetcher: Fetcher, metadata: ArrayMetadata, data: Buffer) -> np.ndarr
     return chunk
 
 
-def encoded(fetcher: Fetcher, metadata: ArrayMetadata, chunk: np.ndarray) -> Buffer | None:
-    """The bytes to store for a contiguous chunk; None where all of it is fill value, which is not stored."""
+class Encoded(NamedTuple):
+    """The bytes to store for a chunk, and their hash."""
+
+    blob: Buffer
+    digest: bytes
+
+
+def encoded(fetcher: Fetcher, metadata: ArrayMetadata, chunk: np.ndarray) -> Encoded | None:
+    """What to store for a contiguous chunk; None where all of it is fill value, which is not stored."""
     began = time.perf_counter()
-    blob = None if is_all_fill(chunk, metadata.fill) else metadata.codec.encode(chunk)
+    result = None
+    if not is_all_fill(chunk, metadata.fill):
+        blob = metadata.codec.encode(chunk)
+        result = Encoded(blob, blob_hash(blob))
     fetcher.clock.add("encode", time.perf_counter() - began)
-    return blob
+    return result
 
 
 def is_all_fill(chunk: np.ndarray, fill: np.ndarray) -> bool:

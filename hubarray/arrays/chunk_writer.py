@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.chunk_codec import chunk_key, decoded, encoded
+from hubarray.arrays.chunk_codec import Encoded, chunk_key, decoded, encoded
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.read import batched, refs_of
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import pools, run_all
-from hubarray.blobs.ref import REF, Refs, blob_hash, null_ref
+from hubarray.blobs.ref import REF, Refs, null_ref
 from hubarray.history import numbering
 from hubarray.history.record import Record
 from hubarray.history.version import Version
@@ -87,14 +87,14 @@ class ChunkWriter:
         blobs = self._new_blobs(fresh, metadata, version, {c: r for c, r in old_refs.items() if r["length"]})
         for task in fresh:
             old = old_refs.get(task.coords)
-            blob, chunk = blobs[task.coords]
-            if blob is None:
+            stored, chunk = blobs[task.coords]
+            if stored is None:
                 ref = null_ref()
-            elif old is not None and old["length"] == len(blob) and old["hash"].tobytes() == blob_hash(blob):
+            elif old is not None and old["length"] == len(stored.blob) and old["hash"].tobytes() == stored.digest:
                 ref = old.copy()
             else:
-                ref = packs.add(blob)
-            if chunk is not None and blob is not None:
+                ref = packs.add(*stored)
+            if chunk is not None and stored is not None:
                 version.fetcher.memory.put(chunk_key(version.fetcher, ref, metadata), chunk, chunk.nbytes)
             self._done[task.coords] = (None if old is None else old.tobytes(), task.state, ref)
         results = [(task, self._done[task.coords][2]) for task in tasks]
@@ -122,10 +122,10 @@ class ChunkWriter:
     @staticmethod
     def _new_blobs(
         tasks: list[Task], metadata: ArrayMetadata, version: Version, old_refs: dict[Coords, Refs]
-    ) -> dict[Coords, tuple[Buffer | None, np.ndarray | None]]:
+    ) -> dict[Coords, tuple[Encoded | None, np.ndarray | None]]:
         """New bytes by chunk, None where all is fill value; and the chunk itself where it may be cached."""
         olds = _old_chunks([task.coords for task in tasks if task.coords in old_refs], metadata, version, old_refs)
-        out: dict[Coords, tuple[Buffer | None, np.ndarray | None]] = {}
+        out: dict[Coords, tuple[Encoded | None, np.ndarray | None]] = {}
 
         def encode(task: Task) -> None:
             old = olds.get(task.coords)
@@ -133,10 +133,10 @@ class ChunkWriter:
                 old = np.full(metadata.chunks, metadata.fill) if old is None else old.copy()
             with pools.codec_slots:
                 chunk = task.contents(old)
-                blob = encoded(version.fetcher, metadata, chunk)
+                stored = encoded(version.fetcher, metadata, chunk)
             if task.needs_old:
                 chunk.setflags(write=False)
-            out[task.coords] = (blob, chunk if task.needs_old else None)
+            out[task.coords] = (stored, chunk if task.needs_old else None)
 
         if len(tasks) == 1:
             encode(tasks[0])

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from hubarray.arrays.chunk_codec import decoded, encoded
+from hubarray.arrays.chunk_codec import Encoded, decoded, encoded
 from hubarray.arrays.chunk_grid import Projection, chunk_view, clipped, project
 from hubarray.arrays.chunk_writer import BATCH_BYTES
 from hubarray.arrays.metadata import ArrayMetadata
@@ -186,15 +186,15 @@ class Staging:
             self._upload(dict(self._dirty.popitem(last=False) for _ in range(count)))
 
     def _upload(self, chunks: dict[Coords, np.ndarray]) -> None:
-        blobs: dict[Coords, Buffer | None] = {}
+        blobs: dict[Coords, Encoded | None] = {}
 
         def encode(coords: Coords, chunk: np.ndarray) -> None:
             blobs[coords] = encoded(self.version.fetcher, self.metadata, chunk)
 
         run_all(((chunk.nbytes, partial(encode, coords, chunk)) for coords, chunk in chunks.items()), threads=pools.cpu)
         for coords in chunks:
-            blob = blobs[coords]
-            self._refs[coords] = null_ref() if blob is None else self._packs.add(blob)
+            stored = blobs[coords]
+            self._refs[coords] = null_ref() if stored is None else self._packs.add(*stored)
 
 
 def mask_of(coords: Coords, packed: bytes | None, shape: tuple[int, ...], chunks: tuple[int, ...]) -> np.ndarray:

@@ -46,13 +46,14 @@ class PackWriter:
         self._uploading_bytes = 0
         self._keys: list[str] = []
 
-    def add(self, blob: Buffer) -> Refs:
-        """Add a blob; returns its ref."""
+    def add(self, blob: Buffer, digest: bytes | None = None) -> Refs:
+        """Add a blob, whose hash may be known already; returns its ref."""
         size = len(blob)
-        digest = blob_hash(blob)
+        if digest is None:
+            digest = blob_hash(blob)
         if size >= OWN_PACK_BYTES:
             pack = new_id()
-            self._upload(pack, blob)
+            self._upload(pack, [blob])
             return make_ref(self._home_index, pack, 0, size, digest)
         ref = make_ref(self._home_index, self._open_id, self._open_bytes, size, digest)
         self._open.append(blob)
@@ -91,18 +92,18 @@ class PackWriter:
         pack = self._open_id
         self._upload(pack, self._take_open())
 
-    def _take_open(self) -> Buffer:
-        data = self._open[0] if len(self._open) == 1 else b"".join(self._open)
-        self._open = []
+    def _take_open(self) -> list[Buffer]:
+        blobs, self._open = self._open, []
         self._open_bytes = 0
         self._open_id = new_id()
-        return data
+        return blobs
 
-    def _upload(self, pack: str, data: Buffer) -> None:
-        self._wait_below(max(0, MAX_BYTES_UPLOADING - len(data)))
-        upload = pools.io.submit(self._put, pack, data)
-        self._uploads[upload] = len(data)
-        self._uploading_bytes += len(data)
+    def _upload(self, pack: str, blobs: list[Buffer]) -> None:
+        size = sum(len(blob) for blob in blobs)
+        self._wait_below(max(0, MAX_BYTES_UPLOADING - size))
+        upload = pools.io.submit(self._put, pack, blobs)
+        self._uploads[upload] = size
+        self._uploading_bytes += size
 
     def _wait_below(self, limit_bytes: int) -> None:
         while self._uploads and self._uploading_bytes > limit_bytes:
@@ -111,7 +112,7 @@ class PackWriter:
                 self._uploading_bytes -= self._uploads.pop(upload)
                 upload.result()
 
-    def _put(self, pack: str, data: Buffer) -> None:
+    def _put(self, pack: str, blobs: list[Buffer]) -> None:
         key = pack_key(self._home, pack)
         self._keys.append(key)
-        self._store.put(key, data)
+        self._store.put(key, blobs, unread=True)

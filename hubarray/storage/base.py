@@ -139,18 +139,28 @@ class Store(abc.ABC):
             self.stats.add("get", began=began, read_bytes=size)
             self._log("GET", key, size, began)
 
-    def put(self, key: str, data: Buffer, *, no_store: bool = False) -> None:
+    def put(self, key: str, data: Buffer | Sequence[Buffer], *, no_store: bool = False, unread: bool = False) -> None:
         """Create or replace an object; durable when it returns.
 
-        ``no_store`` marks objects that are overwritten, so that no HTTP cache keeps them.
+        Several buffers are laid back to back, which spares the caller a copy.
+
+        Parameters
+        ----------
+        no_store : bool
+            For objects that are overwritten: no HTTP cache is to keep them.
+        unread : bool
+            Nobody looks for the key before this returns, so the object need not appear all at once; what a
+            killed process leaves of it is a part of an object, under that key.
         """
         self._refuse_if_read_only(key)
         began = time.perf_counter()
+        pieces = data if isinstance(data, (list, tuple)) else (data,)
+        size = sum(len(piece) for piece in pieces)
         try:
-            self._put(key, data, no_store)
+            self._put(key, pieces, no_store, unread)
         finally:
-            self.stats.add("put", began=began, written_bytes=len(data))
-            self._log("PUT", key, len(data), began)
+            self.stats.add("put", began=began, written_bytes=size)
+            self._log("PUT", key, size, began)
 
     def put_if_absent(self, key: str, data: Buffer) -> bool:
         """Create an object atomically; durable when it returns True.
@@ -240,7 +250,7 @@ class Store(abc.ABC):
         return len(data)
 
     @abc.abstractmethod
-    def _put(self, key: str, data: Buffer, no_store: bool) -> None: ...
+    def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, unread: bool) -> None: ...
 
     @abc.abstractmethod
     def _put_if_absent(self, key: str, data: Buffer) -> bool: ...

@@ -98,7 +98,8 @@ class FilesystemStore(Store):
             return memoryview(data)[begin : begin + length]
         return bytes(data)
 
-    def _put(self, key: str, data: Buffer, no_store: bool) -> None:
+    def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, unread: bool) -> None:
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         try:
             self._write(key, data, no_store)
         except Exception as error:

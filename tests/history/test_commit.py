@@ -223,7 +223,7 @@ def test_a_store_that_creates_one_key_twice_is_refused_before_the_first_commit(r
 
     class Careless(FilesystemStore):
         def _put_if_absent(self, key, data):
-            self._put(key, data, True)
+            self._put(key, [data], True, False)
             return True
 
     store = Careless("memory://careless", {})

@@ -82,7 +82,7 @@ def retry_does_not_run_again_when_the_outcome_is_unknown(root):
 
 def a_store_that_creates_a_key_twice_is_refused(root):
     def overwrite(self, key, data):
-        self._put(key, data, False)
+        self._put(key, [data], False, False)
         return True
 
     with pytest.MonkeyPatch.context() as patch:

@@ -50,6 +50,14 @@ def test_buffers_of_any_kind_are_stored(store):
     assert bytes(store.get("array")) == b"def"
 
 
+@pytest.mark.parametrize("unread", [False, True])
+def test_several_buffers_are_laid_back_to_back_however_many(store, unread):
+    pieces = [b"one", memoryview(bytearray(b"two")), b""] + [b"%d," % i for i in range(3000)]
+    store.put("pieces", b"something longer" * 2000)
+    store.put("pieces", pieces, unread=unread)
+    assert bytes(store.get("pieces")) == b"".join(pieces)
+
+
 def test_large_objects_come_back(store):
     data = bytes(range(256)) * (20 << 12)
     store.put("large", data)
