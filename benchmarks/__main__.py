@@ -20,6 +20,7 @@ CASES = {
     "bulk_local": "reads",
     "bulk_s3": "reads",
     "random_s3": "reads",
+    "loop_s3": "reads",
     "bulk_write": "writes",
     "assignments": "writes",
     "scale": "scale",

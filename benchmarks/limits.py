@@ -21,10 +21,38 @@ def _path(place: Place, key: str) -> str:
     return f"{place.folder}/hub/{key}"
 
 
-def local_read(place: Place, blobs: list[Blob], out_shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Open, pread and blosc-decode each blob into fresh memory, over all cores; blobs are rows in order."""
-    out = np.empty(out_shape, dtype)
-    rows = out.reshape(len(blobs), -1).view("u1")
+class _Output:
+    """Fresh memory that chunks are decoded into: in place where a chunk's place is contiguous, else by way of scratch."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any, chunks: tuple[int, ...], count: int) -> None:
+        self.array = np.empty(shape, dtype)
+        self._chunks = chunks
+        self._whole_rows = chunks[1:] == shape[1:]
+        self._rows = self.array.reshape(count, -1).view("u1") if self._whole_rows else None
+        self._counts = tuple(n // c for n, c in zip(shape, chunks, strict=True))
+
+    def decode(self, i: int, data: Any) -> None:
+        if self._rows is not None:
+            blosc.decompress(data, self._rows[i])
+            return
+        scratch = getattr(_scratch, "chunk", None)
+        if scratch is None or scratch.shape != self._chunks:
+            scratch = _scratch.chunk = np.empty(self._chunks, self.array.dtype)
+        blosc.decompress(data, scratch)
+        coords = np.unravel_index(i, self._counts)
+        self.array[tuple(slice(c * n, (c + 1) * n) for c, n in zip(coords, self._chunks, strict=True))] = scratch
+
+
+_scratch = threading.local()
+_cpu = ThreadPoolExecutor(CORES)
+_io = ThreadPoolExecutor(32)
+
+
+def local_read(
+    place: Place, blobs: list[Blob], out_shape: tuple[int, ...], dtype: Any, chunks: tuple[int, ...] | None = None
+) -> np.ndarray:
+    """Open, pread and blosc-decode each blob into fresh memory, over all cores; blobs are in order, rows if not said."""
+    out = _Output(out_shape, dtype, chunks or _rows(out_shape, blobs), len(blobs))
 
     def work(part: range) -> None:
         descriptors: dict[str, int] = {}
@@ -32,17 +60,36 @@ def local_read(place: Place, blobs: list[Blob], out_shape: tuple[int, ...], dtyp
             blob = blobs[i]
             if blob.key not in descriptors:
                 descriptors[blob.key] = os.open(_path(place, blob.key), os.O_RDONLY)
-            blosc.decompress(os.pread(descriptors[blob.key], blob.length, blob.offset), rows[i])
+            out.decode(i, os.pread(descriptors[blob.key], blob.length, blob.offset))
         for descriptor in descriptors.values():
             os.close(descriptor)
 
     if len(blobs) == 1:
         work(range(1))
-        return out
+        return out.array
     step = max(1, len(blobs) // (CORES * 16))
-    with ThreadPoolExecutor(CORES) as pool:
-        list(pool.map(work, (range(i, min(i + step, len(blobs))) for i in range(0, len(blobs), step))))
+    list(_cpu.map(work, (range(i, min(i + step, len(blobs))) for i in range(0, len(blobs), step))))
+    return out.array
+
+
+def local_readinto(place: Place, blobs: list[Blob], out_shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Open and read each raw blob into its place in fresh memory, over all cores."""
+    out = np.empty(out_shape, dtype)
+    rows = out.reshape(len(blobs), -1).view("u1")
+
+    def work(part: range) -> None:
+        for i in part:
+            descriptor = os.open(_path(place, blobs[i].key), os.O_RDONLY)
+            os.preadv(descriptor, [rows[i].data], blobs[i].offset)
+            os.close(descriptor)
+
+    step = max(1, len(blobs) // (CORES * 16))
+    list(_cpu.map(work, (range(i, min(i + step, len(blobs))) for i in range(0, len(blobs), step))))
     return out
+
+
+def _rows(shape: tuple[int, ...], blobs: list[Blob]) -> tuple[int, ...]:
+    return (shape[0] // len(blobs), *shape[1:]) if len(blobs) > 1 else shape
 
 
 def s3_store(place: Place) -> Any:
@@ -65,17 +112,15 @@ def s3_read(
     blobs: list[Blob],
     out_shape: tuple[int, ...],
     dtype: Any,
+    chunks: tuple[int, ...] | None = None,
     *,
-    concurrency: int = 32,
     max_bytes: int = 16 << 20,
 ) -> np.ndarray:
-    """Bare GETs of the same ranges, as many at once as we make, and the decode on the threads that have the bytes."""
+    """Bare GETs of the same ranges, 32 at once as we make, and the decode on the threads that have the bytes."""
     import obstore
 
-    out = np.empty(out_shape, dtype)
-    rows = out.reshape(len(blobs), -1).view("u1")
+    out = _Output(out_shape, dtype, chunks or _rows(out_shape, blobs), len(blobs))
     places = {id(blob): i for i, blob in enumerate(blobs)}
-
     slots = threading.BoundedSemaphore(CORES)
 
     def work(some: list[Blob]) -> None:
@@ -84,15 +129,14 @@ def s3_read(
         with slots:
             for blob in some:
                 begin = blob.offset - start
-                blosc.decompress(data[begin : begin + blob.length], rows[places[id(blob)]])
+                out.decode(places[id(blob)], data[begin : begin + blob.length])
 
     pieces = list(ranges(blobs, max_bytes))
     if len(pieces) == 1:
         work(pieces[0])
-        return out
-    with ThreadPoolExecutor(concurrency) as pool:
-        list(pool.map(work, pieces))
-    return out
+    else:
+        list(_io.map(work, pieces))
+    return out.array
 
 
 def local_write(place: Place, data: np.ndarray, chunk_rows: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -156,17 +157,38 @@ def bulk_local(megabytes: int) -> list[Row]:
             hub.configure(memory_cache_bytes=64 << 20)
             readers, ours, failed = _stored("local", base, values, chunks)
             contenders = {name: (lambda reader=reader: reader(...)) for name, reader in readers.items()}
-            if values.shape[1:] == chunks[1:]:
-                blobs = OURS.blobs(ours)
-                contenders["limit: pread, decode"] = lambda ours=ours, blobs=blobs, values=values: limits.local_read(
-                    ours, blobs, values.shape, values.dtype
-                )
+            blobs = OURS.blobs(ours)
+            contenders["limit: pread, decode"] = partial(
+                limits.local_read, ours, blobs, values.shape, values.dtype, chunks
+            )
             bars = [Bar("limit: pread, decode", "at least", 0.9), Bar("best peer", "at least", 1.3)]
             rows.append(
                 measure(f"bulk, local, {what}", contenders, size_bytes=values.nbytes, expected=values, bars=bars,
                         before=cold, note=_note(failed))
             )  # fmt: skip
+    rows.append(_raw(megabytes))
     return rows
+
+
+def _raw(megabytes: int) -> Row:
+    values = data.noise((max(8, megabytes * 1_000_000 // (SAMPLE_SIDE**2 * 3)), SAMPLE_SIDE, SAMPLE_SIDE, 3))
+    with places.local() as base:
+        hub.configure(memory_cache_bytes=64 << 20)
+        ours = base.corner("hubarray")
+        OURS.create(ours, values, (1, *values.shape[1:]), codec="none")
+        from benchmarks.peers.memmap import PEER as MEMMAP
+
+        MEMMAP.create(base, values, values.shape)
+        contenders = {
+            "hubarray": partial(OURS.open(ours), ...),
+            "memmap (raw)": partial(MEMMAP.open(base), ...),
+            "limit: open, readinto": partial(
+                limits.local_readinto, ours, OURS.blobs(ours), values.shape, values.dtype
+            ),
+        }  # fmt: skip
+        bars = [Bar("limit: open, readinto", "at least", 0.9)]
+        return measure("bulk, local, 197 KB chunks, not encoded", contenders, size_bytes=values.nbytes,
+                       expected=values, bars=bars, before=cold)  # fmt: skip
 
 
 def _bulk_data(megabytes: int) -> Any:
@@ -174,22 +196,23 @@ def _bulk_data(megabytes: int) -> Any:
     yield "197 KB chunks", data.photographs(count, SAMPLE_SIDE), (1, SAMPLE_SIDE, SAMPLE_SIDE, 3)
     count = max(8, megabytes * 1_000_000 // (1024**2 * 3))
     yield "3 MB chunks", data.photographs(count, 1024), (1, 1024, 1024, 3)
+    depth = max(1, megabytes * 1_000_000 // (128 * 512 * 512 * 4)) * 128
+    yield "a float32 volume, cubes of 8 MB", data.volume((depth, 512, 512)), (128, 128, 128)
+    count = max(8, megabytes * 1_000_000 // (SAMPLE_SIDE**2 * 3))
+    yield "197 KB chunks that do not compress", data.noise((count, SAMPLE_SIDE, SAMPLE_SIDE, 3)), (1, 256, 256, 3)
 
 
 def bulk_s3(megabytes: int) -> list[Row]:
     """Everything at once from S3, hashes checked, caches off."""
     rows = []
-    ratios = {"197 KB chunks": (0.8, 3.0), "3 MB chunks": (0.85, 1.5)}
     for what, values, chunks in _bulk_data(megabytes):
         with places.s3() as base:
             hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0)
             readers, ours, failed = _stored("s3", base, values, chunks)
             blobs, store = OURS.blobs(ours), limits.s3_store(ours)
             contenders = {name: (lambda reader=reader: reader(...)) for name, reader in readers.items()}
-            contenders["limit: GET, decode"] = lambda blobs=blobs, store=store, values=values: limits.s3_read(
-                store, blobs, values.shape, values.dtype
-            )
-            to_limit, to_peer = ratios[what]
+            contenders["limit: GET, decode"] = partial(limits.s3_read, store, blobs, values.shape, values.dtype, chunks)
+            to_limit, to_peer = (0.8, 3.0) if "197 KB" in what else (0.85, 1.5)
             bars = [Bar("limit: GET, decode", "at least", to_limit), Bar("best peer", "at least", to_peer)]
             rows.append(
                 measure(f"bulk, S3, {what}", contenders, size_bytes=values.nbytes, expected=values, bars=bars,
@@ -245,3 +268,36 @@ def random_s3(megabytes: int) -> list[Row]:
                     bars=[Bar("limit: the GETs it needs", "at most", 1.3)], rounds=15)
         )  # fmt: skip
     return rows
+
+
+def loop_s3(megabytes: int) -> list[Row]:
+    """``for sample in a`` over an array in S3, nothing cached, beside reading it all at once."""
+    count = max(200, megabytes * 1_000_000 // (SAMPLE_SIDE**2 * 3))
+    values = data.photographs(count, SAMPLE_SIDE)
+    with places.s3() as base:
+        hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0)
+        ours = base.corner("hubarray")
+        OURS.create(ours, values, (1, SAMPLE_SIDE, SAMPLE_SIDE, 3))
+        array = hub.load(NAME, root=root_of(ours)).snapshot()
+
+        def loop() -> np.ndarray:
+            last = np.empty(0)
+            for sample in array:
+                last = sample
+            return last
+
+        def by_index() -> np.ndarray:
+            sample = np.empty(0)
+            for i in range(len(array)):
+                sample = array[i]
+            return sample
+
+        contenders = {
+            "hubarray": loop,
+            "hubarray: a[0], a[1], ...": by_index,
+            "at once: a[...]": lambda: array[...][-1],
+        }
+        return [
+            measure("for sample in a, S3, 197 KB chunks", contenders, size_bytes=values.nbytes, expected=values[-1],
+                    before=cold, bars=[Bar("at once: a[...]", "at least", 0.8)])
+        ]  # fmt: skip

@@ -107,12 +107,13 @@ class Fetcher:
             self._fetch_cached(0, refs, consume)
             return
         missing = np.setdiff1d(np.arange(len(refs)), cached) if cached else np.arange(len(refs))
-        mine, theirs = self._board(refs, missing)
-        positions = mine.tolist()
+        flights, theirs = self._board(refs, missing)
+        positions = list(flights)
+        mine = np.array(positions, np.intp)
         try:
             runs = plan_runs(refs[mine])
             work = [(int(refs["length"][i]), partial(self._fetch_cached, i, refs, consume)) for i in cached]
-            land = partial(self._land, refs, positions, consume, keep)
+            land = partial(self._land, refs, positions, flights, consume, keep)
             work += [(run.length, partial(self._fetch_run, run, refs[mine], land)) for run in runs]
             if len(work) == 1:
                 # One request: a thread more would only cost its hand-over.
@@ -120,7 +121,7 @@ class Fetcher:
             else:
                 run_all(work)
         finally:
-            self._disembark(refs, mine)
+            self._disembark(refs, flights)
         for i, flight in theirs:
             try:
                 data = flight.result()
@@ -181,41 +182,52 @@ class Fetcher:
             self.disk.put(cache_key, data)
         return data
 
-    def _board(self, refs: Refs, wanted: np.ndarray) -> tuple[np.ndarray, list[tuple[int, Future[Buffer]]]]:
-        """Split wanted refs into those this call fetches and those another thread is fetching."""
-        mine: list[int] = []
+    def _board(
+        self, refs: Refs, wanted: np.ndarray
+    ) -> tuple[dict[int, Future[Buffer]], list[tuple[int, Future[Buffer]]]]:
+        """Split wanted refs into those this call fetches, with what others may wait for, and those another fetches."""
+        mine: dict[int, Future[Buffer]] = {}
         theirs: list[tuple[int, Future[Buffer]]] = []
         with self._lock:
             for i in wanted.tolist():
                 key = _flight_key(refs[i])
                 flight = self._flights.get(key)
                 if flight is None:
-                    self._flights[key] = Future()
-                    mine.append(i)
+                    mine[i] = self._flights[key] = Future()
                 else:
                     theirs.append((i, flight))
-        return np.array(mine, np.intp), theirs
+        return mine, theirs
 
     def _land(
-        self, refs: Refs, positions: list[int], consume: Consume, keep: bool, position: int, data: Buffer
+        self,
+        refs: Refs,
+        positions: list[int],
+        flights: dict[int, Future[Buffer]],
+        consume: Consume,
+        keep: bool,
+        position: int,
+        data: Buffer,
     ) -> None:
         """Hand over bytes that this call fetched, to whoever waits for them too, and keep them on disk."""
         i = positions[position]
         with self._lock:
-            flight = self._flights.pop(_flight_key(refs[i]), None)
-        if flight is not None:
-            flight.set_result(data)
+            if not flights[i].done():
+                del self._flights[_flight_key(refs[i])]
+                flights[i].set_result(data)
         consume(i, data)
         if keep and self.disk is not None:
             self.disk.put(self._cache_key(refs[i]), data)
 
-    def _disembark(self, refs: Refs, mine: np.ndarray) -> None:
-        """After a failure: let the waiters of what was not fetched fetch it themselves."""
+    def _disembark(self, refs: Refs, flights: dict[int, Future[Buffer]]) -> None:
+        """After a failure: let the waiters of what was not fetched fetch it themselves.
+
+        What has landed may be in the air again, by another call, and is left alone.
+        """
         with self._lock:
-            flights = [self._flights.pop(_flight_key(refs[i]), None) for i in mine]
-        for flight in flights:
-            if flight is not None:
-                flight.set_exception(ObjectMissingError("the fetch of this blob was given up"))
+            for i, flight in flights.items():
+                if not flight.done():
+                    del self._flights[_flight_key(refs[i])]
+                    flight.set_exception(ObjectMissingError("the fetch of this blob was given up"))
 
     def _fetch_run(self, run: Run, refs: Refs, consume: Consume) -> None:
         """One ranged request, whose blobs are handed over while at most as many threads as cores do so."""

@@ -1,0 +1,100 @@
+"""Fetches that several threads make of the same blobs at once."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from hubarray.blobs.fetch import Fetcher
+from hubarray.blobs.memory_cache import MemoryCache
+from hubarray.blobs.pack import PackWriter
+from hubarray.blobs.ref import REF, blob_place
+from hubarray.errors import UnavailableError
+
+
+@pytest.fixture
+def stored(make_root):
+    """A fetcher of a remote root without caches, and the refs of three blobs."""
+    root = make_root("s3")
+    packs = PackWriter(root.store, "lab/blobs")
+    refs = np.array([packs.add(bytes([65 + i]) * (1 << 20)) for i in range(3)], REF)
+    packs.finish()
+    return Fetcher(root, MemoryCache(0), None), refs
+
+
+def gate(fetcher, monkeypatch):
+    """Holds every request until it is opened; gives the number of requests."""
+    opened, requests, real = threading.Event(), [], fetcher.store.get
+
+    def get(*arguments):
+        requests.append(arguments)
+        assert opened.wait(10)
+        return real(*arguments)
+
+    monkeypatch.setattr(fetcher.store, "get", get)
+    return opened, requests
+
+
+def test_threads_that_want_the_same_blob_make_one_request(stored, monkeypatch):
+    fetcher, refs = stored
+    opened, requests = gate(fetcher, monkeypatch)
+    with ThreadPoolExecutor(8) as pool:
+        place = blob_place(refs[0])
+        reads = [pool.submit(fetcher.blob, place) for _ in range(4)] + [
+            pool.submit(fetcher.blobs, refs[:1]) for _ in range(4)
+        ]
+        threading.Timer(0.3, opened.set).start()
+        found = [bytes(read.result()) if i < 4 else read.result()[0] for i, read in enumerate(reads)]
+    assert set(found) == {b"A" * (1 << 20)}
+    assert len(requests) == 1
+
+
+def test_a_blob_that_is_wanted_again_while_the_rest_of_a_fetch_goes_on_is_fetched_undisturbed(stored, monkeypatch):
+    fetcher, refs = stored
+    landed, finished = threading.Event(), threading.Event()
+    real, again = fetcher.store.get, []
+
+    def get(*arguments):
+        if threading.current_thread().name == "again":
+            # The second request for the blob is under way until the first fetch is over and has cleaned up.
+            assert finished.wait(10)
+        return real(*arguments)
+
+    def consume(position, data):
+        if position == 0:
+            landed.set()
+
+    def once_more():
+        assert landed.wait(10)
+        again.append(bytes(fetcher.blob(blob_place(refs[0]))))
+
+    monkeypatch.setattr(fetcher.store, "get", get)
+    thread = threading.Thread(target=once_more, name="again")
+    thread.start()
+    fetcher.fetch(refs, lambda position, data: (consume(position, data), landed.wait(1), thread.join(0.3)))
+    finished.set()
+    thread.join(10)
+    assert again == [b"A" * (1 << 20)]
+
+
+def test_when_a_fetch_fails_those_who_waited_for_it_fetch_for_themselves(stored, monkeypatch):
+    fetcher, refs = stored
+    real, begun, waiting = fetcher.store.get, threading.Event(), threading.Event()
+
+    def get(*arguments):
+        if not begun.is_set():
+            begun.set()
+            assert waiting.wait(10)
+            raise UnavailableError("the server went away")
+        return real(*arguments)
+
+    monkeypatch.setattr(fetcher.store, "get", get)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(fetcher.blobs, refs[:1])
+        assert begun.wait(10)
+        second = pool.submit(fetcher.blobs, refs[:1])
+        threading.Timer(0.2, waiting.set).start()
+        with pytest.raises(UnavailableError):
+            first.result(10)
+        assert second.result(10) == [b"A" * (1 << 20)]
