@@ -13,6 +13,8 @@ from hubarray.blobs.pools import pools
 BLOCK_BYTES = 16 << 20
 BLOCKS_AHEAD = 3
 _RUN_TO_NOTICE = 3
+_CACHE_SHARE = 16
+_WINDOWS_AHEAD = 2
 _FIRST_WINDOW_BYTES = 2 << 20
 
 
@@ -43,15 +45,17 @@ def rows_ahead(read: Callable[[int, int], np.ndarray], length: int, row_bytes: i
 class Pace:
     """Notices that chunks are read one after the other, and says what to fetch ahead.
 
-    Windows grow from 2 MiB to 16 MiB, so that a short run costs little. Threads that
+    Windows grow from 2 MiB to 16 MiB, so that a short run costs little, and about three are under way. Threads that
     read through one handle may hide each other's runs, which costs speed and nothing else.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cache_bytes: int) -> None:
+        # What is fetched ahead has to stay in the memory cache until it is asked for, beside what is used often.
+        self._most_bytes = min(BLOCK_BYTES, cache_bytes // _CACHE_SHARE)
         self._last = -2
         self._run = 0
         self._ahead_to = 0
-        self._window_bytes = _FIRST_WINDOW_BYTES
+        self._window_bytes = min(_FIRST_WINDOW_BYTES, self._most_bytes)
 
     def goes_on(self, coord: int) -> bool:
         """Note the place along the first axis of a chunk that is read; whether it is the next in a run of a few."""
@@ -60,7 +64,7 @@ class Pace:
         follows = coord == self._last + 1
         self._last = coord
         if not follows:
-            self._run, self._ahead_to, self._window_bytes = 0, 0, _FIRST_WINDOW_BYTES
+            self._run, self._ahead_to, self._window_bytes = 0, 0, min(_FIRST_WINDOW_BYTES, self._most_bytes)
             return False
         self._run += 1
         return self._run >= _RUN_TO_NOTICE
@@ -77,14 +81,14 @@ class Pace:
 
         Examples
         --------
-        >>> pace = Pace()
+        >>> pace = Pace(512 << 20)
         >>> [list(pace.window(100, 1 << 20)) for coord in range(6) if pace.goes_on(coord)]
-        [[4, 5], [6, 7, 8, 9], []]
+        [[4, 5], [6, 7, 8, 9], [10, 11, 12, 13, 14, 15, 16, 17]]
         """
         chunks = max(1, self._window_bytes // max(1, chunk_bytes))
-        if self._ahead_to - self._last > chunks // 2:
+        if self._ahead_to - self._last > _WINDOWS_AHEAD * chunks:
             return range(0)
         first = max(self._ahead_to, self._last + 1)
         self._ahead_to = min(count, first + chunks)
-        self._window_bytes = min(BLOCK_BYTES, 2 * self._window_bytes)
+        self._window_bytes = min(self._most_bytes, 2 * self._window_bytes)
         return range(first, self._ahead_to)

@@ -58,7 +58,7 @@ class Array(NoOperators):
         self._line, self._generation = record.head.line, record.head.generation
         self._max_staleness_seconds = config.current().max_staleness_seconds
         self._seen: tuple[Record, ArrayMetadata] = (record, _metadata(record))
-        self._pace = Pace()
+        self._pace = Pace(version.fetcher.memory.budget_bytes)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -210,11 +210,14 @@ class Fetcher:
     ) -> None:
         """Hand over bytes that this call fetched, to whoever waits for them too, and keep them on disk."""
         i = positions[position]
+        flight = flights[i]
         with self._lock:
-            if not flights[i].done():
-                del self._flights[_flight_key(refs[i])]
-                flights[i].set_result(data)
+            if not flight.done():
+                flight.set_result(data)
         consume(i, data)
+        # Only now: until it is consumed, the caches do not have it, and who asks for it would fetch it again.
+        with self._lock:
+            self._unlist(_flight_key(refs[i]), flight)
         if keep and self.disk is not None:
             self.disk.put(self._cache_key(refs[i]), data)
 
@@ -225,9 +228,14 @@ class Fetcher:
         """
         with self._lock:
             for i, flight in flights.items():
+                self._unlist(_flight_key(refs[i]), flight)
                 if not flight.done():
-                    del self._flights[_flight_key(refs[i])]
                     flight.set_exception(ObjectMissingError("the fetch of this blob was given up"))
+
+    def _unlist(self, key: tuple[int, bytes, int], flight: Future[Buffer]) -> None:
+        """Let the next one who wants a blob fetch it; under the lock. Another call's flight of it stays."""
+        if self._flights.get(key) is flight:
+            del self._flights[key]
 
     def _fetch_run(self, run: Run, refs: Refs, consume: Consume) -> None:
         """One ranged request, whose blobs are handed over while at most as many threads as cores do so."""

@@ -1,0 +1,78 @@
+"""What reading and writing allocate: the result, and beside it a constant that does not grow with the array."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import hubarray as hub
+
+MIB = 1 << 20
+ROWS, SIDE = 512, 256
+ROW_BYTES = SIDE * SIDE * 2
+
+
+@pytest.fixture
+def stored(make_root, forget):
+    """64 MiB in chunks of 128 KiB, that compress to about a third; nothing cached."""
+    root = make_root("local")
+    hub.configure(memory_cache_bytes=256 * MIB)
+    array = hub.array((ROWS, SIDE, SIDE), "t/x:v0", "u2", chunks=(1, SIDE, SIDE), root=root)
+    rows = np.arange(SIDE * SIDE, dtype="u2").reshape(SIDE, SIDE)
+    with array.transaction() as t:
+        for i in range(ROWS):
+            t[i] = rows + i
+    forget()
+    return hub.load("t/x:v0", root=root)
+
+
+def peak_bytes(work):
+    """What ``work`` holds at most beyond what was held before."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        result = work()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    del result
+    return peak - before
+
+
+def test_a_bulk_read_allocates_its_result_and_at_most_24_mib(stored):
+    hub.configure(memory_cache_bytes=16 * MIB)
+    array = hub.load("t/x:v0", root=stored.root)
+    assert peak_bytes(lambda: array[...]) < ROWS * ROW_BYTES + 24 * MIB
+
+
+def test_a_sample_from_the_memory_cache_allocates_the_sample(stored):
+    stored[7:9]
+    stored[7]
+    assert peak_bytes(lambda: stored[7]) < ROW_BYTES + 8192
+
+
+def test_a_cold_sample_of_a_local_root_allocates_the_sample_once(stored):
+    stored[0]
+    stored[300]
+    assert peak_bytes(lambda: stored[200]) < ROW_BYTES + 64 * 1024
+
+
+def test_a_strided_read_allocates_no_more_than_its_result_and_the_cache(stored):
+    hub.configure(memory_cache_bytes=4 * MIB)
+    array = hub.load("t/x:v0", root=stored.root)
+    result_bytes = ROWS * (SIDE // 8) ** 2 * 2
+    assert peak_bytes(lambda: array[:, ::8, ::8]) < result_bytes + 24 * MIB
+
+
+def test_a_transaction_holds_a_batch_and_uploads_whatever_it_writes(make_root):
+    rows = 4096
+    array = hub.array((rows, SIDE, SIDE), "t/written:v0", "u2", chunks=(1, SIDE, SIDE), root=make_root("local"))
+    noise = np.random.default_rng(0).integers(0, 1 << 16, (SIDE, SIDE), "u2")
+    source = np.broadcast_to(noise, (rows, SIDE, SIDE))
+
+    def write():
+        with array.transaction() as t:
+            t[...] = source
+
+    assert peak_bytes(write) < 224 * MIB < source.nbytes / 2
