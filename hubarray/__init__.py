@@ -36,6 +36,7 @@ from hubarray.errors import (
     FrozenError,
     HubError,
     InvalidNameError,
+    MissingPackageError,
     NotFoundError,
     ObjectMissingError,
     ReadOnlyError,
@@ -50,6 +51,7 @@ from hubarray.history.garbage import Garbage
 from hubarray.history.repair import Repair
 from hubarray.history.retry import retry
 from hubarray.history.verify import Report
+from hubarray.interop.dask import store
 from hubarray.storage.url import Root
 from hubarray.upkeep import collect_garbage, compact, expire, merge_version, repair, restore, undo, verify
 
@@ -71,6 +73,7 @@ __all__ = [
     "Garbage",
     "HubError",
     "InvalidNameError",
+    "MissingPackageError",
     "NotFoundError",
     "ObjectMissingError",
     "Part",
@@ -105,6 +108,7 @@ __all__ = [
     "restore",
     "retry",
     "stats",
+    "store",
     "tag",
     "tags",
     "undo",

@@ -32,6 +32,10 @@ class InvalidNameError(HubError, ValueError):
     """A name, version or commit number is not written as names are written."""
 
 
+class MissingPackageError(HubError, ImportError):
+    """An optional package is not installed; the message has the command that installs it."""
+
+
 class ConfigError(HubError, ValueError):
     """A setting, storage option or argument is unknown or makes no sense."""
 

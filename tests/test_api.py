@@ -28,6 +28,7 @@ def test_the_public_names_are_these():
         "restore",
         "retry",
         "stats",
+        "store",
         "tag",
         "tags",
         "undo",

@@ -11,6 +11,7 @@ import numpy as np
 
 from hubarray import config
 from hubarray.arrays import chunking, selection
+from hubarray.arrays.adapters import Adapters
 from hubarray.arrays.ahead import Pace, rows_ahead
 from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.metadata import ArrayMetadata
@@ -32,7 +33,7 @@ from hubarray.names import Name
 from hubarray.storage.url import Root
 
 
-class Array(NoOperators):
+class Array(NoOperators, Adapters):
     """An N-dimensional array in a bucket, under a name and a version.
 
     Made by :func:`hubarray.array` and :func:`hubarray.load`. Reading takes all

@@ -1,0 +1,235 @@
+"""What an array offers to other packages. The only calls upward: by name, resolved when they are first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import dask.array as da
+    import tensorflow as tf
+
+    from hubarray.arrays.array import Array
+    from hubarray.interop.lazy import LazyView
+    from hubarray.interop.zarr import HubStore
+
+_PLACES = {
+    "to_dask": "hubarray.interop.dask:to_dask",
+    "lazy": "hubarray.interop.lazy:LazyView",
+    "numpy": "hubarray.interop.numpy_functions:call",
+    "to_pytorch": "hubarray.interop.torch:to_pytorch",
+    "to_tensorflow": "hubarray.interop.tensorflow:to_tensorflow",
+    "to_zarr_store": "hubarray.interop.zarr:to_zarr_store",
+    "needed": "hubarray.interop.missing:needed",
+    "html": "hubarray.interop.html:describe",
+}
+
+
+def adapter(name: str) -> Any:
+    """What stands behind a name of the table."""
+    module, _, attribute = _PLACES[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+def needed_adapter(name: str, package: str) -> Any:
+    """An adapter whose module imports a package that may not be there."""
+    adapter("needed")(package, extra=package, why=name)
+    return adapter(name)
+
+
+class Adapters:
+    """Base class of an array's methods for other packages, and of its statistics.
+
+    Statistics are computed block by block through Dask, on all cores or on the cluster whose client is
+    active, without the array in memory; they are what NumPy's functions give, and take the same arguments.
+    """
+
+    @property
+    def lazy(self) -> LazyView:
+        """The commit that is the newest now, nothing of it read yet: ``a.lazy[0:10_000, ..., 0].mean()``."""
+        view: LazyView = adapter("lazy")(self)
+        return view
+
+    def to_dask(self, *, block_bytes: int = 64 << 20) -> da.Array:
+        """The commit that is the newest now, as a Dask array.
+
+        Parameters
+        ----------
+        block_bytes : int
+            About how large Dask's blocks are; they are whole chunks.
+
+        Returns
+        -------
+        dask.array.Array
+            Its name is the same for the same commit, in every process. Workers read for themselves.
+
+        Examples
+        --------
+        >>> import hubarray as hub
+        >>> a = hub.array((1000, 8), "docs/to-dask:v0", dtype="int64", chunks=(10, 8))
+        >>> a[:] = 3
+        >>> int(a.to_dask()[::2].sum().compute())
+        12000
+        """
+        lazy: da.Array = adapter("to_dask")(self, block_bytes=block_bytes)
+        return lazy
+
+    def to_pytorch(self, *others: Array, **options: Any) -> Any:
+        """A PyTorch dataset of this array's samples, or of several arrays' samples together.
+
+        Parameters
+        ----------
+        *others : Array
+            Read along with this one, such as labels; of equal length. Samples are then tuples.
+        transform : callable, optional
+            Given a sample as NumPy has it (a tuple where there are several arrays), gives what to return.
+        iterable : bool, default False
+            False: a map-style dataset; ``DataLoader(dataset, batch_size=32, shuffle=True, collate_fn=dataset.collate)``
+            reads each batch in one parallel fetch. True: a stream that reads groups of chunks ahead, the faster
+            way through data that is far away: ``for images, labels in dataset.loader(num_workers=2): ...``
+
+        The rest is for streams.
+
+        batch_size : int, optional
+            Rows in a batch; the default gives single samples.
+        shuffle : bool, default True
+            Chunks in random order, and rows within a buffer.
+        seed : int, optional
+            For an order that is the same each time: epoch by epoch, and for all ranks together.
+        drop_last : bool, default False
+            Leave out a last batch that is not full.
+        rank, world_size : int, optional
+            By default torch.distributed's, where it is initialized.
+        buffer_bytes : int
+            Rows that are shuffled together; about twice as much is held by each worker.
+
+        Returns
+        -------
+        torch.utils.data.Dataset
+
+        Raises
+        ------
+        ConfigError
+            Lengths differ, or torch has no such dtype.
+        MissingPackageError
+            PyTorch is not installed.
+
+        Notes
+        -----
+        The commit that is the newest now is read, whatever is written meanwhile. Works under fork, forkserver and
+        spawn; each worker has caches of its own in memory, and all share the one on disk.
+        """
+        return needed_adapter("to_pytorch", "torch")(self, others, **options)
+
+    def to_tensorflow(self, *others: Array, **options: Any) -> tf.data.Dataset:
+        """A ``tf.data.Dataset`` of this array's samples, or of several arrays' samples together.
+
+        Parameters
+        ----------
+        *others : Array
+            Read along with this one, such as labels; of equal length. Elements are then tuples.
+        batch_size : int, optional
+            Rows in an element; cheaper than ``.batch()``, which copies them once more.
+        shuffle : bool, default False
+            Chunks in random order and rows within a buffer, anew in each pass. tf.data's own ``shuffle`` works too.
+        seed : int, default 0
+        drop_last : bool, default False
+            Leave out a last batch that is not full; the batch axis is then known.
+        buffer_bytes : int
+            Rows that are shuffled together.
+
+        Raises
+        ------
+        ConfigError
+            Lengths differ, or TensorFlow has no such dtype.
+        MissingPackageError
+            TensorFlow is not installed.
+        """
+        dataset: tf.data.Dataset = needed_adapter("to_tensorflow", "tensorflow")(self, others, **options)
+        return dataset
+
+    def to_zarr_store(self, *, variable: str | None = None) -> HubStore:
+        """A Zarr v3 store over this version: ``zarr.open_array(a.to_zarr_store())`` reads and writes it.
+
+        With ``variable="x"`` it is a group that holds the array under that name, for ``xarray.open_zarr``.
+
+        What is written through it are commits. See :class:`hubarray.interop.zarr.HubStore` for what it holds.
+        """
+        store: HubStore = adapter("to_zarr_store")(self, variable=variable)
+        return store
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        text: str = adapter("html")(self)
+        return text
+
+    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Arithmetic mean, as :func:`numpy.mean`."""
+        return self.lazy.mean(axis, dtype, out, keepdims)
+
+    def std(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+        """Standard deviation, as :func:`numpy.std`."""
+        return self.lazy.std(axis, dtype, out, ddof, keepdims)
+
+    def var(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+        """Variance, as :func:`numpy.var`."""
+        return self.lazy.var(axis, dtype, out, ddof, keepdims)
+
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Sum, as :func:`numpy.sum`."""
+        return self.lazy.sum(axis, dtype, out, keepdims)
+
+    def prod(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Product, as :func:`numpy.prod`."""
+        return self.lazy.prod(axis, dtype, out, keepdims)
+
+    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Minimum, as :func:`numpy.min`."""
+        return self.lazy.min(axis, out, keepdims)
+
+    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Maximum, as :func:`numpy.max`."""
+        return self.lazy.max(axis, out, keepdims)
+
+    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Whether any element is true, as :func:`numpy.any`."""
+        return self.lazy.any(axis, out, keepdims)
+
+    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Whether all elements are true, as :func:`numpy.all`."""
+        return self.lazy.all(axis, out, keepdims)
+
+    def argmin(self, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Index of the first minimum, as :func:`numpy.argmin`."""
+        return self.lazy.argmin(axis, out, keepdims)
+
+    def argmax(self, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Index of the first maximum, as :func:`numpy.argmax`."""
+        return self.lazy.argmax(axis, out, keepdims)
+
+    def quantile(self, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
+        """Exact quantiles, as :func:`numpy.quantile`."""
+        return self.lazy.quantile(q, axis, method=method, keepdims=keepdims)
+
+    def percentile(self, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
+        """Exact percentiles, as :func:`numpy.percentile`."""
+        return self.lazy.percentile(q, axis, method=method, keepdims=keepdims)
+
+    def median(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        """The median, as :func:`numpy.median`."""
+        return self.lazy.median(axis, keepdims=keepdims)
+
+    def histogram(self, bins: Any = 10, range: Any = None, density: bool | None = None) -> tuple[Any, Any]:
+        """Counts and edges, as :func:`numpy.histogram`."""
+        counts: tuple[Any, Any] = self.lazy.histogram(bins, range, density)
+        return counts
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return adapter("numpy")(function, args, kwargs)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"np.{ufunc.__name__} would have to read the whole array; read first, such as a[...] or a[0:10]"
+        )

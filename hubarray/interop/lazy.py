@@ -1,0 +1,229 @@
+"""Lazy views of an array, and statistics over them, block by block through Dask."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hubarray.arrays.array import Array
+from hubarray.errors import ConfigError
+from hubarray.interop import blocks, order_statistics
+from hubarray.progress import progress
+
+if TYPE_CHECKING:
+    import dask.array as da
+
+
+class LazyView:
+    """A part of one commit of an array that nothing was read of yet: ``a.lazy[0:10_000, ..., 0]``.
+
+    Takes integers, slices and ``...``, again and again; has the array's statistics; and is read by
+    ``np.asarray(view)`` or handed to Dask by :meth:`to_dask`. It stays at the commit it was made from.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array((1000, 8), "docs/lazy:v0", dtype="int64", chunks=(100, 8))
+    >>> a[500:] = 2
+    >>> view = a.lazy[400:, ::2]
+    >>> view.shape, int(view.sum()), float(view.mean())
+    ((600, 4), 4000, 1.6666666666666667)
+    """
+
+    def __init__(self, array: Array, axes: tuple[blocks.Axis, ...] | None = None) -> None:
+        self._array = array.snapshot()
+        self._axes = tuple(range(n) for n in array.shape) if axes is None else axes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis that is left."""
+        return blocks.shape_of(self._axes)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes that are left."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements in view."""
+        return int(np.prod(self.shape, dtype=object))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy dtype of the elements."""
+        return self._array.dtype
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<hubarray.LazyView of {self._array!r}: shape {self.shape}, dtype {self.dtype}>"
+
+    def __getitem__(self, key: Any) -> LazyView:
+        return LazyView(self._array, blocks.index(self._axes, key))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError("the data is in a bucket, so it cannot be had without a copy; leave out copy=False")
+        key = tuple(blocks.as_slice(axis) if isinstance(axis, range) else axis for axis in self._axes)
+        result = np.asarray(self._array[key])
+        return result if dtype is None else result.astype(dtype, copy=False)
+
+    def to_dask(self, *, block_bytes: int = 64 << 20) -> da.Array:
+        """The view as a Dask array; see :meth:`hubarray.Array.to_dask`."""
+        from hubarray.interop.dask import as_dask
+
+        return as_dask(self._array, self._axes, block_bytes=block_bytes)
+
+    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Arithmetic mean, as :func:`numpy.mean`."""
+        return self._reduced("mean", out, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    def std(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+        """Standard deviation, as :func:`numpy.std`."""
+        return self._reduced("std", out, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
+
+    def var(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+        """Variance, as :func:`numpy.var`."""
+        return self._reduced("var", out, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
+
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Sum, as :func:`numpy.sum`."""
+        return self._reduced("sum", out, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    def prod(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Product, as :func:`numpy.prod`."""
+        return self._reduced("prod", out, axis=axis, dtype=dtype, keepdims=keepdims)
+
+    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Minimum, as :func:`numpy.min`; NaN where there is one."""
+        self._refuse_empty("min", axis)
+        return self._reduced("min", out, axis=axis, keepdims=keepdims)
+
+    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Maximum, as :func:`numpy.max`; NaN where there is one."""
+        self._refuse_empty("max", axis)
+        return self._reduced("max", out, axis=axis, keepdims=keepdims)
+
+    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Whether any element is true, as :func:`numpy.any`."""
+        return self._reduced("any", out, axis=axis, keepdims=keepdims)
+
+    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Whether all elements are true, as :func:`numpy.all`."""
+        return self._reduced("all", out, axis=axis, keepdims=keepdims)
+
+    def argmin(self, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Index of the first minimum, as :func:`numpy.argmin`."""
+        return self._arg("argmin", axis, out, keepdims)
+
+    def argmax(self, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Any:
+        """Index of the first maximum, as :func:`numpy.argmax`."""
+        return self._arg("argmax", axis, out, keepdims)
+
+    def quantile(self, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
+        """Exact quantiles, as :func:`numpy.quantile`.
+
+        Over all elements at once it reads the view about four times, in memory that does not depend on its size.
+        """
+        return order_statistics.quantile(self, q, axis, method, keepdims)
+
+    def percentile(self, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
+        """Exact percentiles, as :func:`numpy.percentile`; see :meth:`quantile`."""
+        share = q / 100 if isinstance(q, (int, float)) else np.true_divide(q, 100)
+        return self.quantile(share, axis, method=method, keepdims=keepdims)
+
+    def median(self, axis: Any = None, *, keepdims: bool = False) -> Any:
+        """The median, as :func:`numpy.median`; see :meth:`quantile`."""
+        return self.quantile(0.5, axis, keepdims=keepdims)
+
+    def histogram(
+        self, bins: Any = 10, range: tuple[float, float] | None = None, density: bool | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Counts and edges, as :func:`numpy.histogram`; ``bins`` is a number or the edges."""
+        if isinstance(bins, str):
+            raise ConfigError(f"bins={bins!r}: give a number of bins or their edges; rules would read everything twice")
+        import dask.array as da
+
+        if np.ndim(bins) == 0 and range is None:
+            range = (self.min(), self.max()) if self.size else (0.0, 1.0)
+        edges = np.histogram_bin_edges(np.zeros(0, self.dtype), bins, range)
+        counts, _ = da.histogram(self.to_dask().ravel(), bins=edges)
+        found = self._computed(counts).astype(np.intp, copy=False)
+        if density:
+            return found / found.sum() / np.diff(edges), edges
+        return found, edges
+
+    def _reduced(self, function: str, out: Any, **options: Any) -> Any:
+        import dask.array as da
+
+        if options.get("dtype", ...) is None:
+            del options["dtype"]
+        result = self._computed(getattr(da, function)(self.to_dask(), **options))
+        return _delivered(result, out)
+
+    def _arg(self, function: str, axis: int | None, out: Any, keepdims: bool) -> Any:
+        self._refuse_empty(function, axis)
+        import dask.array as da
+
+        if axis is not None or self.ndim < 2:
+            result = self._computed(getattr(da, function)(self.to_dask(), axis=axis, keepdims=keepdims))
+            return _delivered(result, out)
+        position = order_statistics.first_extreme(self, function)
+        result = np.full((1,) * self.ndim, position, np.intp) if keepdims else np.intp(position)
+        return _delivered(result, out)
+
+    def _refuse_empty(self, function: str, axis: Any) -> None:
+        if self.size == 0 and (axis is None or self.shape[axis if isinstance(axis, int) else axis[0]] == 0):
+            # NumPy's own words.
+            getattr(np, function)(np.zeros((0,), self.dtype))
+
+    def _computed(self, lazy: Any) -> Any:
+        return computed(lazy, f"reading {self._array.name}:{self._array.version}")
+
+    def each_block(self, function: Callable[[np.ndarray, tuple[int, ...]], Any]) -> list[Any]:
+        """``function(block, where it begins in the view)`` of every block, computed in parallel."""
+        import dask
+
+        blocked = self.to_dask()
+        begins = [np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int).tolist() for sizes in blocked.chunks]
+        delayed = blocked.to_delayed()
+        tasks = [
+            dask.delayed(function)(delayed[place], tuple(b[i] for b, i in zip(begins, place, strict=True)))
+            for place in np.ndindex(delayed.shape)
+        ]
+        results: list[Any] = self._computed(dask.delayed(list)(tasks)) if tasks else []
+        return results
+
+
+def _delivered(result: Any, out: Any) -> Any:
+    if out is None:
+        return result[()] if isinstance(result, np.ndarray) and result.ndim == 0 else result
+    out[...] = result
+    return out
+
+
+def computed(lazy: Any, what: str) -> Any:
+    """Compute a Dask collection, with a progress bar where it takes more than a second."""
+    from dask.callbacks import Callback
+
+    class Bar(Callback):
+        def _start_state(self, dsk: Any, state: Any) -> None:
+            self._began = time.monotonic()
+            self._context = progress(len(state["ready"]) + len(state["waiting"]), what, unit="task")
+            self._bar = self._context.__enter__()
+
+        def _posttask(self, key: Any, result: Any, dsk: Any, state: Any, worker_id: Any) -> None:
+            self._bar.update(1)
+
+        def _finish(self, dsk: Any, state: Any, errored: bool) -> None:
+            self._context.__exit__(None, None, None)
+
+    with Bar():
+        return lazy.compute()

@@ -1,0 +1,80 @@
+"""TensorFlow datasets over arrays: batches are fetched in parallel, and the next ones while one is used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hubarray.arrays.array import Array
+from hubarray.blobs.pools import pools
+from hubarray.errors import ConfigError
+from hubarray.interop.missing import needed
+from hubarray.readers.sampler import plan
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+def to_tensorflow(
+    array: Array,
+    others: Sequence[Array] = (),
+    *,
+    batch_size: int | None = None,
+    shuffle: bool = False,
+    seed: int = 0,
+    drop_last: bool = False,
+    buffer_bytes: int = 64 << 20,
+) -> tf.data.Dataset:
+    """See :meth:`hubarray.Array.to_tensorflow`."""
+    tf = needed("tensorflow", extra="tensorflow", why="to_tensorflow")
+    arrays = [one.snapshot() for one in (array, *others)]
+    for one in arrays:
+        if not one.shape:
+            raise ConfigError(f"{one.name}:{one.version}: has no axes, so it has no samples")
+        if len(one) != len(arrays[0]):
+            told = ", ".join(f"{each.name}:{each.version} has {len(each)}" for each in arrays)
+            raise ConfigError(f"arrays that are read together need equally many rows: {told}")
+    lead = () if batch_size is None else (batch_size if drop_last else None,)
+    specs = tuple(tf.TensorSpec((*lead, *one.shape[1:]), _dtype(tf, one)) for one in arrays)
+    size = batch_size or 1
+    rows = len(arrays[0])
+    order = plan(
+        rows, sum(one.nbytes // max(1, rows) for one in arrays), arrays[0].chunks[0],
+        batch_rows=size, shuffle=shuffle, seed=seed, buffer_bytes=buffer_bytes,
+    )  # fmt: skip
+    passes = iter(range(1 << 62))
+
+    def generate() -> Iterator[Any]:
+        # TensorFlow calls this for each pass, so repeat() shuffles anew.
+        groups = order.groups(next(passes) if shuffle else 0)
+        ahead = _begin(arrays, next(groups, None))
+        while ahead is not None:
+            reading, ahead = ahead, _begin(arrays, next(groups, None))
+            parts = reading.result()
+            for first in range(0, len(parts[0]), size):
+                if drop_last and len(parts[0]) - first < size:
+                    continue
+                key = first if batch_size is None else slice(first, first + size)
+                sample = tuple(part[key] for part in parts)
+                yield sample[0] if len(sample) == 1 else sample
+
+    signature = specs[0] if len(specs) == 1 else specs
+    count = rows // size if drop_last else -(-rows // size)
+    dataset = tf.data.Dataset.from_generator(generate, output_signature=signature)
+    return dataset.apply(tf.data.experimental.assert_cardinality(count)).prefetch(tf.data.AUTOTUNE)
+
+
+def _begin(arrays: list[Array], rows: np.ndarray | None) -> Any:
+    return None if rows is None else pools.ahead.submit(lambda: [one[rows] for one in arrays])
+
+
+def _dtype(tf: Any, array: Array) -> Any:
+    try:
+        return tf.as_dtype(array.dtype)
+    except TypeError:
+        raise ConfigError(
+            f"{array.name}:{array.version}: TensorFlow has no tensors of dtype {array.dtype}; store it as another one, "
+            "or convert a generator of your own"
+        ) from None

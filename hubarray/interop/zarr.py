@@ -1,0 +1,303 @@
+"""A version as a Zarr v3 store: what zarr-python, xarray and Dask read and write, key by key.
+
+Keys are those that Zarr would have: ``zarr.json``, and ``c/0/1`` for a chunk, whose bytes are the stored blob
+itself. As a group the same lies under the variable's name, beside a ``zarr.json`` of the group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import json
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import numpy as np
+from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
+from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
+
+from hubarray.arrays.array import Array
+from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.read import refs_of
+from hubarray.errors import ConfigError, CorruptDataError, HubError, ReadOnlyError
+from hubarray.history import numbering
+
+_DIMENSION_NAMES = "dimension_names"
+
+
+def to_zarr_store(array: Array, *, variable: str | None = None) -> HubStore:
+    """See :meth:`hubarray.Array.to_zarr_store`."""
+    return HubStore(array, variable=variable)
+
+
+class HubStore(Store):
+    """One array as a Zarr v3 store.
+
+    Reads are of the commit that was the newest when the store was made, or of the last one written through it: a
+    graph of xarray or Dask never sees half of somebody else's commit. A write is a commit, of one chunk; write
+    large things with ``with a.transaction()`` or :func:`hubarray.store`. Writing ``zarr.json`` may change the
+    shape and the attributes and nothing else.
+
+    It holds one array: other keys are refused, and so are bytes that are not a chunk of it. An empty chunk, all
+    fill value, is not stored, so ``get`` gives None for it.
+
+    Parameters
+    ----------
+    array : Array
+        A fixed commit (``name@number``, ``a.snapshot()``) makes the store read-only.
+    variable : str, optional
+        Show a group that holds the array under this name, as xarray wants it.
+    read_only : bool, optional
+    """
+
+    supports_writes = True
+    supports_deletes = True
+    supports_listing = True
+
+    def __init__(self, array: Array, *, variable: str | None = None, read_only: bool | None = None) -> None:
+        if variable is not None and (not variable or "/" in variable):
+            raise ConfigError(f"variable={variable!r}: give one name, without '/'")
+        fixed = array._pinned is not None
+        if fixed and read_only is False:
+            raise ReadOnlyError(f"{array!r}: a fixed commit can only be read; load the version to write")
+        super().__init__(read_only=fixed if read_only is None else read_only)
+        self._array = array
+        self._variable = variable
+        self._seen = array.snapshot()
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, HubStore)
+            and (self._array.root, self._array.name, self._array.version, self._variable)
+            == (other._array.root, other._array.name, other._array.version, other._variable)
+            and self._seen.commit == other._seen.commit
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"HubStore({self._seen!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__.copy()
+
+    def with_read_only(self, read_only: bool = False) -> HubStore:
+        """The same store, to read only or to write."""
+        return HubStore(self._array, variable=self._variable, read_only=read_only)
+
+    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
+        """The bytes of a key, or None. One coalesced request at most, hash checked."""
+        await self._ensure_open()
+        data = await asyncio.to_thread(self._bytes, key)
+        return None if data is None else prototype.buffer.from_bytes(_cut(data, byte_range))
+
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> builtins.list[Buffer | None]:
+        """The bytes of several keys."""
+        return list(await asyncio.gather(*(self.get(key, prototype, span) for key, span in key_ranges)))
+
+    async def exists(self, key: str) -> bool:
+        """Whether a key has bytes."""
+        await self._ensure_open()
+        return await asyncio.to_thread(self._bytes, key) is not None
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """Write a chunk, or the metadata: one commit."""
+        await self._ensure_open()
+        self._check_writable()
+        await asyncio.to_thread(self._set, key, value.to_bytes())
+
+    async def delete(self, key: str) -> None:
+        """Make a chunk fill value again: one commit."""
+        await self._ensure_open()
+        self._check_writable()
+        await asyncio.to_thread(self._delete, key)
+
+    async def delete_dir(self, prefix: str) -> None:
+        """Make the chunks below a folder fill value; the array itself stays, so its own folder is refused."""
+        folder = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        if any(key.startswith(folder) for key in self._own_keys()):
+            raise self._refused_deletion(prefix)
+        await super().delete_dir(prefix)
+
+    async def clear(self) -> None:
+        """Refused."""
+        raise self._refused_deletion("")
+
+    def get_sync(
+        self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """:meth:`get` without an event loop."""
+        data = self._bytes(key)
+        kind = default_buffer_prototype() if prototype is None else prototype
+        return None if data is None else kind.buffer.from_bytes(_cut(data, byte_range))
+
+    def set_sync(self, key: str, value: Buffer) -> None:
+        """:meth:`set` without an event loop."""
+        self._check_writable()
+        self._set(key, value.to_bytes())
+
+    def delete_sync(self, key: str) -> None:
+        """:meth:`delete` without an event loop."""
+        self._check_writable()
+        self._delete(key)
+
+    async def list(self) -> AsyncIterator[str]:
+        """All keys; reads the whole manifest."""
+        await self._ensure_open()
+        for key in await asyncio.to_thread(self._keys):
+            yield key
+
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        """Keys that begin with a prefix."""
+        async for key in self.list():
+            if key.startswith(prefix):
+                yield key
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """The names right below a folder."""
+        folder = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        names = dict.fromkeys([key.removeprefix(folder).split("/")[0] async for key in self.list_prefix(folder)])
+        for name in names:
+            yield name
+
+    def _bytes(self, key: str) -> bytes | None:
+        where = self._place(key)
+        if where is None:
+            return None
+        if where == "group":
+            return json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {}}).encode()
+        if where == "array":
+            return json.dumps(self._description()).encode()
+        record, metadata = self._seen._seen
+        if len(where) != len(metadata.shape) or not self._within(where):
+            return None
+        version = self._seen._version
+        refs = refs_of(version, record, [where])
+        if not refs["length"][0]:
+            return None
+        try:
+            return version.fetcher.blobs(refs)[0]
+        except CorruptDataError:
+            # Says what is wrong in a reader's terms where the commit has expired.
+            self._seen[tuple(slice(c * n, c * n + 1) for c, n in zip(where, metadata.chunks, strict=True))]
+            raise
+
+    def _description(self) -> dict[str, Any]:
+        attributes = dict(self._seen.attrs)
+        described = self._seen._seen[1].to_json() | {"attributes": attributes}
+        given = attributes.get(_DIMENSION_NAMES)
+        if isinstance(given, list) and len(given) == self._seen.ndim:
+            described[_DIMENSION_NAMES] = given
+        elif self._variable is not None:
+            described[_DIMENSION_NAMES] = [f"dim_{axis}" for axis in range(self._seen.ndim)]
+        return described
+
+    def _place(self, key: str) -> Any:
+        """What a key means: "group", "array", a chunk's coordinates, or None."""
+        if self._variable is not None:
+            if key == "zarr.json":
+                return "group"
+            if not key.startswith(f"{self._variable}/"):
+                return None
+            key = key.removeprefix(f"{self._variable}/")
+        if key == "zarr.json":
+            return "array"
+        first, *rest = key.split("/")
+        if first != "c" or not all(part.isascii() and part.isdigit() and str(int(part)) == part for part in rest):
+            return None
+        return tuple(map(int, rest))
+
+    def _within(self, coords: tuple[int, ...]) -> bool:
+        counts = numbering.chunk_counts(self._seen.shape, self._seen.chunks)
+        return len(coords) == len(counts) and all(c < n for c, n in zip(coords, counts, strict=True))
+
+    def _set(self, key: str, data: bytes) -> None:
+        where = self._place(key)
+        if where == "array":
+            self._describe(data)
+        elif isinstance(where, tuple):
+            self._write_chunk(key, where, data)
+        elif where == "group":
+            if json.loads(data).get("attributes"):
+                raise ConfigError(f"{key}: the group is made up for the array and keeps no attributes; set the array's")
+        else:
+            raise ConfigError(f"{key}: this store holds one array, {self._array.name}, and no such key")
+        self._seen = self._array.snapshot()
+
+    def _write_chunk(self, key: str, coords: tuple[int, ...], data: bytes) -> None:
+        metadata = self._array._metadata
+        if not self._within(coords):
+            raise ConfigError(f"{key}: outside the array, whose shape is {self._array.shape}")
+        chunk = np.empty(metadata.chunks, metadata.dtype)
+        try:
+            metadata.codec.decode(data, chunk)
+        except HubError as error:
+            raise ConfigError(f"{key}: these bytes are not a chunk of {metadata.describe()} ({error})") from None
+        self._array[self._region(coords)] = chunk[self._inside(coords)]
+
+    def _region(self, coords: tuple[int, ...]) -> tuple[slice, ...]:
+        sizes = zip(coords, self._array.chunks, self._array.shape, strict=True)
+        return tuple(slice(c * n, min((c + 1) * n, length)) for c, n, length in sizes)
+
+    def _inside(self, coords: tuple[int, ...]) -> tuple[slice, ...]:
+        return tuple(slice(0, one.stop - one.start) for one in self._region(coords))
+
+    def _describe(self, data: bytes) -> None:
+        wanted = json.loads(data)
+        attributes = wanted.pop("attributes", {})
+        names = wanted.pop(_DIMENSION_NAMES, None)
+        after = ArrayMetadata.from_json(wanted)
+        before = self._array._metadata
+        if not after.stored_like(before):
+            raise ConfigError(
+                f"{self._array.name}: writing zarr.json can change the shape and the attributes only.\n"
+                f"  there:  {before.describe()}\n  wanted: {after.describe()}"
+            )
+        if names is not None and any(names) and names != self._description().get(_DIMENSION_NAMES):
+            attributes[_DIMENSION_NAMES] = names
+        if after.shape != before.shape:
+            self._array.resize(after.shape)
+        there = dict(self._array.attrs)
+        gone = tuple(key for key in there if key not in attributes and key != _DIMENSION_NAMES)
+        if gone or any(there.get(key, ...) != value for key, value in attributes.items()):
+            self._array._change_attrs(attributes, gone)
+
+    def _delete(self, key: str) -> None:
+        where = self._place(key)
+        if isinstance(where, tuple) and self._within(where):
+            self._array[self._region(where)] = self._array.fill_value
+            self._seen = self._array.snapshot()
+        elif where in ("array", "group"):
+            raise self._refused_deletion(key)
+
+    def _refused_deletion(self, key: str) -> ConfigError:
+        name = f"{self._array.name}:{self._array.version}"
+        return ConfigError(f"{key!r} of {name}: nothing was deleted; delete the version itself: hub.delete({name!r})")
+
+    def _own_keys(self) -> builtins.list[str]:
+        return ["zarr.json"] if self._variable is None else ["zarr.json", f"{self._variable}/zarr.json"]
+
+    def _keys(self) -> Iterable[str]:
+        before = "" if self._variable is None else f"{self._variable}/"
+        own = self._own_keys()
+        record, metadata = self._seen._seen
+        counts = numbering.chunk_counts(metadata.shape, metadata.chunks)
+        for numbers, _ in self._seen._version.present(record, batch_bytes=64 << 20):
+            inside = numbers[numbering.within(numbers, record.grid, counts)]
+            coords = numbering.coords_array(inside, record.grid, len(counts))
+            own += ["/".join([f"{before}c", *map(str, one)]) for one in coords.tolist()]
+        return own
+
+
+def _cut(data: bytes, byte_range: ByteRequest | None) -> bytes:
+    if byte_range is None:
+        return data
+    if isinstance(byte_range, RangeByteRequest):
+        return data[byte_range.start : byte_range.end]
+    if isinstance(byte_range, OffsetByteRequest):
+        return data[byte_range.offset :]
+    if isinstance(byte_range, SuffixByteRequest):
+        return data[max(0, len(data) - byte_range.suffix) :]
+    raise ValueError(f"Unexpected byte_range, got {byte_range}.")

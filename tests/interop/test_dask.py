@@ -1,0 +1,107 @@
+"""Dask arrays of an array, and arrays of a Dask array, in this process and on a cluster."""
+
+import os
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+from dask.base import tokenize
+from distributed import Client, LocalCluster
+
+import hubarray as hub
+from hubarray.errors import AlreadyExistsError, ConfigError
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+def filled(root, name="t/x:v0"):
+    values = np.random.default_rng(0).normal(size=(200, 30)).astype("f4")
+    array = hub.array(values.shape, name, "f4", chunks=(16, 30), root=root)
+    array[...] = values
+    return array, values
+
+
+def test_blocks_are_whole_chunks_and_the_values_are_the_arrays(any_root):
+    array, values = filled(any_root)
+    lazy = array.to_dask(block_bytes=16 * 30 * 4 * 3)
+    assert lazy.dtype == values.dtype
+    assert all(size % 16 == 0 for size in lazy.chunks[0][:-1])
+    assert np.array_equal(lazy.compute(), values)
+    assert np.array_equal(lazy[5:150:7, ::-1].compute(), values[5:150:7, ::-1])
+
+
+def test_a_graph_stays_at_its_commit(root):
+    array, values = filled(root)
+    lazy = array.to_dask()
+    array[...] = 0
+    assert np.array_equal(lazy.compute(), values)
+
+
+def test_the_token_is_the_commits(root):
+    array, _ = filled(root)
+    again = hub.load("t/x:v0", root=root)
+    assert array.to_dask().name == again.to_dask().name
+    assert tokenize(array) == tokenize(again)
+    before = array.to_dask().name
+    array[0] = 1
+    assert array.to_dask().name != before
+
+
+def test_storing_is_one_commit_whatever_the_chunks(any_root):
+    values = np.arange(1000).reshape(50, 20)
+    array = hub.store(da.from_array(values, chunks=(7, 6)), "t/stored:v0", chunks=(8, 20), root=any_root)
+    assert np.array_equal(array[...], values)
+    assert [one.message for one in array.log()] == ["store a Dask array", "create"]
+    again = hub.store(da.from_array(values * 2, chunks=(9, 20)), "t/stored:v0", root=any_root)
+    assert np.array_equal(again[...], values * 2)
+
+
+@pytest.mark.parametrize("kind", ["local", "s3"])
+def test_a_cluster_of_two_processes_reads_and_writes(kind, make_root, cluster):
+    array, values = filled(make_root(kind))
+    doubled = hub.store(array.to_dask(block_bytes=4096) * 2, "t/doubled:v0", root=array.root)
+    assert np.array_equal(doubled[...], values * 2)
+    np.testing.assert_allclose(array.mean(axis=0), values.mean(axis=0), rtol=1e-5)
+    pids = array.to_dask(block_bytes=4096).map_blocks(lambda block: np.full(block.shape, os.getpid()), dtype="i8")
+    assert len(set(np.unique(pids.compute())) - {os.getpid()}) == 2
+
+
+def test_a_worker_that_fails_leaves_the_target_as_it_was(root):
+    array, values = filled(root)
+
+    def fail(block, block_info=None):
+        if block_info[0]["chunk-location"][0] == 3:
+            raise RuntimeError("a bad block")
+        return block * 0
+
+    broken = array.to_dask(block_bytes=16 * 30 * 4).map_blocks(fail, dtype="f4")
+    with pytest.raises(RuntimeError, match="a bad block"):
+        hub.store(broken, "t/x:v0", root=root)
+    assert np.array_equal(array[...], values)
+
+
+def test_bad_sources_are_refused_before_anything_is_made(root):
+    unknown = da.arange(10, chunks=3)
+    unknown = unknown[unknown > 3]
+    with pytest.raises(ConfigError, match="compute_chunk_sizes"):
+        hub.store(unknown, "t/bad:v0", root=root)
+    with pytest.raises(ConfigError, match="not ndarray"):
+        hub.store(np.zeros(3), "t/bad:v0", root=root)
+    assert not hub.exists("t/bad:v0", root=root)
+    hub.array(3, "t/taken:v0", "f4", root=root)
+    with pytest.raises(AlreadyExistsError):
+        hub.store(da.zeros(4), "t/taken:v0", root=root)
+
+
+def test_dask_functions_take_the_array_itself(root):
+    array, values = filled(root)
+    assert np.array_equal(da.from_array(array, chunks=(50, 30)).compute(), values)
+    assert dask.is_dask_collection(array.to_dask())

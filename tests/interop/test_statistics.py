@@ -1,0 +1,184 @@
+"""Statistics of an array are NumPy's, without the array in memory."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import hubarray as hub
+from hubarray.errors import ConfigError
+from hubarray.interop import order_statistics
+
+DTYPES = ("f4", "f8", "f2", "i2", "u1", "i8", "bool")
+REDUCTIONS = ("mean", "std", "var", "sum", "prod", "min", "max", "any", "all")
+
+
+def values_of(dtype, shape=(37, 11, 5), seed=0):
+    values = np.random.default_rng(seed).normal(0, 40, shape)
+    return (values > 20) if dtype == "bool" else (abs(values) if dtype[0] == "u" else values).astype(dtype)
+
+
+@pytest.fixture(params=DTYPES)
+def pair(request, root):
+    values = values_of(request.param)
+    array = hub.array(values.shape, f"t/{request.param}:v0", values.dtype, chunks=(8, 4, 5), root=root)
+    array[...] = values
+    return array, values
+
+
+def same(found, expected):
+    assert np.shape(found) == np.shape(expected)
+    assert np.asarray(found).dtype == np.asarray(expected).dtype
+    if np.asarray(expected).dtype.kind == "f":
+        tolerance = 50 * np.finfo(np.asarray(expected).dtype).eps
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2)])
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_are_numpys_in_value_shape_and_dtype(pair, name, axis):
+    array, values = pair
+    if name == "prod":
+        array, values = array.lazy[:3, :2, :2], values[:3, :2, :2]
+    # Sums in half precision overflow, or round by their order, which is not defined; in double they do not.
+    summing = name in ("mean", "std", "var", "sum", "prod")
+    options = {"dtype": "f8"} if values.dtype == np.float16 and summing else {}
+    for keepdims in (False, True):
+        expected = getattr(np, name)(values, axis=axis, keepdims=keepdims, **options)
+        same(getattr(array, name)(axis=axis, keepdims=keepdims, **options), expected)
+        same(getattr(np, name)(array, axis=axis, keepdims=keepdims, **options), expected)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 2])
+@pytest.mark.parametrize("name", ["argmin", "argmax"])
+def test_the_first_extreme_is_found_also_among_equals_and_nans(pair, name, axis):
+    array, values = pair
+    same(getattr(array, name)(axis), getattr(np, name)(values, axis))
+    if values.dtype.kind == "f":
+        values[20, 5, 2] = values[30, 1, 1] = np.nan
+        array[...] = values
+        same(getattr(array, name)(axis), getattr(np, name)(values, axis))
+
+
+def test_nans_are_kept_as_numpy_keeps_them(root):
+    values = values_of("f8")
+    values[3, 2, 1] = np.nan
+    array = hub.array(values.shape, "t/nan:v0", "f8", chunks=(8, 4, 5), root=root)
+    array[...] = values
+    for name in ("mean", "max", "min", "sum"):
+        same(getattr(np, name)(array, axis=0), getattr(np, name)(values, axis=0))
+        assert np.isnan(getattr(array, name)())
+
+
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("method", order_statistics.METHODS)
+def test_quantiles_are_exactly_numpys(pair, method, large, monkeypatch):
+    array, values = pair
+    if large:
+        monkeypatch.setattr(order_statistics, "_IN_MEMORY_BYTES", 0)
+    if values.dtype == bool and method in ("linear", "midpoint"):
+        values, array = values.astype("u1"), hub.store(array.to_dask().astype("u1"), "t/u1:v1", root=array.root)
+    for q in (0.5, [0, 0.013, 0.25, 0.9, 1], np.linspace(0, 1, 23)):
+        exact = np.quantile(values.astype("f8") if large else values, q, method=method)
+        same(array.quantile(q, method=method), exact.astype(np.quantile(values, q, method=method).dtype))
+        for axis in (0, (1, 2)):
+            for keepdims in (False, True):
+                expected = np.quantile(values, q, axis=axis, method=method, keepdims=keepdims)
+                if large and isinstance(q, float):
+                    # NumPy takes the quantile's place in the elements' own precision; blocks are given all of it.
+                    exact = np.quantile(values.astype("f8"), q, axis=axis, method=method, keepdims=keepdims)
+                    expected = exact.astype(expected.dtype)
+                same(array.quantile(q, axis, method=method, keepdims=keepdims), expected)
+    same(np.percentile(array, 99, method=method), np.percentile(values, 99, method=method))
+    if values.dtype.kind == "f":
+        values[1, 1, 1] = np.nan
+        array[...] = values
+        assert np.isnan(array.median())
+
+
+def test_medians_and_histograms_are_numpys(pair):
+    array, values = pair
+    if values.dtype != bool:
+        same(np.median(array), np.median(values))
+        for options in ({}, {"bins": 7, "range": (-50, 60)}, {"bins": [0, 1, 5, 100]}, {"density": True}):
+            for found, expected in zip(np.histogram(array, **options), np.histogram(values, **options), strict=True):
+                np.testing.assert_allclose(found, expected)
+
+
+def test_a_lazy_view_is_a_part_of_one_commit(root):
+    array = hub.array((100, 8), "t/x:v0", "i8", chunks=(7, 3), root=root)
+    array[...] = np.arange(800).reshape(100, 8)
+    view = array.lazy[5:90:3, ..., ::-1][2:, 1:5]
+    expected = np.arange(800).reshape(100, 8)[5:90:3, ..., ::-1][2:, 1:5]
+    array[...] = 0
+    assert view.shape == expected.shape
+    assert view.sum() == expected.sum()
+    assert np.array_equal(np.asarray(view), expected)
+    assert np.array_equal(view.to_dask(block_bytes=64).compute(), expected)
+    assert array.lazy[3, 4].mean() == 0
+
+
+def test_a_small_view_of_an_endless_array_costs_what_it_shows(root):
+    array = hub.array((10**12, 1000, 1000), "t/endless:v0", "f4", chunks=(1, 100, 100), root=root)
+    array[10**11, :100, :100] = 2
+    assert array.lazy[10**11 - 5 : 10**11 + 5, :100, :100].mean() == pytest.approx(0.2)
+
+
+def test_statistics_hold_blocks_and_not_the_array(root):
+    hub.configure(memory_cache_bytes=16 << 20)
+    array = hub.array((64, 1 << 20), "t/large:v0", "f8", chunks=(1, 1 << 20), root=root)
+    with array.transaction() as t:
+        for i in range(64):
+            t[i] = i
+    tracemalloc.start()
+    try:
+        assert array.lazy.to_dask(block_bytes=8 << 20).mean().compute() == 31.5
+        assert tracemalloc.get_traced_memory()[1] < array.nbytes / 4
+    finally:
+        tracemalloc.stop()
+
+
+def test_questions_about_the_shape_read_nothing_and_other_functions_read_all(root):
+    array = hub.array((10**9, 10), "t/wide:v0", "f4", root=root)
+    assert (np.shape(array), np.ndim(array), np.size(array)) == ((10**9, 10), 2, 10**10)
+    small = hub.array((4, 3), "t/small:v0", "i4", root=root)
+    small[...] = np.arange(12).reshape(4, 3)
+    assert np.array_equal(np.concatenate([small, small], axis=1)[:, 3:], small[...])
+    assert np.array_equal(np.transpose(small), small[...].T)
+    assert np.array_equal(np.asarray(small, dtype="f8"), small[...])
+
+
+def test_arithmetic_is_refused_by_name(root):
+    array = hub.array((4, 3), "t/small:v0", "i4", root=root)
+    with pytest.raises(TypeError, match=r"np\.add would have to read the whole array"):
+        np.add(array, 1)
+    with pytest.raises(TypeError, match="read"):
+        np.ones(3) + array
+
+
+def test_bad_requests_are_refused_clearly(root):
+    array = hub.array((4, 3), "t/small:v0", "i4", root=root)
+    text = hub.array(3, "t/text:v0", "U5", root=root)
+    with pytest.raises(ConfigError, match="method='median_unbiased'"):
+        array.quantile(0.5, method="median_unbiased")
+    with pytest.raises(ConfigError, match="not defined"):
+        text.quantile(0.5)
+    with pytest.raises(ConfigError, match="bins='auto'"):
+        array.histogram("auto")
+    with pytest.raises(ValueError, match="Quantiles must be in the range"):
+        array.quantile(1.5)
+    with pytest.raises(ValueError, match="zero-size array"):
+        hub.array((0, 3), "t/empty:v0", root=root).max()
+    with pytest.raises(IndexError, match="lazy view takes"):
+        array.lazy[[1, 2]]
+
+
+def test_out_is_filled(root):
+    array = hub.array((4, 3), "t/small:v0", "i4", root=root)
+    array[...] = 2
+    out = np.zeros(3, "i8")
+    assert np.sum(array, axis=0, out=out) is out
+    assert out.tolist() == [8, 8, 8]

@@ -1,0 +1,67 @@
+"""tf.data datasets over arrays."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import hubarray as hub
+from hubarray.errors import ConfigError
+
+ROWS = 300
+
+
+@pytest.fixture(params=["local", "s3"])
+def pair(request, make_root):
+    root = make_root(request.param)
+    images = hub.array((ROWS, 8, 8), "t/images:v0", "f4", chunks=(3, 8, 8), root=root)
+    images[...] = np.arange(ROWS, dtype="f4")[:, None, None] + np.zeros((8, 8), "f4")
+    labels = hub.array(ROWS, "t/labels:v0", "i8", chunks=64, root=root)
+    labels[...] = np.arange(ROWS)
+    return images, labels
+
+
+def labels_of(dataset):
+    seen = []
+    for images, labels in dataset.as_numpy_iterator():
+        np.testing.assert_array_equal(images[..., 0, 0], labels)
+        seen += np.atleast_1d(labels).tolist()
+    return seen
+
+
+def test_the_specification_and_the_count_are_exact(pair):
+    images, labels = pair
+    single = images.to_tensorflow()
+    assert single.element_spec == tf.TensorSpec((8, 8), tf.float32)
+    assert len(single) == ROWS
+    both = images.to_tensorflow(labels, batch_size=32, drop_last=True)
+    assert both.element_spec == (tf.TensorSpec((32, 8, 8), tf.float32), tf.TensorSpec((32,), tf.int64))
+    assert len(both) == ROWS // 32 == sum(1 for _ in both)
+    assert images.to_tensorflow(batch_size=32).element_spec.shape.as_list() == [None, 8, 8]
+
+
+def test_every_sample_comes_once_in_order_or_shuffled_anew_in_each_pass(pair):
+    images, labels = pair
+    assert labels_of(images.to_tensorflow(labels)) == list(range(ROWS))
+    assert labels_of(images.to_tensorflow(labels, batch_size=32)) == list(range(ROWS))
+    shuffled = images.to_tensorflow(labels, batch_size=32, shuffle=True, seed=4)
+    one, two = labels_of(shuffled), labels_of(shuffled)
+    assert sorted(one) == sorted(two) == list(range(ROWS))
+    assert one != two
+    assert labels_of(images.to_tensorflow(labels, batch_size=32, shuffle=True, seed=4)) == one
+
+
+def test_tf_datas_own_steps_work_on_it(pair):
+    images, labels = pair
+    dataset = images.to_tensorflow(labels).shuffle(100).batch(10).map(lambda x, y: (x, y)).prefetch(2).repeat(2)
+    assert sorted(labels_of(dataset)) == sorted([*range(ROWS), *range(ROWS)])
+
+
+def test_bad_input_is_refused_with_the_names(pair, make_root):
+    images, _ = pair
+    root = make_root("local")
+    with pytest.raises(ConfigError, match=r"t/images:v0 has 300, t/short:v0 has 10"):
+        images.to_tensorflow(hub.array(10, "t/short:v0", "i8", root=root))
+    with pytest.raises(ConfigError, match="no tensors of dtype"):
+        hub.array(4, "t/when:v0", "M8[s]", root=root).to_tensorflow()
+    with pytest.raises(ConfigError, match="no axes"):
+        hub.array((), "t/scalar:v0", root=root).to_tensorflow()

@@ -1,0 +1,216 @@
+"""PyTorch datasets: by index and as streams, under every way of starting workers."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+import hubarray as hub
+from hubarray.errors import ConfigError
+
+ROWS = 300
+
+
+@pytest.fixture(params=["local", "s3"])
+def pair(request, make_root):
+    root = make_root(request.param)
+    images = hub.array((ROWS, 8, 8), "t/images:v0", "f4", chunks=(3, 8, 8), root=root)
+    images[...] = np.arange(ROWS, dtype="f4")[:, None, None] + np.zeros((8, 8), "f4")
+    labels = hub.array(ROWS, "t/labels:v0", "i8", chunks=64, root=root)
+    labels[...] = np.arange(ROWS)
+    assert images[5, 0, 0] == 5
+    return images, labels
+
+
+@pytest.fixture
+def local_pair(make_root):
+    root = make_root("local")
+    images = hub.array((ROWS, 4), "t/images:v0", "f4", chunks=(3, 4), root=root)
+    images[...] = np.arange(ROWS)[:, None]
+    labels = hub.array(ROWS, "t/labels:v0", "i8", chunks=64, root=root)
+    labels[...] = np.arange(ROWS)
+    return images, labels
+
+
+def halved(sample):
+    image, label = sample
+    return {"image": image / 2, "label": int(label)}
+
+
+def read_all(loader):
+    seen = []
+    for images, labels in loader:
+        assert torch.equal(images[:, 0, 0] if images.ndim == 3 else images[:, 0], labels.float())
+        seen += labels.tolist()
+    return seen
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("iterable", [False, True])
+def test_workers_of_every_kind_read_every_sample_once(pair, iterable, method):
+    images, labels = pair
+    options = {"num_workers": 2, "multiprocessing_context": method}
+    if iterable:
+        loader = images.to_pytorch(labels, iterable=True, batch_size=16).loader(**options)
+    else:
+        dataset = images.to_pytorch(labels)
+        loader = DataLoader(dataset, batch_size=16, shuffle=True, collate_fn=dataset.collate, **options)
+    assert sorted(read_all(loader)) == list(range(ROWS))
+    assert len(loader) == -(-ROWS // 16)
+
+
+@pytest.mark.parametrize("workers", [0, 2, 4])
+@pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+def test_persistent_workers_get_another_order_in_each_epoch(local_pair, workers):
+    images, labels = local_pair
+    loader = images.to_pytorch(labels, iterable=True, batch_size=16, seed=7).loader(
+        num_workers=workers, persistent_workers=workers > 0
+    )
+    epochs = [read_all(loader) for _ in range(3)]
+    assert all(sorted(one) == list(range(ROWS)) for one in epochs)
+    assert len({tuple(one) for one in epochs}) == 3
+    again = images.to_pytorch(labels, iterable=True, batch_size=16, seed=7).loader(num_workers=workers)
+    assert [read_all(again) for _ in range(3)] == epochs
+
+
+def test_a_plain_loader_differs_by_epoch_too_without_a_seed(local_pair):
+    images, labels = local_pair
+    loader = DataLoader(images.to_pytorch(labels, iterable=True, batch_size=16), batch_size=None, num_workers=2)
+    one, two = read_all(loader), read_all(loader)
+    assert sorted(one) == sorted(two) == list(range(ROWS))
+    assert one != two
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2, 3])
+@pytest.mark.parametrize("taken", [0, 1, 7, 18, 30])
+@pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+def test_a_loop_goes_on_exactly_where_it_was_left(local_pair, workers, taken):
+    images, labels = local_pair
+
+    def loader():
+        stream = images.to_pytorch(labels, iterable=True, batch_size=9, seed=1, buffer_bytes=1 << 10)
+        return stream.loader(num_workers=workers)
+
+    first = loader()
+    list(first)
+    whole, state = [], None
+    for n, (_, label) in enumerate(first):
+        if n == taken:
+            break
+        whole.append(label.tolist())
+        state = first.state_dict()
+    rest = loader()
+    rest.load_state_dict(state or {"epoch": 1, "taken": 0, "num_workers": workers})
+    follow = [label.tolist() for _, label in rest]
+    expected = loader()
+    list(expected)
+    assert whole + follow == [label.tolist() for _, label in expected]
+    if workers > 1:
+        with pytest.raises(ConfigError, match="num_workers"):
+            rest.load_state_dict({"epoch": 0, "taken": 1, "num_workers": 5})
+
+
+def test_ranks_share_the_rows_and_get_equally_many(local_pair):
+    images, labels = local_pair
+    parts = []
+    for rank in range(3):
+        stream = images.to_pytorch(labels, iterable=True, batch_size=4, seed=1, rank=rank, world_size=3)
+        parts.append(read_all(stream.loader()))
+    assert len({len(part) for part in parts}) == 1
+    assert len({row for part in parts for row in part}) == sum(map(len, parts)) > ROWS - 30
+
+
+def test_ranks_are_torch_distributeds(local_pair, tmp_path):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/group", rank=0, world_size=1)
+    try:
+        assert len(local_pair[0].to_pytorch(iterable=True)) == ROWS
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_a_transform_gets_numpy_and_gives_anything(local_pair):
+    images, labels = local_pair
+    by_index = images.to_pytorch(labels, transform=halved)
+    assert torch.equal(by_index[8]["image"], torch.full((4,), 4.0))
+    batch = next(iter(DataLoader(by_index, batch_size=5, collate_fn=by_index.collate)))
+    assert batch["image"].shape == (5, 4)
+    assert batch["label"].tolist() == [0, 1, 2, 3, 4]
+    stream = images.to_pytorch(labels, transform=halved, iterable=True, batch_size=5, shuffle=False)
+    assert next(iter(stream))["label"].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_batch_by_index_is_one_request_and_is_not_copied(make_root, forget):
+    root = make_root("s3")
+    array = hub.array((64, 100), "t/x:v0", "i4", chunks=(1, 100), codec="none", root=root)
+    array[...] = np.arange(6400).reshape(64, 100)
+    forget()
+    dataset = hub.load("t/x:v0", root=root).to_pytorch()
+    dataset[0]
+    before = hub.stats()
+    samples = dataset.__getitems__(list(range(10, 26)))
+    assert (hub.stats() - before).gets == 1
+    batch = dataset.collate(samples)
+    assert batch.data_ptr() == samples[0].data_ptr()
+    assert torch.equal(batch, torch.stack(list(samples)))
+
+
+def test_single_samples_and_pinning_work_and_order_is_kept_without_a_shuffle(local_pair):
+    images, labels = local_pair
+    stream = images.to_pytorch(labels, iterable=True, shuffle=False)
+    assert [int(label) for _, label in stream] == list(range(ROWS))
+    dropped = images.to_pytorch(labels, iterable=True, batch_size=64, drop_last=True)
+    assert [len(label) for _, label in dropped] == [64] * 4
+    assert len(dropped) == 4
+
+
+def test_a_stream_reads_its_commit_whatever_is_written_meanwhile(local_pair):
+    images, labels = local_pair
+    stream = images.to_pytorch(labels, iterable=True, batch_size=10)
+    images[...] = -1
+    assert sorted(read_all(stream)) == list(range(ROWS))
+
+
+def test_bad_input_is_refused_with_the_names(local_pair, make_root):
+    images, labels = local_pair
+    root = make_root("local")
+    short = hub.array(10, "t/short:v0", "i8", root=root)
+    with pytest.raises(ConfigError, match=r"t/images:v0 has 300, t/short:v0 has 10"):
+        images.to_pytorch(short)
+    with pytest.raises(ConfigError, match="no axes"):
+        hub.array((), "t/scalar:v0", root=root).to_pytorch()
+    with pytest.raises(ConfigError, match="no tensors of dtype"):
+        hub.array(4, "t/text:v0", "U5", root=root).to_pytorch()
+    with pytest.raises(ConfigError, match="batch_size"):
+        images.to_pytorch(iterable=True, batch_size=0)
+    with pytest.raises(ConfigError, match="together"):
+        images.to_pytorch(iterable=True, rank=1)
+    with pytest.raises(ConfigError, match="batch_size= belongs"):
+        images.to_pytorch(labels, iterable=True).loader(batch_size=3)
+
+
+def test_an_index_out_of_range_in_a_worker_is_an_index_error(local_pair):
+    dataset = local_pair[0].to_pytorch()
+    with pytest.raises(IndexError):
+        list(DataLoader(dataset, sampler=[1, 2, 5000], num_workers=1))
+
+
+@pytest.mark.timeout(60)
+def test_a_killed_worker_is_an_error_within_seconds(local_pair):
+    images, labels = local_pair
+    loader = images.to_pytorch(labels, iterable=True, batch_size=1).loader(num_workers=1, prefetch_factor=1)
+    items = iter(loader)
+    next(items)
+    for child in torch.multiprocessing.active_children():
+        os.kill(child.pid, signal.SIGKILL)
+    with pytest.raises(RuntimeError, match="exited unexpectedly"):
+        list(items)
+
+
+def test_a_version_that_is_deleted_meanwhile_reads_on_or_says_so(local_pair):
+    images, labels = local_pair
+    stream = images.to_pytorch(labels, iterable=True, batch_size=10)
+    hub.delete("t/images:v0", root=images.root)
+    assert sorted(read_all(stream)) == list(range(ROWS))
