@@ -137,6 +137,21 @@ class Box(Sequence[Projection]):
         parts.reverse()
         return _projection(parts)
 
+    def chunk_after_chunk(self, out: np.ndarray, chunks: Sequence[int]) -> np.ndarray | None:
+        """The result as whole chunks one after the other, a view; None unless it is made of just these.
+
+        Parameters
+        ----------
+        out : ndarray
+            Of the canonical shape, C-contiguous.
+        chunks : sequence of int
+        """
+        if self._rest is None or not self._rest.whole or out.shape != (self._count * chunks[0], *chunks[1:]):
+            return None
+        if not all(part.whole and part.in_result.step is None for part in self._parts[0]):
+            return None
+        return out.reshape(self._count, *chunks)
+
     def numbers(self, strides: Sequence[int]) -> npt.NDArray[np.uint64]:
         """The chunk numbers of all projections, given the numbers between neighbours along each axis."""
         total = np.zeros((1,) * len(self._parts), np.uint64)

@@ -9,6 +9,7 @@ oracle in the tests.
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import math
 import zlib
@@ -183,16 +184,18 @@ def _lz4_size(data: Buffer) -> int:
     return int.from_bytes(data[:4], "little")
 
 
-def _blosc_into(data: Buffer, out: np.ndarray) -> None:
-    from numcodecs import blosc
+@functools.cache
+def _module(name: str) -> Any:
+    """A module of numcodecs, which is imported only when data is encoded or decoded."""
+    return importlib.import_module(f"numcodecs.{name}")
 
-    blosc.decompress(data, out)
+
+def _blosc_into(data: Buffer, out: np.ndarray) -> None:
+    _module("blosc").decompress(data, out)
 
 
 def _lz4_into(data: Buffer, out: np.ndarray) -> None:
-    from numcodecs import lz4
-
-    lz4.decompress(data, out)
+    _module("lz4").decompress(data, out)
 
 
 # How compressors decode into place: past the classes, which spend more on checks than a small chunk takes.

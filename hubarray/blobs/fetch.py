@@ -28,7 +28,7 @@ from hubarray.storage.url import Root
 
 Consume = Callable[[int, Buffer], None]
 
-LOCAL_RUN_BYTES = 1 << 20
+LOCAL_RUN_BYTES = 2 << 20
 SCRATCH_BYTES = 8 << 20
 
 _held = threading.local()
@@ -218,6 +218,8 @@ class Fetcher:
         # Only now: until it is consumed, the caches do not have it, and who asks for it would fetch it again.
         with self._lock:
             self._unlist(_flight_key(refs[i]), flight)
+        # Nor are the bytes held until the whole fetch is over.
+        flights.pop(i, None)
         if keep and self.disk is not None:
             self.disk.put(self._cache_key(refs[i]), data)
 
@@ -227,7 +229,7 @@ class Fetcher:
         What has landed may be in the air again, by another call, and is left alone.
         """
         with self._lock:
-            for i, flight in flights.items():
+            for i, flight in list(flights.items()):
                 self._unlist(_flight_key(refs[i]), flight)
                 if not flight.done():
                     flight.set_exception(ObjectMissingError("the fetch of this blob was given up"))
