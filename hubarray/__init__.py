@@ -40,6 +40,7 @@ from hubarray.errors import (
     NotFoundError,
     ObjectMissingError,
     ReadOnlyError,
+    SourceError,
     StorageError,
     TagNotFoundError,
     UnavailableError,
@@ -50,10 +51,13 @@ from hubarray.history.compact import Compaction
 from hubarray.history.garbage import Garbage
 from hubarray.history.repair import Repair
 from hubarray.history.retry import retry
+from hubarray.history.transfer import Transferred
 from hubarray.history.verify import Report
 from hubarray.interop.dask import store
+from hubarray.interop.exporting import export
+from hubarray.interop.importing import import_
 from hubarray.storage.url import Root
-from hubarray.upkeep import collect_garbage, compact, expire, merge_version, repair, restore, undo, verify
+from hubarray.upkeep import collect_garbage, compact, expire, merge_version, repair, restore, transfer, undo, verify
 
 __version__ = "0.1.0"
 
@@ -82,10 +86,12 @@ __all__ = [
     "Repair",
     "Report",
     "Root",
+    "SourceError",
     "Stats",
     "StorageError",
     "TagNotFoundError",
     "Transaction",
+    "Transferred",
     "UnavailableError",
     "UnsafeStoreError",
     "Worker",
@@ -98,8 +104,10 @@ __all__ = [
     "diff",
     "exists",
     "expire",
+    "export",
     "flush",
     "freeze",
+    "import_",
     "list",
     "load",
     "log",
@@ -111,6 +119,7 @@ __all__ = [
     "store",
     "tag",
     "tags",
+    "transfer",
     "undo",
     "verify",
 ]

@@ -32,6 +32,10 @@ class InvalidNameError(HubError, ValueError):
     """A name, version or commit number is not written as names are written."""
 
 
+class SourceError(HubError, ValueError):
+    """What is imported cannot be read, is damaged, or changed meanwhile; nothing was imported."""
+
+
 class MissingPackageError(HubError, ImportError):
     """An optional package is not installed; the message has the command that installs it."""
 

@@ -11,19 +11,21 @@ from hubarray.arrays.array import Array
 from hubarray.arrays.diff import differing_chunks
 from hubarray.arrays.merge import Merge
 from hubarray.blobs.fetch import fetcher_for
-from hubarray.errors import ConfigError, ConflictError, NotFoundError
+from hubarray.errors import ConfigError, ConflictError, NotFoundError, ReadOnlyError
 from hubarray.history import commits, garbage, listing, transaction
 from hubarray.history import repair as repairing
+from hubarray.history import transfer as transferring
 from hubarray.history import verify as verification
 from hubarray.history.compact import MAX_MOVED_CHUNKS, Compact, Compaction, packs_of, worth_moving
 from hubarray.history.garbage import Garbage
 from hubarray.history.record import Record
 from hubarray.history.repair import Repair
+from hubarray.history.transfer import Transferred
 from hubarray.history.verify import Report
 from hubarray.history.version import Version, version_of
 from hubarray.lookup import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.process import uptime_seconds
-from hubarray.storage.url import Root
+from hubarray.storage.url import Root, resolve
 
 
 def restore(name: str, commit: int | str, *, root: RootLike = None, message: str | None = None) -> Array:
@@ -400,3 +402,48 @@ def repair(name: str, *, root: RootLike = None) -> Repair:
     if not listing.versions_of(where.store, parsed):
         raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{suggestions(where, parsed)}")
     return repairing.repair(fetcher_for(where), parsed.home)
+
+
+def transfer(name: str, to: RootLike, *, root: RootLike = None) -> Transferred:
+    """Bring a version, with its history, to another root; what is there already is not sent again.
+
+    The target's version may exist with the beginning of the same history. Packs and manifest nodes are checked on the
+    way. One that was interrupted goes on when it is called again; until then the target has the commits that are whole.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name:version``.
+    to : str, path or Root
+        Where to.
+    root : str, path or Root, optional
+        Where from.
+
+    Returns
+    -------
+    Transferred
+
+    Raises
+    ------
+    ConflictError
+        The target has commits that the source does not have; nothing was sent.
+    NotFoundError, CorruptDataError, StorageError
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import hubarray as hub
+    >>> hub.array(3, "docs/transferred:v0", dtype="int64")[:] = 1
+    >>> elsewhere = tempfile.mkdtemp()
+    >>> hub.transfer("docs/transferred:v0", elsewhere).commits
+    2
+    >>> hub.load("docs/transferred:v0", root=elsewhere)[:].tolist()
+    [1, 1, 1]
+    """
+    where, parsed = locate(name, root)
+    target = resolve(to)
+    if target == where:
+        raise ConfigError(f"{target.url}: is where {parsed} is already")
+    if target.store.read_only:
+        raise ReadOnlyError(f"{target.url}: this root can only be read; transfer to another one")
+    return transferring.transfer(existing(where, parsed)[0], version_of(target, parsed))

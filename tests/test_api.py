@@ -18,8 +18,10 @@ def test_the_public_names_are_these():
         "diff",
         "exists",
         "expire",
+        "export",
         "flush",
         "freeze",
+        "import_",
         "list",
         "load",
         "log",
@@ -31,6 +33,7 @@ def test_the_public_names_are_these():
         "store",
         "tag",
         "tags",
+        "transfer",
         "undo",
         "verify",
     ]

@@ -1,0 +1,180 @@
+"""Taking data out: to Zarr v3 anywhere, to .npy and HDF5."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from hubarray import catalog
+from hubarray.arrays.array import Array
+from hubarray.blobs.pools import run_all
+from hubarray.errors import AlreadyExistsError, ConfigError, ObjectMissingError
+from hubarray.history import numbering
+from hubarray.interop.missing import needed
+from hubarray.lookup import RootLike
+from hubarray.progress import progress
+from hubarray.storage.base import Buffer
+from hubarray.storage.url import Root
+
+FORMATS = ("zarr", "npy", "hdf5")
+_MARKER = ".hubarray-export.json"
+_BLOCK_BYTES = 64 << 20
+
+
+def export(
+    name: str,
+    target: str | os.PathLike[str] | Root,
+    *,
+    format: str | None = None,
+    key: str = "data",
+    overwrite: bool = False,
+    root: RootLike = None,
+) -> None:
+    """Write an array, or one commit of it, where others read it.
+
+    Holds about 64 MiB at a time. Zarr's chunks are the stored blobs as they are, checked on the way; an export to Zarr
+    that was interrupted goes on where it was. Files appear when they are complete.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name:version``, or with ``@`` and a number or tag.
+    target : path, URL or Root
+        ``x.npy``, ``x.h5``, or a folder or URL for Zarr v3; a Root has storage options.
+    format : {"zarr", "npy", "hdf5"}, optional
+        By default by the target's suffix; Zarr for any other.
+    key : str
+        The dataset's name in HDF5.
+    overwrite : bool
+        Replace what is there.
+    root : str, path or Root, optional
+        Of the array.
+
+    Raises
+    ------
+    AlreadyExistsError
+        Something is there already.
+    ConfigError, NotFoundError, CorruptDataError, StorageError
+
+    Examples
+    --------
+    >>> import tempfile, zarr
+    >>> import hubarray as hub
+    >>> a = hub.array((10, 4), "docs/exported:v0", dtype="int64", chunks=(5, 4))
+    >>> a[:] = 3
+    >>> folder = tempfile.mkdtemp() + "/x.zarr"
+    >>> hub.export("docs/exported:v0", folder)
+    >>> int(zarr.open_array(folder, mode="r")[...].sum())
+    120
+    """
+    array = catalog.load(name, root=root).snapshot()
+    text = target.url if isinstance(target, Root) else os.fspath(target)
+    kinds = {".npy": "npy", ".h5": "hdf5", ".hdf5": "hdf5"}
+    kind = format or kinds.get(os.path.splitext(text)[1].lower(), "zarr")
+    if kind not in FORMATS:
+        raise ConfigError(f"format={format!r}: choose one of {', '.join(FORMATS)}")
+    if kind == "zarr":
+        _to_zarr(array, target if isinstance(target, Root) else Root(text), overwrite)
+        return
+    if isinstance(target, Root) or "://" in text:
+        raise ConfigError(f"{text}: {kind} is written to local files; export to Zarr, or copy the file there")
+    write = partial(_write_npy, array) if kind == "npy" else partial(_write_hdf5, array, key)
+    _to_file(text, write, overwrite)
+
+
+def _to_file(path: str, write: Callable[[str], None], overwrite: bool) -> None:
+    if os.path.exists(path) and not overwrite:
+        raise AlreadyExistsError(f"{path}: exists already; choose another path, or pass overwrite=True")
+    partial_path = f"{path}.partial-{os.getpid()}"
+    try:
+        write(partial_path)
+        os.replace(partial_path, path)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        if os.path.exists(partial_path):
+            os.remove(partial_path)
+
+
+def _fill(array: Array, out: Any) -> None:
+    """Copy by blocks of whole chunks."""
+    if not array.shape:
+        out[...] = array[...]
+        return
+    row_bytes = max(1, array.nbytes // max(1, len(array)))
+    rows = max(1, _BLOCK_BYTES // (row_bytes * array.chunks[0])) * array.chunks[0]
+    with progress(array.nbytes, f"exporting {array.name}:{array.version}") as bar:
+        for first in range(0, len(array), rows):
+            block = array[first : first + rows]
+            out[first : first + len(block)] = block
+            bar.update(block.nbytes)
+
+
+def _write_npy(array: Array, path: str) -> None:
+    if not array.size:
+        with open(path, "wb") as file:
+            np.save(file, np.zeros(array.shape, array.dtype))
+        return
+    out = np.lib.format.open_memmap(path, "w+", array.dtype, array.shape)
+    _fill(array, out)
+    out.flush()
+
+
+def _write_hdf5(array: Array, key: str, path: str) -> None:
+    h5py = needed("h5py", extra="hdf5", why="exporting HDF5")
+    with h5py.File(path, "w") as file:
+        chunks = tuple(min(c, n) for c, n in zip(array.chunks, array.shape, strict=True)) if array.size else None
+        options = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if chunks else {}
+        try:
+            dataset = file.create_dataset(key, array.shape, array.dtype, chunks=chunks or None, **options)
+        except TypeError as error:
+            raise ConfigError(f"{array.name}:{array.version}: HDF5 has no {array.dtype} ({error})") from None
+        _fill(array, dataset)
+        for name, value in array.attrs.items():
+            dataset.attrs[name] = value if isinstance(value, (str, int, float, bool)) else json.dumps(value)
+
+
+def _to_zarr(array: Array, target: Root, overwrite: bool) -> None:
+    store = target.store
+    record, metadata = array._seen
+    described = metadata.to_json() | {"attributes": dict(array.attrs)}
+    marker = json.dumps({"hubarray": 1, "source": record.digest}).encode()
+    there = {info.key: info.size_bytes for info in store.list("")}
+    if there:
+        try:
+            resumed = bytes(store.get(_MARKER)) == marker
+        except ObjectMissingError:
+            resumed = False
+        if not resumed:
+            if not overwrite:
+                raise AlreadyExistsError(f"{target.url}: is not empty; choose another place, or pass overwrite=True")
+            if not there.keys() & {"zarr.json", ".zarray", ".zgroup", _MARKER}:
+                raise AlreadyExistsError(
+                    f"{target.url}: is not empty and not Zarr, so it is not replaced; empty it first"
+                )
+            store.delete(list(there))
+            there = {}
+    store.put(_MARKER, marker)
+    counts = numbering.chunk_counts(metadata.shape, metadata.chunks)
+    version = array._version
+
+    def send(key: str, blob: Buffer) -> None:
+        store.put(key, blob)
+
+    with progress(None, f"exporting {array.name}:{array.version}") as bar:
+        for numbers, refs in version.present(record, batch_bytes=_BLOCK_BYTES):
+            inside = numbering.within(numbers, record.grid, counts)
+            coords = numbering.coords_array(numbers[inside], record.grid, len(counts)).tolist()
+            keys = ["/".join(["c", *map(str, one)]) for one in coords]
+            chosen = refs[inside]
+            missing = [i for i, key in enumerate(keys) if there.get(key) != int(chosen["length"][i])]
+            blobs = version.fetcher.blobs(chosen[missing])
+            run_all((len(blob), partial(send, keys[i], blob)) for i, blob in zip(missing, blobs, strict=True))
+            bar.update(int(chosen["length"].sum()))
+    store.put("zarr.json", json.dumps(described, indent=1).encode())
+    store.delete([_MARKER])

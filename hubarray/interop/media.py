@@ -1,0 +1,69 @@
+"""Audio and video, frame by frame, through PyAV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from hubarray.errors import SourceError
+from hubarray.interop.missing import needed
+from hubarray.interop.sources import Source, readable, stamp
+
+
+def open_media(where: str, *, audio: bool) -> Source:
+    """Samples of shape (channels,) of an audio file, or frames of shape (height, width, 3) of a video."""
+    return Media(where, "audio" if audio else "video")
+
+
+class Media:
+    """The first audio or video stream of a file. How many rows there are is known at its end."""
+
+    def __init__(self, where: str, kind: str) -> None:
+        self._av = needed("av", extra="media", why="importing audio and video")
+        self.where = where
+        self._kind = kind
+        with readable(where), self._av.open(where) as file:
+            streams = getattr(file.streams, kind)
+            if not streams:
+                raise SourceError(f"{where}: has no {kind}")
+            rate = streams[0].rate if kind == "audio" else streams[0].average_rate
+            first = next(self._frames(file), None)
+        if first is None:
+            raise SourceError(f"{where}: its {kind} is empty")
+        self.rows: int | None = None
+        self.row_shape, self.dtype = first.shape[1:], first.dtype
+        self.attrs: dict[str, Any] = {"sample_rate" if kind == "audio" else "frame_rate": float(rate)}
+        self.fingerprint: list[Any] | None = stamp(where)
+
+    def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
+        """See :class:`Source`. What lies before ``start`` is decoded and passed over."""
+        held: list[np.ndarray] = []
+        count = 0
+        with readable(self.where), self._av.open(self.where) as file:
+            for rows in self._frames(file):
+                if rows.shape[1:] != self.row_shape:
+                    raise SourceError(f"{self.where}: a frame has shape {rows.shape[1:]}, the first {self.row_shape}")
+                passed = min(start, len(rows))
+                start -= passed
+                rows = rows[passed:]
+                while count + len(rows) >= block_rows:
+                    taken = block_rows - count
+                    yield np.concatenate([*held, rows[:taken]])
+                    rows, held, count = rows[taken:], [], 0
+                if len(rows):
+                    held.append(rows)
+                    count += len(rows)
+        if held:
+            yield np.concatenate(held)
+
+    def _frames(self, file: Any) -> Iterator[np.ndarray]:
+        if self._kind == "video":
+            for frame in file.decode(video=0):
+                yield frame.to_ndarray(format="rgb24")[None]
+            return
+        for frame in file.decode(audio=0):
+            values = frame.to_ndarray()
+            channels = frame.layout.nb_channels
+            yield np.ascontiguousarray(values.T if frame.format.is_planar else values.reshape(-1, channels))

@@ -1,0 +1,150 @@
+"""Arrays for everybody else: Zarr that zarr-python and TensorStore read, .npy, HDF5."""
+
+import h5py
+import numpy as np
+import pytest
+import tensorstore
+import zarr
+
+import hubarray as hub
+from hubarray.errors import AlreadyExistsError, ConfigError, CorruptDataError
+from hubarray.storage.base import Store
+
+DTYPES = ("u1", "i4", "f4", "f8", "bool", "c8", "U3", "M8[s]")
+
+
+def filled(root, dtype="f4", codec="auto", shape=(50, 21)):
+    values = np.random.default_rng(0).integers(0, 2, shape).astype(dtype)
+    array = hub.array(
+        shape,
+        f"t/{values.dtype.kind}{values.dtype.itemsize}:v0",
+        values.dtype,
+        chunks=(8, 8),
+        codec=codec,
+        root=root,
+        attrs={"unit": "mm"},
+    )
+    array[...] = values
+    return f"{array.name}:v0", values
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
+def test_zarr_python_reads_what_was_exported(dtype, root, tmp_path):
+    name, values = filled(root, dtype)
+    hub.export(name, tmp_path / "x.zarr", root=root)
+    opened = zarr.open_array(str(tmp_path / "x.zarr"), mode="r")
+    assert np.array_equal(opened[...], values)
+    assert dict(opened.attrs) == {"unit": "mm"}
+    assert sorted(one.name for one in (tmp_path / "x.zarr").iterdir()) == ["c", "zarr.json"]
+
+
+@pytest.mark.parametrize("codec", ["auto", "zstd", "gzip", "none", "blosc-zstd"])
+def test_tensorstore_reads_what_was_exported(codec, root, tmp_path):
+    name, values = filled(root, codec=codec)
+    hub.export(name, tmp_path / "x.zarr", root=root)
+    spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": str(tmp_path / "x.zarr")}}
+    assert np.array_equal(tensorstore.open(spec).result().read().result(), values)
+
+
+def test_exports_go_to_buckets_and_of_any_commit(any_root, make_root):
+    name, values = filled(any_root)
+    hub.load(name, root=any_root)[...] = 0
+    target = hub.Root(f"{make_root('s3').url}/x.zarr", storage_options=make_root("s3")._options)
+    hub.export(f"{name}@2", target, root=any_root)
+    back = hub.import_(_zarr_source(target), "t/back:v0", root=make_root("local"))
+    assert np.array_equal(back[...], values)
+
+
+def _zarr_source(target):
+    from zarr.storage import FsspecStore
+
+    store = FsspecStore.from_url(target.url, storage_options=dict(target._options))
+    return zarr.open_array(store, mode="r")[...]
+
+
+def test_npy_and_hdf5(root, tmp_path):
+    name, values = filled(root)
+    hub.export(name, tmp_path / "x.npy", root=root)
+    assert np.array_equal(np.load(tmp_path / "x.npy"), values)
+    hub.export(name, tmp_path / "x.h5", key="volume", root=root)
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert np.array_equal(file["volume"][...], values)
+        assert file["volume"].attrs["unit"] == "mm"
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["x.h5", "x.npy"]
+
+
+def test_an_interrupted_export_sends_only_what_is_missing(root, tmp_path, monkeypatch):
+    name, values = filled(root)
+    real, sent = Store.put, []
+
+    def put(self, key, data, **options):
+        if "zarr" in self.url and key.startswith("c/"):
+            if len(sent) == 9:
+                raise KeyboardInterrupt
+            sent.append(key)
+        real(self, key, data, **options)
+
+    monkeypatch.setattr(Store, "put", put)
+    with pytest.raises(KeyboardInterrupt):
+        hub.export(name, tmp_path / "x.zarr", root=root)
+    assert not (tmp_path / "x.zarr" / "zarr.json").exists()
+    sent.clear()
+    monkeypatch.setattr(
+        Store, "put", lambda self, key, data, **options: (sent.append(key), real(self, key, data, **options))
+    )
+    hub.export(name, tmp_path / "x.zarr", root=root)
+    assert len([key for key in sent if key.startswith("c/")]) == 7 * 3 - 9
+    assert np.array_equal(zarr.open_array(str(tmp_path / "x.zarr"), mode="r")[...], values)
+
+
+def test_nothing_is_overwritten_unasked_and_never_what_is_not_ours(root, tmp_path):
+    name, values = filled(root)
+    for target in ("x.npy", "x.h5", "x.zarr"):
+        hub.export(name, tmp_path / target, root=root)
+        with pytest.raises(AlreadyExistsError):
+            hub.export(name, tmp_path / target, root=root)
+        hub.export(name, tmp_path / target, root=root, overwrite=True)
+    documents = tmp_path / "documents"
+    documents.mkdir()
+    (documents / "thesis.tex").write_text("precious")
+    with pytest.raises(AlreadyExistsError, match="not Zarr"):
+        hub.export(name, documents, root=root, overwrite=True)
+    assert (documents / "thesis.tex").read_text() == "precious"
+    assert np.array_equal(zarr.open_array(str(tmp_path / "x.zarr"), mode="r")[...], values)
+
+
+def test_a_damaged_chunk_stops_the_export(root, tmp_path, forget):
+    name, _ = filled(root)
+    (pack,) = root.store.list(f"{name.partition(':')[0]}/packs/")
+    data = bytearray(root.store.get(pack.key))
+    data[20] ^= 255
+    root.store.put(pack.key, bytes(data))
+    forget()
+    for target in ("x.zarr", "x.npy"):
+        with pytest.raises(CorruptDataError):
+            hub.export(name, tmp_path / target, root=root)
+        assert not (tmp_path / target / "zarr.json").exists()
+    assert not (tmp_path / "x.npy").exists()
+
+
+def test_what_a_format_cannot_hold_is_refused(root, tmp_path):
+    name, _ = filled(root, "M8[s]")
+    with pytest.raises(ConfigError, match="HDF5 has no"):
+        hub.export(name, tmp_path / "x.h5", root=root)
+    with pytest.raises(ConfigError, match="local files"):
+        hub.export(name, "s3://bucket/x.npy", root=root)
+    with pytest.raises(ConfigError, match="format='csv'"):
+        hub.export(name, tmp_path / "x", format="csv", root=root)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("shape", [(0, 5), ()])
+def test_empty_arrays_and_single_values_are_exported_too(shape, root, tmp_path):
+    array = hub.array(shape, "t/small:v0", "f4", root=root)
+    if not shape:
+        array[...] = 3
+    for target in ("x.npy", "x.zarr", "x.h5"):
+        hub.export("t/small:v0", tmp_path / target, root=root)
+    assert np.load(tmp_path / "x.npy").shape == shape
+    assert np.array_equal(zarr.open_array(str(tmp_path / "x.zarr"), mode="r")[...], array[...])

@@ -1,0 +1,236 @@
+"""Arrays from everywhere: values, bounded memory, resuming, and sources that are broken."""
+
+import os
+import tracemalloc
+
+import av
+import dask.array as da
+import h5py
+import numpy as np
+import pytest
+import tifffile
+import zarr
+from PIL import Image
+
+import hubarray as hub
+from hubarray.errors import AlreadyExistsError, ConfigError, SourceError
+from hubarray.interop import importing
+
+VALUES = np.random.default_rng(0).integers(0, 255, (50, 12, 9), "u1")
+
+
+def npy(folder):
+    np.save(folder / "x.npy", VALUES)
+    return folder / "x.npy", {}
+
+
+def npz(folder):
+    np.savez_compressed(folder / "x.npz", a=VALUES, b=np.zeros(3))
+    return folder / "x.npz", {"key": "a"}
+
+
+def zarr_v3(folder):
+    zarr.create_array(str(folder / "x.zarr"), data=VALUES, chunks=(7, 12, 9), zarr_format=3)
+    return folder / "x.zarr", {}
+
+
+def zarr_v2_in_a_group(folder):
+    group = zarr.create_group(str(folder / "group.zarr"), zarr_format=2)
+    group.create_array("images/raw", data=VALUES, chunks=(7, 12, 9))
+    group.create_array("labels", data=np.zeros(3))
+    return folder / "group.zarr", {"key": "images/raw"}
+
+
+def hdf5(folder):
+    with h5py.File(folder / "x.h5", "w") as file:
+        file["volume/raw"] = VALUES
+    return folder / "x.h5", {}
+
+
+def tiff(folder):
+    tifffile.imwrite(folder / "x.tiff", VALUES, photometric="minisblack")
+    return str(folder / "x.tiff"), {}
+
+
+def images(folder):
+    for i, image in enumerate(VALUES):
+        Image.fromarray(image).save(folder / f"{i:03d}.png")
+    (folder / "notes.txt").write_text("not an image")
+    return folder, {}
+
+
+def a_glob(folder):
+    images(folder)
+    return str(folder / "*.png"), {}
+
+
+def numpy_array(folder):
+    return VALUES, {}
+
+
+def dask_array(folder):
+    return da.from_array(VALUES, chunks=(9, 5, 9)), {}
+
+
+def iterator(folder):
+    return iter(VALUES), {}
+
+
+KINDS = [npy, npz, zarr_v3, zarr_v2_in_a_group, hdf5, tiff, images, a_glob, numpy_array, dask_array, iterator]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_source_gives_its_values_under_one_name(kind, root, tmp_path):
+    source, options = kind(tmp_path)
+    array = hub.import_(source, "t/x:v0", root=root, attrs={"from": "a test"}, **options)
+    assert array.dtype == VALUES.dtype
+    assert np.array_equal(array[...], VALUES)
+    assert array.attrs["from"] == "a test"
+    assert hub.list(root=root) == ["t/x:v0"]
+
+
+def test_remote_sources_are_read_in_ranges(s3_root, tmp_path):
+    import fsspec
+
+    np.save(tmp_path / "x.npy", VALUES)
+    with fsspec.open("memory://imported/x.npy", "wb") as file:
+        file.write((tmp_path / "x.npy").read_bytes())
+    assert np.array_equal(hub.import_("memory://imported/x.npy", "t/x:v0", root=s3_root)[...], VALUES)
+
+
+def write_media(path, kind):
+    with av.open(str(path), "w") as file:
+        if kind == "audio":
+            stream = file.add_stream("flac" if path.suffix == ".flac" else "pcm_s16le", rate=8000, layout="stereo")
+            tone = (10_000 * np.sin(np.arange(16_000) / 9)).astype("i2")
+            frame = av.AudioFrame.from_ndarray(np.stack([tone, -tone], 1).reshape(1, -1), "s16", "stereo")
+            frame.sample_rate = 8000
+            frames, result = [frame], np.stack([tone, -tone], 1)
+        else:
+            stream = file.add_stream("libx264rgb" if kind == "video" else kind, rate=10)
+            stream.width, stream.height, stream.pix_fmt = 64, 48, "rgb24"
+            stream.options = {"crf": "0", "qp": "0"}
+            result = np.repeat(np.arange(0, 240, 8, dtype="u1"), 48 * 64 * 3).reshape(30, 48, 64, 3)
+            frames = [av.VideoFrame.from_ndarray(one, "rgb24") for one in result]
+        for frame in frames:
+            for packet in stream.encode(frame):
+                file.mux(packet)
+        for packet in stream.encode():
+            file.mux(packet)
+    return result
+
+
+@pytest.mark.parametrize("suffix", [".wav", ".flac"])
+def test_audio_comes_sample_by_sample_with_its_rate(suffix, root, tmp_path):
+    expected = write_media(tmp_path / f"x{suffix}", "audio")
+    array = hub.import_(tmp_path / f"x{suffix}", "t/x:v0", root=root)
+    assert array.attrs["sample_rate"] == 8000
+    assert np.array_equal(array[...].astype("i4") if array.dtype.kind == "i" else array[...], expected)
+
+
+def test_video_comes_frame_by_frame_with_its_rate(root, tmp_path):
+    expected = write_media(tmp_path / "x.mkv", "video")
+    array = hub.import_(tmp_path / "x.mkv", "t/x:v0", root=root)
+    assert array.attrs["frame_rate"] == 10
+    assert array.shape == expected.shape
+    assert np.abs(array[...].astype("i4") - expected).max() <= 2
+
+
+def test_an_interrupted_import_goes_on_where_it_was(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(importing, "BLOCK_BYTES", 10 * VALUES[0].nbytes)
+    np.save(tmp_path / "x.npy", VALUES)
+    real, appended = hub.Array.append, []
+
+    def append(self, rows, **options):
+        if len(appended) == 3:
+            raise KeyboardInterrupt
+        appended.append(len(rows))
+        real(self, rows, **options)
+
+    monkeypatch.setattr(hub.Array, "append", append)
+    with pytest.raises(KeyboardInterrupt):
+        hub.import_(tmp_path / "x.npy", "t/x:v0", root=root, chunks=(5, 12, 9))
+    assert not hub.exists("t/x:v0", root=root)
+    assert sum(appended) == 30
+    appended.clear()
+    monkeypatch.setattr(hub.Array, "append", lambda self, rows: (appended.append(len(rows)), real(self, rows)))
+    array = hub.import_(tmp_path / "x.npy", "t/x:v0", root=root, chunks=(5, 12, 9))
+    assert np.array_equal(array[...], VALUES)
+    assert sum(appended) == 20
+    assert hub.list(root=root) == ["t/x:v0"]
+
+
+def test_an_import_of_another_source_begins_afresh(root, tmp_path, monkeypatch):
+    np.save(tmp_path / "x.npy", VALUES)
+    staging = hub.array((5, 12, 9), "t/x:v0.importing", "u1", root=root)
+    staging[...] = 77
+    assert np.array_equal(hub.import_(tmp_path / "x.npy", "t/x:v0", root=root)[...], VALUES)
+
+
+def test_a_large_import_holds_little(root, tmp_path):
+    large = np.lib.format.open_memmap(tmp_path / "large.npy", "w+", "u1", (400, 1 << 20))
+    large[::7] = 3
+    large.flush()
+    tracemalloc.start()
+    try:
+        array = hub.import_(tmp_path / "large.npy", "t/large:v0", root=root)
+        assert tracemalloc.get_traced_memory()[1] < 200 << 20
+    finally:
+        tracemalloc.stop()
+    assert array[7, 5] == 3
+
+
+def test_what_is_broken_or_unequal_is_refused_and_the_name_stays_free(root, tmp_path):
+    def refused(source, error, words, **options):
+        with pytest.raises(error, match=words):
+            hub.import_(source, "t/bad:v0", root=root, **options)
+        assert not hub.exists("t/bad:v0", root=root)
+
+    np.save(tmp_path / "cut.npy", VALUES)
+    os.truncate(tmp_path / "cut.npy", 2000)
+    (tmp_path / "no.npy").write_bytes(b"nonsense")
+    np.save(tmp_path / "objects.npy", np.array([{}], object), allow_pickle=True)
+    np.savez(tmp_path / "two.npz", a=VALUES, b=VALUES)
+    (tmp_path / "no.h5").write_bytes(b"nonsense")
+    (tmp_path / "no.wav").write_bytes(b"nonsense")
+    folder = tmp_path / "images"
+    folder.mkdir()
+    Image.fromarray(VALUES[0]).save(folder / "a.png")
+    Image.fromarray(VALUES[0, :5]).save(folder / "b.png")
+    refused(tmp_path / "cut.npy", SourceError, "cannot be read")
+    refused(tmp_path / "no.npy", SourceError, "cannot be read")
+    refused(tmp_path / "missing.npy", SourceError, "no such file")
+    refused(tmp_path / "objects.npy", SourceError, "objects|pickle|Object")
+    refused(tmp_path / "two.npz", ConfigError, r"holds a, b; say which with key=")
+    refused(tmp_path / "no.h5", SourceError, "cannot be read")
+    refused(tmp_path / "no.wav", SourceError, "cannot be read")
+    refused(folder, ConfigError, "belong in a table")
+    refused(tmp_path / "x.docx", ConfigError, "not known how to read")
+    refused(7, ConfigError, "give a path")
+    refused([], SourceError, "no samples")
+    refused(iter([np.zeros(3), np.zeros(4)]), SourceError, "sample 1 is float64 of shape")
+    damaged = folder / "b.png"
+    Image.fromarray(VALUES[1]).save(damaged)
+    data = damaged.read_bytes()
+    damaged.write_bytes(data[: len(data) // 2])
+    refused(folder, SourceError, r"b\.png: cannot be read")
+
+
+def test_a_source_that_changes_halfway_is_noticed(root, tmp_path, monkeypatch):
+    np.save(tmp_path / "x.npy", VALUES)
+    real = hub.Array.append
+
+    def append(self, rows, **options):
+        os.utime(tmp_path / "x.npy", ns=(1, 1))
+        real(self, rows, **options)
+
+    monkeypatch.setattr(hub.Array, "append", append)
+    with pytest.raises(SourceError, match="changed while it was read"):
+        hub.import_(tmp_path / "x.npy", "t/x:v0", root=root)
+    assert not hub.exists("t/x:v0", root=root)
+
+
+def test_a_name_that_is_taken_stays_as_it_is(root):
+    hub.array(3, "t/x:v0", root=root)
+    with pytest.raises(AlreadyExistsError):
+        hub.import_(VALUES, "t/x:v0", root=root)
