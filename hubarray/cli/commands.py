@@ -1,0 +1,307 @@
+"""What each command does: arguments in, the public functions, a result out."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import shutil
+import sys
+import time
+import uuid
+from argparse import Namespace
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hubarray as hub
+from hubarray import config, names
+from hubarray.cli.output import Output, confirmed
+from hubarray.errors import ConfigError
+from hubarray.interop.html import human_bytes, stored_bytes
+from hubarray.storage.url import resolve
+
+DONE, NOT_DONE, PROBLEMS = 0, 1, 3
+
+
+def ls(arguments: Namespace, output: Output) -> int:
+    """``hubarray ls``."""
+    found = hub.list(arguments.prefix, root=arguments.root)
+    if not arguments.long:
+        output.value(found, found)
+        return DONE
+    rows = []
+    for name in found:
+        array = hub.load(name, root=arguments.root)
+        state = "frozen" if array.frozen else ""
+        rows.append(
+            {"name": name, "shape": array.shape, "dtype": str(array.dtype), "commit": array.commit, "state": state}
+        )
+    output.table(rows)
+    return DONE
+
+
+def info(arguments: Namespace, output: Output) -> int:
+    """``hubarray info``."""
+    array = hub.load(arguments.name, root=arguments.root)
+    record = array._record()
+    newest = next(iter(array.log()))
+    facts = {
+        "name": f"{array.name}:{array.version}",
+        "commit": array.commit,
+        "frozen": array.frozen,
+        "shape": list(array.shape),
+        "dtype": str(array.dtype),
+        "chunks": list(array.chunks),
+        "codecs": [one["name"] for one in array.codec],
+        "fill_value": np.asarray(array.fill_value).tolist(),
+        "memory_bytes": array.nbytes,
+        "stored_bytes": stored_bytes(array._version, record),
+        "attrs": dict(array.attrs),
+        "tags": dict(record.tags),
+        "time": str(newest.time),
+        "author": newest.author,
+        "root": array.root.url,
+    }
+    shown = dict(facts)
+    shown |= {key: human_bytes(float(facts[key])) for key in ("memory_bytes", "stored_bytes")}
+    output.facts(facts, shown)
+    return DONE
+
+
+def log(arguments: Namespace, output: Output) -> int:
+    """``hubarray log``."""
+    commits = itertools.islice(hub.log(arguments.name, root=arguments.root), arguments.number)
+    if output.json:
+        output.value([asdict(one) for one in commits], [])
+        return DONE
+    for one in commits:
+        print(f"{one.number:>6}  {one.time:%Y-%m-%d %H:%M:%S}  {one.author}  {one.message}")
+    return DONE
+
+
+def diff(arguments: Namespace, output: Output) -> int:
+    """``hubarray diff``; 3 if they differ."""
+    found = hub.diff(arguments.a, arguments.b, root=arguments.root)
+    regions = [[[part.start, part.stop] for part in region] for region in found.regions]
+    lines = ["[" + ", ".join(f"{part.start}:{part.stop}" for part in region) + "]" for region in found.regions]
+    output.value({"regions": regions}, lines)
+    return PROBLEMS if regions else DONE
+
+
+def copy(arguments: Namespace, output: Output) -> int:
+    """``hubarray copy``."""
+    array = hub.copy(arguments.source, arguments.target, root=arguments.root, message=arguments.message)
+    return _made(array, output)
+
+
+def freeze(arguments: Namespace, output: Output) -> int:
+    """``hubarray freeze``."""
+    if not confirmed(f"Freeze {arguments.name} for good?", yes=arguments.yes):
+        return NOT_DONE
+    hub.freeze(arguments.name, root=arguments.root, message=arguments.message)
+    output.value({"frozen": arguments.name}, [f"{arguments.name} is frozen"])
+    return DONE
+
+
+def delete(arguments: Namespace, output: Output) -> int:
+    """``hubarray delete``."""
+    parsed = names.parse(names.split_root(arguments.name)[1])
+    home = arguments.name if parsed.version_given else f"all versions of {arguments.name}"
+    if not confirmed(f"Delete {home}?", yes=arguments.yes):
+        return NOT_DONE
+    hub.delete(arguments.name, root=arguments.root, message=arguments.message)
+    output.value(
+        {"deleted": arguments.name}, [f"{arguments.name} is deleted; hub.restore brings it back for some days"]
+    )
+    return DONE
+
+
+def tag(arguments: Namespace, output: Output) -> int:
+    """``hubarray tag``."""
+    if arguments.tag is None:
+        output.facts(hub.tags(arguments.name, root=arguments.root))
+        return DONE
+    number = hub.tag(arguments.name, arguments.tag, root=arguments.root, message=arguments.message)
+    output.value({"tag": arguments.tag, "commit": number}, [f"{arguments.tag} is commit {number}"])
+    return DONE
+
+
+def import_(arguments: Namespace, output: Output) -> int:
+    """``hubarray import``."""
+    chunks: Any = "auto"
+    if arguments.chunks is not None:
+        try:
+            chunks = tuple(int(part) for part in arguments.chunks.split(","))
+        except ValueError:
+            raise ConfigError(f"--chunks {arguments.chunks}: give numbers, such as 16,64,64") from None
+    array = hub.import_(
+        arguments.source, arguments.name, key=arguments.key, chunks=chunks, codec=arguments.codec,
+        root=arguments.root, message=arguments.message,
+    )  # fmt: skip
+    return _made(array, output)
+
+
+def export(arguments: Namespace, output: Output) -> int:
+    """``hubarray export``."""
+    hub.export(
+        arguments.name, arguments.target, format=arguments.format, overwrite=arguments.overwrite, root=arguments.root
+    )
+    output.value({"exported": arguments.target}, [f"{arguments.name} is in {arguments.target}"])
+    return DONE
+
+
+def transfer(arguments: Namespace, output: Output) -> int:
+    """``hubarray transfer``."""
+    done = hub.transfer(arguments.name, arguments.to, root=arguments.root)
+    text = (
+        f"{done.commits} commits, {done.objects} objects of {human_bytes(done.bytes)} sent; {done.skipped} were there"
+    )
+    output.value(asdict(done), [text])
+    return DONE
+
+
+def verify(arguments: Namespace, output: Output) -> int:
+    """``hubarray verify``; 3 if anything is wrong."""
+    report = hub.verify(arguments.name, data=not arguments.quick, root=arguments.root)
+    problems = [str(problem) for problem in report.problems]
+    output.value({"problems": problems}, problems or [f"{arguments.name}: all is well"])
+    return PROBLEMS if problems else DONE
+
+
+def gc(arguments: Namespace, output: Output) -> int:
+    """``hubarray gc``."""
+    found = hub.collect_garbage(arguments.name, dry_run=arguments.dry_run, root=arguments.root)
+    what = "would be deleted" if arguments.dry_run else "deleted"
+    output.value(asdict(found), [f"{what}: {found}"])
+    return DONE
+
+
+def du(arguments: Namespace, output: Output) -> int:
+    """``hubarray du``: what every name takes, all its versions and commits together."""
+    store = resolve(arguments.root).store
+    homes = sorted({name.partition(":")[0] for name in hub.list(arguments.prefix, root=arguments.root)})
+    rows = []
+    for home in homes:
+        sizes = [info.size_bytes for info in store.list(f"{home}/")]
+        rows.append({"name": home, "objects": len(sizes), "bytes": sum(sizes)})
+    if output.json:
+        output.table(rows)
+        return DONE
+    output.table([row | {"bytes": human_bytes(float(str(row["bytes"])))} for row in rows])
+    return DONE
+
+
+def cache(arguments: Namespace, output: Output) -> int:
+    """``hubarray cache``."""
+    settings = config.current()
+    folder = Path(settings.cache_dir)
+    files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
+    size = sum(path.stat().st_size for path in files)
+    if arguments.clear:
+        shutil.rmtree(folder, ignore_errors=True)
+    facts = {"folder": str(folder), "files": len(files), "bytes": size, "budget_bytes": settings.disk_cache_bytes}
+    facts |= {"cleared": True} if arguments.clear else {}
+    output.facts(facts, facts | {key: human_bytes(float(str(facts[key]))) for key in ("bytes", "budget_bytes")})
+    return DONE
+
+
+def get(arguments: Namespace, output: Output) -> int:
+    """``hubarray get``."""
+    values = np.asarray(hub.load(arguments.name, root=arguments.root)[parsed_index(arguments.index)])
+    if arguments.output == "-":
+        np.save(sys.stdout.buffer, values, allow_pickle=False)
+    elif arguments.output:
+        with open(arguments.output, "wb") as file:
+            np.save(file, values, allow_pickle=False)
+    else:
+        output.value(values.tolist(), [str(values)])
+        return DONE
+    output.json = False
+    return DONE
+
+
+def put(arguments: Namespace, output: Output) -> int:
+    """``hubarray put``."""
+    array = hub.load(arguments.name, root=arguments.root)
+    if arguments.value == "-":
+        values = np.load(sys.stdin.buffer, allow_pickle=False)
+    elif Path(arguments.value).suffix == ".npy":
+        values = np.load(arguments.value, allow_pickle=False)
+    else:
+        try:
+            values = np.asarray(ast.literal_eval(arguments.value))
+        except (ValueError, SyntaxError):
+            raise ConfigError(f"{arguments.value}: is neither a .npy file nor a number") from None
+    with array.transaction(arguments.message) as t:
+        t[parsed_index(arguments.index)] = values
+    return _made(array, output)
+
+
+def parsed_index(text: str) -> Any:
+    """What stands in Python's brackets, of numbers, slices and ``...`` only; nothing is run.
+
+    Examples
+    --------
+    >>> parsed_index("0:2, ..., ::-1, [1, 5]")
+    (slice(0, 2, None), Ellipsis, slice(None, None, -1), [1, 5])
+    """
+    try:
+        tree = ast.parse(f"_[{text}]", mode="eval").body
+        assert isinstance(tree, ast.Subscript)
+        parts = tree.slice.elts if isinstance(tree.slice, ast.Tuple) else [tree.slice]
+        key = tuple(_part(part) for part in parts)
+    except (SyntaxError, ValueError, AssertionError):
+        raise ConfigError(f"{text!r} is no index; write it as in brackets, such as 0:10, ..., 3") from None
+    return key if len(key) > 1 or isinstance(tree.slice, ast.Tuple) else key[0]
+
+
+def _part(node: ast.expr) -> Any:
+    if isinstance(node, ast.Slice):
+        return slice(*(None if one is None else ast.literal_eval(one) for one in (node.lower, node.upper, node.step)))
+    return ast.literal_eval(node)
+
+
+def bench(arguments: Namespace, output: Output) -> int:
+    """``hubarray bench``: writes an array of samples, reads it, and deletes it again."""
+    side = 256
+    count = max(16, arguments.megabytes * 1_000_000 // (side * side * 3))
+    rng = np.random.default_rng(0)
+    samples = (rng.integers(0, 8, (count, side, side, 3), np.uint8) + 100).astype(np.uint8)
+    name = f"bench/{uuid.uuid4().hex}:v0"
+    order = rng.permutation(count)[:50].tolist()
+    settings = config.current()
+    try:
+        began = time.perf_counter()
+        array = hub.array(samples.shape, name, "u1", chunks=(1, side, side, 3), root=arguments.root)
+        with array.transaction("bench") as t:
+            t[...] = samples
+        written = time.perf_counter()
+        hub.configure(disk_cache_bytes=0)
+        array = hub.load(name, root=arguments.root)
+        if not np.array_equal(array[...], samples):
+            raise ConfigError(f"{name}: what was read is not what was written")
+        read = time.perf_counter()
+        for i in order:
+            array[i]
+        sampled = time.perf_counter()
+    finally:
+        hub.configure(disk_cache_bytes=settings.disk_cache_bytes)
+        if hub.exists(name, root=arguments.root):
+            hub.delete(name, root=arguments.root)
+    facts = {
+        "root": resolve(arguments.root).url,
+        "write_megabytes_per_second": round(samples.nbytes / 1e6 / (written - began), 1),
+        "read_megabytes_per_second": round(samples.nbytes / 1e6 / (read - written), 1),
+        "random_sample_milliseconds": round((sampled - read) / len(order) * 1e3, 3),
+    }
+    output.facts(facts)
+    return DONE
+
+
+def _made(array: hub.Array, output: Output) -> int:
+    name = f"{array.name}:{array.version}"
+    facts = {"name": name, "commit": array.commit, "shape": list(array.shape), "dtype": str(array.dtype)}
+    output.value(facts, [f"{name}@{array.commit}: shape {array.shape}, dtype {array.dtype}"])
+    return DONE

@@ -1,0 +1,71 @@
+"""``hubarray completion``: scripts that complete commands and options, made from the parser itself."""
+
+from __future__ import annotations
+
+import argparse
+from argparse import Namespace
+
+from hubarray.cli.output import Output
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+def completion(arguments: Namespace, output: Output) -> int:
+    """Print the script of a shell."""
+    commands = _commands(arguments.top)
+    output.value(None, [{"bash": _bash, "zsh": _zsh, "fish": _fish}[arguments.shell](commands)])
+    return 0
+
+
+def _commands(top: argparse.ArgumentParser) -> dict[str, tuple[str, list[str]]]:
+    """Each command's summary and options."""
+    (subparsers,) = [one for one in top._actions if isinstance(one, argparse._SubParsersAction)]
+    summaries = {one.dest: one.help or "" for one in subparsers._choices_actions}
+    return {
+        name: (summaries.get(name, ""), [text for action in one._actions for text in action.option_strings])
+        for name, one in subparsers.choices.items()
+    }
+
+
+def _bash(commands: dict[str, tuple[str, list[str]]]) -> str:
+    cases = "\n".join(f"    {name}) words='{' '.join(options)}' ;;" for name, (_, options) in commands.items())
+    return f"""_hubarray() {{
+  local word="${{COMP_WORDS[COMP_CWORD]}}" words='{" ".join(commands)}'
+  if [ "$COMP_CWORD" -gt 1 ]; then
+    case "${{COMP_WORDS[1]}}" in
+{cases}
+    *) words='' ;;
+    esac
+  fi
+  COMPREPLY=($(compgen -W "$words" -- "$word"))
+}}
+complete -o default -F _hubarray hubarray"""
+
+
+def _zsh(commands: dict[str, tuple[str, list[str]]]) -> str:
+    names = "\n".join(f"    '{name}:{summary}'" for name, (summary, _) in commands.items())
+    cases = "\n".join(f"    {name}) compadd -- {' '.join(options)} ;;" for name, (_, options) in commands.items())
+    return f"""#compdef hubarray
+_hubarray() {{
+  local -a commands=(
+{names}
+  )
+  if (( CURRENT == 2 )); then
+    _describe command commands
+    return
+  fi
+  case "$words[2]" in
+{cases}
+  esac
+  _files
+}}
+compdef _hubarray hubarray"""
+
+
+def _fish(commands: dict[str, tuple[str, list[str]]]) -> str:
+    lines = []
+    for name, (summary, options) in commands.items():
+        lines.append(f"complete -c hubarray -n __fish_use_subcommand -a {name} -d '{summary}'")
+        longs = [option.removeprefix("--") for option in options if option.startswith("--")]
+        lines += [f"complete -c hubarray -n '__fish_seen_subcommand_from {name}' -l {option}" for option in longs]
+    return "\n".join(lines)

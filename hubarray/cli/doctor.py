@@ -1,0 +1,124 @@
+"""``hubarray doctor``: is everything there that hubarray needs, and what to do where it is not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+import uuid
+from argparse import Namespace
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import hubarray as hub
+from hubarray import config
+from hubarray.cli.output import Output
+from hubarray.errors import HubError
+from hubarray.history.clock import store_time
+from hubarray.history.safety import require_atomic_create
+from hubarray.storage.url import Root, resolve
+
+_PACKAGES = ("numpy", "numcodecs", "zarr", "obstore", "fsspec", "s3fs", "gcsfs", "dask")
+_CLOCK_SECONDS = 60.0
+_LOW_SPACE_BYTES = 1 << 30
+
+
+class Trouble(Exception):
+    """A check that failed, with what to do."""
+
+
+def doctor(arguments: Namespace, output: Output) -> int:
+    """Run every check; 3 if one of them found something."""
+    rows: list[dict[str, Any]] = []
+    try:
+        root = resolve(arguments.root)
+    except HubError as error:
+        output.table([{"check": "root", "ok": False, "says": str(error)}])
+        return 3
+    checks: list[tuple[str, Callable[[], str]]] = [
+        ("versions", _versions),
+        ("root", lambda: _listed(root)),
+        ("write, read, delete", lambda: _round_trip(root)),
+        ("create if absent", lambda: _atomic(root)),
+        ("clock", lambda: _clock(root)),
+        ("cache folder", _cache),
+    ]
+    for name, check in checks:
+        try:
+            says, ok = check(), True
+        except (Trouble, HubError, OSError) as error:
+            says, ok = str(error), False
+        rows.append({"check": name, "ok": ok, "says": says})
+        if name == "root" and not ok:
+            break
+    shown = [f"{'ok  ' if row['ok'] else 'BAD '} {row['check']}: {row['says']}" for row in rows]
+    output.value(rows, shown)
+    return 0 if all(row["ok"] for row in rows) else 3
+
+
+def _versions() -> str:
+    found = [f"{name} {metadata.version(name)}" for name in _PACKAGES]
+    return f"hubarray {hub.__version__}, Python {sys.version.split()[0]}, {', '.join(found)}"
+
+
+def _listed(root: Root) -> str:
+    owners = (
+        [info.key for info in root.store.list("", shallow=True) if info.key.endswith("/")] if _can_list(root) else []
+    )
+    return f"{root.url} can be reached" + (f"; {len(owners)} owners" if owners else "")
+
+
+def _can_list(root: Root) -> bool:
+    return not root.store.read_only
+
+
+def _round_trip(root: Root) -> str:
+    if root.store.read_only:
+        return "this root can only be read"
+    key = f".hubarray-doctor/{uuid.uuid4().hex}"
+    began = time.perf_counter()
+    root.store.put(key, b"doctor")
+    if bytes(root.store.get(key)) != b"doctor":
+        raise Trouble(f"{root.url} gave back other bytes than were written: do not use it")
+    root.store.delete([key])
+    return f"took {(time.perf_counter() - began) * 1e3:.0f} ms"
+
+
+def _atomic(root: Root) -> str:
+    if root.store.read_only:
+        return "not needed: this root can only be read"
+    require_atomic_create(root.store)
+    return "the store refuses to create a key twice, so commits are safe"
+
+
+def _clock(root: Root) -> str:
+    if root.store.read_only:
+        return "not needed: this root can only be read"
+    apart = store_time(root.store).timestamp() - time.time()
+    if abs(apart) > _CLOCK_SECONDS:
+        raise Trouble(
+            f"this machine's clock is {-apart:+,.0f} s from the store's; set it right, or signatures are refused"
+        )
+    return f"within {abs(apart):.1f} s of the store's"
+
+
+def _cache() -> str:
+    settings = config.current()
+    folder = Path(settings.cache_dir)
+    if settings.disk_cache_bytes == 0:
+        return "switched off"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise Trouble(f"{folder} cannot be made ({error.strerror}); set HUBARRAY_CACHE_DIR to another folder") from None
+    if not os.access(folder, os.W_OK):
+        raise Trouble(f"{folder} cannot be written; set HUBARRAY_CACHE_DIR to another folder, or mend its permissions")
+    free = shutil.disk_usage(folder).free
+    if free < _LOW_SPACE_BYTES:
+        raise Trouble(
+            f"{folder}: only {free / 1e6:,.0f} MB are free; empty it with 'hubarray cache --clear', or move it"
+        )
+    return f"{folder}, {free / 1e9:,.0f} GB free"

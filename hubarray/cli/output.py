@@ -1,0 +1,69 @@
+"""What commands print: lines and tables for people, one JSON value for scripts."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+class Output:
+    """Gathers a command's result.
+
+    Parameters
+    ----------
+    json : bool
+        Print one JSON value at the end, instead of text as it comes.
+    """
+
+    def __init__(self, *, json: bool) -> None:
+        self.json = json
+        self._value: Any = None
+
+    def value(self, value: Any, lines: Iterable[str]) -> None:
+        """A result: JSON, and the same as lines of text, made only if they are printed."""
+        self._value = value
+        if not self.json:
+            for line in lines:
+                print(line)
+
+    def table(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Rows with the same columns."""
+        self.value(list(rows), table_lines(rows))
+
+    def facts(self, facts: Mapping[str, Any], shown: Mapping[str, Any] | None = None) -> None:
+        """Names and values, a line each; ``shown`` if text is to say it in another way."""
+        width = max(map(len, facts), default=0)
+        self.value(dict(facts), (f"{name:<{width}}  {value}" for name, value in (shown or facts).items()))
+
+    def finish(self) -> None:
+        """Print what is still to be printed."""
+        if self.json:
+            print(jsonlib.dumps(self._value, indent=2, default=str))
+        sys.stdout.flush()
+
+    def fail(self, kind: str, text: str) -> None:
+        """An error, for scripts."""
+        print(jsonlib.dumps({"error": kind, "message": text}))
+
+
+def table_lines(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    """Columns as wide as their widest value."""
+    if not rows:
+        return
+    names = list(rows[0])
+    texts = [names, *([str(row[name]) for name in names] for row in rows)]
+    widths = [max(len(line[i]) for line in texts) for i in range(len(names))]
+    for line in texts:
+        yield "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+
+
+def confirmed(question: str, *, yes: bool) -> bool:
+    """Whether the user means it; without a terminal only ``--yes`` says so."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        print(f"{question} Not done: pass --yes to do it without being asked.", file=sys.stderr)
+        return False
+    return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")

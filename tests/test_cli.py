@@ -1,0 +1,219 @@
+"""The command line: every command, its text and JSON, its exit code; and what it says when things go wrong."""
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import hubarray as hub
+from hubarray.cli import completion
+from hubarray.cli.main import main, parser
+
+
+@pytest.fixture
+def shell(root, capsys):
+    """Runs a command on a root of its own; gives exit code, output, and errors."""
+
+    def run(*arguments, code=0):
+        command, *rest = arguments
+        found = main([command, "--root", root.url, *rest])
+        captured = capsys.readouterr()
+        assert found == code, captured
+        return captured.out if code in (0, 3) else captured.err
+
+    run.root = root
+    return run
+
+
+@pytest.fixture
+def filled(shell):
+    array = hub.array((40, 6), "lab/x:v0", "i4", chunks=(10, 6), root=shell.root, attrs={"unit": "mm"})
+    array[...] = np.arange(240).reshape(40, 6)
+    return shell
+
+
+def said(shell, *arguments, code=0):
+    return json.loads(shell(arguments[0], "--json", *arguments[1:], code=code))
+
+
+def test_listing_and_describing(filled):
+    hub.copy("lab/x:v0", "lab/y:v1", root=filled.root)
+    assert filled("ls").split() == ["lab/x:v0", "lab/y:v1"]
+    assert said(filled, "ls", "lab/y") == ["lab/y:v1"]
+    assert "(40, 6)" in filled("ls", "-l")
+    facts = said(filled, "info", "lab/x:v0")
+    assert (facts["shape"], facts["dtype"], facts["commit"], facts["attrs"]) == ([40, 6], "int32", 2, {"unit": "mm"})
+    assert 0 < facts["stored_bytes"] < facts["memory_bytes"] == 960
+    assert "960 B" in filled("info", "lab/x:v0")
+
+
+def test_history(filled):
+    filled("put", "lab/x:v0", "0:3, 2", "7", "-m", "sevens")
+    assert "sevens" in filled("log", "lab/x:v0", "-n", "1")
+    assert [one["number"] for one in said(filled, "log", "lab/x:v0")] == [3, 2, 1]
+    assert filled("diff", "lab/x:v0@2", "lab/x:v0", code=3).strip() == "[0:10, 0:6]"
+    assert said(filled, "diff", "lab/x:v0", "lab/x:v0") == {"regions": []}
+    filled("tag", "lab/x:v0@2", "paper")
+    assert said(filled, "tag", "lab/x:v0") == {"paper": 2}
+    filled("copy", "lab/x:v0@paper", "lab/z:v0")
+    assert hub.load("lab/z:v0", root=filled.root)[0, 2] == 2
+
+
+def test_reading_and_writing_parts(filled, tmp_path):
+    assert said(filled, "get", "lab/x:v0", "1, ::3") == [6, 9]
+    assert "[6 9]" in filled("get", "lab/x:v0", "1, ::3")
+    filled("get", "lab/x:v0", "0:2", "-o", str(tmp_path / "part.npy"))
+    part = np.load(tmp_path / "part.npy")
+    assert part.tolist() == np.arange(12).reshape(2, 6).tolist()
+    np.save(tmp_path / "new.npy", part + 100)
+    filled("put", "lab/x:v0", "38:40", str(tmp_path / "new.npy"))
+    assert hub.load("lab/x:v0", root=filled.root)[39, 5] == 111
+    for wrong in ("__import__('os')", "0:", "1; 2", "x"):
+        if wrong != "0:":
+            assert "no index" in filled("get", "lab/x:v0", wrong, code=1)
+    assert "out of bounds" in filled("get", "lab/x:v0", "99", code=1)
+    assert "neither" in filled("put", "lab/x:v0", "0", "seven", code=1)
+
+
+def test_import_export_and_transfer(shell, tmp_path, make_root):
+    np.save(tmp_path / "x.npy", np.arange(60).reshape(20, 3))
+    assert "shape (20, 3)" in shell("import", str(tmp_path / "x.npy"), "lab/x:v0", "--chunks", "5,3")
+    shell("export", "lab/x:v0", str(tmp_path / "y.npy"))
+    assert np.array_equal(np.load(tmp_path / "x.npy"), np.load(tmp_path / "y.npy"))
+    other = make_root("local")
+    assert said(shell, "transfer", "lab/x:v0", other.url)["commits"] >= 1
+    assert hub.load("lab/x:v0", root=other).chunks == (5, 3)
+    assert "exists already" in shell("import", str(tmp_path / "x.npy"), "lab/x:v0", code=1)
+    assert "--chunks a" in shell("import", str(tmp_path / "x.npy"), "lab/z:v0", "--chunks", "a", code=1)
+
+
+def test_upkeep(filled):
+    assert filled("verify", "lab/x").strip() == "lab/x: all is well"
+    assert said(filled, "gc", "lab/x", "--dry-run")["packs"] == 0
+    (row,) = said(filled, "du")
+    assert row["name"] == "lab/x"
+    assert row["bytes"] > 300
+    pack = next(iter(filled.root.store.list("lab/x/packs/")))
+    filled.root.store.delete([pack.key])
+    assert said(filled, "verify", "lab/x", code=3)["problems"]
+
+
+def test_what_cannot_be_taken_back_asks_first(filled):
+    assert "--yes" in filled("delete", "lab/x:v0", code=1)
+    assert "--yes" in filled("freeze", "lab/x:v0", code=1)
+    assert hub.exists("lab/x:v0", root=filled.root)
+    filled("freeze", "lab/x:v0", "--yes")
+    assert hub.load("lab/x:v0", root=filled.root).frozen
+    filled("delete", "lab/x", "--yes")
+    assert said(filled, "ls") == []
+
+
+@pytest.mark.parametrize(("answer", "exists"), [(b"n\n", True), (b"\n", True), (b"y\n", False)])
+def test_on_a_terminal_it_asks(filled, answer, exists):
+    driver, terminal = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hubarray", "delete", "lab/x:v0", "--root", filled.root.url],
+        stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    os.write(driver, answer)
+    process.communicate(timeout=60)
+    assert hub.exists("lab/x:v0", root=filled.root) == exists
+
+
+def test_the_cache_is_shown_and_emptied(filled):
+    facts = said(filled, "cache")
+    assert facts["files"] >= 0
+    folder = facts["folder"]
+    os.makedirs(folder, exist_ok=True)
+    with open(f"{folder}/some", "wb") as file:
+        file.write(b"123")
+    assert said(filled, "cache", "--clear")["cleared"]
+    assert not os.path.exists(folder)
+
+
+def test_bench_says_how_fast_and_leaves_nothing(shell):
+    facts = said(shell, "bench", "--megabytes", "5")
+    assert facts["write_megabytes_per_second"] > 0
+    assert facts["random_sample_milliseconds"] > 0
+    assert said(shell, "ls") == []
+
+
+@pytest.mark.parametrize("kind", ["local", "s3"])
+def test_doctor_finds_all_well(kind, make_root, monkeypatch, capsys):
+    root = make_root(kind)
+    for name, option in (
+        ("AWS_ACCESS_KEY_ID", "key"),
+        ("AWS_SECRET_ACCESS_KEY", "secret"),
+        ("AWS_ENDPOINT_URL", "endpoint_url"),
+    ):
+        if option in root._options:
+            monkeypatch.setenv(name, root._options[option])
+    assert main(["doctor", "--root", root.url, "--json"]) == 0
+    checks = {row["check"]: row["ok"] for row in json.loads(capsys.readouterr().out)}
+    assert set(checks.values()) == {True}
+    assert len(checks) == 6
+    assert not [info for info in root.store.list("") if "doctor" in info.key]
+
+
+def test_doctor_says_what_to_mend(shell, monkeypatch, tmp_path):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "wrong")
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    hub.configure(cache_dir=blocked / "cache")
+    rows = said(shell, "doctor", code=3)
+    (bad,) = [row for row in rows if not row["ok"]]
+    assert bad["check"] == "cache folder"
+    assert "HUBARRAY_CACHE_DIR" in bad["says"]
+
+
+def test_doctor_on_a_root_that_is_not_there(capsys):
+    assert main(["doctor", "--root", "s3://bucket-nowhere/x", "--json"]) == 3
+    assert "wrong" not in capsys.readouterr().err
+
+
+def test_errors_go_to_the_error_stream_with_a_code_and_as_json(filled, capsys):
+    assert "near" in filled("info", "lab/nope:v0", code=1) or "Names there" in filled("info", "lab/nope:v0", code=1)
+    assert main(["info", "--json", "--root", filled.root.url, "lab/nope:v0"]) == 1
+    assert json.loads(capsys.readouterr().out)["error"] == "NotFoundError"
+    with pytest.raises(SystemExit) as used_wrongly:
+        main(["info"])
+    assert used_wrongly.value.code == 2
+
+
+def test_the_module_and_the_program_are_the_same_and_end_quietly_in_a_pipe(filled):
+    program = shutil.which("hubarray", path=os.path.dirname(sys.executable))
+    for command in ([sys.executable, "-m", "hubarray"], [program]):
+        found = subprocess.run([*command, "ls", "--root", filled.root.url], capture_output=True, text=True, check=True)
+        assert found.stdout.strip() == "lab/x:v0"
+    piped = f"'{sys.executable}' -m hubarray get lab/x:v0 --root '{filled.root.url}' --json | head -1"
+    found = subprocess.run(["bash", "-o", "pipefail", "-c", piped], capture_output=True, text=True)
+    assert found.stderr == ""
+
+
+def test_every_command_helps_with_examples():
+    (subparsers,) = [one for one in parser()._actions if hasattr(one, "choices") and one.choices]
+    expected = "ls info log copy freeze delete import export transfer verify gc du cache get put bench doctor diff"
+    assert set(expected.split()) <= set(subparsers.choices)
+    for name, one in subparsers.choices.items():
+        assert f"hubarray {name}" in one.epilog
+
+
+@pytest.mark.parametrize("which", completion.SHELLS)
+def test_completion_scripts_name_every_command(which, capsys):
+    assert main(["completion", which]) == 0
+    script = capsys.readouterr().out
+    assert "transfer" in script
+    assert "dry-run" in script
+
+
+def test_bash_completes(capsys):
+    main(["completion", "bash"])
+    script = capsys.readouterr().out
+    asked = 'COMP_WORDS=(hubarray tr); COMP_CWORD=1; _hubarray; echo "${COMPREPLY[@]}"'
+    found = subprocess.run(["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["transfer"]
