@@ -32,11 +32,14 @@ def cloud(s3_server, monkeypatch):
     hub.Root("s3://my-bucket").store.put("ready", b"1")
 
 
-def test_the_python_blocks_run_in_order(cloud):
+def test_the_python_blocks_run_in_order(cloud, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     namespace: dict = {}
     for i, code in enumerate(_blocks("python")):
         exec(compile(code, f"README.md, block {i + 1}", "exec"), namespace)
-    assert hub.list("lab") == ["lab/scans:v1"]
+    assert hub.list("lab") == ["lab/scans:half", "lab/scans:v1"]
+    assert len(list(namespace["batches"])) == 32
+    assert (tmp_path / "scans.zarr" / "zarr.json").exists()
     assert namespace["shared"].shape == (1005, 64, 64)
 
 
@@ -49,11 +52,14 @@ def test_what_the_comments_of_the_python_blocks_say_is_so(cloud):
     assert hub.list("lab") == ["lab/scans:cleaned", "lab/scans:v1"]
 
 
-def test_the_shell_blocks_are_the_two_set_up_commands():
-    commands = [line.split("#")[0].strip() for block in _blocks("sh") for line in block.splitlines()]
-    assert commands == ["make demo", "make test"]
-    for command in commands:
-        subprocess.run([*command.split(), "--dry-run"], cwd=REPOSITORY, check=True, capture_output=True)
+def test_the_shell_blocks_are_the_set_up_commands_and_the_command_line(monkeypatch, tmp_path):
+    commands = [line.split("#")[0].split() for block in _blocks("sh") for line in block.splitlines()]
+    assert commands == [["make", "demo"], ["make", "test"], ["hubarray", "doctor"]]
+    for command in commands[:2]:
+        subprocess.run([*command, "--dry-run"], cwd=REPOSITORY, check=True, capture_output=True)
+    monkeypatch.setenv("HUBARRAY_ROOT", str(tmp_path / "root"))
+    program = Path(sys.executable).with_name("hubarray")
+    subprocess.run([program, *commands[2][1:]], check=True, capture_output=True)
 
 
 def test_the_demo_does_its_main_job_in_time(tmp_path, monkeypatch):

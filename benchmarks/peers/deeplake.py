@@ -1,4 +1,4 @@
-"""Deep Lake 4: one tensor column of fixed shape, lz4 chunks."""
+"""Deep Lake 4: one tensor column of fixed shape, which it stores as it is in memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BATCH_ROWS = 256
 class DeepLake:
     """Deep Lake. Rows only: an index along the first axis."""
 
-    name = "deeplake"
+    name = "deeplake (raw)"
     kinds = ("local", "s3")
 
     def create(self, place: Place, data: np.ndarray, chunks: tuple[int, ...]) -> None:

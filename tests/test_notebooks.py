@@ -1,0 +1,48 @@
+"""The notebooks run from top to bottom, and are kept without outputs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
+
+
+def _cells(path):
+    return json.loads(path.read_text())["cells"]
+
+
+def test_there_are_notebooks_for_every_use():
+    assert [path.stem for path in NOTEBOOKS] == ["quickstart", "sharing", "statistics", "training"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_outputs_are_stripped(path):
+    for cell in _cells(path):
+        if cell["cell_type"] == "code":
+            assert cell["outputs"] == []
+            assert cell["execution_count"] is None
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs(path, isolated, tmp_path):
+    from nbclient import NotebookClient
+    from nbformat import read
+
+    os.environ.update({"HUBARRAY_ROOT": str(tmp_path / "root"), "HUBARRAY_CACHE_DIR": str(tmp_path / "cache")})
+    try:
+        ran = NotebookClient(read(path, as_version=4), timeout=240, kernel_name="python3").execute()
+    finally:
+        del os.environ["HUBARRAY_ROOT"], os.environ["HUBARRAY_CACHE_DIR"]
+    if path.stem == "quickstart":
+        shown = [output["data"] for cell in ran.cells for output in cell.get("outputs", []) if "data" in output]
+        assert any("in the bucket" in one.get("text/html", "") for one in shown)
+
+
+def test_a_kernel_is_not_needed_to_import_hubarray():
+    program = "import sys, hubarray; assert 'IPython' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
