@@ -25,6 +25,8 @@ CASES = {
     "assignments": "writes",
     "scale": "scale",
     "memory": "memory",
+    "loader": "loader",
+    "waits": "loader",
     "grid": "grid",
     "commits": "commits",
 }

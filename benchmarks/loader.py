@@ -1,0 +1,316 @@
+"""Batches for training: samples of 197 KB, 32 in a batch, shuffled, into PyTorch; from memory, files, peers, and S3."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hubarray as hub
+from benchmarks import data, limits, places
+from benchmarks.harness import Bar, Row, measure
+from benchmarks.ours import NAME, OURS, cold, root_of
+from benchmarks.places import Place
+
+SIDE, BATCH = 256, 32
+WORKERS = (0, 1, 2)
+
+
+def loader(megabytes: int) -> list[Row]:
+    """An epoch, each contender with its best worker count; then cold from S3."""
+    values = _samples(megabytes)
+    return [_warm(values), _cold(values)]
+
+
+def waits(megabytes: int) -> list[dict[str, Any]]:
+    """How much of a training step is waiting for data: two models, fed from memory, files and S3."""
+    return _waits(_samples(megabytes))
+
+
+def _samples(megabytes: int) -> np.ndarray:
+    count = max(4 * BATCH, megabytes * 1_000_000 // (SIDE**2 * 3)) // BATCH * BATCH
+    return data.photographs(count, SIDE)
+
+
+def _warm(values: np.ndarray) -> Row:
+    with places.local() as base:
+        hub.configure(memory_cache_bytes=64 << 20)
+        contenders: dict[str, Callable[[], Any]] = {}
+        chosen, absent = [], []
+        for name, make in MAKERS.items():
+            try:
+                loaders = make(base, values)
+            except ImportError:
+                absent.append(name)
+                continue
+            best = min(loaders, key=lambda workers: _seconds(loaders[workers]))
+            chosen.append(f"{name}: {best} workers")
+            contenders[name] = partial(_checked_epoch, loaders[best], values)
+        bars = [Bar("one .npy a sample (raw)", "at least", 0.95), Bar("best peer", "at least", 1.2)]
+        note = "; ".join([*chosen, *(f"{name} is not installed" for name in absent)])
+        return measure(
+            f"an epoch of {len(values)} samples, warm", contenders, size_bytes=values.nbytes, bars=bars, note=note
+        )
+
+
+def _seconds(epoch: Callable[[], Iterator[Any]]) -> float:
+    for _ in epoch():
+        pass
+    began = time.perf_counter()
+    for _ in epoch():
+        pass
+    return time.perf_counter() - began
+
+
+def _checked_epoch(epoch: Callable[[], Iterator[Any]], values: np.ndarray) -> None:
+    """An epoch, of which every sample has to come once: told by the sum of one pixel of each."""
+    total = sum(int(np.asarray(batch)[:, 128, 128, 0].astype(np.int64).sum()) for batch in epoch())
+    if total != int(values[:, 128, 128, 0].astype(np.int64).sum()):
+        raise ValueError("other samples came than were stored")
+
+
+def _torch_loaders(dataset: Any, **options: Any) -> dict[int, Callable[[], Iterator[Any]]]:
+    from torch.utils.data import DataLoader
+
+    def epochs(workers: int) -> Callable[[], Iterator[Any]]:
+        keep = {"persistent_workers": True} if workers else {}
+        made = DataLoader(dataset, batch_size=BATCH, shuffle=True, num_workers=workers, **keep, **options)
+        return lambda: iter(made)
+
+    return {workers: epochs(workers) for workers in WORKERS}
+
+
+def _ours(base: Place, values: np.ndarray) -> dict[int, Callable[[], Iterator[Any]]]:
+    place = base.corner("hubarray")
+    OURS.create(place, values, (1, *values.shape[1:]))
+    stream = hub.load(NAME, root=root_of(place)).to_pytorch(iterable=True, batch_size=BATCH)
+
+    def epochs(workers: int) -> Callable[[], Iterator[Any]]:
+        made = stream.loader(num_workers=workers, persistent_workers=workers > 0)
+        return lambda: iter(made)
+
+    return {workers: epochs(workers) for workers in WORKERS}
+
+
+def _ours_by_index(base: Place, values: np.ndarray) -> dict[int, Callable[[], Iterator[Any]]]:
+    place = base.corner("hubarray")
+    OURS.create(place, values, (1, *values.shape[1:]))
+    dataset = hub.load(NAME, root=root_of(place)).to_pytorch()
+    return _torch_loaders(dataset, collate_fn=dataset.collate)
+
+
+class Indexed:
+    """A map-style dataset of anything that is read by index."""
+
+    def __init__(self, open_: Callable[[], Callable[[int], np.ndarray]], count: int) -> None:
+        self._open, self._count = open_, count
+        self._read: Callable[[int], np.ndarray] | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, i: int) -> Any:
+        import torch
+
+        if self._read is None:
+            self._read = self._open()
+        return torch.from_numpy(np.ascontiguousarray(self._read(i)))
+
+
+def _npy_reader(folder: Path) -> Callable[[int], np.ndarray]:
+    return lambda i: np.load(folder / f"{i}.npy")
+
+
+def _npy(base: Place, values: np.ndarray) -> dict[int, Callable[[], Iterator[Any]]]:
+    folder = base.corner("npy").folder
+    folder.mkdir(parents=True)
+    for i, sample in enumerate(values):
+        np.save(folder / f"{i}.npy", sample)
+    return _torch_loaders(Indexed(partial(_npy_reader, folder), len(values)))
+
+
+def _memory(base: Place, values: np.ndarray) -> dict[int, Callable[[], Iterator[Any]]]:
+    return {0: _torch_loaders(Indexed(lambda: values.__getitem__, len(values)))[0]}
+
+
+def _peer(module: str, base: Place, values: np.ndarray) -> dict[int, Callable[[], Iterator[Any]]]:
+    importlib.import_module(module)
+    peer = importlib.import_module(f"benchmarks.peers.{module}").PEER
+    place = base.corner(module)
+    peer.create(place, values, (1, *values.shape[1:]))
+    return _torch_loaders(Indexed(partial(peer.open, place), len(values)))
+
+
+def _lance_rows(path: str, shape: tuple[int, ...]) -> Any:
+    import lance
+    import torch
+
+    class Table(torch.utils.data.Dataset):  # type: ignore[type-arg]
+        def __len__(self) -> int:
+            return lance.dataset(path).count_rows()
+
+        def __getitems__(self, indices: list[int]) -> Any:
+            if not hasattr(self, "rows"):
+                self.rows = lance.dataset(path)
+            column = self.rows.take(indices, columns=["x"]).column("x").combine_chunks()
+            return np.asarray(column.flatten()).reshape(len(indices), *shape)
+
+    return Table()
+
+
+def _lance(base: Place, values: np.ndarray) -> dict[int, Callable[[], Iterator[Any]]]:
+    import lance
+    import pyarrow as pa
+    import torch
+
+    path = f"{base.corner('lance').folder}"
+    kind = pa.list_(pa.uint8(), values[0].size)
+    flat = pa.array(values.reshape(-1))
+    lance.write_dataset(pa.table({"x": pa.FixedSizeListArray.from_arrays(flat, type=kind)}), path)
+    dataset = _lance_rows(path, values.shape[1:])
+    options = {"collate_fn": torch.from_numpy}
+    return {0: _torch_loaders(dataset, **options)[0]}
+
+
+def _webdataset(base: Place, values: np.ndarray) -> dict[int, Callable[[], Iterator[Any]]]:
+    import webdataset
+    from torch.utils.data import DataLoader
+
+    folder = base.corner("wds").folder
+    folder.mkdir(parents=True)
+    shards = 8
+    for shard in range(shards):
+        with webdataset.TarWriter(str(folder / f"{shard:03d}.tar")) as sink:
+            for i in range(shard, len(values), shards):
+                sink.write({"__key__": f"{i:06d}", "npy": values[i]})
+    url = f"{folder}/{{000..{shards - 1:03d}}}.tar"
+
+    def epochs(workers: int) -> Callable[[], Iterator[Any]]:
+        stages = webdataset.WebDataset(url, shardshuffle=shards).shuffle(256).decode().to_tuple("npy").batched(BATCH)
+        keep = {"persistent_workers": True} if workers else {}
+        made = DataLoader(stages, batch_size=None, num_workers=workers, **keep)
+        return lambda: (batch[0] for batch in made)
+
+    return {workers: epochs(workers) for workers in WORKERS}
+
+
+def _as_item(folder: str, i: int) -> Any:
+    return {"x": np.load(f"{folder}/{i}.npy")}
+
+
+def _litdata(base: Place, values: np.ndarray) -> dict[int, Callable[[], Iterator[Any]]]:
+    import litdata
+
+    folder = base.corner("litdata").folder
+    (folder / "raw").mkdir(parents=True)
+    for i, sample in enumerate(values):
+        np.save(folder / "raw" / f"{i}.npy", sample)
+    litdata.optimize(
+        partial(_as_item, str(folder / "raw")), list(range(len(values))), str(folder / "out"), chunk_bytes="64MB",
+        num_workers=1,
+    )  # fmt: skip
+
+    def epochs(workers: int) -> Callable[[], Iterator[Any]]:
+        dataset = litdata.StreamingDataset(str(folder / "out"), shuffle=True)
+        made = litdata.StreamingDataLoader(dataset, batch_size=BATCH, num_workers=workers)
+        return lambda: (batch["x"] for batch in made)
+
+    return {workers: epochs(workers) for workers in WORKERS}
+
+
+MAKERS: dict[str, Callable[[Place, np.ndarray], dict[int, Callable[[], Iterator[Any]]]]] = {
+    "hubarray": _ours,
+    "hubarray, by index (raw)": _ours_by_index,
+    "one .npy a sample (raw)": _npy,
+    "in memory (raw)": _memory,
+    "zarr": partial(_peer, "zarr"),
+    "deeplake": partial(_peer, "deeplake"),
+    "lance": _lance,
+    "webdataset": _webdataset,
+    "litdata": _litdata,
+}
+
+
+def _cold(values: np.ndarray) -> Row:
+    """Nothing cached, from S3, beside bare GETs with the decode, put together in batches."""
+    with places.s3() as base:
+        hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0)
+        place = base.corner("hubarray")
+        OURS.create(place, values, (1, *values.shape[1:]))
+        array = hub.load(NAME, root=root_of(place)).snapshot()
+        stream = array.to_pytorch(iterable=True, batch_size=BATCH)
+        blobs, store = OURS.blobs(place), limits.s3_store(place)
+
+        def bare() -> None:
+            import torch
+
+            def batch(first: int) -> Any:
+                some = blobs[first : first + BATCH]
+                return torch.from_numpy(limits.s3_read(store, some, (len(some), *values.shape[1:]), values.dtype))
+
+            with ThreadPoolExecutor(4) as pool:
+                for _ in pool.map(batch, range(0, len(blobs), BATCH)):
+                    pass
+
+        contenders = {"hubarray": partial(_checked_epoch, stream.__iter__, values), "limit: GET, decode, collate": bare}
+        bars = [Bar("limit: GET, decode, collate", "at least", 0.85)]
+        return measure("an epoch cold from S3", contenders, size_bytes=values.nbytes, bars=bars, before=cold,
+                       note=f"first batch after {_first_batch(stream) * 1e3:.0f} ms")  # fmt: skip
+
+
+def _first_batch(stream: Any) -> float:
+    cold()
+    began = time.perf_counter()
+    next(iter(stream))
+    return time.perf_counter() - began
+
+
+def _waits(values: np.ndarray) -> list[dict[str, Any]]:
+    import torch
+
+    torch.manual_seed(0)
+    rows = []
+    with places.s3() as remote, places.local() as base:
+        hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0)
+        place = remote.corner("hubarray")
+        OURS.create(place, values, (1, *values.shape[1:]))
+        stream = hub.load(NAME, root=root_of(place)).to_pytorch(iterable=True, batch_size=BATCH)
+        feeds = {
+            "memory": _memory(base, values)[0],
+            "files": _npy(base, values)[0],
+            "hubarray, S3": lambda: iter(stream),
+        }
+        for label, width in (("small", 8), ("large", 64)):
+            for source, epoch in feeds.items():
+                waited, total = _train(epoch, width)
+                rows.append({"model": label, "fed from": source, "data wait, % of step": 100 * waited / total,
+                             "samples/s": len(values) / total})  # fmt: skip
+    return rows
+
+
+def _train(epoch: Callable[[], Iterator[Any]], width: int) -> tuple[float, float]:
+    """Seconds waited for data, and seconds altogether, of an epoch of a small convolutional network."""
+    import torch
+    from torch import nn
+
+    model = nn.Sequential(
+        nn.AvgPool2d(4), nn.Conv2d(3, width, 3, stride=2), nn.ReLU(), nn.Conv2d(width, width, 3, stride=2), nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, 10),
+    )  # fmt: skip
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    waited = 0.0
+    began = mark = time.perf_counter()
+    for batch in epoch():
+        waited += time.perf_counter() - mark
+        x = torch.as_tensor(batch).permute(0, 3, 1, 2).float() / 255
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), torch.zeros(len(x), dtype=torch.int64)).backward()
+        optimizer.step()
+        mark = time.perf_counter()
+    return waited, time.perf_counter() - began
