@@ -161,12 +161,27 @@ class Array(NoOperators, Adapters):
             chosen = selection.parse(key, metadata.shape)
             result = chosen.from_canonical(read(self._version, record, metadata, chosen))
         except CorruptDataError as error:
-            if self._version.has_expired(record):
-                raise NotFoundError(
-                    f"{record.ref}: this commit has expired and its data was collected; read a newer one"
-                ) from error
+            self._refuse_expired(record, error)
             raise
         return result[()] if chosen.is_scalar else result
+
+    def _rows(self, rows: np.ndarray) -> np.ndarray:
+        """Rows by number, past the memory cache: for epochs, which read each once."""
+        record = self._record()
+        metadata = self._metadata_of(record)
+        chosen = selection.parse(rows, metadata.shape)
+        try:
+            return chosen.from_canonical(read(self._version, record, metadata, chosen, cached=False))
+        except CorruptDataError as error:
+            self._refuse_expired(record, error)
+            raise
+
+    def _refuse_expired(self, record: Record, error: CorruptDataError) -> None:
+        """Say so where data is gone by right."""
+        if self._version.has_expired(record):
+            raise NotFoundError(
+                f"{record.ref}: this commit has expired and its data was collected; read a newer one"
+            ) from error
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Assign elements, as NumPy would; the commit is in the bucket when this returns.

@@ -161,6 +161,23 @@ class Box(Sequence[Projection]):
         return np.ascontiguousarray(total).reshape(-1)
 
 
+def single_rows(selection: Selection, shape: Sequence[int], chunks: Sequence[int]) -> np.ndarray | None:
+    """The rows that a selection picks, where each is one chunk, no row is picked twice and nothing else is narrowed.
+
+    Batches of samples, in whatever order, are of this kind; None for every other selection.
+    """
+    points = selection.points
+    if points is None or len(points) != 1 or selection.axes[0] is not None or chunks[0] != 1:
+        return None
+    if selection.canonical_shape != (len(points[0]), *chunks[1:]):
+        return None
+    for axis, length in zip(selection.axes[1:], shape[1:], strict=True):
+        if axis is None or (axis.start, axis.step, axis.count, axis.reversed) != (0, 1, length, False):
+            return None
+    rows = points[0]
+    return rows if len(np.unique(rows)) == len(rows) else None
+
+
 def within_one_chunk(
     key: Any, shape: tuple[int, ...], chunks: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int | slice, ...]] | None:

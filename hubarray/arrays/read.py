@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
 
 from hubarray.arrays.chunk_codec import chunk_key, decode_into, decoded
-from hubarray.arrays.chunk_grid import Box, Projection, chunk_view, project
+from hubarray.arrays.chunk_grid import Box, Projection, chunk_view, project, single_rows
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.selection import Selection
 from hubarray.blobs.fetch import Fetcher
@@ -26,11 +26,18 @@ _CACHED_SHARE = 4
 T = TypeVar("T")
 
 
-def read(version: Version, record: Record, metadata: ArrayMetadata, selection: Selection) -> np.ndarray:
+def read(
+    version: Version, record: Record, metadata: ArrayMetadata, selection: Selection, *, cached: bool = True
+) -> np.ndarray:
     """The canonical result of a selection at a record.
 
     Costs the manifest nodes and coalesced ranges that are not in the caches,
     fetched in parallel. Memory: the result, plus bounded requests in flight.
+
+    Parameters
+    ----------
+    cached : bool
+        Whether decoded chunks of a read that is small enough go into the memory cache.
 
     Raises
     ------
@@ -39,25 +46,25 @@ def read(version: Version, record: Record, metadata: ArrayMetadata, selection: S
     StorageError
     """
     out = np.empty(selection.canonical_shape, metadata.dtype)
-    if selection.points is None:
+    fetcher, strides = version.fetcher, numbering.strides(record.grid)
+    places: np.ndarray | None = None
+    rows = single_rows(selection, metadata.shape, metadata.chunks)
+    if rows is not None:
+        places, numbers = out.reshape(len(rows), *metadata.chunks), rows.astype(np.uint64) * np.uint64(strides[0])
+    elif selection.points is None:
         box = Box(selection, metadata.shape, metadata.chunks)
-        numbers = box.numbers(numbering.strides(record.grid))
-        places = box.chunk_after_chunk(out, metadata.chunks)
-        for first in range(0, len(box), BATCH_CHUNKS):
-            refs = version.refs(record, numbers[first : first + BATCH_CHUNKS])
-            _read_batch(
-                version.fetcher,
-                metadata,
-                selection,
-                _Window(box, first),
-                refs,
-                out,
-                None if places is None else places[first:],
-            )
+        places, numbers = box.chunk_after_chunk(out, metadata.chunks), box.numbers(strides)
+    else:
+        for projections in batched(project(selection, metadata.shape, metadata.chunks), BATCH_CHUNKS):
+            refs = refs_of(version, record, [projection.coords for projection in projections])
+            _read_batch(fetcher, metadata, selection, projections, refs, out, cached)
         return out
-    for projections in batched(project(selection, metadata.shape, metadata.chunks), BATCH_CHUNKS):
-        refs = refs_of(version, record, [projection.coords for projection in projections])
-        _read_batch(version.fetcher, metadata, selection, projections, refs, out)
+    for first in range(0, len(numbers), BATCH_CHUNKS):
+        refs = version.refs(record, numbers[first : first + BATCH_CHUNKS])
+        if places is not None:
+            _read_whole(fetcher, metadata, refs, places[first : first + BATCH_CHUNKS], cached)
+        else:
+            _read_batch(fetcher, metadata, selection, _Window(box, first), refs, out, cached)
     return out
 
 
@@ -78,6 +85,30 @@ def refs_of(version: Version, record: Record, coords: Iterable[tuple[int, ...]])
     return version.refs(record, numbers)
 
 
+def _read_whole(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs, places: np.ndarray, cached: bool) -> None:
+    """Read chunks that each have a place of their own, contiguous and of the chunk's shape."""
+    keep = cached and _worth_keeping(fetcher, metadata, refs)
+    places[refs["length"] == 0] = metadata.fill
+    missing = []
+    for i in np.flatnonzero(refs["length"]).tolist():
+        chunk = fetcher.memory.get(chunk_key(fetcher, refs[i], metadata)) if keep else None
+        if chunk is None:
+            missing.append(i)
+        else:
+            places[i] = chunk
+
+    def consume(position: int, data: Buffer) -> None:
+        i = missing[position]
+        if not keep:
+            decode_into(fetcher, metadata, data, places[i])
+            return
+        chunk = decoded(fetcher, metadata, data)
+        places[i] = chunk
+        fetcher.memory.put(chunk_key(fetcher, refs[i], metadata), chunk, chunk.nbytes)
+
+    _fetch(fetcher, refs[missing], consume)
+
+
 def _read_batch(
     fetcher: Fetcher,
     metadata: ArrayMetadata,
@@ -85,15 +116,10 @@ def _read_batch(
     projections: Sequence[Projection] | _Window,
     refs: Refs,
     out: np.ndarray,
-    places: np.ndarray | None = None,
+    cached: bool,
 ) -> None:
-    """Read some chunks into their places, from the caches or storage; absent ones are fill value.
-
-    ``places`` is the result as whole chunks one after the other, where it is that: no arithmetic for each chunk.
-
-    A large read passes the memory cache by: it would push out what is read again and again.
-    """
-    keep = len(refs) * metadata.chunk_bytes <= fetcher.memory.budget_bytes // _CACHED_SHARE
+    """Read some chunks into their places, from the caches or storage; absent ones are fill value."""
+    keep = cached and _worth_keeping(fetcher, metadata, refs)
     for i in np.flatnonzero(refs["length"] == 0).tolist():
         out[projections[i].in_result] = metadata.fill
     missing = np.flatnonzero(refs["length"]).tolist()
@@ -101,14 +127,9 @@ def _read_batch(
         missing = [
             i for i in missing if not _placed_from_memory(fetcher, metadata, selection, projections[i], refs[i], out)
         ]
-    if not missing:
-        return
     wanted = refs[missing]
 
     def consume(position: int, data: Buffer) -> None:
-        if places is not None and not keep:
-            decode_into(fetcher, metadata, data, places[missing[position]])
-            return
         projection = projections[missing[position]]
         if not keep and selection.points is None:
             target = out[(*projection.in_result, ...)]
@@ -120,8 +141,18 @@ def _read_batch(
         if keep:
             fetcher.memory.put(chunk_key(fetcher, wanted[position], metadata), chunk, chunk.nbytes)
 
-    disk_share = fetcher.disk.budget_bytes // _CACHED_SHARE if fetcher.disk is not None else 0
-    fetcher.fetch(wanted, consume, keep=int(wanted["length"].sum()) <= disk_share)
+    _fetch(fetcher, wanted, consume)
+
+
+def _worth_keeping(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs) -> bool:
+    """A large read passes the memory cache by: it would push out what is read again and again."""
+    return len(refs) * metadata.chunk_bytes <= fetcher.memory.budget_bytes // _CACHED_SHARE
+
+
+def _fetch(fetcher: Fetcher, refs: Refs, consume: Callable[[int, Buffer], None]) -> None:
+    if len(refs):
+        disk_share = fetcher.disk.budget_bytes // _CACHED_SHARE if fetcher.disk is not None else 0
+        fetcher.fetch(refs, consume, keep=int(refs["length"].sum()) <= disk_share)
 
 
 def _placed_from_memory(

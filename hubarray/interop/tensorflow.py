@@ -67,7 +67,7 @@ def to_tensorflow(
 
 
 def _begin(arrays: list[Array], rows: np.ndarray | None) -> Any:
-    return None if rows is None else pools.ahead.submit(lambda: [one[rows] for one in arrays])
+    return None if rows is None else pools.ahead.submit(lambda: [one._rows(rows) for one in arrays])
 
 
 def _dtype(tf: Any, array: Array) -> Any:

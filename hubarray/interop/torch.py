@@ -75,6 +75,10 @@ class Columns:
         """The rows of every array: one parallel fetch each."""
         return [one[rows] for one in self.arrays]
 
+    def stream(self, rows: np.ndarray) -> list[np.ndarray]:
+        """As :meth:`read`, of rows that are read once in an epoch."""
+        return [one._rows(rows) for one in self.arrays]
+
     def sample(self, parts: Sequence[Any]) -> Any:
         """One sample, transformed and as tensors."""
         value = parts[0] if len(self.arrays) == 1 else tuple(parts)
@@ -153,7 +157,7 @@ class Group:
     def begin(self) -> Future[list[np.ndarray]]:
         """Have it read by another thread, if it is not yet."""
         if self._reading is None:
-            self._reading = pools.ahead.submit(self._columns.read, self.rows)
+            self._reading = pools.ahead.submit(self._columns.stream, self.rows)
         return self._reading
 
     def parts(self) -> list[np.ndarray]:

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hubarray.arrays.chunk_grid import Box, chunk_view, clipped, merged_boxes, project, region_of, within_one_chunk
+from hubarray.arrays.chunk_grid import (
+    Box,
+    chunk_view,
+    clipped,
+    merged_boxes,
+    project,
+    region_of,
+    single_rows,
+    within_one_chunk,
+)
 from hubarray.arrays.selection import parse
 from hubarray.history import numbering
 from tests.arrays import strategies
@@ -170,3 +179,20 @@ def test_boxes_cover_exactly_the_coordinates_once(coords):
         for point in itertools.product(*(range(a, b) for a, b in zip(start, stop, strict=True)))
     ]
     assert sorted(covered) == sorted(coords)
+
+
+@given(st.data())
+def test_rows_that_are_chunks_are_told_from_every_other_selection(data):
+    shape = data.draw(strategies.shapes(min_dims=1, min_side=1))
+    array, rows, chunks = np.arange(np.prod(shape)).reshape(shape), shape[0], (1, *shape[1:])
+    key = data.draw(strategies.keys(shape) | st.lists(st.integers(-rows, rows - 1), max_size=5).map(np.array))
+    try:
+        chosen = parse(key, array.shape)
+    except (IndexError, TypeError):
+        return
+    found = single_rows(chosen, array.shape, chunks)
+    if found is not None:
+        assert len(set(found.tolist())) == len(found)
+        assert np.array_equal(chosen.from_canonical(array[found]), array[key])
+    elif isinstance(key, np.ndarray) and key.dtype.kind == "i" and key.ndim == 1 and key.size:
+        assert len(set((key % rows).tolist())) < len(key)
