@@ -1,8 +1,10 @@
 """The documents say what is so."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 REPOSITORY = Path(__file__).parents[1]
@@ -38,3 +40,34 @@ def test_the_glossary_has_every_word_of_the_tree():
     text = (REPOSITORY / "docs" / "FORMAT.md").read_text()
     for word in ("pack", "manifest", "record", "hint", "referrer", "overlay", "line", "generation", "stub"):
         assert re.search(rf"^\| {word} \|", text, re.MULTILINE), word
+
+
+@pytest.mark.parametrize("document", ["docs/training.md", "docs/scale.md"])
+def test_the_code_of_the_guides_runs(document, tmp_path, monkeypatch):
+    import tensorflow as tf
+    import xarray
+    import zarr
+
+    import hubarray as hub
+
+    monkeypatch.chdir(tmp_path)
+    images = hub.import_(np.random.default_rng(0).random((320, 4, 4), np.float32), "lab/images:v1")
+    labels = hub.import_(np.arange(320) % 10, "lab/labels:v1")
+    model = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(10)])
+    model.compile("adam", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    hub.import_(np.random.default_rng(1).random((1000, 8, 8), np.float32), "lab/scans:v1")
+    with ThreadPoolExecutor(4) as pool:
+        names = {"hub": hub, "images": images, "labels": labels, "model": model, "zarr": zarr, "xarray": xarray}
+        names |= {"a": images, "pool": pool, "load_samples": lambda i: np.full((100, 8, 8), i, np.float32)}
+        blocks = re.findall(r"^```python\n(.*?)^```", (REPOSITORY / document).read_text(), re.MULTILINE | re.DOTALL)
+        assert len(blocks) >= 2
+        try:
+            for i, code in enumerate(blocks):
+                exec(compile(code, f"{document}, block {i + 1}", "exec"), names)
+        finally:
+            if "client" in names:
+                names["client"].close()
+                names["cluster"].close()
+    if "scans" in names:
+        assert hub.load("lab/scans:v1")[905, 0, 0] == 9
+        assert abs(float(hub.load("lab/scans:normalized").mean())) < 1e-4

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+import numpy as np
+
 _BINARY = (
     *("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow"),
     *("lshift", "rshift", "and", "or", "xor"),
@@ -16,12 +18,20 @@ _OTHERS = ("lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs", "invert")
 
 
 class NoOperators:
-    """Base class whose operators, truth value and ``in`` raise TypeError."""
+    """Base class whose operators, truth value and ``in`` raise TypeError, and NumPy's other methods AttributeError."""
 
     __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
         raise TypeError("an array has no truth value; compare elements, such as (a[...] == 0).all(), or use len(a)")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if not name.startswith("_") and hasattr(np.ndarray, name):
+            raise AttributeError(
+                f"an array in a bucket has no {name!r}, which would have to read all of it; read first, such as "
+                f"a[...].{name} or a[0:10].{name}"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __contains__(self, value: object) -> bool:
         raise TypeError("'in' would read the whole array; write: value in a[...]")

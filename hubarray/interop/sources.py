@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hubarray.errors import ConfigError, SourceError
+from hubarray.errors import ConfigError, HubError, SourceError
 from hubarray.interop.missing import needed
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
@@ -56,7 +56,7 @@ def readable(where: str) -> Iterator[None]:
     """Whatever goes wrong in a library that reads a source, in our terms."""
     try:
         yield
-    except (ConfigError, SourceError, MemoryError):
+    except (HubError, MemoryError):
         raise
     except FileNotFoundError as error:
         raise SourceError(f"{where}: there is no such file ({error})") from None
