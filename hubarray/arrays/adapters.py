@@ -39,7 +39,19 @@ def needed_adapter(name: str, package: str) -> Any:
     return adapter(name)
 
 
-class Adapters:
+class NumpyProtocols:
+    """How NumPy's functions find their way: statistics by blocks, arithmetic refused."""
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return adapter("numpy")(function, args, kwargs)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"np.{ufunc.__name__} would have to read the whole array; read first, such as a[...] or a[0:10]"
+        )
+
+
+class Adapters(NumpyProtocols):
     """Base class of an array's methods for other packages, and of its statistics.
 
     Statistics are computed block by block through Dask, on all cores or on the cluster whose client is
@@ -225,11 +237,3 @@ class Adapters:
         """Counts and edges, as :func:`numpy.histogram`."""
         counts: tuple[Any, Any] = self.lazy.histogram(bins, range, density)
         return counts
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return adapter("numpy")(function, args, kwargs)
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        raise TypeError(
-            f"np.{ufunc.__name__} would have to read the whole array; read first, such as a[...] or a[0:10]"
-        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import itertools
 import shutil
 import sys
@@ -18,7 +19,7 @@ import numpy as np
 import hubarray as hub
 from hubarray import config, names
 from hubarray.cli.output import Output, confirmed
-from hubarray.errors import ConfigError
+from hubarray.errors import AlreadyExistsError, ConfigError
 from hubarray.interop.html import human_bytes, stored_bytes
 from hubarray.storage.url import resolve
 
@@ -99,6 +100,7 @@ def copy(arguments: Namespace, output: Output) -> int:
 def freeze(arguments: Namespace, output: Output) -> int:
     """``hubarray freeze``."""
     if not confirmed(f"Freeze {arguments.name} for good?", yes=arguments.yes):
+        output.value({"error": "NotConfirmed", "message": f"{arguments.name} was not frozen"}, [])
         return NOT_DONE
     hub.freeze(arguments.name, root=arguments.root, message=arguments.message)
     output.value({"frozen": arguments.name}, [f"{arguments.name} is frozen"])
@@ -110,11 +112,10 @@ def delete(arguments: Namespace, output: Output) -> int:
     parsed = names.parse(names.split_root(arguments.name)[1])
     home = arguments.name if parsed.version_given else f"all versions of {arguments.name}"
     if not confirmed(f"Delete {home}?", yes=arguments.yes):
+        output.value({"error": "NotConfirmed", "message": f"{home} was not deleted"}, [])
         return NOT_DONE
     hub.delete(arguments.name, root=arguments.root, message=arguments.message)
-    output.value(
-        {"deleted": arguments.name}, [f"{arguments.name} is deleted; hub.restore brings it back for some days"]
-    )
+    output.value({"deleted": arguments.name}, [f"{arguments.name} is deleted"])
     return DONE
 
 
@@ -174,7 +175,9 @@ def gc(arguments: Namespace, output: Output) -> int:
     """``hubarray gc``."""
     found = hub.collect_garbage(arguments.name, dry_run=arguments.dry_run, root=arguments.root)
     what = "would be deleted" if arguments.dry_run else "deleted"
-    output.value(asdict(found), [f"{what}: {found}"])
+    output.value(
+        asdict(found), [f"{what}: {found.packs} packs, {found.nodes} manifest nodes, {human_bytes(found.bytes)}"]
+    )
     return DONE
 
 
@@ -213,12 +216,15 @@ def get(arguments: Namespace, output: Output) -> int:
     if arguments.output == "-":
         np.save(sys.stdout.buffer, values, allow_pickle=False)
     elif arguments.output:
+        if Path(arguments.output).exists() and not arguments.overwrite:
+            raise AlreadyExistsError(f"{arguments.output}: exists already; choose another file, or pass --overwrite")
         with open(arguments.output, "wb") as file:
             np.save(file, values, allow_pickle=False)
     else:
         output.value(values.tolist(), [str(values)])
         return DONE
-    output.json = False
+    output.json = output.json and arguments.output != "-"
+    output.value({"saved": arguments.output, "shape": list(values.shape), "dtype": str(values.dtype)}, [])
     return DONE
 
 
@@ -226,17 +232,25 @@ def put(arguments: Namespace, output: Output) -> int:
     """``hubarray put``."""
     array = hub.load(arguments.name, root=arguments.root)
     if arguments.value == "-":
-        values = np.load(sys.stdin.buffer, allow_pickle=False)
+        values = np.load(io.BytesIO(sys.stdin.buffer.read()), allow_pickle=False)
     elif Path(arguments.value).suffix == ".npy":
         values = np.load(arguments.value, allow_pickle=False)
     else:
-        try:
-            values = np.asarray(ast.literal_eval(arguments.value))
-        except (ValueError, SyntaxError):
-            raise ConfigError(f"{arguments.value}: is neither a .npy file nor a number") from None
-    with array.transaction(arguments.message) as t:
+        values = _number(arguments.value)
+    with np.errstate(invalid="raise"), array.transaction(arguments.message) as t:
         t[parsed_index(arguments.index)] = values
     return _made(array, output)
+
+
+def _number(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"{text}: is neither a .npy file nor a number") from None
 
 
 def parsed_index(text: str) -> Any:

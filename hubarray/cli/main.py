@@ -7,6 +7,7 @@ Exit codes: 0 done, 1 not done (with a message on the error stream), 2 used wron
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -61,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
 
     one = add("log", commands.log, "Show commits, the newest first.", "  hubarray log lab/scans:v1 -n 5")
     one.add_argument("name")
-    one.add_argument("-n", "--number", type=int, help="how many")
+    one.add_argument("-n", "--number", type=_count, help="how many")
 
     one = add(
         "diff",
@@ -177,6 +178,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("name")
     one.add_argument("index", nargs="?", default="...", help="as in Python's brackets (default: ...)")
     one.add_argument("-o", "--output", help="a .npy file, or - for standard output")
+    one.add_argument("--overwrite", action="store_true", help="replace the file")
 
     one = add(
         "put",
@@ -195,7 +197,7 @@ def parser() -> argparse.ArgumentParser:
         "Measure how fast this machine reads and writes the root.",
         "  hubarray bench\n  hubarray bench --root s3://bucket/hub --megabytes 200",
     )
-    one.add_argument("--megabytes", type=int, default=100)
+    one.add_argument("--megabytes", type=_count, default=100)
 
     add(
         "doctor",
@@ -216,9 +218,19 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return number
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; gives its exit code."""
     chosen = parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     output = Output(json=getattr(chosen, "json", False))
     try:
         code: int = chosen.run(chosen, output)
@@ -233,8 +245,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except HubError as error:
         return _failed(chosen, type(error).__name__, str(error))
-    except (IndexError, ValueError, TypeError, OSError) as error:
-        return _failed(chosen, type(error).__name__, str(error))
+    except Exception as error:
+        if os.environ.get("HUBARRAY_DEBUG"):
+            raise
+        text = str(error) or "no more is known; HUBARRAY_DEBUG=1 shows where"
+        return _failed(
+            chosen,
+            type(error).__name__,
+            text if isinstance(error, (IndexError, ValueError, OSError)) else f"{type(error).__name__}: {text}",
+        )
 
 
 def _failed(chosen: Any, kind: str, text: str) -> int:

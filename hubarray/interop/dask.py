@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -11,12 +13,16 @@ import numpy as np
 from hubarray import catalog
 from hubarray.arrays.array import Array
 from hubarray.arrays.worker import Part, Worker
-from hubarray.errors import ConfigError
+from hubarray.errors import ConfigError, HubError, SourceError
 from hubarray.interop import blocks
-from hubarray.lookup import RootLike
+from hubarray.interop.staged import NOTE, left_over, publish, staging_name
+from hubarray.lookup import RootLike, locate
+from hubarray.storage.url import Root
 
 if TYPE_CHECKING:
     import dask.array as da
+
+_MESSAGE = "store a Dask array"
 
 
 def to_dask(array: Array, *, block_bytes: int = 64 << 20) -> da.Array:
@@ -37,21 +43,27 @@ def as_dask(pinned: Array, axes: tuple[blocks.Axis, ...], *, block_bytes: int) -
         for axis, size in zip(axes, block, strict=True)
     ]
     name = f"hubarray-{tokenize(pinned, axes, block)}"
-    source = f"{name}-array"
-    graph: dict[Any, Any] = {source: pinned}
+    # Tasks open the array where they run: one that cannot is an error of its task, not of a message between workers.
+    described = (pinned.root, f"{pinned.name}:{pinned.version}@{pinned.commit}")
+    graph: dict[Any, Any] = {}
     for places in itertools.product(*(range(len(one)) for one in parts)):
         chosen = [one[i] for one, i in zip(parts, places, strict=True)]
         key = tuple(blocks.as_slice(one) if isinstance(one, range) else one for one in chosen)
         shown = tuple(i for i, one in zip(places, chosen, strict=True) if isinstance(one, range))
-        graph[(name, *shown)] = (_read, source, key)
+        graph[(name, *shown)] = (_read, *described, key)
     free = [[one for one in some if isinstance(one, range)] for some in parts]
     chunks = tuple(tuple(map(len, some)) for some in free if some)
     layers = HighLevelGraph.from_collections(name, graph, dependencies=[])
     return da.Array(layers, name, chunks, dtype=pinned.dtype)
 
 
-def _read(array: Array, key: tuple[Any, ...]) -> np.ndarray:
-    return np.asarray(array[key])
+@functools.lru_cache(maxsize=64)
+def _opened(root: Root, name: str) -> Array:
+    return catalog.load(name, root=root)
+
+
+def _read(root: Root, name: str, key: tuple[Any, ...]) -> np.ndarray:
+    return np.asarray(_opened(root, name)[key])
 
 
 def store(
@@ -67,7 +79,8 @@ def store(
 ) -> Array:
     """Write a Dask array under a name: its workers upload, in parallel, and one commit at the end shows all of it.
 
-    Where the name exists with the same shape and dtype, its contents are replaced in that commit.
+    Where the name exists with the same shape and dtype, its contents are replaced in that commit; else it appears when
+    all is there, and lies under the version ``<version>.storing`` until then.
 
     Parameters
     ----------
@@ -97,34 +110,63 @@ def store(
     >>> import hubarray as hub
     >>> a = hub.store(da.arange(100, chunks=30), "docs/from-dask:v0", chunks=10)
     >>> a.commit, a[95:]
-    (2, array([95, 96, 97, 98, 99]))
+    (1, array([95, 96, 97, 98, 99]))
     """
-    import dask
     import dask.array as da
-
-    from hubarray.interop.lazy import computed
 
     if not isinstance(source, da.Array):
         raise ConfigError(f"hub.store writes Dask arrays, not {type(source).__name__}; assign others: a[...] = values")
     if any(n != n for n in source.shape):
         raise ConfigError(f"{name}: the Dask array's shape is unknown; call its compute_chunk_sizes() first")
-    array = catalog.array(
-        source.shape, name, source.dtype, chunks=chunks, codec=codec, attrs=attrs, overwrite=overwrite, root=root
+    if isinstance(source._meta, np.ma.MaskedArray):
+        raise ConfigError(f"{name}: masks are not stored; fill the array first: da.ma.filled(...)")
+    where, parsed = locate(name, root)
+    described = {"chunks": chunks, "codec": codec}
+    if catalog.exists(name, root=where) and not overwrite:
+        array = catalog.array(source.shape, name, source.dtype, root=where, attrs=attrs, **described)
+        _write_all(array, source, name, message)
+        return array
+    staged = staging_name(parsed, "storing")
+    left_over(staged, where)
+    staging = catalog.array(
+        source.shape, staged, source.dtype, attrs={NOTE: "store"}, overwrite=True, root=where, **described
     )
-    with array.transaction(message or "store a Dask array") as transaction:
+    try:
+        _write_all(staging, source, name, message)
+        staging.attrs.clear()
+        staging.attrs.update(attrs or {})
+        return publish(staging, parsed, message=message or _MESSAGE, overwrite=overwrite)
+    except BaseException:
+        with contextlib.suppress(HubError):
+            catalog.delete(staged, root=where)
+        raise
+
+
+def _write_all(array: Array, source: da.Array, name: str, message: str | None) -> None:
+    import dask
+
+    from hubarray.interop.lazy import computed
+
+    with array.transaction(message or _MESSAGE) as transaction:
         worker = transaction.worker()
         tasks = []
         delayed = source.to_delayed()
         begins = [np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int).tolist() for sizes in source.chunks]
         for place in np.ndindex(delayed.shape):
             key = tuple(slice(b[i], b[i] + sizes[i]) for b, i, sizes in zip(begins, place, source.chunks, strict=True))
-            tasks.append(dask.delayed(_write, pure=False)(worker, key, delayed[place]))
+            tasks.append(dask.delayed(_write, pure=False)(worker, key, source.dtype, delayed[place]))
         for part in computed(dask.delayed(list)(tasks), f"storing {name}"):
             transaction.add(part)
-    return array
 
 
-def _write(worker: Worker, key: tuple[slice, ...], block: np.ndarray) -> Part:
+def _write(worker: Worker, key: tuple[slice, ...], dtype: np.dtype[Any], block: np.ndarray) -> Part:
+    expected = tuple(one.stop - one.start for one in key)
+    values = np.asarray(block)
+    if values.shape != expected or not np.can_cast(values.dtype, dtype, "safe"):
+        raise SourceError(
+            f"a block of the Dask array is {values.dtype} of shape {values.shape}, and says that it is {dtype} of "
+            f"{expected}; give map_blocks the right dtype and chunks"
+        )
     with worker as writer:
-        writer[key] = block
+        writer[key] = values
     return writer.part

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -51,7 +51,7 @@ def export(
     key : str
         The dataset's name in HDF5.
     overwrite : bool
-        Replace what is there.
+        Replace the file, with all that is in it, or the one Zarr array, that is there.
     root : str, path or Root, optional
         Of the array.
 
@@ -75,9 +75,12 @@ def export(
     array = catalog.load(name, root=root).snapshot()
     text = target.url if isinstance(target, Root) else os.fspath(target)
     kinds = {".npy": "npy", ".h5": "hdf5", ".hdf5": "hdf5"}
-    kind = format or kinds.get(os.path.splitext(text)[1].lower(), "zarr")
+    suffix = os.path.splitext(text)[1].lower()
+    kind = format or kinds.get(suffix, "zarr")
     if kind not in FORMATS:
         raise ConfigError(f"format={format!r}: choose one of {', '.join(FORMATS)}")
+    if format is None and suffix not in (*kinds, ".zarr", ""):
+        raise ConfigError(f"{text}: {suffix} is no format that is written; say format= one of {', '.join(FORMATS)}")
     if kind == "zarr":
         _to_zarr(array, target if isinstance(target, Root) else Root(text), overwrite)
         return
@@ -88,11 +91,21 @@ def export(
 
 
 def _to_file(path: str, write: Callable[[str], None], overwrite: bool) -> None:
-    if os.path.exists(path) and not overwrite:
-        raise AlreadyExistsError(f"{path}: exists already; choose another path, or pass overwrite=True")
-    partial_path = f"{path}.partial-{os.getpid()}"
+    path = os.path.realpath(path)
+    mode = None
+    if os.path.lexists(path):
+        if not overwrite:
+            raise AlreadyExistsError(
+                f"{path}: exists already; choose another path, or say that it is to be overwritten"
+            )
+        if not os.path.isfile(path):
+            raise AlreadyExistsError(f"{path}: is not a file, so it is not replaced")
+        mode = os.stat(path).st_mode
+    partial_path = f"{path}.partial"
     try:
         write(partial_path)
+        if mode is not None:
+            os.chmod(partial_path, mode)
         os.replace(partial_path, path)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
@@ -152,12 +165,16 @@ def _to_zarr(array: Array, target: Root, overwrite: bool) -> None:
             resumed = False
         if not resumed:
             if not overwrite:
-                raise AlreadyExistsError(f"{target.url}: is not empty; choose another place, or pass overwrite=True")
-            if not there.keys() & {"zarr.json", ".zarray", ".zgroup", _MARKER}:
                 raise AlreadyExistsError(
-                    f"{target.url}: is not empty and not Zarr, so it is not replaced; empty it first"
+                    f"{target.url}: is not empty; choose another place, or say that it is to be overwritten"
                 )
-            store.delete(list(there))
+            if not _is_one_array(there):
+                raise AlreadyExistsError(
+                    f"{target.url}: holds other things than one Zarr array, so it is not replaced; empty it first"
+                )
+            # The marker first: whoever is interrupted from here on is known as an export and can be gone on with.
+            store.put(_MARKER, marker)
+            store.delete([key for key in there if key != _MARKER])
             there = {}
     store.put(_MARKER, marker)
     counts = numbering.chunk_counts(metadata.shape, metadata.chunks)
@@ -178,3 +195,8 @@ def _to_zarr(array: Array, target: Root, overwrite: bool) -> None:
             bar.update(int(chosen["length"].sum()))
     store.put("zarr.json", json.dumps(described, indent=1).encode())
     store.delete([_MARKER])
+
+
+def _is_one_array(keys: Iterable[str]) -> bool:
+    """Whether these are the keys of one Zarr v3 array, or of an export to one."""
+    return all(key in ("zarr.json", _MARKER) or key == "c" or key.startswith("c/") for key in keys)

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
+import blake3
 import numpy as np
 
 from hubarray import catalog
 from hubarray.arrays import chunking
 from hubarray.arrays.array import Array
-from hubarray.errors import AlreadyExistsError, FrozenError, NotFoundError, SourceError
+from hubarray.errors import AlreadyExistsError, ConflictError, NotFoundError, SourceError
 from hubarray.history.version import version_of
 from hubarray.interop import dask as dask_interop
 from hubarray.interop.sources import Source, open_source
+from hubarray.interop.staged import NOTE, left_over, publish, staging_name
 from hubarray.lookup import RootLike, locate, newest
 from hubarray.progress import progress
 
 BLOCK_BYTES = 64 << 20
-_STAGING = ".importing"
-_NOTE = "hubarray.import"
 
 
 def import_(
@@ -37,15 +37,18 @@ def import_(
 ) -> Array:
     """Make an array of what is elsewhere.
 
-    Holds about 64 MiB of it at a time. It appears under its name when all of it is there; until then it lies under
-    the version ``<version>.importing``. Where an import of the same source was interrupted, what was sent is kept.
+    Holds about 64 MiB of it at a time, beside what the reader of a format needs, such as a chunk of a Zarr. It
+    appears under its name when all of it is there; until then it lies under the version ``<version>.importing``.
+    Where an import of the same local source was interrupted, what was sent is kept; ``hub.delete`` of that version
+    gives it up.
 
     Parameters
     ----------
     source : path, URL, array or iterable
         ``.npy``, ``.npz``; Zarr v2 and v3, anywhere fsspec reaches; HDF5; a TIFF stack; a folder or glob of images
         of equal size, sorted by name; audio (samples by channels) and video (frames) through PyAV; a NumPy or Dask
-        array; any iterable of samples of equal shape, however many.
+        array; any iterable of samples of equal shape and dtype, however many. Images are taken as they are stored,
+        whatever their EXIF orientation; Pillow reads colour in 8 bits.
     name : str
         Must not exist.
     key : str, optional
@@ -82,16 +85,16 @@ def import_(
             source, str(parsed), chunks=chunks, codec=codec, attrs=attrs, root=where, message=message
         )
     opened = open_source(source, key=key)
-    staging = _staged(opened, str(replace(parsed, version=parsed.version + _STAGING)), chunks, codec, where)
-    _fill(staging, opened)
+    try:
+        staging = _staged(opened, staging_name(parsed, "importing"), chunks, codec, where)
+        _fill(staging, opened)
+    except (ConflictError, NotFoundError) as error:
+        raise ConflictError(f"{parsed}: another import of this name is running, or ended just now ({error})") from error
     if opened.fingerprint is not None and open_source(source, key=key).fingerprint != opened.fingerprint:
         raise SourceError(f"{opened.where}: changed while it was read; import it again")
     staging.attrs.clear()
-    staging.attrs.update(opened.attrs | dict(attrs or {}))
-    staged = f"{staging.name}:{staging.version}"
-    array = catalog.copy(staged, str(parsed), root=where, message=message or f"import {opened.where}")
-    catalog.delete(staged, root=where)
-    return array
+    staging.attrs.update(_plain(opened.attrs) | dict(attrs or {}))
+    return publish(staging, parsed, message=message or _printable(f"import {opened.where}"))
 
 
 def _staged(source: Source, name: str, chunks: Any, codec: Any, root: Any) -> Array:
@@ -100,25 +103,37 @@ def _staged(source: Source, name: str, chunks: Any, codec: Any, root: Any) -> Ar
     sized = chunks
     if chunks == "auto":
         sized = chunking.checked_chunks("auto", (max(1, rows), *source.row_shape), source.dtype.itemsize)
-    note = json.loads(json.dumps({"source": source.fingerprint}))
-    try:
-        there = catalog.load(name, root=root)
-        alike = (there.shape[1:], there.dtype, there.attrs.get(_NOTE)) == (source.row_shape, source.dtype, note)
-        same_chunks = chunks == "auto" or there.chunks == tuple(np.broadcast_to(chunks, len(there.shape)).tolist())
-        if alike and same_chunks and source.fingerprint is not None:
+    note = {"source": _digest(source)}
+    there = left_over(name, root)
+    if there is not None and source.fingerprint is not None:
+        alike = (there.shape[1:], there.dtype, there.attrs[NOTE]) == (source.row_shape, source.dtype, note)
+        if alike and (chunks == "auto" or there.chunks == tuple(np.broadcast_to(chunks, len(there.shape)).tolist())):
             return there
-    except (NotFoundError, FrozenError):
-        pass
     return catalog.array(
-        (0, *source.row_shape),
-        name,
-        source.dtype,
-        chunks=sized,
-        codec=codec,
-        attrs={_NOTE: note},
-        overwrite=True,
+        (0, *source.row_shape), name, source.dtype, chunks=sized, codec=codec, attrs={NOTE: note}, overwrite=True,
         root=root,
-    )
+    )  # fmt: skip
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _digest(source: Source) -> str | None:
+    if source.fingerprint is None:
+        return None
+    return blake3.blake3(json.dumps(source.fingerprint).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """Attributes as JSON has them: NaN and infinities as words, as in Zarr's fill values."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return value
 
 
 def _fill(staging: Array, source: Source) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hubarray.arrays.adapters import NumpyProtocols
 from hubarray.arrays.array import Array
+from hubarray.arrays.operators import NoOperators
 from hubarray.errors import ConfigError
 from hubarray.interop import blocks, order_statistics
 from hubarray.progress import progress
@@ -16,8 +18,10 @@ from hubarray.progress import progress
 if TYPE_CHECKING:
     import dask.array as da
 
+_SUMMING = ("mean", "std", "var", "sum", "prod")
 
-class LazyView:
+
+class LazyView(NoOperators, NumpyProtocols):
     """A part of one commit of an array that nothing was read of yet: ``a.lazy[0:10_000, ..., 0]``.
 
     Takes integers, slices and ``...``, again and again; has the array's statistics; and is read by
@@ -103,12 +107,10 @@ class LazyView:
 
     def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         """Minimum, as :func:`numpy.min`; NaN where there is one."""
-        self._refuse_empty("min", axis)
         return self._reduced("min", out, axis=axis, keepdims=keepdims)
 
     def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         """Maximum, as :func:`numpy.max`; NaN where there is one."""
-        self._refuse_empty("max", axis)
         return self._reduced("max", out, axis=axis, keepdims=keepdims)
 
     def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
@@ -141,7 +143,7 @@ class LazyView:
 
     def median(self, axis: Any = None, *, keepdims: bool = False) -> Any:
         """The median, as :func:`numpy.median`; see :meth:`quantile`."""
-        return self.quantile(0.5, axis, keepdims=keepdims)
+        return order_statistics.median(self, axis, keepdims)
 
     def histogram(
         self, bins: Any = 10, range: tuple[float, float] | None = None, density: bool | None = None
@@ -165,11 +167,18 @@ class LazyView:
 
         if options.get("dtype", ...) is None:
             del options["dtype"]
+        if self.size == 0 or not self.shape:
+            return _delivered(getattr(np, function)(np.asarray(self), **options), out)
+        half = self.dtype == np.float16 and function in _SUMMING and "dtype" not in options
+        if half:
+            # Partial sums in half precision overflow; NumPy has wider ones inside, too.
+            options["dtype"] = np.float32
         result = self._computed(getattr(da, function)(self.to_dask(), **options))
-        return _delivered(result, out)
+        return _delivered(np.asarray(result).astype(np.float16) if half else result, out)
 
     def _arg(self, function: str, axis: int | None, out: Any, keepdims: bool) -> Any:
-        self._refuse_empty(function, axis)
+        if self.size == 0 or not self.shape or self.dtype.kind not in "biufcmM":
+            return _delivered(getattr(np, function)(np.asarray(self), axis=axis, keepdims=keepdims), out)
         import dask.array as da
 
         if axis is not None or self.ndim < 2:
@@ -178,11 +187,6 @@ class LazyView:
         position = order_statistics.first_extreme(self, function)
         result = np.full((1,) * self.ndim, position, np.intp) if keepdims else np.intp(position)
         return _delivered(result, out)
-
-    def _refuse_empty(self, function: str, axis: Any) -> None:
-        if self.size == 0 and (axis is None or self.shape[axis if isinstance(axis, int) else axis[0]] == 0):
-            # NumPy's own words.
-            getattr(np, function)(np.zeros((0,), self.dtype))
 
     def _computed(self, lazy: Any) -> Any:
         return computed(lazy, f"reading {self._array.name}:{self._array.version}")

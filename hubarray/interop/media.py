@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import wave
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,7 +30,12 @@ class Media:
             if not streams:
                 raise SourceError(f"{where}: has no {kind}")
             rate = streams[0].rate if kind == "audio" else streams[0].average_rate
+            known = kind == "audio" and streams[0].duration and streams[0].time_base
+            self._seconds = float(streams[0].duration * streams[0].time_base) if known else 0.0
+            self._rate = float(rate)
             first = next(self._frames(file), None)
+        if where.lower().endswith(".wav"):
+            self._seconds = max(self._seconds, _wav_seconds(where))
         if first is None:
             raise SourceError(f"{where}: its {kind} is empty")
         self.rows: int | None = None
@@ -40,11 +46,12 @@ class Media:
     def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
         """See :class:`Source`. What lies before ``start`` is decoded and passed over."""
         held: list[np.ndarray] = []
-        count = 0
+        count = total = 0
         with readable(self.where), self._av.open(self.where) as file:
             for rows in self._frames(file):
                 if rows.shape[1:] != self.row_shape:
                     raise SourceError(f"{self.where}: a frame has shape {rows.shape[1:]}, the first {self.row_shape}")
+                total += len(rows)
                 passed = min(start, len(rows))
                 start -= passed
                 rows = rows[passed:]
@@ -55,6 +62,10 @@ class Media:
                 if len(rows):
                     held.append(rows)
                     count += len(rows)
+        if total < 0.99 * self._seconds * self._rate:
+            raise SourceError(
+                f"{self.where}: is cut short: it says {self._seconds:.2f} s and has {total / self._rate:.2f} s"
+            )
         if held:
             yield np.concatenate(held)
 
@@ -67,3 +78,12 @@ class Media:
             values = frame.to_ndarray()
             channels = frame.layout.nb_channels
             yield np.ascontiguousarray(values.T if frame.format.is_planar else values.reshape(-1, channels))
+
+
+def _wav_seconds(where: str) -> float:
+    """What a WAV file's header promises; FFmpeg goes by the file's size."""
+    try:
+        with wave.open(where) as file:
+            return file.getnframes() / file.getframerate()
+    except (wave.Error, EOFError):
+        return 0.0

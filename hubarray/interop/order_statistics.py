@@ -6,6 +6,7 @@ counted digit by digit, 16 or 8 bits in each pass, which narrows every wanted ra
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -66,28 +67,44 @@ def quantile(view: LazyView, q: Any, axis: Any, method: Any, keepdims: bool) -> 
     return result.reshape(fractions.shape + ((1,) * view.ndim if keepdims else ()))[()]
 
 
-def _by_axis(view: LazyView, fractions: np.ndarray, axis: Any, method: Any, keepdims: bool) -> Any:
-    from hubarray.interop.lazy import computed
+def median(view: LazyView, axis: Any, keepdims: bool) -> Any:
+    """What :func:`numpy.median` gives: the mean of the two in the middle, which is no quantile where that overflows."""
+    if view.size * view.dtype.itemsize <= _IN_MEMORY_BYTES or view.dtype.kind not in "iuf":
+        return np.median(np.asarray(view), axis=axis, keepdims=keepdims)
+    if axis is not None:
+        along = tuple(one % view.ndim for one in (axis if isinstance(axis, tuple) else (axis,)))
+        return _along(view, along, lambda block: np.median(block, axis=along, keepdims=True)[..., None], 1, keepdims)[0]
+    ranks = sorted({(view.size - 1) // 2, view.size // 2})
+    values, has_nan = _of_rank(view, ranks)
+    result = np.median(values)
+    result = result.dtype.type(np.nan) if has_nan else result
+    return np.full((1,) * view.ndim, result) if keepdims else result
 
+
+def _by_axis(view: LazyView, fractions: np.ndarray, axis: Any, method: Any, keepdims: bool) -> Any:
     along = tuple(one % view.ndim for one in (axis if isinstance(axis, tuple) else (axis,)))
-    whole = view.to_dask().rechunk(dict.fromkeys(along, -1) | {i: "auto" for i in range(view.ndim) if i not in along})
-    kept = tuple((1,) if i in along else sizes for i, sizes in enumerate(whole.chunks))
 
     def of_block(block: np.ndarray) -> np.ndarray:
         found = np.quantile(block, fractions.reshape(-1), axis=along, method=method, keepdims=True)
         return np.moveaxis(found, 0, -1)
 
-    # The fractions become the last axis, so that every block keeps its place.
-    result = whole.map_blocks(
-        of_block,
-        new_axis=view.ndim,
-        chunks=(*kept, (fractions.size,)),
-        dtype=np.quantile(np.zeros(1, view.dtype), np.float64(0.5), method=method).dtype,
-    )
-    found = np.moveaxis(computed(result, "computing quantiles"), -1, 0)
-    if not keepdims:
-        found = found.squeeze(tuple(1 + one for one in along))
+    found = _along(view, along, of_block, fractions.size, keepdims)
     return found.reshape(fractions.shape + found.shape[1:])[()]
+
+
+def _along(
+    view: LazyView, along: tuple[int, ...], of_block: Callable[[np.ndarray], np.ndarray], count: int, keepdims: bool
+) -> np.ndarray:
+    """Something of blocks that are whole along some axes, ``count`` results each as a last axis; given as the first."""
+    from hubarray.interop.lazy import computed
+
+    whole = view.to_dask().rechunk(dict.fromkeys(along, -1) | {i: "auto" for i in range(view.ndim) if i not in along})
+    kept = tuple((1,) if i in along else sizes for i, sizes in enumerate(whole.chunks))
+    # A last axis more, so that every block keeps its place.
+    dtype = of_block(np.zeros((1,) * view.ndim, view.dtype)).dtype
+    result = whole.map_blocks(of_block, new_axis=view.ndim, chunks=(*kept, (count,)), dtype=dtype)
+    found: np.ndarray = np.moveaxis(computed(result, "computing quantiles"), -1, 0)
+    return found if keepdims else found.squeeze(tuple(1 + one for one in along))
 
 
 def _of_rank(view: LazyView, ranks: list[int]) -> tuple[np.ndarray, bool]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import itertools
+import math
 import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +22,7 @@ TIFF_SUFFIXES = (".tif", ".tiff")
 HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf", ".nc")
 MEDIA_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".mp4", ".mkv", ".avi", ".mov", ".webm")
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg")
+_SINGLE = "is a single value, without rows; make an array of shape () with hub.array and assign it"
 
 
 class Source(Protocol):
@@ -37,7 +39,7 @@ class Source(Protocol):
     attrs : dict
         JSON values that came along.
     fingerprint : list or None
-        JSON that changes when the source does; None if it can be read only once.
+        JSON that changes when the source does; None if that cannot be told, or it can be read only once.
     """
 
     where: str
@@ -74,16 +76,20 @@ def open_source(source: Any, *, key: str | None = None) -> Source:
     ConfigError
         Nobody knows how to read such a thing, or it has several arrays and ``key`` does not say which.
     """
+    if isinstance(source, np.ma.MaskedArray):
+        raise ConfigError("a masked array: masks are not stored; fill it first: source.filled(...)")
     if isinstance(source, np.ndarray):
         return Rows("an array in memory", source, None)
     if not isinstance(source, (str, os.PathLike)):
-        if isinstance(source, Iterable):
+        if isinstance(source, Iterable) and not isinstance(source, (bytes, dict)):
             return Samples(source)
         raise ConfigError(
             f"{type(source).__name__}: give a path, a URL, a NumPy or Dask array, or an iterable of samples"
         )
     where = os.fspath(source)
     suffix = Path(where.split("?")[0]).suffix.lower()
+    if key is not None and not (suffix in (".npz", *HDF5_SUFFIXES) or _is_zarr(where, suffix)):
+        raise ConfigError(f"{where}: holds one array, so key={key!r} means nothing")
     with readable(where):
         if suffix == ".npy":
             return _npy(where)
@@ -120,7 +126,7 @@ class Rows:
         self, where: str, array: Any, fingerprint: list[Any] | None, attrs: dict[str, Any] | None = None
     ) -> None:
         if not len(array.shape):
-            raise ConfigError(f"{where}: has no axes; assign it: a[...] = value")
+            raise ConfigError(f"{where}: {_SINGLE}")
         self.where = where
         self.rows: int | None = int(array.shape[0])
         self.row_shape = tuple(map(int, array.shape[1:]))
@@ -158,14 +164,14 @@ class Samples:
         number = 0
         while some := list(itertools.islice(samples, block_rows)):
             rows = np.empty((len(some), *self.row_shape), self.dtype)
-            for row, sample in zip(rows, some, strict=True):
+            for i, sample in enumerate(some):
                 value = np.asarray(sample)
-                if value.shape != self.row_shape or not np.can_cast(value.dtype, self.dtype, "same_kind"):
+                if value.shape != self.row_shape or not np.can_cast(value.dtype, self.dtype, "safe"):
                     raise SourceError(
                         f"sample {number} is {value.dtype} of shape {value.shape}, and the first one {self.dtype} of "
-                        f"{self.row_shape}; samples of different shapes belong in a table"
+                        f"{self.row_shape}; give all of them one dtype; samples of different shapes belong in a table"
                     )
-                row[...] = value
+                rows[i] = value
                 number += 1
             yield rows
 
@@ -211,7 +217,7 @@ def _npy_header(file: Any, where: str) -> tuple[tuple[int, ...], bool, np.dtype[
     if dtype.hasobject:
         raise ConfigError(f"{where}: holds Python objects, which are never loaded; save it with a plain dtype")
     if not shape:
-        raise ConfigError(f"{where}: has no axes; assign it: a[...] = value")
+        raise ConfigError(f"{where}: {_SINGLE}")
     return shape, fortran, dtype
 
 
@@ -254,7 +260,8 @@ def _chosen(where: str, key: str | None, keys: list[str]) -> str:
     if key is None and len(keys) == 1:
         return keys[0]
     if key not in keys:
-        raise ConfigError(f"{where}: holds {', '.join(sorted(keys)) or 'no array'}; say which with key=")
+        given = "say which with key=" if key is None else f"not {key!r}"
+        raise ConfigError(f"{where}: holds {', '.join(sorted(keys)) or 'no array'}; {given}")
     return key
 
 
@@ -281,7 +288,15 @@ def _zarr(where: str, key: str | None) -> Source:
         keys = [name for name, one in opened.members(max_depth=None) if isinstance(one, zarr.Array)]
         opened = opened[_chosen(where, key.strip("/") if key else None, keys)]
     attrs = {name: value for name, value in opened.attrs.items() if not name.startswith("_ARRAY")}
-    return Rows(where, opened, [where, key, list(opened.shape), str(opened.dtype)], attrs)
+    return Rows(where, opened, _tree_stamp(where), attrs)
+
+
+def _tree_stamp(where: str) -> list[Any] | None:
+    """What changes when any file of a local folder does; None elsewhere."""
+    if not os.path.isdir(where):
+        return None
+    files = sorted(os.path.join(folder, name) for folder, _, names in os.walk(where) for name in names)
+    return [stamp(path) for path in files]
 
 
 class Tiff:
@@ -293,6 +308,12 @@ class Tiff:
         self._open: Callable[[], Any] = lambda: tifffile.TiffFile(where)
         with self._open() as file:
             shapes = {(page.shape, page.dtype) for page in file.pages}
+            pages = sum(len(one.pages) for one in file.series)
+            if any(
+                len(one.pages) > 1 and math.prod(one.shape) > sum(math.prod(p.shape) for p in one.pages)
+                for one in file.series
+            ) or (len(file.series) == 1 and math.prod(file.series[0].shape) > pages * math.prod(file.pages[0].shape)):
+                raise SourceError(f"{where}: is cut short: pages are missing")
             if len(shapes) > 1:
                 raise ConfigError(
                     f"{where}: its pages differ: {sorted(map(str, shapes))}; such images belong in a table"
@@ -317,13 +338,19 @@ class Images:
         self._pillow = needed("PIL.Image", extra="images", why="importing images")
         self.where = where
         pattern = os.path.join(glob.escape(where), "*") if os.path.isdir(where) else where
-        self._paths = [path for path in sorted(glob.glob(pattern)) if Path(path).suffix.lower() in IMAGE_SUFFIXES]
+        self._paths = [
+            path for path in sorted(glob.glob(pattern, recursive=True)) if Path(path).suffix.lower() in IMAGE_SUFFIXES
+        ]
         if not self._paths:
             raise SourceError(f"{where}: there are no images")
         first = self._image(self._paths[0])
         self.row_shape, self.dtype = first.shape, first.dtype
         for path in self._paths:
             with readable(path), self._pillow.open(path) as image:
+                if getattr(image, "n_frames", 1) > 1:
+                    raise ConfigError(
+                        f"{path}: has {image.n_frames} frames; import it by itself, as a TIFF stack or a video"
+                    )
                 if (image.height, image.width) != self.row_shape[:2]:
                     raise ConfigError(
                         f"{path} is {image.height} x {image.width} and {self._paths[0]} is {self.row_shape[0]} x "

@@ -23,12 +23,19 @@ def to_tensorflow(
     *,
     batch_size: int | None = None,
     shuffle: bool = False,
-    seed: int = 0,
+    seed: int | None = None,
     drop_last: bool = False,
     buffer_bytes: int = 64 << 20,
 ) -> tf.data.Dataset:
     """See :meth:`hubarray.Array.to_tensorflow`."""
     tf = needed("tensorflow", extra="tensorflow", why="to_tensorflow")
+    if batch_size is not None and batch_size < 1:
+        raise ConfigError(f"batch_size={batch_size}: give a number of rows above 0, or None for single samples")
+    if seed is not None and seed < 0:
+        raise ConfigError(f"seed={seed}: give a number from 0 on")
+    for other in others:
+        if not isinstance(other, Array):
+            raise ConfigError(f"{type(other).__name__}: only hubarray's arrays are read together; store it first")
     arrays = [one.snapshot() for one in (array, *others)]
     for one in arrays:
         if not one.shape:
@@ -42,7 +49,7 @@ def to_tensorflow(
     rows = len(arrays[0])
     order = plan(
         rows, sum(one.nbytes // max(1, rows) for one in arrays), arrays[0].chunks[0],
-        batch_rows=size, shuffle=shuffle, seed=seed, buffer_bytes=buffer_bytes,
+        batch_rows=size, shuffle=shuffle, seed=_chosen(seed), buffer_bytes=buffer_bytes,
     )  # fmt: skip
     passes = iter(range(1 << 62))
 
@@ -64,6 +71,10 @@ def to_tensorflow(
     count = rows // size if drop_last else -(-rows // size)
     dataset = tf.data.Dataset.from_generator(generate, output_signature=signature)
     return dataset.apply(tf.data.experimental.assert_cardinality(count)).prefetch(tf.data.AUTOTUNE)
+
+
+def _chosen(seed: int | None) -> int:
+    return int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
 
 
 def _begin(arrays: list[Array], rows: np.ndarray | None) -> Any:

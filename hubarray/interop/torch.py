@@ -26,7 +26,7 @@ def to_pytorch(
     transform: Transform | None = None,
     iterable: bool = False,
     batch_size: int | None = None,
-    shuffle: bool = True,
+    shuffle: bool | None = None,
     seed: int | None = None,
     drop_last: bool = False,
     rank: int | None = None,
@@ -36,14 +36,19 @@ def to_pytorch(
     """See :meth:`hubarray.Array.to_pytorch`."""
     columns = Columns([array, *others], transform)
     if not iterable:
+        if (batch_size, shuffle, seed, drop_last, rank, world_size) != (None, None, None, False, None, None):
+            raise ConfigError("batch_size, shuffle, seed, drop_last, rank and world_size are for iterable=True; "
+                              "give them to DataLoader")  # fmt: skip
         return Rows(columns)
+    if seed is not None and seed < 0:
+        raise ConfigError(f"seed={seed}: give a number from 0 on")
     if rank is None and world_size is None:
         rank, world_size = _place_in_the_world()
     if rank is None or world_size is None:
         raise ConfigError("give rank and world_size together, or neither")
     if batch_size is not None and batch_size < 1:
         raise ConfigError(f"batch_size={batch_size}: give a number of rows above 0, or None for single samples")
-    return Stream(columns, batch_size, shuffle, seed, drop_last, rank, world_size, buffer_bytes)
+    return Stream(columns, batch_size, shuffle is not False, seed, drop_last, rank, world_size, buffer_bytes)
 
 
 def _place_in_the_world() -> tuple[int, int]:
@@ -57,6 +62,9 @@ class Columns:
     """Arrays of equal length, read together; each stays at the commit it had."""
 
     def __init__(self, arrays: Sequence[Array], transform: Transform | None) -> None:
+        for one in arrays:
+            if not isinstance(one, Array):
+                raise ConfigError(f"{type(one).__name__}: only hubarray's arrays are read together; store it first")
         self.arrays = [one.snapshot() for one in arrays]
         self.transform = transform
         for one in self.arrays:
@@ -192,6 +200,9 @@ class Stream(IterableDataset[Any]):
         self._batched = batch_size is not None
         self._drop_last = drop_last
         self._own_order = seed is None and world_size == 1
+        if self._own_order:
+            # Another order in each process; ranks have to agree, so theirs is always the same.
+            seed = int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(1))
         row_bytes = sum(one.nbytes // max(1, len(one)) for one in columns.arrays)
         try:
             self._plan = plan(
@@ -223,6 +234,36 @@ class Stream(IterableDataset[Any]):
             raise ConfigError(f"epoch {epoch}, start {start}: neither can be negative")
         self._position[0], self._position[1] = epoch, start
         self._position[2] += 1
+
+    def identity(self) -> dict[str, Any]:
+        """What has to be alike for a position in one stream to mean the same in another; without the seed."""
+        arrays = [[one.name, one.version, one.commit] for one in self._columns.arrays]
+        plan = self._plan
+        return {
+            "arrays": arrays,
+            "batch_size": self._item_rows if self._batched else None,
+            "drop_last": self._drop_last,
+            "rank": plan.rank,
+            "world_size": plan.world_size,
+            "rows": [plan.rows, plan.unit_rows, plan.group_rows, plan.shuffle],
+        }
+
+    @property
+    def seed(self) -> int:
+        """The seed of its order, given or chosen."""
+        return self._plan.seed
+
+    def take_seed(self, seed: int) -> None:
+        """Go on in the order of another stream.
+
+        Raises
+        ------
+        ConfigError
+            This one was given a seed of its own.
+        """
+        if not self._own_order and seed != self.seed:
+            raise ConfigError(f"the state is of an order with seed {seed}, and this stream was made with {self.seed}")
+        self._plan = replace(self._plan, seed=seed)
 
     def loader(self, **options: Any) -> StreamLoader:
         """A DataLoader of this stream that counts epochs; takes DataLoader's options, such as ``num_workers``."""
@@ -299,36 +340,54 @@ class StreamLoader(DataLoader[Any]):
         super().__init__(stream, batch_size=None, **options)
         self._stream = stream
         self._epoch, self._taken = 0, 0
+        self._next = (0, 0)
 
     def __iter__(self) -> Any:
-        self._stream.set_epoch(self._epoch, start=self._taken)
-        items = super().__iter__()
-        return self._counted(items)
+        epoch, start = self._next
+        # The pass after this one is another epoch, also if this one is broken off.
+        self._next = (epoch + 1, 0)
+        self._epoch, self._taken = epoch, start
+        self._stream.set_epoch(epoch, start=start)
+        return self._counted(super().__iter__(), epoch)
 
-    def _counted(self, items: Any) -> Iterator[Any]:
+    def _counted(self, items: Any, epoch: int) -> Iterator[Any]:
         for item in items:
-            self._taken += 1
+            if self._epoch == epoch:
+                self._taken += 1
             yield item
-        self._epoch, self._taken = self._epoch + 1, 0
+        if self._epoch == epoch:
+            self._epoch, self._taken = epoch + 1, 0
 
     def __len__(self) -> int:
         return len(self._stream)
 
-    def state_dict(self) -> dict[str, int]:
-        """Where the loop is: epoch, items taken of it, and workers. JSON."""
-        return {"epoch": self._epoch, "taken": self._taken, "num_workers": self.num_workers}
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loop is, and of which stream: JSON."""
+        place = {"epoch": self._epoch, "taken": self._taken, "num_workers": self.num_workers}
+        return place | {"seed": self._stream.seed, "stream": self._stream.identity()}
 
-    def load_state_dict(self, state: dict[str, int]) -> None:
+    def load_state_dict(self, state: dict[str, Any]) -> None:
         """Make the next pass begin where a state was taken.
 
         Raises
         ------
         ConfigError
-            There were more or fewer workers.
+            It was another stream: of other commits, batches, ranks or seed, or with more or fewer workers.
         """
-        if max(1, state["num_workers"]) != max(1, self.num_workers):
+        try:
+            epoch, taken, workers = int(state["epoch"]), int(state["taken"]), int(state["num_workers"])
+            seed, theirs = int(state["seed"]), state["stream"]
+        except (KeyError, TypeError, ValueError):
+            raise ConfigError("not a state that a loader of a stream gave") from None
+        if max(1, workers) != max(1, self.num_workers):
             raise ConfigError(
-                f"the state is of a loader with num_workers={state['num_workers']}, this one has {self.num_workers}: "
+                f"the state is of a loader with num_workers={workers}, this one has {self.num_workers}: "
                 "rows would be read twice or not at all; use as many"
             )
-        self._epoch, self._taken = state["epoch"], state["taken"]
+        ours = self._stream.identity()
+        different = [key for key in ours if theirs.get(key) != ours[key]]
+        if different:
+            told = "; ".join(f"{key} was {theirs.get(key)} and is {ours[key]}" for key in different)
+            raise ConfigError(f"the state is of another stream: {told}. Load name@number to read the commits it had")
+        self._stream.take_seed(seed)
+        self._next = self._epoch, self._taken = epoch, taken

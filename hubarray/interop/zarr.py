@@ -19,8 +19,10 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from hubarray.arrays.array import Array
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.read import refs_of
+from hubarray.arrays.transaction import changed_elements
 from hubarray.errors import ConfigError, CorruptDataError, HubError, ReadOnlyError
 from hubarray.history import numbering
+from hubarray.history.retry import retry
 
 _DIMENSION_NAMES = "dimension_names"
 
@@ -209,6 +211,9 @@ class HubStore(Store):
             return None
         return tuple(map(int, rest))
 
+    def _within_seen(self, coords: tuple[int, ...]) -> bool:
+        return all(c * n < length for c, n, length in zip(coords, self._seen.chunks, self._seen.shape, strict=True))
+
     def _within(self, coords: tuple[int, ...]) -> bool:
         counts = numbering.chunk_counts(self._seen.shape, self._seen.chunks)
         return len(coords) == len(counts) and all(c < n for c, n in zip(coords, counts, strict=True))
@@ -235,7 +240,22 @@ class HubStore(Store):
             metadata.codec.decode(data, chunk)
         except HubError as error:
             raise ConfigError(f"{key}: these bytes are not a chunk of {metadata.describe()} ({error})") from None
-        self._array[self._region(coords)] = chunk[self._inside(coords)]
+        region, new = self._region(coords), chunk[self._inside(coords)]
+        # What Zarr writes it read at the commit seen here: only what it changed is assigned to the newest one.
+        old = self._seen[region] if self._within_seen(coords) else np.full(new.shape, metadata.fill)
+        changed = changed_elements(old, new) if old.shape == new.shape else np.ones(new.shape, bool)
+        if changed.all():
+            self._array[region] = new
+            return
+
+        def merge() -> None:
+            with self._array.transaction() as t:
+                values = t[region]
+                values[changed] = new[changed]
+                t[region] = values
+
+        if changed.any():
+            retry(merge)
 
     def _region(self, coords: tuple[int, ...]) -> tuple[slice, ...]:
         sizes = zip(coords, self._array.chunks, self._array.shape, strict=True)

@@ -126,26 +126,31 @@ def plan(
     world_size: int = 1,
     buffer_bytes: int = 64 << 20,
 ) -> Plan:
-    """Units of whole chunks of about 4 MiB, and groups of whole batches that fit the buffer.
+    """Units of whole chunks of about 4 MiB, or of single rows; and groups of whole batches that fit the buffer.
 
     Raises
     ------
     ValueError
-        The rank is not one of the world.
+        The rank is not one of the world, or there are fewer rows than ranks.
 
     Examples
     --------
-    >>> made = plan(1000, 200_000, 1, batch_rows=32)
+    >>> made = plan(10_000, 200_000, 1, batch_rows=32)
     >>> made.unit_rows, made.group_rows
-    (20, 224)
+    (20, 320)
     """
     if not 0 <= rank < world_size:
         raise ValueError(f"rank {rank} of a world of {world_size}: ranks count from 0 to {world_size - 1}")
+    if 0 < rows < world_size:
+        raise ValueError(f"{rows} rows cannot be shared by {world_size} ranks")
     chunk_rows = max(1, min(chunk_rows, rows))
     chunks = -(-rows // chunk_rows)
     chunks_a_unit = max(UNIT_BYTES // max(1, row_bytes * chunk_rows), -(-chunks // MAX_UNITS))
-    # A small array is cut finer, so that ranks have something to share.
-    unit_rows = chunk_rows * max(1, min(chunks_a_unit, chunks // (16 * world_size)))
+    if rows * row_bytes <= buffer_bytes or chunks < 4 * world_size:
+        # What fits the buffer is shuffled row by row, and few chunks are shared row by row.
+        unit_rows = 1
+    else:
+        unit_rows = chunk_rows * max(1, min(chunks_a_unit, chunks // (16 * world_size)))
     fitting = buffer_bytes // max(1, row_bytes)
     # At least four groups a rank: workers share them, and one is read while another is used.
     shared = -(-rows // (4 * world_size))

@@ -59,7 +59,7 @@ def test_storing_is_one_commit_whatever_the_chunks(any_root):
     values = np.arange(1000).reshape(50, 20)
     array = hub.store(da.from_array(values, chunks=(7, 6)), "t/stored:v0", chunks=(8, 20), root=any_root)
     assert np.array_equal(array[...], values)
-    assert [one.message for one in array.log()] == ["store a Dask array", "create"]
+    assert [one.message for one in array.log()] == ["store a Dask array"]
     again = hub.store(da.from_array(values * 2, chunks=(9, 20)), "t/stored:v0", root=any_root)
     assert np.array_equal(again[...], values * 2)
 
@@ -105,3 +105,39 @@ def test_dask_functions_take_the_array_itself(root):
     array, values = filled(root)
     assert np.array_equal(da.from_array(array, chunks=(50, 30)).compute(), values)
     assert dask.is_dask_collection(array.to_dask())
+
+
+def test_what_fails_or_runs_is_not_seen_under_the_name(root):
+    def fail(block):
+        if block.size and block[0] > 30:
+            assert hub.list(root=root) in (["t/x:v0", "t/x:v0.storing"], ["t/new:v0.storing", "t/x:v0"])
+            raise RuntimeError("a bad block")
+        return block
+
+    kept = hub.array(5, "t/x:v0", "i8", root=root)
+    kept[...] = 7
+    broken = da.from_array(np.arange(100), chunks=30).map_blocks(fail, meta=np.empty(0, "i8"))
+    for name, overwrite in (("t/x:v0", True), ("t/new:v0", False)):
+        with pytest.raises(RuntimeError, match="a bad block"):
+            hub.store(broken, name, overwrite=overwrite, root=root)
+    assert hub.list(root=root) == ["t/x:v0"]
+    assert hub.load("t/x:v0", root=root)[...].tolist() == [7] * 5
+    done = hub.store(da.arange(100, chunks=30), "t/x:v0", overwrite=True, root=root)
+    assert np.array_equal(done[...], np.arange(100))
+
+
+@pytest.mark.timeout(60)
+def test_a_root_that_workers_cannot_reach_is_an_error_and_no_hang(make_root, cluster):
+    array, _ = filled(make_root("memory"))
+    with pytest.raises(hub.NotFoundError):
+        array.to_dask().sum().compute()
+
+
+def test_blocks_that_are_not_what_they_say_are_refused(root):
+    source = da.from_array(np.arange(16).reshape(4, 4), chunks=2)
+    for wrong in (source.map_blocks(lambda b: b[:1], dtype="i8"), source.map_blocks(lambda b: b + 0.5, dtype="i8")):
+        with pytest.raises(hub.SourceError, match="says that it is"):
+            hub.store(wrong, "t/wrong:v0", root=root)
+    with pytest.raises(ConfigError, match="masks"):
+        hub.store(da.ma.masked_greater(source, 3), "t/wrong:v0", root=root)
+    assert hub.list(root=root) == []

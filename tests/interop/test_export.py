@@ -1,5 +1,7 @@
 """Arrays for everybody else: Zarr that zarr-python and TensorStore read, .npy, HDF5."""
 
+import os
+
 import h5py
 import numpy as np
 import pytest
@@ -108,7 +110,7 @@ def test_nothing_is_overwritten_unasked_and_never_what_is_not_ours(root, tmp_pat
     documents = tmp_path / "documents"
     documents.mkdir()
     (documents / "thesis.tex").write_text("precious")
-    with pytest.raises(AlreadyExistsError, match="not Zarr"):
+    with pytest.raises(AlreadyExistsError, match="other things"):
         hub.export(name, documents, root=root, overwrite=True)
     assert (documents / "thesis.tex").read_text() == "precious"
     assert np.array_equal(zarr.open_array(str(tmp_path / "x.zarr"), mode="r")[...], values)
@@ -148,3 +150,44 @@ def test_empty_arrays_and_single_values_are_exported_too(shape, root, tmp_path):
         hub.export("t/small:v0", tmp_path / target, root=root)
     assert np.load(tmp_path / "x.npy").shape == shape
     assert np.array_equal(zarr.open_array(str(tmp_path / "x.zarr"), mode="r")[...], array[...])
+
+
+def test_an_export_over_another_that_is_interrupted_can_be_gone_on_with(root, tmp_path, monkeypatch):
+    name, values = filled(root)
+    hub.export(name, tmp_path / "x.zarr", root=root)
+    hub.load(name, root=root)[...] = values + 1
+    real = Store.put
+
+    def put(self, key, data, **options):
+        if "zarr" in self.url and key.startswith("c/1"):
+            raise KeyboardInterrupt
+        real(self, key, data, **options)
+
+    monkeypatch.setattr(Store, "put", put)
+    with pytest.raises(KeyboardInterrupt):
+        hub.export(name, tmp_path / "x.zarr", root=root, overwrite=True)
+    monkeypatch.setattr(Store, "put", real)
+    hub.export(name, tmp_path / "x.zarr", root=root)
+    assert np.array_equal(zarr.open_array(str(tmp_path / "x.zarr"), mode="r")[...], values + 1)
+
+
+def test_links_are_followed_modes_are_kept_and_devices_and_groups_are_left_alone(root, tmp_path):
+    name, values = filled(root)
+    real, link = tmp_path / "real.npy", tmp_path / "link.npy"
+    real.write_bytes(b"old")
+    real.chmod(0o600)
+    link.symlink_to(real)
+    hub.export(name, link, root=root, overwrite=True)
+    assert link.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o600
+    assert np.array_equal(np.load(real), values)
+    os.mkfifo(tmp_path / "pipe.npy")
+    with pytest.raises(AlreadyExistsError, match="not a file"):
+        hub.export(name, tmp_path / "pipe.npy", root=root, overwrite=True)
+    group = zarr.create_group(str(tmp_path / "group.zarr"))
+    group.create_array("other", data=values)
+    with pytest.raises(AlreadyExistsError, match="other things"):
+        hub.export(name, tmp_path / "group.zarr", root=root, overwrite=True)
+    assert np.array_equal(group["other"][...], values)
+    with pytest.raises(ConfigError, match="no format"):
+        hub.export(name, tmp_path / "x.csv", root=root)

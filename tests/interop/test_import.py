@@ -160,11 +160,69 @@ def test_an_interrupted_import_goes_on_where_it_was(root, tmp_path, monkeypatch)
     assert hub.list(root=root) == ["t/x:v0"]
 
 
-def test_an_import_of_another_source_begins_afresh(root, tmp_path, monkeypatch):
+def test_what_another_import_left_is_replaced_and_what_is_yours_is_not(root, tmp_path):
     np.save(tmp_path / "x.npy", VALUES)
-    staging = hub.array((5, 12, 9), "t/x:v0.importing", "u1", root=root)
-    staging[...] = 77
+    left = hub.array((5, 12, 9), "t/x:v0.importing", "u1", root=root, attrs={"hubarray.staging": {"source": "another"}})
+    left[...] = 77
     assert np.array_equal(hub.import_(tmp_path / "x.npy", "t/x:v0", root=root)[...], VALUES)
+    hub.array(3, "t/y:v0.importing", root=root)[...] = 7
+    with pytest.raises(AlreadyExistsError, match="yours"):
+        hub.import_(tmp_path / "x.npy", "t/y:v0", root=root)
+    assert hub.load("t/y:v0.importing", root=root)[...].tolist() == [7, 7, 7]
+
+
+def test_samples_that_do_not_fit_the_first_ones_dtype_are_refused(root):
+    for first, second in [
+        (np.int32(1), np.int64(2**40)),
+        (np.uint8(1), np.int16(300)),
+        ("a", "abc"),
+        (np.float32(1), 1e300),
+    ]:
+        with pytest.raises(SourceError, match="sample 1 is"):
+            hub.import_(iter([np.array([first]), np.array([second])]), "t/x:v0", root=root)
+    assert hub.import_(range(5), "t/numbers:v0", root=root)[...].tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_zarr_that_changes_is_noticed_at_the_end_and_before_going_on(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(importing, "BLOCK_BYTES", 10 * VALUES[0].nbytes)
+    source = zarr.create_array(str(tmp_path / "x.zarr"), data=VALUES, chunks=(5, 12, 9))
+    real, calls = hub.Array.append, []
+
+    def append(self, rows, **options):
+        calls.append(len(rows))
+        if len(calls) == 3:
+            source[0] = 0
+        real(self, rows, **options)
+
+    monkeypatch.setattr(hub.Array, "append", append)
+    with pytest.raises(SourceError, match="changed while it was read"):
+        hub.import_(tmp_path / "x.zarr", "t/x:v0", root=root, chunks=(5, 12, 9))
+    again = hub.import_(tmp_path / "x.zarr", "t/x:v0", root=root, chunks=(5, 12, 9))
+    assert np.array_equal(again[...], source[...])
+
+
+def test_thousands_of_images_are_imported(root, tmp_path):
+    for i in range(1500):
+        Image.fromarray(np.full((2, 2), i % 256, "u1")).save(tmp_path / f"{i:04d}.bmp")
+    assert hub.import_(tmp_path, "t/x:v0", root=root)[1499, 0, 0] == 1499 % 256
+
+
+def test_sources_with_parts_missing_are_refused(root, tmp_path):
+    tifffile.imwrite(tmp_path / "cut.tiff", VALUES, photometric="minisblack")
+    os.truncate(tmp_path / "cut.tiff", (tmp_path / "cut.tiff").stat().st_size - 3000)
+    write_media(tmp_path / "cut.wav", "audio")
+    os.truncate(tmp_path / "cut.wav", 30_000)
+    (tmp_path / "stacks").mkdir()
+    tifffile.imwrite(tmp_path / "stacks" / "a.tif", VALUES, photometric="minisblack")
+    for name, error, words in [
+        ("cut.tiff", SourceError, "cut short|cannot be read"),
+        ("cut.wav", SourceError, "cut short"),
+        ("stacks", ConfigError, "frames"),
+    ]:
+        with pytest.raises(error, match=words):
+            hub.import_(tmp_path / name, f"t/{name[:3]}:v0", root=root)
+    with pytest.raises(ConfigError, match="masks are not stored"):
+        hub.import_(np.ma.masked_greater(np.arange(5), 3), "t/m:v0", root=root)
 
 
 def test_a_large_import_holds_little(root, tmp_path):

@@ -170,8 +170,6 @@ def test_bad_requests_are_refused_clearly(root):
         array.histogram("auto")
     with pytest.raises(ValueError, match="Quantiles must be in the range"):
         array.quantile(1.5)
-    with pytest.raises(ValueError, match="zero-size array"):
-        hub.array((0, 3), "t/empty:v0", root=root).max()
     with pytest.raises(IndexError, match="lazy view takes"):
         array.lazy[[1, 2]]
 
@@ -182,3 +180,54 @@ def test_out_is_filled(root):
     out = np.zeros(3, "i8")
     assert np.sum(array, axis=0, out=out) is out
     assert out.tolist() == [8, 8, 8]
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_medians_are_numpys_also_at_the_edges_of_a_type(root, large, monkeypatch):
+    if large:
+        monkeypatch.setattr(order_statistics, "_IN_MEMORY_BYTES", 0)
+    for n, values in enumerate([
+        np.array([-128, 127], "i1"), np.array([[100, -100], [-128, 127]], "i1"), np.array([-np.inf, 1, np.inf]),
+        np.array([np.inf] * 4), np.array([-1.7e308, 1.7e308]), np.array([True, False, True]), np.array([1.0, np.nan]),
+    ]):  # fmt: skip
+        array = hub.array(values.shape, f"t/m{n}:v0", values.dtype, chunks=1, root=root)
+        array[...] = values
+        for axis in (None, 0, -1):
+            for keepdims in (False, True):
+                same(array.median(axis, keepdims=keepdims), np.median(values, axis, keepdims=keepdims))
+
+
+def test_half_precision_does_not_overflow_on_the_way(root):
+    values = np.random.default_rng(0).normal(100, 1, (4000, 3)).astype("f2")
+    array = hub.array(values.shape, "t/half:v0", "f2", chunks=(100, 3), root=root)
+    array[...] = values
+    for name in ("mean", "std", "var"):
+        for axis in (None, 0):
+            found, expected = getattr(array, name)(axis), getattr(values.astype("f8"), name)(axis)
+            assert np.asarray(found).dtype == np.float16
+            np.testing.assert_allclose(np.asarray(found, "f8"), expected, rtol=2e-3)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0, 2), ()])
+@pytest.mark.parametrize("axis", [None, 0, -1, ()])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_empty_arrays_and_single_values_do_as_numpy_does(root, shape, axis):
+    values = np.ones(shape)
+    array = hub.array(shape, f"t/e{len(shape)}x{sum(shape)}:v0", "f8", root=root, overwrite=True)
+    array[...] = values
+    for name in ("mean", "sum", "min", "max", "any", "median"):
+        try:
+            expected = getattr(np, name)(values, axis=axis)
+        except (ValueError, IndexError) as error:
+            with pytest.raises(type(error)):
+                getattr(array, name)(axis=axis)
+        else:
+            same(getattr(array, name)(axis=axis), expected)
+
+
+def test_a_view_refuses_what_an_array_refuses(root):
+    view = hub.array((4, 3), "t/small:v0", "i4", root=root).lazy[1:]
+    for refused in (lambda: bool(view), lambda: view == 0, lambda: view + 1, lambda: np.sqrt(view), lambda: 3 in view):
+        with pytest.raises(TypeError, match=r"read|truth"):
+            refused()
+    assert np.mean(view) == 0

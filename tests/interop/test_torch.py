@@ -103,14 +103,49 @@ def test_a_loop_goes_on_exactly_where_it_was_left(local_pair, workers, taken):
         whole.append(label.tolist())
         state = first.state_dict()
     rest = loader()
-    rest.load_state_dict(state or {"epoch": 1, "taken": 0, "num_workers": workers})
+    rest.load_state_dict(state or first.state_dict() | {"taken": 0})
     follow = [label.tolist() for _, label in rest]
     expected = loader()
     list(expected)
     assert whole + follow == [label.tolist() for _, label in expected]
     if workers > 1:
         with pytest.raises(ConfigError, match="num_workers"):
-            rest.load_state_dict({"epoch": 0, "taken": 1, "num_workers": 5})
+            rest.load_state_dict(first.state_dict() | {"num_workers": 5})
+
+
+def test_a_state_of_another_stream_is_refused(local_pair):
+    images, labels = local_pair
+
+    def loader(**options):
+        return images.to_pytorch(labels, iterable=True, **({"batch_size": 9, "seed": 1} | options)).loader()
+
+    state = loader().state_dict()
+    for options in ({"batch_size": 8}, {"seed": 2}, {"drop_last": True}, {"rank": 0, "world_size": 2}):
+        with pytest.raises(ConfigError, match="state is of"):
+            loader(**options).load_state_dict(state)
+    labels[0] = 7
+    with pytest.raises(ConfigError, match="arrays was"):
+        loader().load_state_dict(state)
+    with pytest.raises(ConfigError, match="not a state"):
+        loader().load_state_dict({})
+
+
+def test_without_a_seed_orders_differ_and_a_state_brings_its_own(local_pair):
+    images, labels = local_pair
+    one, two = (images.to_pytorch(labels, iterable=True, batch_size=9).loader() for _ in range(2))
+    first = read_all(one)
+    assert first != read_all(two)
+    two.load_state_dict(one.state_dict() | {"epoch": 0})
+    assert read_all(two) == first
+
+
+def test_a_pass_that_is_broken_off_is_followed_by_a_whole_one(local_pair):
+    images, labels = local_pair
+    loader = images.to_pytorch(labels, iterable=True, batch_size=9).loader()
+    next(iter(loader))
+    for _ in loader:
+        break
+    assert sorted(read_all(loader)) == list(range(ROWS))
 
 
 def test_ranks_share_the_rows_and_get_equally_many(local_pair):
@@ -187,6 +222,12 @@ def test_bad_input_is_refused_with_the_names(local_pair, make_root):
         images.to_pytorch(iterable=True, batch_size=0)
     with pytest.raises(ConfigError, match="together"):
         images.to_pytorch(iterable=True, rank=1)
+    with pytest.raises(ConfigError, match="iterable=True"):
+        images.to_pytorch(batch_size=3)
+    with pytest.raises(ConfigError, match="seed=-1"):
+        images.to_pytorch(iterable=True, seed=-1)
+    with pytest.raises(ConfigError, match="ndarray"):
+        images.to_pytorch(np.arange(ROWS))
     with pytest.raises(ConfigError, match="batch_size= belongs"):
         images.to_pytorch(labels, iterable=True).loader(batch_size=3)
 

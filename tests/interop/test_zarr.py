@@ -299,3 +299,16 @@ def test_a_damaged_chunk_is_an_error_and_no_fill_value(root, forget):
     root.store.put(pack.key, bytes(data))
     with pytest.raises(CorruptDataError, match="packs"):
         zarr.open_array(hub.load("t/x:v0", root=root).to_zarr_store(), mode="r")[...]
+
+
+def test_writers_that_opened_earlier_lose_nobodys_elements(root):
+    array = hub.array(64, "t/x:v0", "i8", chunks=64, root=root)
+    opened = [zarr.open_array(array.to_zarr_store(), mode="r+") for _ in range(4)]
+    array[1] = 111
+    for i, one in enumerate(opened):
+        one[16 * i + 2 : 16 * i + 10] = i + 1
+    expected = np.zeros(64, "i8")
+    expected[1] = 111
+    for i in range(4):
+        expected[16 * i + 2 : 16 * i + 10] = i + 1
+    assert np.array_equal(hub.load("t/x:v0", root=root)[...], expected)

@@ -90,6 +90,20 @@ def test_turns_are_counted_as_a_loop_would(counts, taken):
         assert whose == turn
 
 
+@pytest.mark.parametrize(("rows", "row_bytes", "chunk_rows"), [(1000, 8, 1000), (5000, 3000, 85), (100_000, 8, 1000)])
+def test_what_fits_the_buffer_is_shuffled_row_by_row(rows, row_bytes, chunk_rows):
+    order = np.array(rows_of(plan(rows, row_bytes, chunk_rows), 3))
+    assert abs(np.corrcoef(order, np.arange(rows))[0, 1]) < 4 / np.sqrt(rows)
+
+
+@pytest.mark.parametrize(("rows", "row_bytes", "chunk_rows"), [(1000, 784, 334), (1000, 8, 76), (9, 1 << 26, 4)])
+def test_small_data_is_shared_by_ranks_to_the_last_rows(rows, row_bytes, chunk_rows):
+    parts = [rows_of(plan(rows, row_bytes, chunk_rows, rank=rank, world_size=4), 0) for rank in range(4)]
+    assert {len(part) for part in parts} == {rows // 4}
+    with pytest.raises(ValueError, match="3 rows cannot be shared by 4 ranks"):
+        plan(3, 8, 1, rank=0, world_size=4)
+
+
 @pytest.mark.parametrize(("rank", "world_size"), [(2, 2), (-1, 3), (0, 0)])
 def test_a_rank_outside_the_world_is_refused(rank, world_size):
     with pytest.raises(ValueError, match="ranks count from 0"):
