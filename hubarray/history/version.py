@@ -300,13 +300,19 @@ class Version:
         for leaf, stored in _with_gaps(Manifest(self.fetcher, record.manifest).leaves(), np.unique(over).tolist()):
             within = Overlay(np.arange(LEAF_NUMBERS, dtype=np.uint64) + np.uint64(leaf * LEAF_NUMBERS), stored)
             merged = within.merged(overlay.numbers[over == leaf], overlay.refs[over == leaf])
-            there = merged.refs["length"] > 0
-            numbers.append(merged.numbers[there])
-            refs.append(merged.refs[there])
-            held += int(merged.refs["length"].sum())
-            if held >= batch_bytes:
-                yield np.concatenate(numbers), np.concatenate(refs)
-                numbers, refs, held = [], [], 0
+            there = np.flatnonzero(merged.refs["length"])
+            # A leaf of large chunks is far more than a batch, one of small chunks far less.
+            upto = np.cumsum(merged.refs["length"][there].astype(np.int64))
+            first = taken = 0
+            while first < len(there):
+                last = int(np.searchsorted(upto, taken + batch_bytes - held)) + 1
+                numbers.append(merged.numbers[there[first:last]])
+                refs.append(merged.refs[there[first:last]])
+                held += int(upto[min(last, len(there)) - 1]) - taken
+                first, taken = last, int(upto[min(last, len(there)) - 1])
+                if held >= batch_bytes:
+                    yield np.concatenate(numbers), np.concatenate(refs)
+                    numbers, refs, held = [], [], 0
         if held:
             yield np.concatenate(numbers), np.concatenate(refs)
 

@@ -129,3 +129,16 @@ def test_expired_commits_are_not_needed(make_root):
     hub.transfer("lab/x:v0", target, root=source)
     assert np.array_equal(hub.load("lab/x:v0", root=target)[...], array[...])
     assert np.array_equal(hub.load("lab/x:v0@paper", root=target)[...], hub.load("lab/x:v0@paper", root=source)[...])
+
+
+def test_present_chunks_come_in_batches_of_the_size_asked_for(make_root):
+    root = make_root("local")
+    array = hub.array((300, 1000), "lab/x:v0", "u1", chunks=(1, 1000), codec="none", root=root)
+    array[...] = 1
+    array[250:] = 2
+    for batch_bytes in (1, 1000, 7500, 10**9):
+        found = list(array._version.present(array._record(), batch_bytes=batch_bytes))
+        assert np.concatenate([numbers for numbers, _ in found]).tolist() == list(range(300))
+        sizes = [int(refs["length"].sum()) for _, refs in found]
+        assert max(sizes) <= max(1000, batch_bytes + 1000)
+        assert all(size >= batch_bytes for size in sizes[:-1])
