@@ -217,3 +217,46 @@ def test_bash_completes(capsys):
     asked = 'COMP_WORDS=(hubarray tr); COMP_CWORD=1; _hubarray; echo "${COMPREPLY[@]}"'
     found = subprocess.run(["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["transfer"]
+
+
+def test_json_is_json_whatever_the_values(shell, capsys):
+    array = hub.array(4, "lab/odd:v0", "f8", fill_value=float("nan"), root=shell.root)
+    array[1:3] = [np.inf, -np.inf]
+
+    def strict(text):
+        return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+    assert strict(shell("get", "--json", "lab/odd:v0")) == ["NaN", "Infinity", "-Infinity", "NaN"]
+    assert strict(shell("info", "--json", "lab/odd:v0"))["fill_value"] == "NaN"
+    assert main(["freeze", "--json", "--root", shell.root.url, "lab/odd:v0"]) == 1
+    assert strict(capsys.readouterr().out)["error"] == "NotConfirmed"
+
+
+def test_values_go_through_pipes_and_what_does_not_fit_is_refused(filled, tmp_path):
+    hub.copy("lab/x:v0", "lab/y:v0", root=filled.root)
+    program = f"'{sys.executable}' -m hubarray"
+    piped = f"{program} get lab/x:v0 0 -o - --root '{filled.root.url}' | {program} put lab/y:v0 5 - --root '{filled.root.url}'"
+    subprocess.run(["bash", "-o", "pipefail", "-c", piped], check=True, capture_output=True)
+    assert hub.load("lab/y:v0", root=filled.root)[5].tolist() == [0, 1, 2, 3, 4, 5]
+    assert "int" in filled("put", "lab/y:v0", "0", "9" * 30, code=1)
+    filled("put", "lab/y:v0", "0", "1e400", code=1)
+    assert hub.load("lab/y:v0", root=filled.root).commit == 2
+    (tmp_path / "mine.npy").write_bytes(b"precious")
+    assert "--overwrite" in filled("get", "lab/y:v0", "-o", str(tmp_path / "mine.npy"), code=1)
+    assert (tmp_path / "mine.npy").read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("arguments", [["log", "x", "-n", "-1"], ["bench", "--megabytes", "0"]])
+def test_numbers_have_to_be_above_0(arguments, capsys):
+    with pytest.raises(SystemExit) as used_wrongly:
+        main(arguments)
+    assert used_wrongly.value.code == 2
+    assert "not above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&-"])
+def test_closed_streams_do_not_matter(filled, closed):
+    command = f"'{sys.executable}' -m hubarray delete lab/x:v0 --root '{filled.root.url}' {closed}"
+    found = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert found.returncode == 1
+    assert "Traceback" not in found.stderr

@@ -23,7 +23,7 @@ from hubarray.storage.url import Root
 
 FORMATS = ("zarr", "npy", "hdf5")
 _MARKER = ".hubarray-export.json"
-_BLOCK_BYTES = 64 << 20
+_BLOCK_BYTES = 32 << 20
 
 
 def export(
