@@ -11,6 +11,7 @@ from hubarray.arrays.array import Array
 from hubarray.blobs.pools import pools
 from hubarray.errors import ConfigError
 from hubarray.interop.missing import needed
+from hubarray.readers.columns import columns, row_bytes
 from hubarray.readers.sampler import plan
 
 if TYPE_CHECKING:
@@ -33,22 +34,13 @@ def to_tensorflow(
         raise ConfigError(f"batch_size={batch_size}: give a number of rows above 0, or None for single samples")
     if seed is not None and seed < 0:
         raise ConfigError(f"seed={seed}: give a number from 0 on")
-    for other in others:
-        if not isinstance(other, Array):
-            raise ConfigError(f"{type(other).__name__}: only hubarray's arrays are read together; store it first")
-    arrays = [one.snapshot() for one in (array, *others)]
-    for one in arrays:
-        if not one.shape:
-            raise ConfigError(f"{one.name}:{one.version}: has no axes, so it has no samples")
-        if len(one) != len(arrays[0]):
-            told = ", ".join(f"{each.name}:{each.version} has {len(each)}" for each in arrays)
-            raise ConfigError(f"arrays that are read together need equally many rows: {told}")
+    arrays = columns([array, *others])
     lead = () if batch_size is None else (batch_size if drop_last else None,)
     specs = tuple(tf.TensorSpec((*lead, *one.shape[1:]), _dtype(tf, one)) for one in arrays)
     size = batch_size or 1
     rows = len(arrays[0])
     order = plan(
-        rows, sum(one.nbytes // max(1, rows) for one in arrays), arrays[0].chunks[0],
+        rows, row_bytes(arrays), arrays[0].chunks[0],
         batch_rows=size, shuffle=shuffle, seed=_chosen(seed), buffer_bytes=buffer_bytes,
     )  # fmt: skip
     passes = iter(range(1 << 62))

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, default_colla
 from hubarray.arrays.array import Array
 from hubarray.blobs.pools import pools
 from hubarray.errors import ConfigError
+from hubarray.readers.columns import columns, row_bytes
 from hubarray.readers.sampler import Plan, dealt, plan
 
 Transform = Callable[[Any], Any]
@@ -34,12 +35,12 @@ def to_pytorch(
     buffer_bytes: int = 64 << 20,
 ) -> Rows | Stream:
     """See :meth:`hubarray.Array.to_pytorch`."""
-    columns = Columns([array, *others], transform)
+    together = Columns([array, *others], transform)
     if not iterable:
         if (batch_size, shuffle, seed, drop_last, rank, world_size) != (None, None, None, False, None, None):
             raise ConfigError("batch_size, shuffle, seed, drop_last, rank and world_size are for iterable=True; "
                               "give them to DataLoader")  # fmt: skip
-        return Rows(columns)
+        return Rows(together)
     if seed is not None and seed < 0:
         raise ConfigError(f"seed={seed}: give a number from 0 on")
     if rank is None and world_size is None:
@@ -48,7 +49,7 @@ def to_pytorch(
         raise ConfigError("give rank and world_size together, or neither")
     if batch_size is not None and batch_size < 1:
         raise ConfigError(f"batch_size={batch_size}: give a number of rows above 0, or None for single samples")
-    return Stream(columns, batch_size, shuffle is not False, seed, drop_last, rank, world_size, buffer_bytes)
+    return Stream(together, batch_size, shuffle is not False, seed, drop_last, rank, world_size, buffer_bytes)
 
 
 def _place_in_the_world() -> tuple[int, int]:
@@ -62,18 +63,10 @@ class Columns:
     """Arrays of equal length, read together; each stays at the commit it had."""
 
     def __init__(self, arrays: Sequence[Array], transform: Transform | None) -> None:
-        for one in arrays:
-            if not isinstance(one, Array):
-                raise ConfigError(f"{type(one).__name__}: only hubarray's arrays are read together; store it first")
-        self.arrays = [one.snapshot() for one in arrays]
+        self.arrays = columns(arrays)
         self.transform = transform
-        for one in self.arrays:
-            if not one.shape:
-                raise ConfigError(f"{one.name}:{one.version}: has no axes, so it has no samples")
-            if len(one) != len(self.arrays[0]):
-                told = ", ".join(f"{each.name}:{each.version} has {len(each)}" for each in self.arrays)
-                raise ConfigError(f"arrays that are read together need equally many rows: {told}")
-            if transform is None:
+        if transform is None:
+            for one in self.arrays:
                 _check_dtype(one)
 
     def __len__(self) -> int:
@@ -203,11 +196,10 @@ class Stream(IterableDataset[Any]):
         if self._own_order:
             # Another order in each process; ranks have to agree, so theirs is always the same.
             seed = int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(1))
-        row_bytes = sum(one.nbytes // max(1, len(one)) for one in columns.arrays)
         try:
             self._plan = plan(
-                len(columns), row_bytes, columns.arrays[0].chunks[0], batch_rows=self._item_rows, shuffle=shuffle,
-                seed=seed or 0, rank=rank, world_size=world_size, buffer_bytes=buffer_bytes,
+                len(columns), row_bytes(columns.arrays), columns.arrays[0].chunks[0], batch_rows=self._item_rows,
+                shuffle=shuffle, seed=seed or 0, rank=rank, world_size=world_size, buffer_bytes=buffer_bytes,
             )  # fmt: skip
         except ValueError as error:
             raise ConfigError(str(error)) from None
