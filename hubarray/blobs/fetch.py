@@ -10,7 +10,6 @@ import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -20,7 +19,7 @@ from hubarray.blobs.coalesce import Run, plan_runs
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pack import pack_key
-from hubarray.blobs.pools import core_count, pools, run_all
+from hubarray.blobs.pools import pools, run_all
 from hubarray.blobs.ref import BlobPlace, Refs, blob_hash, homes, pack_id
 from hubarray.blobs.stats import StageClock, Stats, totals
 from hubarray.errors import CorruptDataError, ObjectMissingError
@@ -31,7 +30,6 @@ Consume = Callable[[int, Buffer], None]
 
 LOCAL_RUN_BYTES = 2 << 20
 SCRATCH_BYTES = 8 << 20
-_SHARED_BLOBS = 4
 
 _held = threading.local()
 
@@ -116,8 +114,7 @@ class Fetcher:
             runs = plan_runs(refs[mine])
             work = [(int(refs["length"][i]), partial(self._fetch_cached, i, refs, consume)) for i in cached]
             land = partial(self._land, refs, positions, flights, consume, keep)
-            fetch_run = self._fetch_run if work or len(runs) != 1 else self._fetch_only_run
-            work += [(run.length, partial(fetch_run, run, refs[mine], land)) for run in runs]
+            work += [(run.length, partial(self._fetch_run, run, refs[mine], land)) for run in runs]
             if len(work) == 1:
                 # One request: a thread more would only cost its hand-over.
                 work[0][1]()
@@ -247,16 +244,6 @@ class Fetcher:
         data = memoryview(self._get(blob_key(refs[run.first]), run.start, run.length))
         with pools.codec_slots:
             self._hand_over(run, refs, data, consume)
-
-    def _fetch_only_run(self, run: Run, refs: Refs, consume: Consume) -> None:
-        """The one ranged request of a read: no other keeps the cores busy, so they share its blobs."""
-        data = memoryview(self._get(blob_key(refs[run.first]), run.start, run.length))
-        if len(run.members) < _SHARED_BLOBS:
-            with pools.codec_slots:
-                self._hand_over(run, refs, data, consume)
-            return
-        parts = [replace(run, members=some) for some in np.array_split(run.members, core_count())]
-        run_all(((0, partial(self._hand_over, part, refs, data, consume)) for part in parts), threads=pools.cpu)
 
     def _read_run(self, run: Run, refs: Refs, consume: Consume) -> None:
         """One range of a local file, by way of this thread's scratch memory."""

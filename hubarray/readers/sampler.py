@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 MAX_UNITS = 1 << 22
-UNIT_BYTES = 4 << 20
+UNIT_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def plan(
     world_size: int = 1,
     buffer_bytes: int = 64 << 20,
 ) -> Plan:
-    """Units of whole chunks of about 4 MiB, or of single rows; and groups of whole batches that fit the buffer.
+    """Units of whole chunks of about 8 MiB, or of single rows; and groups of whole batches that fit the buffer.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def plan(
     --------
     >>> made = plan(10_000, 200_000, 1, batch_rows=32)
     >>> made.unit_rows, made.group_rows
-    (20, 320)
+    (41, 320)
     """
     if not 0 <= rank < world_size:
         raise ValueError(f"rank {rank} of a world of {world_size}: ranks count from 0 to {world_size - 1}")
