@@ -331,6 +331,39 @@ class Overwrite:
         return creation(self._metadata, self._attrs, message="overwrite", fresh=True)
 
 
+class Replace:
+    """Begin a new generation with the state of another version of the same name; the history stays.
+
+    Parameters
+    ----------
+    record : Record
+        Of that version; live until the commit is made.
+    attrs : dict
+        In place of that version's attributes.
+    """
+
+    on_frozen = False
+
+    def __init__(self, record: Record, attrs: dict[str, Any]) -> None:
+        self._record = record
+        self._attrs = attrs
+
+    def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
+        """See :class:`hubarray.history.transaction.Operation`."""
+        record = self._record
+        return Draft(
+            counts=numbering.chunk_counts(record.array["shape"], ArrayMetadata.from_json(record.array).chunks),
+            grid=record.grid,
+            array=record.array,
+            attrs=self._attrs,
+            kind=record.head.kind,
+            fresh=True,
+            contents=Contents.of(record),
+            source=str(record.ref),
+            message="overwrite",
+        )
+
+
 def creation(metadata: ArrayMetadata, attrs: dict[str, Any], *, message: str, fresh: bool = False) -> Draft:
     """What the first record of an array's life holds."""
     counts = numbering.chunk_counts(metadata.shape, metadata.chunks)

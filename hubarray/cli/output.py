@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json as jsonlib
-import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from hubarray.interop.plain import plain_json
 
 
 class Output:
@@ -41,28 +42,13 @@ class Output:
     def finish(self) -> None:
         """Print what is still to be printed."""
         if self.json:
-            print(jsonlib.dumps(_plain(self._value), indent=2, default=str, allow_nan=False))
+            print(jsonlib.dumps(plain_json(self._value), indent=2, default=str, allow_nan=False))
         if sys.stdout is not None:
             sys.stdout.flush()
 
     def fail(self, kind: str, text: str) -> None:
         """An error, for scripts."""
         print(jsonlib.dumps({"error": kind, "message": text}))
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no NaN and no infinities, so they become words, as in Zarr's fill values."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, complex):
-        return [_plain(value.real), _plain(value.imag)]
-    if isinstance(value, bytes):
-        return value.decode("latin-1")
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
-    return value
 
 
 def table_lines(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:

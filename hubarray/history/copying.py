@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 
@@ -38,6 +39,7 @@ def copy(
     base: Record | None,
     message: str | None,
     began: float,
+    attrs: dict[str, Any] | None = None,
 ) -> tuple[Record, bool]:
     """Write the first record of ``target`` as a copy of ``record``.
 
@@ -52,6 +54,8 @@ def copy(
         The target's newest record if it had been deleted.
     began : float
         Before the source's record was read, in :func:`~hubarray.process.uptime_seconds`.
+    attrs : dict, optional
+        In place of the source's attributes.
 
     Returns
     -------
@@ -64,7 +68,7 @@ def copy(
             counts=transaction.counts_of(record),
             grid=record.grid,
             array=record.array,
-            attrs=record.attrs,
+            attrs=record.attrs if attrs is None else attrs,
             tags={},
             kind=record.head.kind,
             contents=_shared_contents(source, record, target) or _copied_contents(source, record, target),

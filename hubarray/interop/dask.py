@@ -12,6 +12,7 @@ import numpy as np
 
 from hubarray import catalog
 from hubarray.arrays.array import Array
+from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.worker import Part, Worker
 from hubarray.errors import ConfigError, HubError, SourceError
 from hubarray.interop import blocks
@@ -121,9 +122,10 @@ def store(
     if isinstance(source._meta, np.ma.MaskedArray):
         raise ConfigError(f"{name}: masks are not stored; fill the array first: da.ma.filled(...)")
     where, parsed = locate(name, root)
+    checked_attrs(attrs)
     described = {"chunks": chunks, "codec": codec}
-    if catalog.exists(name, root=where) and not overwrite:
-        array = catalog.array(source.shape, name, source.dtype, root=where, attrs=attrs, **described)
+    if catalog.exists(str(parsed), root=where) and not overwrite:
+        array = catalog.array(source.shape, str(parsed), source.dtype, root=where, attrs=attrs, **described)
         _write_all(array, source, name, message)
         return array
     staged = staging_name(parsed, "storing")
@@ -133,13 +135,11 @@ def store(
     )
     try:
         _write_all(staging, source, name, message)
-        staging.attrs.clear()
-        staging.attrs.update(attrs or {})
-        return publish(staging, parsed, message=message or _MESSAGE, overwrite=overwrite)
     except BaseException:
         with contextlib.suppress(HubError):
             catalog.delete(staged, root=where)
         raise
+    return publish(staging, parsed, attrs=attrs or {}, message=message or _MESSAGE, overwrite=overwrite)
 
 
 def _write_all(array: Array, source: da.Array, name: str, message: str | None) -> None:

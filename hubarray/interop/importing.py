@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,12 +12,13 @@ import numpy as np
 from hubarray import catalog
 from hubarray.arrays import chunking
 from hubarray.arrays.array import Array
+from hubarray.arrays.attributes import checked_attrs
 from hubarray.errors import AlreadyExistsError, ConflictError, NotFoundError, SourceError
-from hubarray.history.version import version_of
 from hubarray.interop import dask as dask_interop
+from hubarray.interop.plain import plain_json
 from hubarray.interop.sources import Source, open_source
 from hubarray.interop.staged import NOTE, left_over, publish, staging_name
-from hubarray.lookup import RootLike, locate, newest
+from hubarray.lookup import RootLike, locate
 from hubarray.progress import progress
 
 BLOCK_BYTES = 64 << 20
@@ -77,8 +77,8 @@ def import_(
     ((10, 4), [9, 9, 9, 9])
     """
     where, parsed = locate(name, root)
-    there = newest(version_of(where, parsed))
-    if there is not None and there.head.kind != "deleted":
+    checked_attrs(attrs)
+    if catalog.exists(str(parsed), root=where):
         raise AlreadyExistsError(f"{parsed}: exists already; choose another version, or delete it first")
     if hasattr(source, "__dask_graph__"):
         return dask_interop.store(
@@ -92,9 +92,8 @@ def import_(
         raise ConflictError(f"{parsed}: another import of this name is running, or ended just now ({error})") from error
     if opened.fingerprint is not None and open_source(source, key=key).fingerprint != opened.fingerprint:
         raise SourceError(f"{opened.where}: changed while it was read; import it again")
-    staging.attrs.clear()
-    staging.attrs.update(_plain(opened.attrs) | dict(attrs or {}))
-    return publish(staging, parsed, message=message or _printable(f"import {opened.where}"))
+    named = plain_json(opened.attrs) | dict(attrs or {})
+    return publish(staging, parsed, attrs=named, message=message or _printable(f"import {opened.where}"))
 
 
 def _staged(source: Source, name: str, chunks: Any, codec: Any, root: Any) -> Array:
@@ -123,17 +122,6 @@ def _digest(source: Source) -> str | None:
     if source.fingerprint is None:
         return None
     return blake3.blake3(json.dumps(source.fingerprint).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    """Attributes as JSON has them: NaN and infinities as words, as in Zarr's fill values."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_plain(one) for one in value]
-    return value
 
 
 def _fill(staging: Array, source: Source) -> None:

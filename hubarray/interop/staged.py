@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from hubarray import catalog
 from hubarray.arrays.array import Array
+from hubarray.arrays.attributes import checked_attrs
+from hubarray.arrays.write import Replace
 from hubarray.errors import AlreadyExistsError, ConflictError, NotFoundError
+from hubarray.history import copying, transaction
+from hubarray.history.version import version_of
+from hubarray.lookup import newest
 from hubarray.names import Name
+from hubarray.process import uptime_seconds
 from hubarray.storage.url import Root
 
 NOTE = "hubarray.staging"
@@ -35,14 +43,33 @@ def left_over(name: str, root: Root) -> Array | None:
     return there
 
 
-def publish(staging: Array, name: Name, *, message: str, overwrite: bool = False) -> Array:
-    """Give the filled array its name, and remove the staging version."""
-    staged = f"{staging.name}:{staging.version}"
+def publish(staging: Array, name: Name, *, attrs: Mapping[str, Any], message: str, overwrite: bool = False) -> Array:
+    """Give the filled array its name and its attributes, in one commit, and remove the staging version.
+
+    With ``overwrite`` a version that exists begins a new generation; its old commits stay in the log.
+
+    Raises
+    ------
+    AlreadyExistsError, ConflictError
+        Somebody else made it meanwhile, or removed what was filled.
+    """
+    began = uptime_seconds()
+    root, kept = staging.root, checked_attrs(attrs)
     try:
-        if overwrite and catalog.exists(str(name), root=staging.root):
-            catalog.delete(str(name), root=staging.root, message="overwritten")
-        array = catalog.copy(staged, str(name), root=staging.root, message=message)
-        catalog.delete(staged, root=staging.root)
+        record = staging.refresh()._record()
+        version = version_of(root, name)
+        base = newest(version)
+        if base is None or base.head.kind == "deleted":
+            _, ours = copying.copy(
+                staging._version, record, version, base=base, message=message, began=began, attrs=kept
+            )
+            if not ours:
+                raise AlreadyExistsError(f"{name}: somebody else created it meanwhile")
+        elif overwrite:
+            transaction.commit(version, Replace(record, kept), base=base, message=message, began=began)
+        else:
+            raise AlreadyExistsError(f"{name}: somebody else created it meanwhile")
+        catalog.delete(f"{staging.name}:{staging.version}", root=root)
+        return catalog.load(str(name), root=root)
     except NotFoundError as error:
         raise ConflictError(f"{name}: somebody else is making it too ({error})") from error
-    return array

@@ -64,6 +64,36 @@ def test_storing_is_one_commit_whatever_the_chunks(any_root):
     assert np.array_equal(again[...], values * 2)
 
 
+def test_a_name_may_be_a_whole_url(root):
+    for factor in (1, 2):
+        hub.store(da.arange(10, chunks=3) * factor, f"{root.url}/t/stored:v0")
+        assert np.array_equal(hub.load("t/stored:v0", root=root)[...], np.arange(10) * factor)
+
+
+def test_what_is_overwritten_stays_in_the_log_and_can_be_restored(any_root):
+    kept = hub.array(5, "t/x:v0", "i8", root=any_root)
+    kept[...] = 7
+    done = hub.store(da.zeros((4, 4), chunks=2), "t/x:v0", overwrite=True, attrs={"unit": "mm"}, root=any_root)
+    assert (done.shape, dict(done.attrs)) == ((4, 4), {"unit": "mm"})
+    assert hub.load("t/x:v0@2", root=any_root)[...].tolist() == [7] * 5
+    assert hub.list(root=any_root) == ["t/x:v0"]
+    hub.restore("t/x:v0", 2, root=any_root)
+    assert hub.load("t/x:v0", root=any_root)[...].tolist() == [7] * 5
+
+
+def test_what_was_uploaded_stays_where_only_the_name_could_not_be_given(root, monkeypatch):
+    def refuse(*args, **options):
+        raise hub.StorageError("the store is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hubarray.history.copying.copy", refuse)
+        with pytest.raises(hub.StorageError, match="away"):
+            hub.store(da.arange(10, chunks=3), "t/x:v0", root=root)
+    assert hub.load("t/x:v0.storing", root=root)[...].tolist() == list(range(10))
+    hub.store(da.arange(10, chunks=3), "t/x:v0", root=root)
+    assert hub.list(root=root) == ["t/x:v0"]
+
+
 @pytest.mark.parametrize("kind", ["local", "s3"])
 def test_a_cluster_of_two_processes_reads_and_writes(kind, make_root, cluster):
     array, values = filled(make_root(kind))

@@ -1,0 +1,28 @@
+"""Values as JSON has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+def plain_json(value: Any) -> Any:
+    """The value with words for what JSON has no numbers for, as in Zarr's fill values, and pairs for complex numbers.
+
+    Examples
+    --------
+    >>> plain_json({"fill": float("nan"), "range": (0.0, float("inf"))})
+    {'fill': 'NaN', 'range': [0.0, 'Infinity']}
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, complex):
+        return [plain_json(value.real), plain_json(value.imag)]
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    if isinstance(value, Mapping):
+        return {str(key): plain_json(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_json(one) for one in value]
+    return value
