@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -18,11 +19,13 @@ from hubarray.history import numbering
 from hubarray.interop.missing import needed
 from hubarray.lookup import RootLike
 from hubarray.progress import progress
-from hubarray.storage.base import Buffer
+from hubarray.storage.base import Store
 from hubarray.storage.url import Root
 
 FORMATS = ("zarr", "npy", "hdf5")
 _MARKER = ".hubarray-export.json"
+_CLEARING = b'{"hubarray": 1, "clearing": true}'
+_OVERWRITE = "overwrite=True (--overwrite)"
 _BLOCK_BYTES = 32 << 20
 
 
@@ -95,13 +98,11 @@ def _to_file(path: str, write: Callable[[str], None], overwrite: bool) -> None:
     mode = None
     if os.path.lexists(path):
         if not overwrite:
-            raise AlreadyExistsError(
-                f"{path}: exists already; choose another path, or say that it is to be overwritten"
-            )
+            raise AlreadyExistsError(f"{path}: exists already; choose another path, or pass {_OVERWRITE}")
         if not os.path.isfile(path):
             raise AlreadyExistsError(f"{path}: is not a file, so it is not replaced")
         mode = os.stat(path).st_mode
-    partial_path = f"{path}.partial"
+    partial_path = f"{path}.partial-{secrets.token_hex(4)}"
     try:
         write(partial_path)
         if mode is not None:
@@ -158,30 +159,17 @@ def _to_zarr(array: Array, target: Root, overwrite: bool) -> None:
     described = metadata.to_json() | {"attributes": dict(array.attrs)}
     marker = json.dumps({"hubarray": 1, "source": record.digest}).encode()
     there = {info.key: info.size_bytes for info in store.list("")}
-    if there:
-        try:
-            resumed = bytes(store.get(_MARKER)) == marker
-        except ObjectMissingError:
-            resumed = False
-        if not resumed:
-            if not overwrite:
-                raise AlreadyExistsError(
-                    f"{target.url}: is not empty; choose another place, or say that it is to be overwritten"
-                )
-            if not _is_one_array(there):
-                raise AlreadyExistsError(
-                    f"{target.url}: holds other things than one Zarr array, so it is not replaced; empty it first"
-                )
-            # The marker first: whoever is interrupted from here on is known as an export and can be gone on with.
-            store.put(_MARKER, marker)
-            store.delete([key for key in there if key != _MARKER])
-            there = {}
-    store.put(_MARKER, marker)
+    begun = _marker_of(store)
+    if begun != marker:
+        if there:
+            _check_replaceable(target, there, overwrite or begun == _CLEARING)
+            # First of all: what an interruption leaves of the old array is never taken for chunks of the new one.
+            store.put(_MARKER, _CLEARING)
+        store.delete([key for key in there if key != _MARKER])
+        there = {}
+        store.put(_MARKER, marker)
     counts = numbering.chunk_counts(metadata.shape, metadata.chunks)
     version = array._version
-
-    def send(key: str, blob: Buffer) -> None:
-        store.put(key, blob)
 
     with progress(None, f"exporting {array.name}:{array.version}") as bar:
         for numbers, refs in version.present(record, batch_bytes=_BLOCK_BYTES):
@@ -191,12 +179,23 @@ def _to_zarr(array: Array, target: Root, overwrite: bool) -> None:
             chosen = refs[inside]
             missing = [i for i, key in enumerate(keys) if there.get(key) != int(chosen["length"][i])]
             blobs = version.fetcher.blobs(chosen[missing])
-            run_all((len(blob), partial(send, keys[i], blob)) for i, blob in zip(missing, blobs, strict=True))
+            run_all((len(blob), partial(store.put, keys[i], blob)) for i, blob in zip(missing, blobs, strict=True))
             bar.update(int(chosen["length"].sum()))
     store.put("zarr.json", json.dumps(described, indent=1).encode())
     store.delete([_MARKER])
 
 
-def _is_one_array(keys: Iterable[str]) -> bool:
-    """Whether these are the keys of one Zarr v3 array, or of an export to one."""
-    return all(key in ("zarr.json", _MARKER) or key == "c" or key.startswith("c/") for key in keys)
+def _marker_of(store: Store) -> bytes | None:
+    try:
+        return bytes(store.get(_MARKER))
+    except ObjectMissingError:
+        return None
+
+
+def _check_replaceable(target: Root, keys: Iterable[str], overwrite: bool) -> None:
+    if not overwrite:
+        raise AlreadyExistsError(f"{target.url}: is not empty; choose another place, or pass {_OVERWRITE}")
+    if not all(key in ("zarr.json", _MARKER) or key == "c" or key.startswith("c/") for key in keys):
+        raise AlreadyExistsError(
+            f"{target.url}: holds other things than one Zarr array, so it is not replaced; empty it first"
+        )

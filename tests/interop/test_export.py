@@ -171,6 +171,31 @@ def test_an_export_over_another_that_is_interrupted_can_be_gone_on_with(root, tm
     assert np.array_equal(zarr.open_array(str(tmp_path / "x.zarr"), mode="r")[...], values + 1)
 
 
+def test_an_old_export_that_was_half_removed_is_never_taken_for_the_new_one(root, tmp_path, monkeypatch):
+    """Chunks that are not encoded are all of one size, so only the marker tells whose they are."""
+    name, values = filled(root, codec="none")
+    hub.export(name, tmp_path / "x.zarr", root=root)
+    hub.load(name, root=root)[...] = values + 1
+    real = Store.delete
+
+    def delete(self, keys):
+        if "zarr" in self.url:
+            real(self, keys[: len(keys) // 2])
+            raise KeyboardInterrupt
+        real(self, keys)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "delete", delete)
+        with pytest.raises(KeyboardInterrupt):
+            hub.export(name, tmp_path / "x.zarr", root=root, overwrite=True)
+    (tmp_path / "x.zarr" / "notes.txt").write_text("precious")
+    with pytest.raises(AlreadyExistsError, match="other things"):
+        hub.export(name, tmp_path / "x.zarr", root=root)
+    (tmp_path / "x.zarr" / "notes.txt").unlink()
+    hub.export(name, tmp_path / "x.zarr", root=root)
+    assert np.array_equal(zarr.open_array(str(tmp_path / "x.zarr"), mode="r")[...], values + 1)
+
+
 def test_links_are_followed_modes_are_kept_and_devices_and_groups_are_left_alone(root, tmp_path):
     name, values = filled(root)
     real, link = tmp_path / "real.npy", tmp_path / "link.npy"
