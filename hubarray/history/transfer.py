@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -17,6 +18,7 @@ from hubarray.blobs.fetch import blob_key, matches
 from hubarray.blobs.pools import run_all
 from hubarray.blobs.ref import REF, Refs, blob_hash
 from hubarray.errors import ConflictError, CorruptDataError, HubError, NotFoundError, ObjectMissingError
+from hubarray.history.clock import store_time
 from hubarray.history.copying import write_referrer
 from hubarray.history.hints import encode_hint, hint_key
 from hubarray.history.manifest import NodeRef, decode_node
@@ -26,7 +28,7 @@ from hubarray.history.safety import require_atomic_create
 from hubarray.history.version import Version
 from hubarray.process import uptime_seconds
 from hubarray.progress import progress
-from hubarray.storage.base import Buffer, Store
+from hubarray.storage.base import Buffer, ObjectInfo, Store
 
 
 @dataclass(frozen=True)
@@ -67,24 +69,26 @@ def transfer(source: Version, target: Version) -> Transferred:
         raise NotFoundError(f"{source.name}: there is no such version under {source.store.url}, or it is deleted")
     require_atomic_create(target.store)
     known = _common_prefix(source, target, records)
-    live = list(readable({number: one for number, one in records.items() if number > known}))
-    nodes, packs = _reached(source, live)
+    readable_now = list(readable(records))
+    live = [one for one in readable_now if one.head.number > known]
+    wanted = _objects(source, live)
     homes = {home for one in live for home in one.homes}
     there = {
-        info.key: info.size_bytes
+        info.key: info
         for home in sorted(homes)
         for folder in ("packs", "manifest")
         for info in target.store.list(f"{home}/{folder}/")
     }
     for home in sorted(homes - {target.name.home}):
         write_referrer(target.store, home, target.name.home)
-    wanted: dict[str, tuple[int, Callable[[], Buffer]]] = {
-        node.key: (node.length, partial(_node, source, node)) for node in nodes
-    }
-    for key, refs in packs.items():
-        size = int((refs["offset"] + refs["length"]).max())
-        wanted[key] = (size, partial(_pack, source.store, key, refs))
-    missing = {key: found for key, found in wanted.items() if there.get(key, -1) < found[0]}
+    # What is there and no commit needs yet may be about to be collected, unless it is young: that is sent again.
+    held = _objects(source, [one for one in readable_now if one.head.number == known])
+    young = store_time(target.store) - timedelta(seconds=_grace(records) / 2) if there else None
+    old = {
+        key for key, info in there.items()
+        if key in wanted and key not in held and young and (info.modified is None or info.modified < young)
+    }  # fmt: skip
+    missing = {key: found for key, found in wanted.items() if key in old or _size(there.get(key)) < found[0]}
     with progress(sum(size for size, _ in missing.values()), f"transferring {source.name}") as bar:
 
         def send(key: str, size: int, load: Callable[[], Buffer]) -> None:
@@ -93,9 +97,35 @@ def transfer(source: Version, target: Version) -> Transferred:
 
         run_all((size, partial(send, key, size, load)) for key, (size, load) in missing.items())
     _extend_log(source, target, records, known, began)
+    for key in sorted(old):
+        # A collector that had listed it before it was sent again may have taken it; none that begins now will.
+        try:
+            target.store.head(key)
+        except ObjectMissingError:
+            target.store.put(key, wanted[key][1]())
     return Transferred(
         len(records) - known, len(missing), sum(size for size, _ in missing.values()), len(wanted) - len(missing)
     )
+
+
+def _size(info: ObjectInfo | None) -> int:
+    return -1 if info is None else info.size_bytes
+
+
+def _grace(records: dict[int, Record]) -> float:
+    return min(record.head.grace_seconds for record in records.values())
+
+
+def _objects(source: Version, records: list[Record]) -> dict[str, tuple[int, Callable[[], Buffer]]]:
+    """Every node and pack that records reach, with its size (of a pack: at least) and what loads it."""
+    nodes, packs = _reached(source, records)
+    wanted: dict[str, tuple[int, Callable[[], Buffer]]] = {
+        node.key: (node.length, partial(_node, source, node)) for node in nodes
+    }
+    for key, refs in packs.items():
+        size = int((refs["offset"] + refs["length"]).max())
+        wanted[key] = (size, partial(_pack, source.store, key, refs))
+    return wanted
 
 
 def _common_prefix(source: Version, target: Version, records: dict[int, Record]) -> int:
@@ -164,7 +194,7 @@ def _pack(store: Store, key: str, refs: Refs) -> Buffer:
 
 
 def _extend_log(source: Version, target: Version, records: dict[int, Record], known: int, began: float) -> None:
-    grace = min(record.head.grace_seconds for record in records.values())
+    grace = _grace(records)
     for number in range(known + 1, max(records) + 1):
         if uptime_seconds() - began > grace / 2:
             raise HubError(

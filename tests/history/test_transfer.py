@@ -1,5 +1,8 @@
 """A version and its history, brought to another root."""
 
+import os
+import time
+
 import numpy as np
 import pytest
 
@@ -142,3 +145,29 @@ def test_present_chunks_come_in_batches_of_the_size_asked_for(make_root):
         sizes = [int(refs["length"].sum()) for _, refs in found]
         assert max(sizes) <= max(1000, batch_bytes + 1000)
         assert all(size >= batch_bytes for size in sizes[:-1])
+
+
+def test_what_lies_unneeded_at_the_target_is_sent_again_before_a_commit_needs_it(make_root, monkeypatch):
+    """Else a collector there, to whom it is old and nobody's, could take it after it was counted as there."""
+    source, target = make_root("local"), make_root("local")
+    array = filled(source)
+    real = Store.put_if_absent
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            Store, "put_if_absent", lambda self, key, data: real(self, key, data) if "/log/" not in key else 1 / 0
+        )
+        with pytest.raises(ZeroDivisionError):
+            hub.transfer("lab/x:v0", target, root=source)
+    packs = sorted(info.key for info in target.store.list("lab/x/packs/"))
+    for key in packs[:2]:
+        os.utime(target.store._path(key), (0, 0))
+    done = hub.transfer("lab/x:v0", target, root=source)
+    assert done.objects == 2
+    young = time.time() - 3600
+    assert all(info.modified.timestamp() > young for info in target.store.list("lab/x/packs/"))
+    for key in packs:
+        os.utime(target.store._path(key), (0, 0))
+    array[0] = 1
+    assert hub.transfer("lab/x:v0", target, root=source).commits == 1
+    hub.collect_garbage("lab/x", root=target)
+    assert np.array_equal(hub.load("lab/x:v0", root=target)[...], array[...])
