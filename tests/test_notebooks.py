@@ -1,7 +1,6 @@
 """The notebooks run from top to bottom, and are kept without outputs."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,15 +28,13 @@ def test_outputs_are_stripped(path):
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs(path, isolated, tmp_path):
+def test_a_notebook_runs(path, isolated, tmp_path, monkeypatch):
     from nbclient import NotebookClient
     from nbformat import read
 
-    os.environ.update({"HUBARRAY_ROOT": str(tmp_path / "root"), "HUBARRAY_CACHE_DIR": str(tmp_path / "cache")})
-    try:
-        ran = NotebookClient(read(path, as_version=4), timeout=240, kernel_name="python3").execute()
-    finally:
-        del os.environ["HUBARRAY_ROOT"], os.environ["HUBARRAY_CACHE_DIR"]
+    monkeypatch.setenv("HUBARRAY_ROOT", str(tmp_path / "root"))
+    monkeypatch.setenv("HUBARRAY_CACHE_DIR", str(tmp_path / "cache"))
+    ran = NotebookClient(read(path, as_version=4), timeout=240, kernel_name="python3").execute()
     if path.stem == "quickstart":
         shown = [output["data"] for cell in ran.cells for output in cell.get("outputs", []) if "data" in output]
         assert any("in the bucket" in one.get("text/html", "") for one in shown)

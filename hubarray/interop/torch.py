@@ -41,8 +41,8 @@ def to_pytorch(
             raise ConfigError("batch_size, shuffle, seed, drop_last, rank and world_size are for iterable=True; "
                               "give them to DataLoader")  # fmt: skip
         return Rows(together)
-    if seed is not None and seed < 0:
-        raise ConfigError(f"seed={seed}: give a number from 0 on")
+    if seed is not None and not 0 <= seed < 1 << 63:
+        raise ConfigError(f"seed={seed}: give a number from 0 on, of at most 63 bits")
     if rank is None and world_size is None:
         rank, world_size = _place_in_the_world()
     if rank is None or world_size is None:
@@ -203,8 +203,8 @@ class Stream(IterableDataset[Any]):
             )  # fmt: skip
         except ValueError as error:
             raise ConfigError(str(error)) from None
-        # Epoch, items of it that were taken, and how often these were set; shared, so that workers see it.
-        self._position = torch.zeros(3, dtype=torch.int64).share_memory_()
+        # Epoch, items of it that were taken, how often these were set, and the seed; shared, so that workers see it.
+        self._position = torch.tensor([0, 0, 0, self._plan.seed], dtype=torch.int64).share_memory_()
         self._seen_change, self._passes = 0, 0
 
     @property
@@ -243,7 +243,7 @@ class Stream(IterableDataset[Any]):
     @property
     def seed(self) -> int:
         """The seed of its order, given or chosen."""
-        return self._plan.seed
+        return int(self._position[3])
 
     def take_seed(self, seed: int) -> None:
         """Go on in the order of another stream.
@@ -255,7 +255,7 @@ class Stream(IterableDataset[Any]):
         """
         if not self._own_order and seed != self.seed:
             raise ConfigError(f"the state is of an order with seed {seed}, and this stream was made with {self.seed}")
-        self._plan = replace(self._plan, seed=seed)
+        self._position[3] = seed
 
     def loader(self, **options: Any) -> StreamLoader:
         """A DataLoader of this stream that counts epochs; takes DataLoader's options, such as ``num_workers``."""
@@ -275,7 +275,7 @@ class Stream(IterableDataset[Any]):
         epoch = self.epoch + self._passes
         start = int(self._position[1]) if self._passes == 0 else 0
         self._passes += 1
-        order = self._plan
+        order = replace(self._plan, seed=self.seed)
         if self._own_order and info is not None and change == 0:
             # Alike in all workers of a DataLoader's epoch, and another one in the next.
             order = replace(order, seed=(info.seed - info.id) % (1 << 63))

@@ -148,7 +148,7 @@ def plan(
     chunks_a_unit = max(UNIT_BYTES // max(1, row_bytes * chunk_rows), -(-chunks // MAX_UNITS))
     if rows * row_bytes <= buffer_bytes or chunks < 4 * world_size:
         # What fits the buffer is shuffled row by row, and few chunks are shared row by row.
-        unit_rows = 1
+        unit_rows = -(-rows // MAX_UNITS) or 1
     else:
         unit_rows = chunk_rows * max(1, min(chunks_a_unit, chunks // (16 * world_size)))
     fitting = buffer_bytes // max(1, row_bytes)

@@ -10,19 +10,7 @@ from torch.utils.data import DataLoader
 
 import hubarray as hub
 from hubarray.errors import ConfigError
-
-ROWS = 300
-
-
-@pytest.fixture(params=["local", "s3"])
-def pair(request, make_root):
-    root = make_root(request.param)
-    images = hub.array((ROWS, 8, 8), "t/images:v0", "f4", chunks=(3, 8, 8), root=root)
-    images[...] = np.arange(ROWS, dtype="f4")[:, None, None] + np.zeros((8, 8), "f4")
-    labels = hub.array(ROWS, "t/labels:v0", "i8", chunks=64, root=root)
-    labels[...] = np.arange(ROWS)
-    assert images[5, 0, 0] == 5
-    return images, labels
+from tests.interop import ROWS
 
 
 @pytest.fixture
