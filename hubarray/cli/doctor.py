@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 import hubarray as hub
 from hubarray import config
 from hubarray.cli.output import Output
-from hubarray.errors import HubError
+from hubarray.errors import HubError, ObjectMissingError
 from hubarray.history.clock import store_time
 from hubarray.history.safety import require_atomic_create
 from hubarray.storage.url import Root, resolve
@@ -40,7 +41,7 @@ def doctor(arguments: Namespace, output: Output) -> int:
         return 3
     checks: list[tuple[str, Callable[[], str]]] = [
         ("versions", _versions),
-        ("root", lambda: _listed(root)),
+        ("root", lambda: _reached(root)),
         ("write, read, delete", lambda: _round_trip(root)),
         ("create if absent", lambda: _atomic(root)),
         ("clock", lambda: _clock(root)),
@@ -64,15 +65,10 @@ def _versions() -> str:
     return f"hubarray {hub.__version__}, Python {sys.version.split()[0]}, {', '.join(found)}"
 
 
-def _listed(root: Root) -> str:
-    owners = (
-        [info.key for info in root.store.list("", shallow=True) if info.key.endswith("/")] if _can_list(root) else []
-    )
-    return f"{root.url} can be reached" + (f"; {len(owners)} owners" if owners else "")
-
-
-def _can_list(root: Root) -> bool:
-    return not root.store.read_only
+def _reached(root: Root) -> str:
+    with contextlib.suppress(ObjectMissingError):
+        root.store.get(f".hubarray-doctor/{uuid.uuid4().hex}")
+    return f"{root.url} can be reached"
 
 
 def _round_trip(root: Root) -> str:

@@ -181,9 +181,8 @@ class HubStore(Store):
             return None
         try:
             return version.fetcher.blobs(refs)[0]
-        except CorruptDataError:
-            # Says what is wrong in a reader's terms where the commit has expired.
-            self._seen[tuple(slice(c * n, c * n + 1) for c, n in zip(where, metadata.chunks, strict=True))]
+        except CorruptDataError as error:
+            self._seen._refuse_expired(record, error)
             raise
 
     def _description(self) -> dict[str, Any]:
@@ -210,9 +209,6 @@ class HubStore(Store):
         if first != "c" or not all(part.isascii() and part.isdigit() and str(int(part)) == part for part in rest):
             return None
         return tuple(map(int, rest))
-
-    def _within_seen(self, coords: tuple[int, ...]) -> bool:
-        return all(c * n < length for c, n, length in zip(coords, self._seen.chunks, self._seen.shape, strict=True))
 
     def _within(self, coords: tuple[int, ...]) -> bool:
         counts = numbering.chunk_counts(self._seen.shape, self._seen.chunks)
@@ -242,7 +238,7 @@ class HubStore(Store):
             raise ConfigError(f"{key}: these bytes are not a chunk of {metadata.describe()} ({error})") from None
         region, new = self._region(coords), chunk[self._inside(coords)]
         # What Zarr writes it read at the commit seen here: only what it changed is assigned to the newest one.
-        old = self._seen[region] if self._within_seen(coords) else np.full(new.shape, metadata.fill)
+        old = self._seen[region]
         changed = changed_elements(old, new) if old.shape == new.shape else np.ones(new.shape, bool)
         if changed.all():
             self._array[region] = new
