@@ -165,13 +165,13 @@ class Array(NoOperators, Adapters):
             raise
         return result[()] if chosen.is_scalar else result
 
-    def _rows(self, rows: np.ndarray) -> np.ndarray:
-        """Rows by number, past the memory cache: for epochs, which read each once."""
+    def _rows(self, rows: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Rows by number into ``out``, past the memory cache: for epochs, which read each once."""
         record = self._record()
         metadata = self._metadata_of(record)
         chosen = selection.parse(rows, metadata.shape)
         try:
-            return chosen.from_canonical(read(self._version, record, metadata, chosen, cached=False))
+            return chosen.from_canonical(read(self._version, record, metadata, chosen, cached=False, out=out))
         except CorruptDataError as error:
             self._refuse_expired(record, error)
             raise

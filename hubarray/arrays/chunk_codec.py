@@ -9,7 +9,7 @@ import numpy as np
 
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.ref import Refs, blob_hash, homes
+from hubarray.blobs.ref import BlobName, Refs, blob_hash, blob_names
 from hubarray.storage.base import Buffer
 
 
@@ -60,11 +60,11 @@ def is_all_fill(chunk: np.ndarray, fill: np.ndarray) -> bool:
     return True
 
 
-def cache_key(fetcher: Fetcher, place: tuple[str, bytes, int], metadata: ArrayMetadata) -> tuple[Any, ...]:
-    """The key of a decoded chunk in the memory cache, by its blob's home, pack and offset."""
-    return ("chunk", fetcher.identity, place, metadata.decoding)
+def chunk_key(fetcher: Fetcher, name: BlobName, metadata: ArrayMetadata) -> tuple[Any, ...]:
+    """The key of a decoded chunk in the memory cache, by the name of its blob."""
+    return ("chunk", fetcher.identity, name, metadata.decoding)
 
 
-def chunk_key(fetcher: Fetcher, ref: np.void | Refs, metadata: ArrayMetadata) -> tuple[Any, ...]:
-    """:func:`cache_key` by a ref."""
-    return cache_key(fetcher, (homes.name(int(ref["home"])), ref["pack"].tobytes(), int(ref["offset"])), metadata)
+def chunk_keys(fetcher: Fetcher, refs: Refs, metadata: ArrayMetadata) -> list[tuple[Any, ...]]:
+    """:func:`chunk_key` of each ref."""
+    return [chunk_key(fetcher, name, metadata) for name in blob_names(refs)]

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.chunk_codec import Encoded, chunk_key, decoded, encoded
+from hubarray.arrays.chunk_codec import Encoded, chunk_key, chunk_keys, decoded, encoded
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.read import batched, refs_of
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import pools, run_all
-from hubarray.blobs.ref import REF, Refs, null_ref
+from hubarray.blobs.ref import REF, Refs, blob_place, null_ref
 from hubarray.history import numbering
 from hubarray.history.record import Record
 from hubarray.history.version import Version
@@ -95,7 +95,8 @@ class ChunkWriter:
             else:
                 ref = packs.add(*stored)
             if chunk is not None and stored is not None:
-                version.fetcher.memory.put(chunk_key(version.fetcher, ref, metadata), chunk, chunk.nbytes)
+                key = chunk_key(version.fetcher, blob_place(ref).name, metadata)
+                version.fetcher.memory.put(key, chunk, chunk.nbytes)
             self._done[task.coords] = (None if old is None else old.tobytes(), task.state, ref)
         results = [(task, self._done[task.coords][2]) for task in tasks]
         return [
@@ -151,8 +152,9 @@ def _old_chunks(
     fetcher = version.fetcher
     chunks: dict[Coords, np.ndarray] = {}
     missing = []
-    for one in coords:
-        chunk = fetcher.memory.get(chunk_key(fetcher, refs[one], metadata))
+    keys = chunk_keys(fetcher, np.array([refs[one] for one in coords], REF), metadata)
+    for one, key in zip(coords, keys, strict=True):
+        chunk = fetcher.memory.get(key)
         if chunk is None:
             missing.append(one)
         else:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.chunk_codec import cache_key, decode_into
+from hubarray.arrays.chunk_codec import chunk_key, decode_into
 from hubarray.arrays.chunk_grid import within_one_chunk
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.blobs.fetch import SCRATCH_BYTES, Fetcher, scratch
@@ -41,7 +41,7 @@ def read_within_chunk(
     fetcher = version.fetcher
     if coords and fetcher.store.remote:
         fetched(coords[0])
-    where = cache_key(fetcher, blob.place, metadata)
+    where = chunk_key(fetcher, blob.name, metadata)
     chunk = fetcher.memory.get(where)
     if chunk is not None:
         return _own(chunk[index])

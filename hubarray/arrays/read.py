@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
-from hubarray.arrays.chunk_codec import chunk_key, decode_into, decoded
+from hubarray.arrays.chunk_codec import chunk_keys, decode_into, decoded
 from hubarray.arrays.chunk_grid import Box, Projection, chunk_view, project, single_rows
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.selection import Selection
-from hubarray.blobs.fetch import Fetcher
+from hubarray.blobs.fetch import Consume, Fetcher, PlaceOf
 from hubarray.blobs.ref import Refs
 from hubarray.errors import ConfigError
 from hubarray.history import numbering
@@ -27,7 +27,13 @@ T = TypeVar("T")
 
 
 def read(
-    version: Version, record: Record, metadata: ArrayMetadata, selection: Selection, *, cached: bool = True
+    version: Version,
+    record: Record,
+    metadata: ArrayMetadata,
+    selection: Selection,
+    *,
+    cached: bool = True,
+    out: np.ndarray | None = None,
 ) -> np.ndarray:
     """The canonical result of a selection at a record.
 
@@ -38,6 +44,8 @@ def read(
     ----------
     cached : bool
         Whether decoded chunks of a read that is small enough go into the memory cache.
+    out : ndarray, optional
+        C-contiguous, of the selection's canonical shape and the array's dtype: filled and returned.
 
     Raises
     ------
@@ -45,7 +53,8 @@ def read(
         A blob is missing or altered; its key is named. Absent chunks are fill value.
     StorageError
     """
-    out = np.empty(selection.canonical_shape, metadata.dtype)
+    if out is None:
+        out = np.empty(selection.canonical_shape, metadata.dtype)
     fetcher, strides = version.fetcher, numbering.strides(record.grid)
     places: np.ndarray | None = None
     rows = single_rows(selection, metadata.shape, metadata.chunks)
@@ -88,10 +97,11 @@ def refs_of(version: Version, record: Record, coords: Iterable[tuple[int, ...]])
 def _read_whole(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs, places: np.ndarray, cached: bool) -> None:
     """Read chunks that each have a place of their own, contiguous and of the chunk's shape."""
     keep = cached and _worth_keeping(fetcher, metadata, refs)
+    keys = chunk_keys(fetcher, refs, metadata) if keep else []
     places[refs["length"] == 0] = metadata.fill
     missing = []
     for i in np.flatnonzero(refs["length"]).tolist():
-        chunk = fetcher.memory.get(chunk_key(fetcher, refs[i], metadata)) if keep else None
+        chunk = fetcher.memory.get(keys[i]) if keep else None
         if chunk is None:
             missing.append(i)
         else:
@@ -104,9 +114,13 @@ def _read_whole(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs, places: n
             return
         chunk = decoded(fetcher, metadata, data)
         places[i] = chunk
-        fetcher.memory.put(chunk_key(fetcher, refs[i], metadata), chunk, chunk.nbytes)
+        fetcher.memory.put(keys[i], chunk, chunk.nbytes)
 
-    _fetch(fetcher, refs[missing], consume)
+    def place_of(position: int) -> memoryview:
+        return places[missing[position]].reshape(-1).view("u1").data
+
+    direct = place_of if metadata.codec.stores_raw and not keep else None
+    _fetch(fetcher, refs[missing], consume, place_of=direct)
 
 
 def _read_batch(
@@ -120,14 +134,12 @@ def _read_batch(
 ) -> None:
     """Read some chunks into their places, from the caches or storage; absent ones are fill value."""
     keep = cached and _worth_keeping(fetcher, metadata, refs)
+    keys = chunk_keys(fetcher, refs, metadata) if keep else []
     for i in np.flatnonzero(refs["length"] == 0).tolist():
         out[projections[i].in_result] = metadata.fill
     missing = np.flatnonzero(refs["length"]).tolist()
     if keep:
-        missing = [
-            i for i in missing if not _placed_from_memory(fetcher, metadata, selection, projections[i], refs[i], out)
-        ]
-    wanted = refs[missing]
+        missing = [i for i in missing if not _placed_from_memory(fetcher, keys[i], selection, projections[i], out)]
 
     def consume(position: int, data: Buffer) -> None:
         projection = projections[missing[position]]
@@ -139,9 +151,9 @@ def _read_batch(
         chunk = decoded(fetcher, metadata, data)
         _place(chunk, selection, projection, out)
         if keep:
-            fetcher.memory.put(chunk_key(fetcher, wanted[position], metadata), chunk, chunk.nbytes)
+            fetcher.memory.put(keys[missing[position]], chunk, chunk.nbytes)
 
-    _fetch(fetcher, wanted, consume)
+    _fetch(fetcher, refs[missing], consume)
 
 
 def _worth_keeping(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs) -> bool:
@@ -149,22 +161,17 @@ def _worth_keeping(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs) -> boo
     return len(refs) * metadata.chunk_bytes <= fetcher.memory.budget_bytes // _CACHED_SHARE
 
 
-def _fetch(fetcher: Fetcher, refs: Refs, consume: Callable[[int, Buffer], None]) -> None:
+def _fetch(fetcher: Fetcher, refs: Refs, consume: Consume, *, place_of: PlaceOf | None = None) -> None:
     if len(refs):
         disk_share = fetcher.disk.budget_bytes // _CACHED_SHARE if fetcher.disk is not None else 0
-        fetcher.fetch(refs, consume, keep=int(refs["length"].sum()) <= disk_share)
+        fetcher.fetch(refs, consume, keep=int(refs["length"].sum()) <= disk_share, place_of=place_of)
 
 
 def _placed_from_memory(
-    fetcher: Fetcher,
-    metadata: ArrayMetadata,
-    selection: Selection,
-    projection: Projection,
-    ref: np.void,
-    out: np.ndarray,
+    fetcher: Fetcher, key: tuple[Any, ...], selection: Selection, projection: Projection, out: np.ndarray
 ) -> bool:
     """Whether a chunk was in the memory cache; if so, it is in its place now."""
-    chunk = fetcher.memory.get(chunk_key(fetcher, ref, metadata))
+    chunk = fetcher.memory.get(key)
     if chunk is not None:
         _place(chunk, selection, projection, out)
     return chunk is not None
@@ -189,14 +196,15 @@ def load_chunks(version: Version, record: Record, metadata: ArrayMetadata, selec
             f"{version.name}: what is to be fetched ahead takes {len(refs) * metadata.chunk_bytes:,} bytes, more than "
             "half of either cache; fetch less, or set memory_cache_bytes or disk_cache_bytes"
         )
+    keys = chunk_keys(fetcher, refs, metadata) if in_memory else []
     if in_memory:
-        keys = [chunk_key(fetcher, ref, metadata) for ref in refs]
-        refs = refs[np.array([fetcher.memory.get(key) is None for key in keys], bool)]
+        missing = [i for i, key in enumerate(keys) if fetcher.memory.get(key) is None]
+        refs, keys = refs[missing], [keys[i] for i in missing]
 
     def consume(position: int, data: Buffer) -> None:
         if in_memory:
             chunk = decoded(fetcher, metadata, data)
-            fetcher.memory.put(chunk_key(fetcher, refs[position], metadata), chunk, chunk.nbytes)
+            fetcher.memory.put(keys[position], chunk, chunk.nbytes)
 
     if in_memory or on_disk:
         fetcher.fetch(refs, consume)

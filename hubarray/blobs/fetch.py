@@ -6,10 +6,8 @@ anybody sees it. Threads that want the same blob wait for one fetch of it.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 
 import numpy as np
@@ -17,16 +15,18 @@ import numpy as np
 from hubarray import config, process
 from hubarray.blobs.coalesce import Run, plan_runs
 from hubarray.blobs.disk_cache import DiskCache
+from hubarray.blobs.flights import Flight, Flights
 from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pack import pack_key
 from hubarray.blobs.pools import pools, run_all
-from hubarray.blobs.ref import BlobPlace, Refs, blob_hash, homes, pack_id
+from hubarray.blobs.ref import BlobPlace, Refs, blob_hash, blob_names, homes, pack_id
 from hubarray.blobs.stats import StageClock, Stats, totals
 from hubarray.errors import CorruptDataError, ObjectMissingError
-from hubarray.storage.base import Buffer, Store
+from hubarray.storage.base import MAX_BUFFERS, Buffer, Store
 from hubarray.storage.url import Root
 
 Consume = Callable[[int, Buffer], None]
+PlaceOf = Callable[[int], memoryview]
 
 LOCAL_RUN_BYTES = 2 << 20
 SCRATCH_BYTES = 8 << 20
@@ -54,14 +54,7 @@ class Fetcher:
         self.memory = memory
         self.clock = StageClock()
         self.disk = disk if root.store.remote else None
-        self._flights: dict[tuple[int, bytes, int], Future[Buffer]] = {}
-        self._lock = threading.Lock()
-        process.register(self)
-
-    def after_fork(self) -> None:
-        """Start afresh in a forked child."""
-        self._lock = threading.Lock()
-        self._flights = {}
+        self._flights = Flights()
 
     @property
     def store(self) -> Store:
@@ -72,7 +65,7 @@ class Fetcher:
         """What this process has asked of the root, and found in its caches."""
         return totals([self.store.stats], [self.memory], [] if self.disk is None else [self.disk], [self.clock])
 
-    def fetch(self, refs: Refs, consume: Consume, *, keep: bool = True) -> None:
+    def fetch(self, refs: Refs, consume: Consume, *, keep: bool = True, place_of: PlaceOf | None = None) -> None:
         """Hand each ref's verified bytes to ``consume(position, bytes)``, on whatever thread has them.
 
         Parameters
@@ -84,6 +77,9 @@ class Fetcher:
             the bytes: they may lie in memory that is used again; :meth:`blobs` copies them.
         keep : bool
             Whether fetched bytes go into the disk cache.
+        place_of : callable, optional
+            Where the bytes of each position belong just as they are stored. What lies in a local file may be read
+            there directly; then it is not consumed.
 
         Raises
         ------
@@ -97,9 +93,9 @@ class Fetcher:
             runs = plan_runs(refs, max_run_bytes=LOCAL_RUN_BYTES)
             # As many threads as cores, and decoding where the bytes are: no other bound is needed.
             if len(runs) == 1:
-                self._read_run(runs[0], refs, consume)
+                self._read_run(runs[0], refs, consume, place_of)
             else:
-                tasks = ((run.length, partial(self._read_run, run, refs, consume)) for run in runs)
+                tasks = ((run.length, partial(self._read_run, run, refs, consume, place_of)) for run in runs)
                 run_all(tasks, threads=pools.cpu)
             return
         cached = [i for i in range(len(refs)) if self.disk is not None and self.disk.has(self._cache_key(refs[i]))]
@@ -107,25 +103,24 @@ class Fetcher:
             self._fetch_cached(0, refs, consume)
             return
         missing = np.setdiff1d(np.arange(len(refs)), cached) if cached else np.arange(len(refs))
-        flights, theirs = self._board(refs, missing)
+        flights, theirs = self._flights.board(zip(missing.tolist(), blob_names(refs[missing]), strict=True))
         positions = list(flights)
-        mine = np.array(positions, np.intp)
+        mine = refs[positions]
         try:
-            runs = plan_runs(refs[mine])
+            runs = plan_runs(mine)
             work = [(int(refs["length"][i]), partial(self._fetch_cached, i, refs, consume)) for i in cached]
             land = partial(self._land, refs, positions, flights, consume, keep)
-            work += [(run.length, partial(self._fetch_run, run, refs[mine], land)) for run in runs]
+            work += [(run.length, partial(self._fetch_run, run, mine, land)) for run in runs]
             if len(work) == 1:
                 # One request: a thread more would only cost its hand-over.
                 work[0][1]()
             else:
                 run_all(work)
         finally:
-            self._disembark(refs, flights)
+            self._flights.give_up(list(flights.values()))
         for i, flight in theirs:
-            try:
-                data = flight.result()
-            except Exception:
+            data = self._flights.wait(flight)
+            if data is None:
                 data = self._fetch_one(refs[i])
             with pools.codec_slots:
                 consume(i, data)
@@ -182,27 +177,11 @@ class Fetcher:
             self.disk.put(cache_key, data)
         return data
 
-    def _board(
-        self, refs: Refs, wanted: np.ndarray
-    ) -> tuple[dict[int, Future[Buffer]], list[tuple[int, Future[Buffer]]]]:
-        """Split wanted refs into those this call fetches, with what others may wait for, and those another fetches."""
-        mine: dict[int, Future[Buffer]] = {}
-        theirs: list[tuple[int, Future[Buffer]]] = []
-        with self._lock:
-            for i in wanted.tolist():
-                key = _flight_key(refs[i])
-                flight = self._flights.get(key)
-                if flight is None:
-                    mine[i] = self._flights[key] = Future()
-                else:
-                    theirs.append((i, flight))
-        return mine, theirs
-
     def _land(
         self,
         refs: Refs,
         positions: list[int],
-        flights: dict[int, Future[Buffer]],
+        flights: dict[int, Flight],
         consume: Consume,
         keep: bool,
         position: int,
@@ -211,33 +190,14 @@ class Fetcher:
         """Hand over bytes that this call fetched, to whoever waits for them too, and keep them on disk."""
         i = positions[position]
         flight = flights[i]
-        with self._lock:
-            if not flight.done():
-                flight.set_result(data)
+        self._flights.land(flight, data)
         consume(i, data)
         # Only now: until it is consumed, the caches do not have it, and who asks for it would fetch it again.
-        with self._lock:
-            self._unlist(_flight_key(refs[i]), flight)
+        self._flights.unlist(flight)
         # Nor are the bytes held until the whole fetch is over.
-        flights.pop(i, None)
+        del flights[i]
         if keep and self.disk is not None:
             self.disk.put(self._cache_key(refs[i]), data)
-
-    def _disembark(self, refs: Refs, flights: dict[int, Future[Buffer]]) -> None:
-        """After a failure: let the waiters of what was not fetched fetch it themselves.
-
-        What has landed may be in the air again, by another call, and is left alone.
-        """
-        with self._lock:
-            for i, flight in list(flights.items()):
-                self._unlist(_flight_key(refs[i]), flight)
-                if not flight.done():
-                    flight.set_exception(ObjectMissingError("the fetch of this blob was given up"))
-
-    def _unlist(self, key: tuple[int, bytes, int], flight: Future[Buffer]) -> None:
-        """Let the next one who wants a blob fetch it; under the lock. Another call's flight of it stays."""
-        if self._flights.get(key) is flight:
-            del self._flights[key]
 
     def _fetch_run(self, run: Run, refs: Refs, consume: Consume) -> None:
         """One ranged request, whose blobs are handed over while at most as many threads as cores do so."""
@@ -245,9 +205,11 @@ class Fetcher:
         with pools.codec_slots:
             self._hand_over(run, refs, data, consume)
 
-    def _read_run(self, run: Run, refs: Refs, consume: Consume) -> None:
-        """One range of a local file, by way of this thread's scratch memory."""
+    def _read_run(self, run: Run, refs: Refs, consume: Consume, place_of: PlaceOf | None) -> None:
+        """One range of a local file: into its places, or by way of this thread's scratch memory."""
         key = blob_key(refs[run.first])
+        if place_of is not None and self._read_into_places(key, run, refs, consume, place_of):
+            return
         if run.length > SCRATCH_BYTES:
             data = memoryview(self._get(key, run.start, run.length))
         else:
@@ -257,6 +219,24 @@ class Fetcher:
             except ObjectMissingError:
                 raise self._gone(key) from None
         self._hand_over(run, refs, data, consume)
+
+    def _read_into_places(self, key: str, run: Run, refs: Refs, consume: Consume, place_of: PlaceOf) -> bool:
+        """Whether blobs that lie back to back in a file could be read to where they belong."""
+        members = refs[run.members]
+        positions, lengths = run.members.tolist(), members["length"].tolist()
+        back_to_back = (np.diff(members["offset"].astype(np.int64)) == lengths[:-1]).all()
+        places = [place_of(i) for i in positions]
+        if not back_to_back or len(places) > MAX_BUFFERS or [len(one) for one in places] != lengths:
+            return False
+        try:
+            self.store.read_into(key, run.start, places)
+        except ObjectMissingError:
+            raise self._gone(key) from None
+        digests = np.ascontiguousarray(members["hash"]).tobytes()
+        for n, (i, place) in enumerate(zip(positions, places, strict=True)):
+            if blob_hash(place) != digests[16 * n : 16 * n + 16]:
+                consume(i, self._fetch_one(refs[i]))
+        return True
 
     def _hand_over(self, run: Run, refs: Refs, data: memoryview, consume: Consume) -> None:
         members = refs[run.members]
@@ -290,26 +270,17 @@ class Fetcher:
         ------
         CorruptDataError, StorageError
         """
-        key = (homes.index(blob.place[0]), blob.place[1], blob.offset)
-        with self._lock:
-            flight = self._flights.get(key)
-            mine = flight is None
-            if flight is None:
-                flight = self._flights[key] = Future()
-        if not mine:
-            with contextlib.suppress(Exception):
-                return flight.result()
+        mine, theirs = self._flights.board([(0, blob.name)])
+        if theirs:
+            data = self._flights.wait(theirs[0][1])
+            return self._verified(blob.key, blob.offset, blob.length, blob.digest) if data is None else data
+        flight = mine[0]
         try:
             data = self._verified(blob.key, blob.offset, blob.length, blob.digest)
-            if mine:
-                flight.set_result(data)
+            self._flights.land(flight, data)
         finally:
-            if mine:
-                with self._lock:
-                    self._flights.pop(key, None)
-                if not flight.done():
-                    flight.set_exception(ObjectMissingError("the fetch of this blob was given up"))
-        if mine and self.disk is not None:
+            self._flights.give_up([flight])
+        if self.disk is not None:
             self.disk.put(self._key_of(blob), data)
         return data
 
@@ -354,10 +325,6 @@ def scratch(size: int) -> memoryview:
 def blob_key(ref: np.void) -> str:
     """The key of the pack a ref points into."""
     return pack_key(homes.name(int(ref["home"])), pack_id(ref))
-
-
-def _flight_key(ref: np.void) -> tuple[int, bytes, int]:
-    return int(ref["home"]), ref["pack"].tobytes(), int(ref["offset"])
 
 
 def matches(ref: np.void, data: Buffer) -> bool:

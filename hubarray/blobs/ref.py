@@ -61,6 +61,9 @@ def null_ref() -> Refs:
     return np.zeros((), REF)
 
 
+BlobName = tuple[str, bytes, int]
+
+
 class BlobPlace(NamedTuple):
     """A ref in Python's terms, for reads of one blob.
 
@@ -68,25 +71,33 @@ class BlobPlace(NamedTuple):
     ----------
     key : str
         Of its pack.
-    place : tuple
-        Home, pack and offset: what names the blob in the memory cache.
+    name : tuple
+        Home, pack and offset: what names the blob in the caches.
     offset, length : int
     digest : bytes
     """
 
     key: str
-    place: tuple[str, bytes, int]
+    name: BlobName
     offset: int
     length: int
     digest: bytes
 
 
-def blob_place(ref: np.void) -> BlobPlace:
+def blob_place(ref: np.void | Refs) -> BlobPlace:
     """A present ref in Python's terms."""
     fields: Any = ref.item()
     pack, digest, offset, length, home = fields
-    name, pack_bytes = homes.name(home), pack.tobytes()
-    return BlobPlace(f"{name}/packs/{pack_bytes.hex()}", (name, pack_bytes, offset), offset, length, digest.tobytes())
+    owner, pack_bytes = homes.name(home), pack.tobytes()
+    return BlobPlace(f"{owner}/packs/{pack_bytes.hex()}", (owner, pack_bytes, offset), offset, length, digest.tobytes())
+
+
+def blob_names(refs: Refs) -> list[BlobName]:
+    """What names each blob in the caches: home, pack and offset."""
+    packs = np.ascontiguousarray(refs["pack"]).tobytes()
+    ids = (packs[begin : begin + ID_BYTES] for begin in range(0, len(packs), ID_BYTES))
+    named = (homes.name(index) for index in refs["home"].tolist())
+    return list(zip(named, ids, refs["offset"].tolist(), strict=True))
 
 
 def same_refs(one: Refs, two: Refs) -> npt.NDArray[np.bool_]:

@@ -27,6 +27,10 @@ _CLOCK_SECONDS = 60.0
 _LOW_SPACE_BYTES = 1 << 30
 
 
+# The checks after these say nothing more where these fail.
+_REST_ON = ("root", "write, read, delete")
+
+
 class Trouble(Exception):
     """A check that failed, with what to do."""
 
@@ -53,7 +57,7 @@ def doctor(arguments: Namespace, output: Output) -> int:
         except (Trouble, HubError, OSError) as error:
             says, ok = str(error), False
         rows.append({"check": name, "ok": ok, "says": says})
-        if name == "root" and not ok:
+        if not ok and name in _REST_ON:
             break
     shown = [f"{'ok  ' if row['ok'] else 'BAD '} {row['check']}: {row['says']}" for row in rows]
     output.value(rows, shown)

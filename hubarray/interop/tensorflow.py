@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hubarray.arrays.array import Array
-from hubarray.blobs.pools import pools
 from hubarray.errors import ConfigError
 from hubarray.interop.missing import needed
 from hubarray.readers.columns import columns, row_bytes
+from hubarray.readers.groups import in_groups
 from hubarray.readers.sampler import plan
 
 if TYPE_CHECKING:
@@ -47,13 +47,10 @@ def to_tensorflow(
 
     def generate() -> Iterator[Any]:
         # TensorFlow calls this for each pass, so repeat() shuffles anew.
-        groups = order.groups(next(passes) if shuffle else 0)
-        ahead = _begin(arrays, next(groups, None))
-        while ahead is not None:
-            reading, ahead = ahead, _begin(arrays, next(groups, None))
-            parts = reading.result()
-            for first in range(0, len(parts[0]), size):
-                if drop_last and len(parts[0]) - first < size:
+        for group in in_groups(arrays, order.groups(next(passes) if shuffle else 0)):
+            parts = group.parts()
+            for first in range(0, len(group.rows), size):
+                if drop_last and len(group.rows) - first < size:
                     continue
                 key = first if batch_size is None else slice(first, first + size)
                 sample = tuple(part[key] for part in parts)
@@ -67,10 +64,6 @@ def to_tensorflow(
 
 def _chosen(seed: int | None) -> int:
     return int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed
-
-
-def _begin(arrays: list[Array], rows: np.ndarray | None) -> Any:
-    return None if rows is None else pools.ahead.submit(lambda: [one._rows(rows) for one in arrays])
 
 
 def _dtype(tf: Any, array: Array) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +11,9 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate, get_worker_info
 
 from hubarray.arrays.array import Array
-from hubarray.blobs.pools import pools
 from hubarray.errors import ConfigError
 from hubarray.readers.columns import columns, row_bytes
+from hubarray.readers.groups import in_groups
 from hubarray.readers.sampler import Plan, dealt, plan
 
 Transform = Callable[[Any], Any]
@@ -75,10 +74,6 @@ class Columns:
     def read(self, rows: Any) -> list[np.ndarray]:
         """The rows of every array: one parallel fetch each."""
         return [one[rows] for one in self.arrays]
-
-    def stream(self, rows: np.ndarray) -> list[np.ndarray]:
-        """As :meth:`read`, of rows that are read once in an epoch."""
-        return [one._rows(rows) for one in self.arrays]
 
     def sample(self, parts: Sequence[Any]) -> Any:
         """One sample, transformed and as tensors."""
@@ -144,29 +139,6 @@ class Rows(Dataset[Any]):
         """A batch as it was read, where nothing was transformed; else :func:`torch.utils.data.default_collate`."""
         batch = getattr(samples, "batch", None)
         return default_collate(samples) if batch is None else batch
-
-
-class Group:
-    """Rows that are read together; reading one begins the one after it."""
-
-    def __init__(self, columns: Columns, rows: np.ndarray) -> None:
-        self.rows = rows
-        self.following: Group | None = None
-        self._columns = columns
-        self._reading: Future[list[np.ndarray]] | None = None
-
-    def begin(self) -> Future[list[np.ndarray]]:
-        """Have it read by another thread, if it is not yet."""
-        if self._reading is None:
-            self._reading = pools.ahead.submit(self._columns.stream, self.rows)
-        return self._reading
-
-    def parts(self) -> list[np.ndarray]:
-        """The rows of each array."""
-        reading = self.begin()
-        if self.following is not None:
-            self.following.begin()
-        return reading.result()
 
 
 class Stream(IterableDataset[Any]):
@@ -289,7 +261,7 @@ class Stream(IterableDataset[Any]):
         return sum(n // self._item_rows if self._drop_last else -(-n // self._item_rows) for n in lengths)
 
     def _items(self, order: Plan, epoch: int, worker: int, workers: int, skip: int) -> Iterator[Any]:
-        for group in linked(Group(self._columns, rows) for rows in order.groups(epoch, worker, workers)):
+        for group in in_groups(self._columns.arrays, order.groups(epoch, worker, workers)):
             for first in range(0, len(group.rows), self._item_rows):
                 last = min(first + self._item_rows, len(group.rows))
                 if self._drop_last and last - first < self._item_rows:
@@ -307,15 +279,6 @@ class Stream(IterableDataset[Any]):
         if self._columns.transform is None:
             return tensors(parts[0] if len(parts) == 1 else tuple(parts))
         return default_collate([self._columns.sample(one) for one in zip(*parts, strict=True)])
-
-
-def linked(groups: Iterator[Group]) -> Iterator[Group]:
-    """Groups that know which one comes after them."""
-    group = next(groups, None)
-    while group is not None:
-        group.following = next(groups, None)
-        yield group
-        group = group.following
 
 
 class StreamLoader(DataLoader[Any]):

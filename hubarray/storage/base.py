@@ -23,6 +23,9 @@ from hubarray.errors import ReadOnlyError
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
+# What one vectored read or write of the operating system takes.
+MAX_BUFFERS = 1024
+
 log = logging.getLogger("hubarray.storage")
 
 
@@ -123,8 +126,10 @@ class Store(abc.ABC):
             self.stats.add("get", began=began, read_bytes=size)
             self._log("GET", key, size, began)
 
-    def read_into(self, key: str, start: int, out: memoryview) -> int:
+    def read_into(self, key: str, start: int, out: memoryview | Sequence[memoryview]) -> int:
         """Fill ``out`` with bytes from ``start``; returns how many there were. One ``get`` request.
+
+        Several buffers, up to ``MAX_BUFFERS``, are filled one after the other.
 
         Raises
         ------
@@ -133,7 +138,7 @@ class Store(abc.ABC):
         began = time.perf_counter()
         size = 0
         try:
-            size = self._read_into(key, start, out)
+            size = self._read_into(key, start, [out] if isinstance(out, memoryview) else out)
             return size
         finally:
             self.stats.add("get", began=began, read_bytes=size)
@@ -244,10 +249,14 @@ class Store(abc.ABC):
     @abc.abstractmethod
     def _get(self, key: str, start: int | None, length: int | None) -> Buffer: ...
 
-    def _read_into(self, key: str, start: int, out: memoryview) -> int:
-        data = self._get(key, start, len(out))
-        out[: len(data)] = data
-        return len(data)
+    def _read_into(self, key: str, start: int, out: Sequence[memoryview]) -> int:
+        data = memoryview(self._get(key, start, sum(map(len, out))))
+        done = 0
+        for one in out:
+            piece = data[done : done + len(one)]
+            one[: len(piece)] = piece
+            done += len(piece)
+        return done
 
     @abc.abstractmethod
     def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, unread: bool) -> None: ...

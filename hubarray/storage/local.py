@@ -18,10 +18,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from hubarray.errors import AccessDeniedError, ObjectMissingError, StorageError, UnsafeStoreError
-from hubarray.storage.base import Buffer, ObjectInfo, Store
+from hubarray.storage.base import MAX_BUFFERS, Buffer, ObjectInfo, Store
 
 _TEMPORARY = ".tmp-"
-_MOST_PIECES = 1024
 _NO_LINK = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
@@ -71,15 +70,15 @@ class LocalStore(Store):
         finally:
             os.close(descriptor)
 
-    def _read_into(self, key: str, start: int, out: memoryview) -> int:
+    def _read_into(self, key: str, start: int, out: Sequence[memoryview]) -> int:
         try:
             descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise self._error(error, key) from None
         try:
-            done = os.preadv(descriptor, [out], start)
-            while 0 < done < len(out):
-                more = os.preadv(descriptor, [out[done:]], start + done)
+            done, total = os.preadv(descriptor, out, start), sum(map(len, out))
+            while 0 < done < total:
+                more = os.preadv(descriptor, _after(out, done), start + done)
                 if not more:
                     break
                 done += more
@@ -130,13 +129,13 @@ class LocalStore(Store):
                 break
             except FileNotFoundError:
                 if attempt == 4:
-                    raise StorageError(f"{self.where(key)}: its folder keeps disappearing") from None
+                    raise StorageError(f"{self.where(key)}: its folder cannot be made, or keeps disappearing") from None
             except OSError as error:
                 raise self._error(error, key) from None
         try:
             try:
-                for first in range(0, len(pieces), _MOST_PIECES):
-                    _write_all(descriptor, pieces[first : first + _MOST_PIECES])
+                for first in range(0, len(pieces), MAX_BUFFERS):
+                    _write_all(descriptor, pieces[first : first + MAX_BUFFERS])
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -286,3 +285,13 @@ def _write_all(descriptor: int, pieces: Sequence[Buffer]) -> None:
 
 def _info(key: str, status: os.stat_result) -> ObjectInfo:
     return ObjectInfo(key, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
+
+
+def _after(buffers: Sequence[memoryview], done: int) -> list[memoryview]:
+    """What is left of buffers once the first bytes are filled."""
+    left = []
+    for one in buffers:
+        if done < len(one):
+            left.append(one[done:])
+        done = max(0, done - len(one))
+    return left

@@ -65,6 +65,18 @@ def test_large_objects_come_back(store):
     assert bytes(store.get("large", 7_000_001, 5_000_000)) == data[7_000_001:12_000_001]
 
 
+def test_bytes_are_read_into_buffers_one_after_the_other(store):
+    data = bytes(range(200)) * 10
+    store.put("a", data)
+    buffers = [memoryview(bytearray(size)) for size in (3, 0, 500, 7)]
+    assert store.read_into("a", 4, buffers) == 510
+    assert b"".join(buffers) == data[4:514]
+    beyond = [memoryview(bytearray(5)), memoryview(bytearray(5))]
+    assert store.read_into("a", len(data) - 7, beyond) == 7
+    assert bytes(beyond[0]) + bytes(beyond[1][:2]) == data[-7:]
+    assert store.read_into("a", 0, memoryview(bytearray(9))) == 9
+
+
 @pytest.mark.parametrize("verb", ["get", "head", "ranged"])
 def test_a_missing_key_is_named(store, verb):
     calls = {

@@ -1,0 +1,88 @@
+"""Blobs that are under way, so that threads that want the same one wait for one request of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+from hubarray import process
+from hubarray.blobs.ref import BlobName
+from hubarray.storage.base import Buffer
+
+
+class Flight:
+    """One blob under way. Light, because a read of many small chunks makes one for each."""
+
+    __slots__ = ("data", "landed", "name", "over")
+
+    def __init__(self, name: BlobName) -> None:
+        self.name = name
+        self.over = False
+        self.data: Buffer | None = None
+        self.landed: threading.Event | None = None
+
+
+class Flights:
+    """The blobs of one root that this process is fetching."""
+
+    def __init__(self) -> None:
+        self.after_fork()
+        process.register(self)
+
+    def after_fork(self) -> None:
+        """Start afresh in a forked child: nothing is under way there."""
+        self._lock = threading.Lock()
+        self._under_way: dict[BlobName, Flight] = {}
+
+    def board(self, wanted: Iterable[tuple[int, BlobName]]) -> tuple[dict[int, Flight], list[tuple[int, Flight]]]:
+        """Split positions into those the caller is to fetch and land, and those that others are fetching."""
+        mine: dict[int, Flight] = {}
+        theirs: list[tuple[int, Flight]] = []
+        with self._lock:
+            for i, name in wanted:
+                flight = self._under_way.get(name)
+                if flight is None:
+                    mine[i] = self._under_way[name] = Flight(name)
+                else:
+                    theirs.append((i, flight))
+        return mine, theirs
+
+    def land(self, flight: Flight, data: Buffer) -> None:
+        """Hand a blob's bytes to those who wait for it."""
+        with self._lock:
+            if not flight.over:
+                self._finish(flight, data)
+
+    def unlist(self, flight: Flight) -> None:
+        """Let the next one who wants the blob fetch it, unless the caches have it: once it is consumed."""
+        with self._lock:
+            self._unlist(flight)
+
+    def give_up(self, flights: Iterable[Flight]) -> None:
+        """After a failure: let the waiters of what has not landed fetch it themselves."""
+        with self._lock:
+            for flight in flights:
+                self._unlist(flight)
+                if not flight.over:
+                    self._finish(flight, None)
+
+    def wait(self, flight: Flight) -> Buffer | None:
+        """The bytes of a blob that another thread fetches; None if it gave up."""
+        with self._lock:
+            if flight.over:
+                return flight.data
+            if flight.landed is None:
+                flight.landed = threading.Event()
+        flight.landed.wait()
+        return flight.data
+
+    @staticmethod
+    def _finish(flight: Flight, data: Buffer | None) -> None:
+        flight.data, flight.over = data, True
+        if flight.landed is not None:
+            flight.landed.set()
+
+    def _unlist(self, flight: Flight) -> None:
+        # What has landed may be under way again, by another call, whose flight stays.
+        if self._under_way.get(flight.name) is flight:
+            del self._under_way[flight.name]

@@ -1,0 +1,50 @@
+"""Groups of rows, each read while the one before it is used."""
+
+import threading
+
+import numpy as np
+
+import hubarray as hub
+from hubarray.arrays.array import Array
+from hubarray.readers.groups import in_groups
+
+
+def arrays(root):
+    images = hub.array((40, 6), "t/images:v0", "f4", chunks=(1, 6), root=root)
+    images[...] = np.arange(40)[:, None]
+    labels = hub.array(40, "t/labels:v0", "i8", chunks=16, root=root)
+    labels[...] = np.arange(40)
+    return [images.snapshot(), labels.snapshot()]
+
+
+def test_groups_hold_the_rows_of_every_array_in_the_order_asked_for(any_root):
+    orders = np.split(np.random.default_rng(0).permutation(40), [8, 16, 24, 32])
+    for group, rows in zip(in_groups(arrays(any_root), orders), orders, strict=True):
+        images, labels = group.parts()
+        assert np.array_equal(labels, rows)
+        assert np.array_equal(images, np.repeat(rows, 6).reshape(-1, 6))
+
+
+def test_what_is_kept_of_a_group_stays_as_it_was(root):
+    orders = np.arange(40).reshape(10, 4)
+    kept = [group.parts()[0][:2] for group in in_groups(arrays(root), orders)]
+    assert [one[:, 0].tolist() for one in kept] == [[4 * i, 4 * i + 1] for i in range(10)]
+
+
+def test_one_group_is_read_ahead_and_none_that_is_passed_over(root, monkeypatch):
+    read, changed, real = [], threading.Condition(), Array._rows
+
+    def rows(self, rows, out):
+        with changed:
+            read.append(int(rows[0]))
+            changed.notify()
+        return real(self, rows, out)
+
+    monkeypatch.setattr(Array, "_rows", rows)
+    groups = in_groups(arrays(root)[:1], np.arange(40).reshape(10, 4))
+    assert next(groups).rows.tolist() == [0, 1, 2, 3]
+    third = [next(groups), next(groups)][1]
+    third.parts()
+    with changed:
+        assert changed.wait_for(lambda: len(read) == 2, 10)
+    assert sorted(read) == [8, 12]
