@@ -51,11 +51,16 @@ def bulk_write(megabytes: int) -> list[Row]:
 
 
 def _swept(place: Place) -> None:
-    """Remove what was written before: memory that the page cache never used yet costs more, whoever's turn it is."""
+    """Remove what was written before, and let the disk come to rest.
+
+    Memory that the page cache never used yet costs more, whoever's turn it is; and whoever syncs would wait for what
+    others left to be written.
+    """
     cold()
     if place.kind == "local":
         for one in place.folder.iterdir():
             shutil.rmtree(one)
+    os.sync()
 
 
 def _durably(peer: Any, place: Place, values: np.ndarray, chunks: tuple[int, ...]) -> None:

@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 import numpy as np
+from cloudfiles.paths import add_alias
 from cloudvolume import CloudVolume
 
 from benchmarks.peers import Reader
@@ -17,7 +18,7 @@ class Cloudvolume:
     """cloud-volume, for samples of shape (y, x, channels)."""
 
     name = "cloudvolume (raw)"
-    kinds = ("local",)
+    kinds = ("local", "s3")
 
     def create(self, place: Place, data: np.ndarray, chunks: tuple[int, ...]) -> None:
         if data.ndim != 4:
@@ -29,13 +30,16 @@ class Cloudvolume:
             resolution=[1, 1, 1], voxel_offset=[0, 0, 0], chunk_size=[chunks[2], chunks[1], chunks[0]],
             volume_size=[width, height, count],
         )  # fmt: skip
-        volume = CloudVolume(f"file://{place.folder}/cv", info=info, compress=False, progress=False, parallel=1)
+        volume = CloudVolume(
+            _url(place), info=info, compress=False, progress=False, parallel=1, secrets=_secrets(place)
+        )
         volume.commit_info()
         volume[:, :, :] = data.transpose(2, 1, 0, 3)
-        os.sync()
+        if place.kind == "local":
+            os.sync()
 
     def open(self, place: Place) -> Reader:
-        volume = CloudVolume(f"file://{place.folder}/cv", progress=False, parallel=1, cache=False)
+        volume = CloudVolume(_url(place), progress=False, parallel=1, cache=False, secrets=_secrets(place))
 
         def read(key: Any) -> np.ndarray:
             if key is Ellipsis:
@@ -45,6 +49,22 @@ class Cloudvolume:
             raise IndexError(key)
 
         return read
+
+
+def _url(place: Place) -> str:
+    if place.kind != "s3":
+        return f"precomputed://file://{place.folder}/cv"
+    # cloud-files wants the token where the keys are in the environment, and they are: TensorStore takes its from there.
+    os.environ.setdefault("AWS_SESSION_TOKEN", "")
+    # How it is told of a server that is not Amazon's.
+    add_alias("seaweedfs", f"s3://{place.endpoint}/")
+    return f"precomputed://seaweedfs://{place.bucket}/{place.prefix}/cv"
+
+
+def _secrets(place: Place) -> dict[str, Any] | None:
+    if place.kind != "s3":
+        return None
+    return {"AWS_ACCESS_KEY_ID": place.options["key"], "AWS_SECRET_ACCESS_KEY": place.options["secret"]}
 
 
 PEER = Cloudvolume()
