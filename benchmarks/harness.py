@@ -17,10 +17,11 @@ ROUNDS = 5
 
 @dataclass
 class Timing:
-    """Seconds of one contender over the rounds."""
+    """Seconds of one contender over the rounds, and what else was seen of it, by what it is."""
 
     seconds: list[float] = field(default_factory=list)
     error: str = ""
+    beside: dict[str, float] = field(default_factory=dict)
 
     @property
     def median(self) -> float:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import importlib
+import multiprocessing
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,11 +19,13 @@ import numpy as np
 import hubarray as hub
 from benchmarks import data, limits, places
 from benchmarks.harness import Bar, Row, measure
-from benchmarks.ours import NAME, OURS, cold, root_of
+from benchmarks.memory import memory_of_tree
+from benchmarks.ours import NAME, OURS, Blob, cold, root_of
 from benchmarks.places import Place
 
 SIDE, BATCH = 256, 32
 WORKERS = (0, 1, 2)
+SPAWN = multiprocessing.get_context("spawn")
 
 
 def loader(megabytes: int) -> list[Row]:
@@ -42,7 +48,7 @@ def _warm(values: np.ndarray) -> Row:
     with places.local() as base:
         hub.configure(memory_cache_bytes=64 << 20)
         contenders: dict[str, Callable[[], Any]] = {}
-        chosen, absent = [], []
+        chosen, absent, beside = [], [], {}
         for name, make in MAKERS.items():
             try:
                 loaders = make(base, values)
@@ -52,11 +58,63 @@ def _warm(values: np.ndarray) -> Row:
             best = min(loaders, key=lambda workers: _seconds(loaders[workers]))
             chosen.append(f"{name}: {best} workers")
             contenders[name] = partial(_checked_epoch, loaders[best], values)
+            beside[name] = _beside(_made, name, best, len(values))
         bars = [Bar("one .npy a sample (raw)", "at least", 0.95), Bar("best peer", "at least", 1.2)]
         note = "; ".join([*chosen, *(f"{name} is not installed" for name in absent)])
-        return measure(
+        row = measure(
             f"an epoch of {len(values)} samples, warm", contenders, size_bytes=values.nbytes, bars=bars, note=note
         )
+        for name, seen in beside.items():
+            row.timings[name].beside = seen
+        return row
+
+
+def _beside(make: Callable[..., Any], *arguments: Any) -> dict[str, float]:
+    """Time to the first batch, and memory that an epoch takes at its peak, in a process of its own."""
+    queue = SPAWN.Queue()
+    process = SPAWN.Process(target=_observed, args=(make, arguments, queue))
+    process.start()
+    process.join(600)
+    if process.exitcode:
+        return {"first batch, ms": float("nan"), "memory, MB": float("nan")}
+    first, peak = queue.get()
+    return {"first batch, ms": first * 1e3, "memory, MB": peak}
+
+
+def _observed(make: Callable[..., Any], arguments: tuple[Any, ...], queue: Any) -> None:
+    # Part of no contender's first batch.
+    importlib.import_module("torch")
+    with make(*arguments) as epoch:
+        # What making the data has freed is given back, so that it hides nothing.
+        ctypes.CDLL(None).malloc_trim(0)
+        before, peaks, over = memory_of_tree(), [0.0], threading.Event()
+
+        def watch() -> None:
+            while not over.wait(0.02):
+                peaks.append(memory_of_tree())
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        began = time.perf_counter()
+        batches = epoch()
+        next(batches)
+        first = time.perf_counter() - began
+        for _ in batches:
+            pass
+        over.set()
+        watcher.join()
+        queue.put((first, max(peaks) - before))
+
+
+@contextlib.contextmanager
+def _made(name: str, workers: int, count: int) -> Iterator[Callable[[], Iterator[Any]]]:
+    with places.local() as base:
+        hub.configure(memory_cache_bytes=64 << 20)
+        values = data.photographs(count, SIDE)
+        epoch = MAKERS[name](base, values)[workers]
+        if not name.startswith("in memory"):
+            del values
+        yield epoch
 
 
 def _seconds(epoch: Callable[[], Iterator[Any]]) -> float:
@@ -247,28 +305,38 @@ def _cold(values: np.ndarray) -> Row:
         stream = array.to_pytorch(iterable=True, batch_size=BATCH)
         blobs, store = OURS.blobs(place), limits.s3_store(place)
 
-        def bare() -> None:
-            import torch
-
-            def batch(first: int) -> Any:
-                some = blobs[first : first + BATCH]
-                return torch.from_numpy(limits.s3_read(store, some, (len(some), *values.shape[1:]), values.dtype))
-
-            with ThreadPoolExecutor(4) as pool:
-                for _ in pool.map(batch, range(0, len(blobs), BATCH)):
-                    pass
-
-        contenders = {"hubarray": partial(_checked_epoch, stream.__iter__, values), "limit: GET, decode, collate": bare}
-        bars = [Bar("limit: GET, decode, collate", "at least", 0.85)]
-        return measure("an epoch cold from S3", contenders, size_bytes=values.nbytes, bars=bars, before=cold,
-                       note=f"first batch after {_first_batch(stream) * 1e3:.0f} ms")  # fmt: skip
+        bare = "limit: GET, decode, collate"
+        contenders = {
+            "hubarray": partial(_checked_epoch, stream.__iter__, values),
+            bare: partial(_checked_epoch, partial(_bare_batches, store, blobs), values),
+        }
+        row = measure("an epoch cold from S3", contenders, size_bytes=values.nbytes, bars=[Bar(bare, "at least", 0.85)],
+                      before=cold)  # fmt: skip
+        for name in contenders:
+            row.timings[name].beside = _beside(_opened, name, place)
+        return row
 
 
-def _first_batch(stream: Any) -> float:
-    cold()
-    began = time.perf_counter()
-    next(iter(stream))
-    return time.perf_counter() - began
+def _bare_batches(store: Any, blobs: list[Blob]) -> Iterator[Any]:
+    import torch
+
+    def batch(first: int) -> Any:
+        some = blobs[first : first + BATCH]
+        return torch.from_numpy(limits.s3_read(store, some, (len(some), SIDE, SIDE, 3), np.dtype("u1")))
+
+    with ThreadPoolExecutor(4) as pool:
+        yield from pool.map(batch, range(0, len(blobs), BATCH))
+
+
+@contextlib.contextmanager
+def _opened(name: str, place: Place) -> Iterator[Callable[[], Iterator[Any]]]:
+    hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0)
+    if name == "hubarray":
+        array = hub.load(NAME, root=root_of(place))
+        yield lambda: iter(array.to_pytorch(iterable=True, batch_size=BATCH))
+    else:
+        store, blobs = limits.s3_store(place), OURS.blobs(place)
+        yield lambda: _bare_batches(store, blobs)
 
 
 def _waits(values: np.ndarray) -> list[dict[str, Any]]:

@@ -27,6 +27,7 @@ def markdown(name: str, rows: list[Any], command: str) -> str:
                     "median, ms": timing.median * 1e3,
                     "spread, ms": _spread(timing.seconds),
                     "MB/s": row.bytes / timing.median / 1e6 if timing.seconds else 0.0,
+                    **timing.beside,
                     "": timing.error,
                 }
                 for contender, timing in ranked
@@ -71,6 +72,8 @@ def keep(folder: Path, name: str, as_json: list[Any], text: str, rows: list[Any]
         _bars(pyplot, rows, folder / f"{name}.svg")
     elif name == "grid":
         _lines(pyplot, rows, folder / "grid.svg")
+    elif name == "waits":
+        _waits(pyplot, rows, folder / "waits.svg")
 
 
 def _bars(pyplot: Any, rows: list[Row], path: Path) -> None:
@@ -103,6 +106,22 @@ def _lines(pyplot: Any, rows: list[dict[str, Any]], path: Path) -> None:
         axis.set_xlabel("threads")
         axis.set_xscale("log", base=2)
     axes[0][0].set_ylabel("MB/s")
+    axes[0][0].legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def _waits(pyplot: Any, rows: list[dict[str, Any]], path: Path) -> None:
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    figure, axes = pyplot.subplots(1, len(models), figsize=(4 * len(models), 3.2), squeeze=False, sharey=True)
+    for axis, model in zip(axes[0], models, strict=True):
+        some = [row for row in rows if row["model"] == model]
+        waits = [row["data wait, % of step"] for row in some]
+        sources = [row["fed from"] for row in some]
+        axis.bar(sources, [100 - wait for wait in waits], bottom=waits, color="#bbbbbb", label="the model")
+        axis.bar(sources, waits, color="#d95f02", label="waiting for data")
+        axis.set_title(f"{model} model", fontsize=9)
+    axes[0][0].set_ylabel("% of a step")
     axes[0][0].legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(path)
