@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hubarray.arrays.statistics import Statistics
+
 if TYPE_CHECKING:
     import dask.array as da
     import tensorflow as tf
@@ -51,7 +53,7 @@ class NumpyProtocols:
         )
 
 
-class Adapters(NumpyProtocols):
+class Adapters(Statistics, NumpyProtocols):
     """Base class of an array's methods for other packages, and of its statistics.
 
     Statistics are computed block by block through Dask, on all cores or on the cluster whose client is
@@ -177,63 +179,5 @@ class Adapters(NumpyProtocols):
         text: str = adapter("html")(self)
         return text
 
-    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Arithmetic mean, as :func:`numpy.mean`."""
-        return self.lazy.mean(axis, dtype, out, keepdims)
-
-    def std(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
-        """Standard deviation, as :func:`numpy.std`."""
-        return self.lazy.std(axis, dtype, out, ddof, keepdims)
-
-    def var(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
-        """Variance, as :func:`numpy.var`."""
-        return self.lazy.var(axis, dtype, out, ddof, keepdims)
-
-    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Sum, as :func:`numpy.sum`."""
-        return self.lazy.sum(axis, dtype, out, keepdims)
-
-    def prod(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Product, as :func:`numpy.prod`."""
-        return self.lazy.prod(axis, dtype, out, keepdims)
-
-    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Minimum, as :func:`numpy.min`."""
-        return self.lazy.min(axis, out, keepdims)
-
-    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Maximum, as :func:`numpy.max`."""
-        return self.lazy.max(axis, out, keepdims)
-
-    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Whether any element is true, as :func:`numpy.any`."""
-        return self.lazy.any(axis, out, keepdims)
-
-    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Whether all elements are true, as :func:`numpy.all`."""
-        return self.lazy.all(axis, out, keepdims)
-
-    def argmin(self, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Index of the first minimum, as :func:`numpy.argmin`."""
-        return self.lazy.argmin(axis, out, keepdims)
-
-    def argmax(self, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Index of the first maximum, as :func:`numpy.argmax`."""
-        return self.lazy.argmax(axis, out, keepdims)
-
-    def quantile(self, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
-        """Exact quantiles, as :func:`numpy.quantile`."""
-        return self.lazy.quantile(q, axis, method=method, keepdims=keepdims)
-
-    def percentile(self, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
-        """Exact percentiles, as :func:`numpy.percentile`."""
-        return self.lazy.percentile(q, axis, method=method, keepdims=keepdims)
-
-    def median(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        """The median, as :func:`numpy.median`."""
-        return self.lazy.median(axis, keepdims=keepdims)
-
-    def histogram(self, bins: Any = 10, range: Any = None, density: bool | None = None) -> tuple[Any, Any]:
-        """Counts and edges, as :func:`numpy.histogram`."""
-        counts: tuple[Any, Any] = self.lazy.histogram(bins, range, density)
-        return counts
+    def _statistic(self, name: str, **options: Any) -> Any:
+        return self.lazy._statistic(name, **options)

@@ -11,6 +11,7 @@ import numpy as np
 from hubarray.arrays.adapters import NumpyProtocols
 from hubarray.arrays.array import Array
 from hubarray.arrays.operators import NoOperators
+from hubarray.arrays.statistics import Statistics
 from hubarray.errors import ConfigError
 from hubarray.interop import blocks, order_statistics
 from hubarray.progress import progress
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _SUMMING = ("mean", "std", "var", "sum", "prod")
 
 
-class LazyView(NoOperators, NumpyProtocols):
+class LazyView(Statistics, NoOperators, NumpyProtocols):
     """A part of one commit of an array that nothing was read of yet: ``a.lazy[0:10_000, ..., 0]``.
 
     Takes integers, slices and ``...``, again and again; has the array's statistics; and is read by
@@ -85,70 +86,25 @@ class LazyView(NoOperators, NumpyProtocols):
 
         return as_dask(self._array, self._axes, block_bytes=block_bytes)
 
-    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Arithmetic mean, as :func:`numpy.mean`."""
-        return self._reduced("mean", out, axis=axis, dtype=dtype, keepdims=keepdims)
+    def _statistic(self, name: str, **options: Any) -> Any:
+        match name:
+            case "argmin" | "argmax":
+                return self._arg(name, **options)
+            case "quantile":
+                return order_statistics.quantile(self, **options)
+            case "percentile":
+                q = options.pop("q")
+                share = q / 100 if isinstance(q, (int, float)) else np.true_divide(q, 100)
+                return order_statistics.quantile(self, share, **options)
+            case "median":
+                return order_statistics.median(self, **options)
+            case "histogram":
+                return self._histogram(**options)
+        return self._reduced(name, **options)
 
-    def std(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
-        """Standard deviation, as :func:`numpy.std`."""
-        return self._reduced("std", out, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
-
-    def var(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
-        """Variance, as :func:`numpy.var`."""
-        return self._reduced("var", out, axis=axis, dtype=dtype, ddof=ddof, keepdims=keepdims)
-
-    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Sum, as :func:`numpy.sum`."""
-        return self._reduced("sum", out, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def prod(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Product, as :func:`numpy.prod`."""
-        return self._reduced("prod", out, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Minimum, as :func:`numpy.min`; NaN where there is one."""
-        return self._reduced("min", out, axis=axis, keepdims=keepdims)
-
-    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Maximum, as :func:`numpy.max`; NaN where there is one."""
-        return self._reduced("max", out, axis=axis, keepdims=keepdims)
-
-    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Whether any element is true, as :func:`numpy.any`."""
-        return self._reduced("any", out, axis=axis, keepdims=keepdims)
-
-    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Whether all elements are true, as :func:`numpy.all`."""
-        return self._reduced("all", out, axis=axis, keepdims=keepdims)
-
-    def argmin(self, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Index of the first minimum, as :func:`numpy.argmin`."""
-        return self._arg("argmin", axis, out, keepdims)
-
-    def argmax(self, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Any:
-        """Index of the first maximum, as :func:`numpy.argmax`."""
-        return self._arg("argmax", axis, out, keepdims)
-
-    def quantile(self, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
-        """Exact quantiles, as :func:`numpy.quantile`.
-
-        Over all elements at once it reads the view about four times, in memory that does not depend on its size.
-        """
-        return order_statistics.quantile(self, q, axis, method, keepdims)
-
-    def percentile(self, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
-        """Exact percentiles, as :func:`numpy.percentile`; see :meth:`quantile`."""
-        share = q / 100 if isinstance(q, (int, float)) else np.true_divide(q, 100)
-        return self.quantile(share, axis, method=method, keepdims=keepdims)
-
-    def median(self, axis: Any = None, *, keepdims: bool = False) -> Any:
-        """The median, as :func:`numpy.median`; see :meth:`quantile`."""
-        return order_statistics.median(self, axis, keepdims)
-
-    def histogram(
+    def _histogram(
         self, bins: Any = 10, range: tuple[float, float] | None = None, density: bool | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Counts and edges, as :func:`numpy.histogram`; ``bins`` is a number or the edges."""
         if isinstance(bins, str):
             raise ConfigError(f"bins={bins!r}: give a number of bins or their edges; rules would read everything twice")
         import dask.array as da
@@ -162,21 +118,21 @@ class LazyView(NoOperators, NumpyProtocols):
             return found / found.sum() / np.diff(edges), edges
         return found, edges
 
-    def _reduced(self, function: str, out: Any, **options: Any) -> Any:
+    def _reduced(self, function: str, out: Any = None, **options: Any) -> Any:
         import dask.array as da
 
         if options.get("dtype", ...) is None:
             del options["dtype"]
         if self.size == 0 or not self.shape:
             return _delivered(getattr(np, function)(np.asarray(self), **options), out)
-        half = self.dtype == np.float16 and function in _SUMMING and "dtype" not in options
+        half = self.dtype == np.float16 and function.removeprefix("nan") in _SUMMING and "dtype" not in options
         if half:
             # Partial sums in half precision overflow; NumPy has wider ones inside, too.
             options["dtype"] = np.float32
         result = self._computed(getattr(da, function)(self.to_dask(), **options))
         return _delivered(np.asarray(result).astype(np.float16) if half else result, out)
 
-    def _arg(self, function: str, axis: int | None, out: Any, keepdims: bool) -> Any:
+    def _arg(self, function: str, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Any:
         if self.size == 0 or not self.shape or self.dtype.kind not in "biufcmM":
             return _delivered(getattr(np, function)(np.asarray(self), axis=axis, keepdims=keepdims), out)
         import dask.array as da

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,18 @@ from hubarray.interop.lazy import LazyView
 _STATISTICS = (
     *("mean", "std", "var", "sum", "prod", "min", "max", "any", "all", "argmin", "argmax"),
     *("quantile", "percentile", "median", "histogram"),
+    *("nanmean", "nanstd", "nanvar", "nansum", "nanprod", "nanmin", "nanmax"),
 )
+_ORDERING = ("axis", "out", "keepdims")
+_SUMMING = (*_ORDERING, "dtype")
+_TAKEN: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("min", "max", "nanmin", "nanmax", "any", "all", "argmin", "argmax"), _ORDERING),
+    **dict.fromkeys(("mean", "sum", "prod", "nanmean", "nansum", "nanprod"), _SUMMING),
+    **dict.fromkeys(("std", "var", "nanstd", "nanvar"), (*_SUMMING, "ddof")),
+    **dict.fromkeys(("quantile", "percentile"), ("q", "axis", "method", "keepdims")),
+    "median": ("axis", "keepdims"),
+    "histogram": ("bins", "range", "density"),
+}
 _BY_FUNCTION: dict[Any, str] = {getattr(np, name): name for name in _STATISTICS} | {np.amin: "min", np.amax: "max"}
 _DESCRIPTION: dict[Any, Callable[..., Any]] = {
     np.shape: lambda a: a.shape,
@@ -29,10 +41,22 @@ def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         return _DESCRIPTION[function](*args, **kwargs)
     name = _BY_FUNCTION.get(function)
     if name is not None and args and isinstance(args[0], (Array, LazyView)):
-        given = {key: value for key, value in kwargs.items() if value is not np._NoValue}
-        view = args[0] if isinstance(args[0], LazyView) else LazyView(args[0])
-        return getattr(view, name)(*args[1:], **given)
+        return _statistic(name, inspect.signature(function).bind(*args, **kwargs).arguments)
     return function(*(_in_memory(one) for one in args), **{key: _in_memory(one) for key, one in kwargs.items()})
+
+
+def _statistic(name: str, arguments: dict[str, Any]) -> Any:
+    """One statistic with NumPy's arguments, of which the first is the array."""
+    first, *rest = arguments.items()
+    options = {key: value for key, value in rest if value is not np._NoValue}
+    refused = [key for key in options if key not in _TAKEN[name]]
+    if refused:
+        raise TypeError(
+            f"np.{name} of an array in a bucket takes {', '.join(_TAKEN[name])}, and not {', '.join(refused)}; "
+            f"read what is meant first, such as np.{name}(a[0:10], {refused[0]}=...)"
+        )
+    view = first[1] if isinstance(first[1], LazyView) else LazyView(first[1])
+    return view._statistic(name, **options)
 
 
 def _in_memory(value: Any) -> Any:

@@ -23,7 +23,7 @@ _PIECE = 1 << 20
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-def quantile(view: LazyView, q: Any, axis: Any, method: Any, keepdims: bool) -> Any:
+def quantile(view: LazyView, q: Any, axis: Any = None, method: Any = "linear", keepdims: bool = False) -> Any:
     """What :func:`numpy.quantile` gives.
 
     Raises
@@ -67,7 +67,7 @@ def quantile(view: LazyView, q: Any, axis: Any, method: Any, keepdims: bool) -> 
     return result.reshape(fractions.shape + ((1,) * view.ndim if keepdims else ()))[()]
 
 
-def median(view: LazyView, axis: Any, keepdims: bool) -> Any:
+def median(view: LazyView, axis: Any = None, keepdims: bool = False) -> Any:
     """What :func:`numpy.median` gives: the mean of the two in the middle, which is no quantile where that overflows."""
     if view.size * view.dtype.itemsize <= _IN_MEMORY_BYTES or view.dtype.kind not in "iuf":
         return np.median(np.asarray(view), axis=axis, keepdims=keepdims)

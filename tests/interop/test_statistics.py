@@ -73,6 +73,23 @@ def test_nans_are_kept_as_numpy_keeps_them(root):
         assert np.isnan(getattr(array, name)())
 
 
+@pytest.mark.parametrize("name", ["nanmean", "nanstd", "nanvar", "nansum", "nanprod", "nanmin", "nanmax"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i2", "bool"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_nans_are_passed_over_block_by_block(root, name, dtype, monkeypatch):
+    values = values_of(dtype, (20, 6, 3))
+    if dtype[0] == "f":
+        values[::3, 1] = values[5] = values[:, 2, 0] = np.nan
+    if name == "nanprod":
+        values = values[:5, :3]
+    array = hub.array(values.shape, "t/nan:v0", values.dtype, chunks=(4, 3, 3), root=root)
+    array[...] = values
+    monkeypatch.setattr(hub.Array, "__array__", None)
+    for axis in (None, 0, (1, 2)):
+        same(getattr(np, name)(array, axis), getattr(np, name)(values, axis))
+        same(getattr(np, name)(array.lazy[2:], axis=axis), getattr(np, name)(values[2:], axis=axis))
+
+
 @pytest.mark.parametrize("large", [False, True])
 @pytest.mark.parametrize("method", order_statistics.METHODS)
 def test_quantiles_are_exactly_numpys(pair, method, large, monkeypatch):
@@ -170,6 +187,8 @@ def test_bad_requests_are_refused_clearly(root):
         array.histogram("auto")
     with pytest.raises(ValueError, match="Quantiles must be in the range"):
         array.quantile(1.5)
+    with pytest.raises(TypeError, match=r"np\.mean .* takes axis, out, keepdims, dtype, and not where"):
+        np.mean(array, where=np.ones(3, bool))
     with pytest.raises(IndexError, match="lazy view takes"):
         array.lazy[[1, 2]]
 
