@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import itertools
+import json
 import math
 import os
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from hubarray.errors import ConfigError, HubError, SourceError
 from hubarray.interop.missing import needed
+from hubarray.interop.plain import plain_json
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 TIFF_SUFFIXES = (".tif", ".tiff")
@@ -53,7 +55,7 @@ class Source(Protocol):
         """Rows from ``start`` on, at most so many at a time."""
 
 
-@contextmanager
+@contextlib.contextmanager
 def readable(where: str) -> Iterator[None]:
     """Whatever goes wrong in a library that reads a source, in our terms."""
     try:
@@ -270,8 +272,23 @@ def _hdf5(where: str, key: str | None) -> Source:
     file = h5py.File(where, "r")
     keys: list[str] = []
     file.visititems(lambda name, one: keys.append(name) if isinstance(one, h5py.Dataset) else None)
-    dataset = file[_chosen(where, key.strip("/") if key else None, keys)]
-    return Rows(f"{where}:{dataset.name}", dataset, [*stamp(where), dataset.name])
+    linked = file.get(key) if key else None
+    if isinstance(linked, h5py.Dataset) and linked.file.filename == file.filename:
+        dataset = linked
+    else:
+        dataset = file[_chosen(where, key.strip("/") if key else None, keys)]
+    return Rows(f"{where}:{dataset.name}", dataset, [*stamp(where), dataset.name], _hdf5_attrs(dataset))
+
+
+def _hdf5_attrs(dataset: Any) -> dict[str, Any]:
+    """Attributes that JSON can hold: text, numbers, and arrays of them; what refers to other objects is left out."""
+    found = {}
+    for name, value in dataset.attrs.items():
+        plain = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+        with contextlib.suppress(TypeError):
+            json.dumps(plain_json(plain))
+            found[name] = plain
+    return found
 
 
 def _is_zarr(where: str, suffix: str) -> bool:

@@ -89,6 +89,19 @@ def test_every_source_gives_its_values_under_one_name(kind, root, tmp_path):
     assert hub.list(root=root) == ["t/x:v0"]
 
 
+def test_attributes_come_along(root, tmp_path):
+    known = {"unit": "mm", "spacing": [0.5, 2.0], "rate": 8, "channels": ["red", "green"], "missing": float("nan")}
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["raw"] = VALUES
+        file["other"] = h5py.SoftLink("/raw")
+        file["raw"].attrs.update(known | {"scale": file["raw"].ref})
+    zarr.create_array(str(tmp_path / "x.zarr"), data=VALUES, attributes=known)
+    expected = known | {"missing": "NaN"}
+    assert dict(hub.import_(tmp_path / "x.h5", "t/h:v0", key="other", root=root).attrs) == expected
+    assert dict(hub.import_(tmp_path / "x.zarr", "t/z:v0", root=root).attrs) == expected
+    assert np.array_equal(hub.load("t/h:v0", root=root)[...], VALUES)
+
+
 def test_remote_sources_are_read_in_ranges(s3_root, tmp_path):
     import fsspec
 
