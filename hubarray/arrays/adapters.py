@@ -117,7 +117,8 @@ class Adapters(Statistics, NumpyProtocols):
         rank, world_size : int, optional
             By default torch.distributed's, where it is initialized.
         buffer_bytes : int
-            Rows that are shuffled together; about twice as much is held by each worker.
+            Rows that are shuffled together; each worker holds about three times as much. Arrays that fit it are
+            read once, and kept while the stream is.
 
         Returns
         -------
@@ -152,7 +153,8 @@ class Adapters(Statistics, NumpyProtocols):
         drop_last : bool, default False
             Leave out a last batch that is not full; the batch axis is then known.
         buffer_bytes : int
-            Rows that are shuffled together.
+            Rows that are shuffled together; about three times as much is held. Arrays that fit it are read once,
+            and kept while the dataset is.
 
         Raises
         ------

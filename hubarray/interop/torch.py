@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, default_colla
 from hubarray.arrays.array import Array
 from hubarray.errors import ConfigError
 from hubarray.readers.columns import columns, row_bytes
-from hubarray.readers.groups import in_groups
+from hubarray.readers.groups import Small, in_groups
 from hubarray.readers.sampler import Plan, dealt, plan
 
 Transform = Callable[[Any], Any]
@@ -63,6 +63,7 @@ class Columns:
 
     def __init__(self, arrays: Sequence[Array], transform: Transform | None) -> None:
         self.arrays = columns(arrays)
+        self.row_bytes = row_bytes(self.arrays)
         self.transform = transform
         if transform is None:
             for one in self.arrays:
@@ -170,11 +171,13 @@ class Stream(IterableDataset[Any]):
             seed = int(np.random.SeedSequence().generate_state(1, np.uint64)[0] >> np.uint64(1))
         try:
             self._plan = plan(
-                len(columns), row_bytes(columns.arrays), columns.arrays[0].chunks[0], batch_rows=self._item_rows,
+                len(columns), columns.row_bytes, columns.arrays[0].chunks[0], batch_rows=self._item_rows,
                 shuffle=shuffle, seed=seed or 0, rank=rank, world_size=world_size, buffer_bytes=buffer_bytes,
             )  # fmt: skip
         except ValueError as error:
             raise ConfigError(str(error)) from None
+        fits = columns.row_bytes * len(columns) <= buffer_bytes
+        self._small = Small(columns.arrays) if shuffle and fits else None
         # Epoch, items of it that were taken, how often these were set, and the seed; shared, so that workers see it.
         self._position = torch.tensor([0, 0, 0, self._plan.seed], dtype=torch.int64).share_memory_()
         self._seen_change, self._passes = 0, 0
@@ -261,7 +264,7 @@ class Stream(IterableDataset[Any]):
         return sum(n // self._item_rows if self._drop_last else -(-n // self._item_rows) for n in lengths)
 
     def _items(self, order: Plan, epoch: int, worker: int, workers: int, skip: int) -> Iterator[Any]:
-        for group in in_groups(self._columns.arrays, order.groups(epoch, worker, workers)):
+        for group in in_groups(self._columns.arrays, order.groups(epoch, worker, workers), self._small):
             for first in range(0, len(group.rows), self._item_rows):
                 last = min(first + self._item_rows, len(group.rows))
                 if self._drop_last and last - first < self._item_rows:

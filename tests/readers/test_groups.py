@@ -1,12 +1,13 @@
 """Groups of rows, each read while the one before it is used."""
 
+import pickle
 import threading
 
 import numpy as np
 
 import hubarray as hub
 from hubarray.arrays.array import Array
-from hubarray.readers.groups import in_groups
+from hubarray.readers.groups import Small, in_groups
 
 
 def arrays(root):
@@ -48,3 +49,21 @@ def test_one_group_is_read_ahead_and_none_that_is_passed_over(root, monkeypatch)
     with changed:
         assert changed.wait_for(lambda: len(read) == 2, 10)
     assert sorted(read) == [8, 12]
+
+
+def test_small_arrays_are_read_once_and_kept_here_and_not_in_what_is_pickled(any_root):
+    pair = arrays(any_root)
+    small = Small(pair)
+    orders = np.random.default_rng(0).permutation(40).reshape(10, 4)
+    for _ in range(2):
+        before = hub.stats().requests
+        for group, rows in zip(in_groups(pair, orders, small), orders, strict=True):
+            images, labels = group.parts()
+            assert np.array_equal(labels, rows)
+            assert np.array_equal(images[:, 5], rows)
+    assert hub.stats().requests == before
+    assert len(pickle.dumps(small)) < 10_000
+    again = pickle.loads(pickle.dumps(small))
+    part = np.empty(2, "i8")
+    again.rows(np.array([7, 3]), [np.empty((2, 6), "f4"), part])
+    assert part.tolist() == [7, 3]
