@@ -9,6 +9,7 @@ was uploaded is remembered, and used again where nothing underneath changed.
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -294,17 +295,7 @@ class Restore:
             raise ConflictError(
                 f"{base.ref.at(None)}: somebody else committed {base.head.number} meanwhile; nothing was written"
             )
-        return Draft(
-            counts=numbering.chunk_counts(old.array["shape"], ArrayMetadata.from_json(old.array).chunks),
-            grid=old.grid,
-            array=old.array,
-            attrs=old.attrs,
-            kind=old.head.kind,
-            fresh=old.head.generation != base.head.generation,
-            contents=Contents.of(old),
-            source=str(old.ref),
-            message=f"restore {old.ref}",
-        )
+        return _state_of(old, fresh=old.head.generation != base.head.generation, message=f"restore {old.ref}")
 
 
 class Delete:
@@ -350,18 +341,22 @@ class Replace:
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.transaction.Operation`."""
-        record = self._record
-        return Draft(
-            counts=numbering.chunk_counts(record.array["shape"], ArrayMetadata.from_json(record.array).chunks),
-            grid=record.grid,
-            array=record.array,
-            attrs=self._attrs,
-            kind=record.head.kind,
-            fresh=True,
-            contents=Contents.of(record),
-            source=str(record.ref),
-            message="overwrite",
-        )
+        return replace(_state_of(self._record, fresh=True, message="overwrite"), attrs=self._attrs)
+
+
+def _state_of(record: Record, *, fresh: bool, message: str) -> Draft:
+    """A commit with the state that a record of the same name has."""
+    return Draft(
+        counts=numbering.chunk_counts(record.array["shape"], ArrayMetadata.from_json(record.array).chunks),
+        grid=record.grid,
+        array=record.array,
+        attrs=record.attrs,
+        kind=record.head.kind,
+        fresh=fresh,
+        contents=Contents.of(record),
+        source=str(record.ref),
+        message=message,
+    )
 
 
 def creation(metadata: ArrayMetadata, attrs: dict[str, Any], *, message: str, fresh: bool = False) -> Draft:
