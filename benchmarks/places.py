@@ -48,10 +48,10 @@ def local() -> Iterator[Place]:
 
 
 @contextlib.contextmanager
-def s3() -> Iterator[Place]:
+def s3(cache_megabytes: int = 2048) -> Iterator[Place]:
     """A bucket of a real S3 server that keeps what it served in memory."""
     with (
         tempfile.TemporaryDirectory(prefix="hubarray-bench-") as folder,
-        servers.seaweedfs(Path(folder) / "s3", cache_megabytes=2048) as server,
+        servers.seaweedfs(Path(folder) / "s3", cache_megabytes=cache_megabytes) as server,
     ):
         yield Place("s3", Path(folder), server.endpoint, servers.BUCKET, "bench")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 from collections.abc import Mapping
@@ -14,9 +13,9 @@ from hubarray import catalog
 from hubarray.arrays.array import Array
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.worker import Part, Worker
-from hubarray.errors import ConfigError, HubError, SourceError
+from hubarray.errors import ConfigError, SourceError
 from hubarray.interop import blocks
-from hubarray.interop.staged import NOTE, left_over, publish, staging_name
+from hubarray.interop.staged import NOTE, publish, removed_on_failure, staging_name
 from hubarray.lookup import RootLike, locate
 from hubarray.storage.url import Root
 
@@ -81,7 +80,7 @@ def store(
     """Write a Dask array under a name: its workers upload, in parallel, and one commit at the end shows all of it.
 
     Where the name exists with the same shape and dtype, its contents are replaced in that commit; else it appears when
-    all is there, and lies under the version ``<version>.storing`` until then.
+    all is there, and lies under a version ``<version>.storing-...`` until then (and after a kill, until it is deleted).
 
     Parameters
     ----------
@@ -128,17 +127,10 @@ def store(
         array = catalog.array(source.shape, str(parsed), source.dtype, root=where, attrs=attrs, **described)
         _write_all(array, source, name, message)
         return array
-    staged = staging_name(parsed, "storing")
-    left_over(staged, where)
-    staging = catalog.array(
-        source.shape, staged, source.dtype, attrs={NOTE: "store"}, overwrite=True, root=where, **described
-    )
-    try:
+    staged = staging_name(parsed, "storing", own=True)
+    with removed_on_failure(staged, where):
+        staging = catalog.array(source.shape, staged, source.dtype, attrs={NOTE: "store"}, root=where, **described)
         _write_all(staging, source, name, message)
-    except BaseException:
-        with contextlib.suppress(HubError):
-            catalog.delete(staged, root=where)
-        raise
     return publish(staging, parsed, attrs=attrs or {}, message=message or _MESSAGE, overwrite=overwrite)
 
 

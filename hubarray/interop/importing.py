@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +18,7 @@ from hubarray.errors import AlreadyExistsError, ConflictError, NotFoundError, So
 from hubarray.interop import dask as dask_interop
 from hubarray.interop.plain import plain_json
 from hubarray.interop.sources import Source, open_source
-from hubarray.interop.staged import NOTE, left_over, publish, staging_name
+from hubarray.interop.staged import NOTE, left_over, publish, removed_on_failure, staging_name
 from hubarray.lookup import RootLike, locate
 from hubarray.progress import progress
 
@@ -85,9 +86,12 @@ def import_(
             source, str(parsed), chunks=chunks, codec=codec, attrs=attrs, root=where, message=message
         )
     opened = open_source(source, key=key)
+    alone = opened.fingerprint is None
+    staged = staging_name(parsed, "importing", own=alone)
     try:
-        staging = _staged(opened, staging_name(parsed, "importing"), chunks, codec, where)
-        _fill(staging, opened)
+        with removed_on_failure(staged, where) if alone else contextlib.nullcontext():
+            staging = _staged(opened, staged, chunks, codec, where)
+            _fill(staging, opened)
     except (ConflictError, NotFoundError) as error:
         raise ConflictError(f"{parsed}: another import of this name is running, or ended just now ({error})") from error
     if opened.fingerprint is not None and open_source(source, key=key).fingerprint != opened.fingerprint:
@@ -99,14 +103,12 @@ def import_(
 def _staged(source: Source, name: str, chunks: Any, codec: Any, root: Any) -> Array:
     """What is filled before it gets its name: left by an earlier import of the same source, or new."""
     rows = source.rows if source.rows is not None else 1 << 40
-    sized = chunks
-    if chunks == "auto":
-        sized = chunking.checked_chunks("auto", (max(1, rows), *source.row_shape), source.dtype.itemsize)
+    sized = chunking.checked_chunks(chunks, (max(1, rows), *source.row_shape), source.dtype.itemsize)
     note = {"source": _digest(source)}
     there = left_over(name, root)
     if there is not None and source.fingerprint is not None:
         alike = (there.shape[1:], there.dtype, there.attrs[NOTE]) == (source.row_shape, source.dtype, note)
-        if alike and (chunks == "auto" or there.chunks == tuple(np.broadcast_to(chunks, len(there.shape)).tolist())):
+        if alike and len(there) <= rows and there.chunks == sized:
             return there
     return catalog.array(
         (0, *source.row_shape), name, source.dtype, chunks=sized, codec=codec, attrs={NOTE: note}, overwrite=True,
@@ -135,6 +137,9 @@ def _fill(staging: Array, source: Source) -> None:
         bar.update(done * row_bytes)
         for rows in source.blocks(done, block_rows):
             staging.append(rows)
+            done += len(rows)
+            if len(staging) != done:
+                raise ConflictError(f"{staging.name}:{staging.version} has rows of another import")
             bar.update(rows.nbytes)
     if source.rows is not None and len(staging) != source.rows:
         raise SourceError(f"{source.where}: had {source.rows} rows at first, and {len(staging)} came; import it again")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import secrets
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +12,9 @@ from hubarray import catalog
 from hubarray.arrays.array import Array
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.write import Replace
-from hubarray.errors import AlreadyExistsError, ConflictError, NotFoundError
+from hubarray.errors import AlreadyExistsError, ConflictError, HubError, NotFoundError
 from hubarray.history import copying, transaction
-from hubarray.history.version import version_of
+from hubarray.history.version import Version, version_of
 from hubarray.lookup import newest
 from hubarray.names import Name
 from hubarray.process import uptime_seconds
@@ -21,9 +23,20 @@ from hubarray.storage.url import Root
 NOTE = "hubarray.staging"
 
 
-def staging_name(name: Name, what: str) -> str:
-    """The version that is filled: ``<version>.importing`` and the like."""
-    return str(replace(name, version=f"{name.version}.{what}"))
+def staging_name(name: Name, what: str, *, own: bool) -> str:
+    """The version that is filled: ``<version>.importing`` and the like; with ``own`` one that nobody else fills."""
+    return str(replace(name, version=f"{name.version}.{what}" + (f"-{secrets.token_hex(4)}" if own else "")))
+
+
+@contextlib.contextmanager
+def removed_on_failure(name: str, root: Root) -> Iterator[None]:
+    """Remove a staging version that nobody can go on with where filling it fails."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(HubError):
+            catalog.delete(name, root=root)
+        raise
 
 
 def left_over(name: str, root: Root) -> Array | None:
@@ -53,23 +66,34 @@ def publish(staging: Array, name: Name, *, attrs: Mapping[str, Any], message: st
     AlreadyExistsError, ConflictError
         Somebody else made it meanwhile, or removed what was filled.
     """
-    began = uptime_seconds()
     root, kept = staging.root, checked_attrs(attrs)
     try:
-        record = staging.refresh()._record()
-        version = version_of(root, name)
-        base = newest(version)
-        if base is None or base.head.kind == "deleted":
-            _, ours = copying.copy(
-                staging._version, record, version, base=base, message=message, began=began, attrs=kept
-            )
-            if not ours:
-                raise AlreadyExistsError(f"{name}: somebody else created it meanwhile")
-        elif overwrite:
-            transaction.commit(version, Replace(record, kept), base=base, message=message, began=began)
-        else:
-            raise AlreadyExistsError(f"{name}: somebody else created it meanwhile")
-        catalog.delete(f"{staging.name}:{staging.version}", root=root)
-        return catalog.load(str(name), root=root)
+        while not _published(staging, version_of(root, name), kept, message, overwrite):
+            pass
     except NotFoundError as error:
         raise ConflictError(f"{name}: somebody else is making it too ({error})") from error
+    with contextlib.suppress(NotFoundError):
+        catalog.delete(f"{staging.name}:{staging.version}", root=root)
+    return catalog.load(str(name), root=root)
+
+
+def _published(staging: Array, version: Version, attrs: dict[str, Any], message: str, overwrite: bool) -> bool:
+    """One attempt; False if another one's overwriting came between, so that the next one is on top of that."""
+    began = uptime_seconds()
+    record, base = staging.refresh()._record(), newest(version)
+    if base is None or base.head.kind == "deleted":
+        _, ours = copying.copy(staging._version, record, version, base=base, message=message, began=began, attrs=attrs)
+        if ours:
+            return True
+    if not overwrite:
+        raise AlreadyExistsError(f"{version.name}: somebody else created it meanwhile")
+    if base is None or base.head.kind == "deleted":
+        return False
+    try:
+        transaction.commit(version, Replace(record, attrs), base=base, message=message, began=began)
+    except ConflictError:
+        now = newest(version)
+        if now is None or now.head.generation == base.head.generation:
+            raise
+        return False
+    return True

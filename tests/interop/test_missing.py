@@ -8,7 +8,6 @@ import pytest
 import hubarray as hub
 from hubarray.errors import MissingPackageError
 
-
 OPTIONAL = pytest.mark.parametrize(
     ("module", "extra", "use"),
     [
