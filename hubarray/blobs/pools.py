@@ -11,6 +11,7 @@ from hubarray import process
 
 IO_THREADS = 32
 AHEAD_THREADS = 4
+BLOCK_THREADS = "hubarray-blocks"
 MAX_BYTES_IN_FLIGHT = 256 << 20
 
 
@@ -38,6 +39,7 @@ class Pools:
         self._io: ThreadPoolExecutor | None = None
         self._cpu: ThreadPoolExecutor | None = None
         self._ahead: ThreadPoolExecutor | None = None
+        self._blocks: ThreadPoolExecutor | None = None
         self.codec_slots = threading.BoundedSemaphore(core_count())
 
     @property
@@ -66,6 +68,15 @@ class Pools:
                 if self._ahead is None:
                     self._ahead = ThreadPoolExecutor(AHEAD_THREADS, "hubarray-ahead")
         return self._ahead
+
+    @property
+    def blocks(self) -> ThreadPoolExecutor:
+        """As many threads as cores, for tasks that read blocks themselves; made at first use."""
+        if self._blocks is None:
+            with self._lock:
+                if self._blocks is None:
+                    self._blocks = ThreadPoolExecutor(core_count(), BLOCK_THREADS)
+        return self._blocks
 
 
 pools = Pools()

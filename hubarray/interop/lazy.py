@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from hubarray.arrays.adapters import NumpyProtocols
 from hubarray.arrays.array import Array
 from hubarray.arrays.operators import NoOperators
 from hubarray.arrays.statistics import Statistics
+from hubarray.blobs.pools import BLOCK_THREADS, pools
 from hubarray.errors import ConfigError
 from hubarray.interop import blocks, order_statistics
 from hubarray.progress import progress
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     import dask.array as da
 
 _SUMMING = ("mean", "std", "var", "sum", "prod")
+_OF_FLOATS = ("nanmean", "nanstd", "nanvar")
 
 
 class LazyView(Statistics, NoOperators, NumpyProtocols):
@@ -123,20 +129,49 @@ class LazyView(Statistics, NoOperators, NumpyProtocols):
 
         if options.get("dtype", ...) is None:
             del options["dtype"]
-        if self.size == 0 or not self.shape:
+        if out is not None:
+            check_out(out)
+            if function in ("sum", "prod", "nansum", "nanprod") and "dtype" not in options:
+                # As NumPy: what is filled says how it is added up.
+                options["dtype"] = out.dtype
+        whole = "dtype" in options and not np.issubdtype(options["dtype"], np.inexact)
+        if whole and function in _OF_FLOATS and self.dtype.kind in "fc":
+            raise TypeError(f"np.{function} of {self.dtype} needs a dtype of floats, not {options['dtype']}")
+        if self.size == 0 or not self.shape or (self.dtype.kind in "mM" and function.removeprefix("nan") in _SUMMING):
             return _delivered(getattr(np, function)(np.asarray(self), **options), out)
         half = self.dtype == np.float16 and function.removeprefix("nan") in _SUMMING and "dtype" not in options
         if half:
             # Partial sums in half precision overflow; NumPy has wider ones inside, too.
             options["dtype"] = np.float32
-        result = self._computed(getattr(da, function)(self.to_dask(), **options))
+        lazy = getattr(da, function)(self.to_dask(), **options)
+        if options.get("ddof"):
+            lazy = self._without_freedom(lazy, function, options)
+        result = self._computed(lazy)
         return _delivered(np.asarray(result).astype(np.float16) if half else result, out)
+
+    def _without_freedom(self, spread: da.Array, function: str, options: dict[str, Any]) -> da.Array:
+        """A variance or deviation as NumPy has it where no degree of freedom is left: a division by 0, not below it."""
+        import dask.array as da
+
+        where = {"axis": options.get("axis"), "keepdims": options.get("keepdims", False)}
+        if function.startswith("nan") and self.dtype.kind in "fc":
+            counts = da.sum(~da.isnan(self.to_dask()), **where)
+            return da.where(counts > options["ddof"], spread, np.nan).astype(spread.dtype)
+        along = range(self.ndim) if where["axis"] is None else normalize_axis_tuple(where["axis"], self.ndim)
+        if options["ddof"] < math.prod(self.shape[one] for one in along):
+            return spread
+        divided = getattr(da, function)(self.to_dask(), **options | {"ddof": 0})
+        return da.where(divided > 0, np.inf, np.nan).astype(spread.dtype)
 
     def _arg(self, function: str, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Any:
         if self.size == 0 or not self.shape or self.dtype.kind not in "biufcmM":
             return _delivered(getattr(np, function)(np.asarray(self), axis=axis, keepdims=keepdims), out)
         import dask.array as da
 
+        if out is not None:
+            check_out(out)
+            if out.dtype != np.intp:
+                raise TypeError(f"out= is {out.dtype}, and indices are {np.dtype(np.intp)}")
         if axis is not None or self.ndim < 2:
             result = self._computed(getattr(da, function)(self.to_dask(), axis=axis, keepdims=keepdims))
             return _delivered(result, out)
@@ -162,9 +197,21 @@ class LazyView(Statistics, NoOperators, NumpyProtocols):
         return results
 
 
+def check_out(out: Any) -> None:
+    """Refuse what NumPy would refuse to fill."""
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out= takes a NumPy array, not {type(out).__name__}")
+
+
 def _delivered(result: Any, out: Any) -> Any:
     if out is None:
         return result[()] if isinstance(result, np.ndarray) and result.ndim == 0 else result
+    check_out(out)
+    result = np.asarray(result)
+    if out.shape != result.shape:
+        raise ValueError(f"out= has shape {out.shape}, and the result has {result.shape}")
+    if not np.can_cast(result.dtype, out.dtype, "same_kind"):
+        raise TypeError(f"out= is {out.dtype}, which cannot hold the result's {result.dtype}")
     out[...] = result
     return out
 
@@ -185,5 +232,15 @@ def computed(lazy: Any, what: str) -> Any:
         def _finish(self, dsk: Any, state: Any, errored: bool) -> None:
             self._context.__exit__(None, None, None)
 
-    with Bar():
+    with Bar(), _own_threads():
         return lazy.compute()
+
+
+def _own_threads() -> Any:
+    """Threads that a forked child makes anew, as Dask does not; unless others were chosen, or this is one of them."""
+    import dask
+
+    chosen = dask.config.get("pool", None) is not None or dask.config.get("num_workers", None) is not None
+    if chosen or threading.current_thread().name.startswith(BLOCK_THREADS):
+        return contextlib.nullcontext()
+    return dask.config.set(pool=pools.blocks)

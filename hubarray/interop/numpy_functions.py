@@ -30,7 +30,7 @@ _BY_FUNCTION: dict[Any, str] = {getattr(np, name): name for name in _STATISTICS}
 _DESCRIPTION: dict[Any, Callable[..., Any]] = {
     np.shape: lambda a: a.shape,
     np.ndim: lambda a: len(a.shape),
-    np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
+    np.size: lambda a, axis=None: np.size(np.broadcast_to(0, a.shape), axis),
     np.result_type: lambda *given: np.result_type(*(_dtype(one) for one in given)),
 }
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from hubarray.errors import ConfigError
 
@@ -42,11 +43,10 @@ def quantile(view: LazyView, q: Any, axis: Any = None, method: Any = "linear", k
         raise ValueError("Quantiles must be in the range [0, 1]")
     if view.size * view.dtype.itemsize <= _IN_MEMORY_BYTES or view.dtype.kind == "b":
         return np.quantile(np.asarray(view), q, axis=axis, method=method, keepdims=keepdims)
-    # A number takes the elements' precision, an array keeps its own: NumPy's rule for the result's dtype.
-    weak = isinstance(q, (int, float)) and view.dtype.kind == "f"
+    # NumPy's rules for the result's dtype depend on what q is, so it is asked.
+    dtype = np.quantile(np.zeros(2, view.dtype), q, method=method).dtype
     if axis is not None:
-        found = _by_axis(view, fractions, axis, method, keepdims)
-        return found.astype(view.dtype) if weak else found
+        return _by_axis(view, np.asarray(q), axis, method, keepdims).astype(dtype)
     places = fractions.reshape(-1) * (view.size - 1)
     lows, highs = np.floor(places).astype(np.int64), np.ceil(places).astype(np.int64)
     ranks = np.unique(np.concatenate([lows, highs]))
@@ -54,14 +54,16 @@ def quantile(view: LazyView, q: Any, axis: Any = None, method: Any = "linear", k
     results = []
     for place, low, high in zip(places, lows, highs, strict=True):
         pair = values[np.searchsorted(ranks, [low, high])]
+        if np.asarray(q).dtype.kind in "biu":
+            # Whole numbers are the extremes themselves: NumPy does not interpolate, which infinities would not survive.
+            results.append(pair[0])
+            continue
         weight = place - low
         if method == "nearest":
             # NumPy rounds half to an even place.
             weight = float(weight > 0.5 or (weight == 0.5 and low % 2))
         results.append(np.quantile(pair, np.float64(weight), method=method))
-    result = np.array(results)
-    if weak:
-        result = result.astype(view.dtype)
+    result = np.array(results).astype(dtype)
     if has_nan:
         result[:] = np.nan
     return result.reshape(fractions.shape + ((1,) * view.ndim if keepdims else ()))[()]
@@ -72,7 +74,7 @@ def median(view: LazyView, axis: Any = None, keepdims: bool = False) -> Any:
     if view.size * view.dtype.itemsize <= _IN_MEMORY_BYTES or view.dtype.kind not in "iuf":
         return np.median(np.asarray(view), axis=axis, keepdims=keepdims)
     if axis is not None:
-        along = tuple(one % view.ndim for one in (axis if isinstance(axis, tuple) else (axis,)))
+        along = normalize_axis_tuple(axis, view.ndim)
         return _along(view, along, lambda block: np.median(block, axis=along, keepdims=True)[..., None], 1, keepdims)[0]
     ranks = sorted({(view.size - 1) // 2, view.size // 2})
     values, has_nan = _of_rank(view, ranks)
@@ -82,7 +84,7 @@ def median(view: LazyView, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def _by_axis(view: LazyView, fractions: np.ndarray, axis: Any, method: Any, keepdims: bool) -> Any:
-    along = tuple(one % view.ndim for one in (axis if isinstance(axis, tuple) else (axis,)))
+    along = normalize_axis_tuple(axis, view.ndim)
 
     def of_block(block: np.ndarray) -> np.ndarray:
         found = np.quantile(block, fractions.reshape(-1), axis=along, method=method, keepdims=True)

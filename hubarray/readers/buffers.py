@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from hubarray import process
+
 
 def _references(held: list[np.ndarray], index: int) -> int:
     return sys.getrefcount(held[index])
@@ -36,6 +38,11 @@ class Buffers:
     def __init__(self, most: int) -> None:
         self._most = most
         self._held: list[np.ndarray] = []
+        self.after_fork()
+        process.register(self)
+
+    def after_fork(self) -> None:
+        """Start afresh in a forked child; what was held there stays as it is."""
         self._lock = threading.Lock()
 
     def take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:

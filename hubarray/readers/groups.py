@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -56,6 +57,7 @@ class Group:
         self._buffers = buffers
         self._small = small
         self._reading: Future[list[np.ndarray]] | None = None
+        self._process = os.getpid()
 
     def parts(self) -> list[np.ndarray]:
         """The rows of each array."""
@@ -65,7 +67,9 @@ class Group:
         return reading.result()
 
     def _begin(self) -> Future[list[np.ndarray]]:
-        if self._reading is None:
+        # What was under way in another thread when this process was forked is not under way here.
+        if self._reading is None or (self._process != os.getpid() and not self._reading.done()):
+            self._process = os.getpid()
             self._reading = pools.ahead.submit(self._read)
         return self._reading
 

@@ -1,5 +1,7 @@
 """Statistics of an array are NumPy's, without the array in memory."""
 
+import multiprocessing
+import sys
 import tracemalloc
 
 import numpy as np
@@ -88,6 +90,21 @@ def test_nans_are_passed_over_block_by_block(root, name, dtype, monkeypatch):
     for axis in (None, 0, (1, 2)):
         same(getattr(np, name)(array, axis), getattr(np, name)(values, axis))
         same(getattr(np, name)(array.lazy[2:], axis=axis), getattr(np, name)(values[2:], axis=axis))
+
+
+@pytest.mark.parametrize("name", ["std", "var", "nanstd", "nanvar"])
+@pytest.mark.parametrize("dtype", ["f4", "i2"])
+@pytest.mark.parametrize("axis", [None, 0, (0, 1)])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_where_no_degree_of_freedom_is_left_it_is_as_numpy_has_it(root, name, dtype, axis):
+    values = values_of(dtype, (5, 3))
+    values[:, 1] = 7
+    if dtype == "f4" and name[0] == "n":
+        values[2:, 0] = np.nan
+    array = hub.array(values.shape, "t/x:v0", dtype, chunks=(2, 3), root=root)
+    array[...] = values
+    for ddof in (1, 2, 5, 15, 20):
+        same(getattr(np, name)(array, axis=axis, ddof=ddof), getattr(np, name)(values, axis=axis, ddof=ddof))
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -193,12 +210,63 @@ def test_bad_requests_are_refused_clearly(root):
         array.lazy[[1, 2]]
 
 
-def test_out_is_filled(root):
-    array = hub.array((4, 3), "t/small:v0", "i4", root=root)
-    array[...] = 2
-    out = np.zeros(3, "i8")
+def test_out_is_filled_and_says_how_it_is_added_up(root):
+    array = hub.array((4, 3), "t/small:v0", "i8", chunks=(2, 3), root=root)
+    array[...] = 2**62
+    out = np.zeros(3)
     assert np.sum(array, axis=0, out=out) is out
-    assert out.tolist() == [8, 8, 8]
+    assert out.tolist() == [2.0**64] * 3
+    for refused, error in [
+        (lambda: np.sum(array, axis=0, out=np.zeros((3, 4))), ValueError),
+        (lambda: np.std(array, axis=0, out=np.zeros(3, "i8")), TypeError),
+        (lambda: np.argmax(array, axis=0, out=np.zeros(3)), TypeError),
+        (lambda: array.sum(axis=0, out=[0, 0, 0]), TypeError),
+    ]:
+        with pytest.raises(error, match="out="):
+            refused()
+
+
+def test_durations_are_added_up(root):
+    values = np.arange(12).reshape(4, 3).astype("m8[s]")
+    array = hub.array((4, 3), "t/durations:v0", "m8[s]", chunks=(2, 3), root=root)
+    array[...] = values
+    for name in ("sum", "mean", "min", "max", "nansum"):
+        for axis in (None, 0):
+            assert np.array_equal(getattr(np, name)(array, axis), getattr(np, name)(values, axis))
+
+
+def test_statistics_work_in_a_forked_child(root):
+    array = hub.array((100, 4), "t/x:v0", chunks=(10, 4), root=root)
+    array[...] = 1
+    assert array.mean() == 1
+    child = multiprocessing.get_context("fork").Process(target=lambda: sys.exit(int(array.mean() * 7)))
+    child.start()
+    child.join(30)
+    child.kill()
+    assert child.exitcode == 7
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_axes_that_are_not_there_are_numpys_error(root, large, monkeypatch):
+    if large:
+        monkeypatch.setattr(order_statistics, "_IN_MEMORY_BYTES", 0)
+    array = hub.array((4, 3), "t/small:v0", "f4", root=root)
+    for call in (lambda axis: np.median(array, axis=axis), lambda axis: np.quantile(array, 0.5, axis=axis), array.sum):
+        for axis in (2, -3, (0, 5)):
+            with pytest.raises(np.exceptions.AxisError):
+                call(axis)
+
+
+def test_whole_quantiles_of_infinities_are_the_extremes(root, monkeypatch):
+    monkeypatch.setattr(order_statistics, "_IN_MEMORY_BYTES", 0)
+    for dtype in ("f4", "i1"):
+        values = values_of(dtype, (20,))
+        if dtype == "f4":
+            values[3], values[4] = np.inf, -np.inf
+        array = hub.array(20, f"t/{dtype}:v0", dtype, chunks=6, root=root)
+        array[...] = values
+        for q in (0, 1, [0, 1], np.float32(0.25), np.array([0.5], "f4")):
+            same(np.quantile(array, q), np.quantile(values, q))
 
 
 @pytest.mark.parametrize("large", [False, True])

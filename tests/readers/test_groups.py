@@ -1,6 +1,8 @@
 """Groups of rows, each read while the one before it is used."""
 
+import multiprocessing
 import pickle
+import sys
 import threading
 
 import numpy as np
@@ -67,3 +69,26 @@ def test_small_arrays_are_read_once_and_kept_here_and_not_in_what_is_pickled(any
     part = np.empty(2, "i8")
     again.rows(np.array([7, 3]), [np.empty((2, 6), "f4"), part])
     assert part.tolist() == [7, 3]
+
+
+def test_a_group_that_was_under_way_at_a_fork_is_read_again_in_the_child(root, monkeypatch):
+    slow, real = threading.Event(), Array._rows
+
+    def rows(self, rows, out):
+        if multiprocessing.parent_process() is None and rows[0] == 4:
+            slow.wait(20)
+        return real(self, rows, out)
+
+    monkeypatch.setattr(Array, "_rows", rows)
+    groups = in_groups(arrays(root)[:1], np.arange(40).reshape(10, 4))
+    next(groups).parts()
+
+    def go_on():
+        sys.exit(sum(len(group.parts()[0]) for group in groups))
+
+    child = multiprocessing.get_context("fork").Process(target=go_on)
+    child.start()
+    child.join(20)
+    child.kill()
+    slow.set()
+    assert child.exitcode == 36
