@@ -149,7 +149,8 @@ class Adapters(Statistics, NumpyProtocols):
             Rows in an element; cheaper than ``.batch()``, which copies them once more.
         shuffle : bool, default False
             Chunks in random order and rows within a buffer, anew in each pass. tf.data's own ``shuffle`` works too.
-        seed : int, default 0
+        seed : int, optional
+            For an order that is the same each time, pass by pass.
         drop_last : bool, default False
             Leave out a last batch that is not full; the batch axis is then known.
         buffer_bytes : int

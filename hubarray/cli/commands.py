@@ -232,14 +232,24 @@ def put(arguments: Namespace, output: Output) -> int:
     """``hubarray put``."""
     array = hub.load(arguments.name, root=arguments.root)
     if arguments.value == "-":
-        values = np.load(io.BytesIO(sys.stdin.buffer.read()), allow_pickle=False)
+        values = _npy(sys.stdin.buffer.read(), "standard input")
     elif Path(arguments.value).suffix == ".npy":
-        values = np.load(arguments.value, allow_pickle=False)
+        values = _npy(Path(arguments.value).read_bytes(), arguments.value)
     else:
         values = _number(arguments.value)
-    with np.errstate(invalid="raise"), array.transaction(arguments.message) as t:
-        t[parsed_index(arguments.index)] = values
+    try:
+        with np.errstate(invalid="raise"), array.transaction(arguments.message) as t:
+            t[parsed_index(arguments.index)] = values
+    except OverflowError:
+        raise ConfigError(f"{arguments.value}: does not fit {array.dtype}") from None
     return _made(array, output)
+
+
+def _npy(data: bytes, where: str) -> np.ndarray:
+    try:
+        return np.asarray(np.lib.format.read_array(io.BytesIO(data), allow_pickle=False))
+    except (ValueError, EOFError) as error:
+        raise ConfigError(f"{where}: is not a .npy file of plain values ({str(error).split('.')[0]})") from None
 
 
 def _number(text: str) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 from hubarray import catalog
 from hubarray.arrays.array import Array
 from hubarray.blobs.pools import run_all
-from hubarray.errors import AlreadyExistsError, ConfigError, ObjectMissingError
+from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, ObjectMissingError
 from hubarray.history import numbering
 from hubarray.interop.missing import needed
 from hubarray.lookup import RootLike
@@ -24,7 +24,7 @@ from hubarray.storage.url import Root
 
 FORMATS = ("zarr", "npy", "hdf5")
 _MARKER = ".hubarray-export.json"
-_CLEARING = b'{"hubarray": 1, "clearing": true}'
+_CLEARING = "clearing"
 _OVERWRITE = "overwrite=True (--overwrite)"
 _BLOCK_BYTES = 32 << 20
 
@@ -150,46 +150,90 @@ def _write_hdf5(array: Array, key: str, path: str) -> None:
             raise ConfigError(f"{array.name}:{array.version}: HDF5 has no {array.dtype} ({error})") from None
         _fill(array, dataset)
         for name, value in array.attrs.items():
-            dataset.attrs[name] = value if isinstance(value, (str, int, float, bool)) else json.dumps(value)
+            dataset.attrs[name] = value if _hdf5_holds(value) else json.dumps(value)
+
+
+def _hdf5_holds(value: Any) -> bool:
+    """Whether an attribute comes back from HDF5 as it is: text, a number, or a list of one kind of them."""
+    kinds = {type(one) for one in value} if isinstance(value, list) else {type(value)}
+    return len(kinds) == 1 and kinds <= {str, int, float, bool}
 
 
 def _to_zarr(array: Array, target: Root, overwrite: bool) -> None:
     store = target.store
     record, metadata = array._seen
     described = metadata.to_json() | {"attributes": dict(array.attrs)}
-    marker = json.dumps({"hubarray": 1, "source": record.digest}).encode()
+    marker = _Marker(store, record.digest)
     there = {info.key: info.size_bytes for info in store.list("")}
-    begun = _marker_of(store)
-    if begun != marker:
+    begun = marker.found()
+    if begun == record.digest:
+        marker.set()
+    else:
         if there:
             _check_replaceable(target, there, overwrite or begun == _CLEARING)
             # First of all: what an interruption leaves of the old array is never taken for chunks of the new one.
-            store.put(_MARKER, _CLEARING)
+            marker.set(_CLEARING)
         store.delete([key for key in there if key != _MARKER])
         there = {}
-        store.put(_MARKER, marker)
+        marker.set()
     counts = numbering.chunk_counts(metadata.shape, metadata.chunks)
     version = array._version
-
+    chunks = size = 0
     with progress(None, f"exporting {array.name}:{array.version}") as bar:
         for numbers, refs in version.present(record, batch_bytes=_BLOCK_BYTES):
             inside = numbering.within(numbers, record.grid, counts)
             coords = numbering.coords_array(numbers[inside], record.grid, len(counts)).tolist()
             keys = ["/".join(["c", *map(str, one)]) for one in coords]
             chosen = refs[inside]
+            marker.check()
             missing = [i for i, key in enumerate(keys) if there.get(key) != int(chosen["length"][i])]
             blobs = version.fetcher.blobs(chosen[missing])
             run_all((len(blob), partial(store.put, keys[i], blob)) for i, blob in zip(missing, blobs, strict=True))
             bar.update(int(chosen["length"].sum()))
+            chunks, size = chunks + len(keys), size + int(chosen["length"].sum())
+    for info in store.list(""):
+        if info.key not in ("zarr.json", _MARKER):
+            chunks, size = chunks - 1, size - info.size_bytes
+    marker.check()
+    if chunks or size:
+        raise marker.conflict()
     store.put("zarr.json", json.dumps(described, indent=1).encode())
     store.delete([_MARKER])
 
 
-def _marker_of(store: Store) -> bytes | None:
-    try:
-        return bytes(store.get(_MARKER))
-    except ObjectMissingError:
-        return None
+class _Marker:
+    """What lies beside an unfinished export: of which commit it is, and of which attempt."""
+
+    def __init__(self, store: Store, source: str) -> None:
+        self._store = store
+        self._source = source
+        self._attempt = secrets.token_hex(8)
+
+    def found(self) -> str | None:
+        """The commit that somebody's unfinished export is of."""
+        try:
+            found = json.loads(bytes(self._store.get(_MARKER)))
+        except (ObjectMissingError, ValueError):
+            return None
+        return found.get("source") if isinstance(found, dict) else None
+
+    def set(self, source: str | None = None) -> None:
+        """Make the place this attempt's."""
+        body = {"hubarray": 1, "source": source or self._source, "attempt": self._attempt}
+        self._store.put(_MARKER, json.dumps(body).encode())
+
+    def check(self) -> None:
+        """Stop where another attempt has begun since."""
+        try:
+            ours = json.loads(bytes(self._store.get(_MARKER))).get("attempt") == self._attempt
+        except ObjectMissingError:
+            ours = False
+        if not ours:
+            raise self.conflict()
+
+    def conflict(self) -> ConflictError:
+        """Two exports at one place."""
+        return ConflictError(f"{self._store.url}: another export is being written here; wait for it and export again")
 
 
 def _check_replaceable(target: Root, keys: Iterable[str], overwrite: bool) -> None:

@@ -55,7 +55,8 @@ def import_(
     key : str, optional
         Which array, of a file that holds several.
     chunks, codec, attrs
-        As for :func:`hubarray.array`. Attributes of Zarr and HDF5, and rates of audio and video, come along.
+        As for :func:`hubarray.array`. Attributes of Zarr and HDF5 that JSON can hold, and rates of audio and
+        video, come along.
     root : str, path or Root, optional
     message : str, optional
         For the log.

@@ -6,6 +6,7 @@ import contextlib
 import glob
 import itertools
 import json
+import logging
 import math
 import os
 import zipfile
@@ -18,6 +19,8 @@ import numpy as np
 from hubarray.errors import ConfigError, HubError, SourceError
 from hubarray.interop.missing import needed
 from hubarray.interop.plain import plain_json
+
+log = logging.getLogger("hubarray.interop")
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 TIFF_SUFFIXES = (".tif", ".tiff")
@@ -133,6 +136,8 @@ class Rows:
         self.rows: int | None = int(array.shape[0])
         self.row_shape = tuple(map(int, array.shape[1:]))
         self.dtype = np.dtype(array.dtype)
+        if self.dtype.hasobject:
+            raise ConfigError(f"{where}: holds text of variable length or Python objects; store it with a plain dtype")
         self.attrs = attrs or {}
         self.fingerprint = fingerprint
         self._array = array
@@ -273,21 +278,30 @@ def _hdf5(where: str, key: str | None) -> Source:
     keys: list[str] = []
     file.visititems(lambda name, one: keys.append(name) if isinstance(one, h5py.Dataset) else None)
     linked = file.get(key) if key else None
-    if isinstance(linked, h5py.Dataset) and linked.file.filename == file.filename:
+    if isinstance(linked, h5py.Dataset):
+        if linked.file.filename != file.filename:
+            raise ConfigError(f"{where}: {key} lies in another file; import it from {linked.file.filename}")
         dataset = linked
     else:
         dataset = file[_chosen(where, key.strip("/") if key else None, keys)]
-    return Rows(f"{where}:{dataset.name}", dataset, [*stamp(where), dataset.name], _hdf5_attrs(dataset))
+    named = f"{where}:{dataset.name}"
+    if dataset.shape is None:
+        raise ConfigError(f"{named}: is a null dataset, which has neither elements nor a shape")
+    return Rows(named, dataset, [*stamp(where), dataset.name], _hdf5_attrs(named, dataset))
 
 
-def _hdf5_attrs(dataset: Any) -> dict[str, Any]:
-    """Attributes that JSON can hold: text, numbers, and arrays of them; what refers to other objects is left out."""
-    found = {}
+def _hdf5_attrs(where: str, dataset: Any) -> dict[str, Any]:
+    """Attributes that JSON can hold: text, numbers, and arrays of them."""
+    found, left_out = {}, []
     for name, value in dataset.attrs.items():
         plain = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
-        with contextlib.suppress(TypeError):
+        try:
             json.dumps(plain_json(plain))
             found[name] = plain
+        except TypeError:
+            left_out.append(name)
+    if left_out:
+        log.warning("%s: attributes that JSON cannot hold are left out: %s", where, ", ".join(left_out))
     return found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from hubarray.arrays.array import Array
 from hubarray.errors import ConfigError
 from hubarray.interop.missing import needed
-from hubarray.readers.columns import columns, row_bytes
+from hubarray.readers.columns import check_options, columns, row_bytes
 from hubarray.readers.groups import Small, in_groups
 from hubarray.readers.sampler import plan
 
@@ -30,10 +30,7 @@ def to_tensorflow(
 ) -> tf.data.Dataset:
     """See :meth:`hubarray.Array.to_tensorflow`."""
     tf = needed("tensorflow", extra="tensorflow", why="to_tensorflow")
-    if batch_size is not None and batch_size < 1:
-        raise ConfigError(f"batch_size={batch_size}: give a number of rows above 0, or None for single samples")
-    if seed is not None and seed < 0:
-        raise ConfigError(f"seed={seed}: give a number from 0 on")
+    check_options(batch_size, seed, buffer_bytes)
     arrays = columns([array, *others])
     lead = () if batch_size is None else (batch_size if drop_last else None,)
     specs = tuple(tf.TensorSpec((*lead, *one.shape[1:]), _dtype(tf, one)) for one in arrays)

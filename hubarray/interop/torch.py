@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, default_colla
 
 from hubarray.arrays.array import Array
 from hubarray.errors import ConfigError
-from hubarray.readers.columns import columns, row_bytes
+from hubarray.readers.columns import check_options, columns, row_bytes
 from hubarray.readers.groups import Small, in_groups
 from hubarray.readers.sampler import Plan, dealt, plan
 
@@ -40,14 +40,11 @@ def to_pytorch(
             raise ConfigError("batch_size, shuffle, seed, drop_last, rank and world_size are for iterable=True; "
                               "give them to DataLoader")  # fmt: skip
         return Rows(together)
-    if seed is not None and not 0 <= seed < 1 << 63:
-        raise ConfigError(f"seed={seed}: give a number from 0 on, of at most 63 bits")
+    check_options(batch_size, seed, buffer_bytes)
     if rank is None and world_size is None:
         rank, world_size = _place_in_the_world()
     if rank is None or world_size is None:
         raise ConfigError("give rank and world_size together, or neither")
-    if batch_size is not None and batch_size < 1:
-        raise ConfigError(f"batch_size={batch_size}: give a number of rows above 0, or None for single samples")
     return Stream(together, batch_size, shuffle is not False, seed, drop_last, rank, world_size, buffer_bytes)
 
 
@@ -334,9 +331,11 @@ class StreamLoader(DataLoader[Any]):
         """
         try:
             epoch, taken, workers = int(state["epoch"]), int(state["taken"]), int(state["num_workers"])
-            seed, theirs = int(state["seed"]), state["stream"]
+            seed, theirs = int(state["seed"]), dict(state["stream"])
         except (KeyError, TypeError, ValueError):
             raise ConfigError("not a state that a loader of a stream gave") from None
+        if epoch < 0 or taken < 0:
+            raise ConfigError(f"not a state that a loader of a stream gave: epoch {epoch}, taken {taken}")
         if max(1, workers) != max(1, self.num_workers):
             raise ConfigError(
                 f"the state is of a loader with num_workers={workers}, this one has {self.num_workers}: "

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from hubarray.arrays.array import Array
 from hubarray.errors import ConfigError
 
@@ -33,3 +35,22 @@ def columns(arrays: Sequence[Any]) -> list[Array]:
 def row_bytes(arrays: Sequence[Array]) -> int:
     """Bytes of one row of all arrays."""
     return sum(one.nbytes // max(1, len(one)) for one in arrays)
+
+
+def check_options(batch_size: Any, seed: Any, buffer_bytes: Any) -> None:
+    """Refuse what is no batch size, seed or buffer.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if batch_size is not None and not (_is_whole(batch_size) and batch_size >= 1):
+        raise ConfigError(f"batch_size={batch_size!r}: give a number of rows above 0, or None for single samples")
+    if seed is not None and not (_is_whole(seed) and 0 <= seed < 1 << 63):
+        raise ConfigError(f"seed={seed!r}: give a whole number from 0 on, of at most 63 bits")
+    if not (_is_whole(buffer_bytes) and buffer_bytes >= 1):
+        raise ConfigError(f"buffer_bytes={buffer_bytes!r}: give a number of bytes above 0")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

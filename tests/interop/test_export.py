@@ -1,6 +1,7 @@
 """Arrays for everybody else: Zarr that zarr-python and TensorStore read, .npy, HDF5."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import h5py
 import numpy as np
@@ -169,6 +170,25 @@ def test_an_export_over_another_that_is_interrupted_can_be_gone_on_with(root, tm
     monkeypatch.setattr(Store, "put", real)
     hub.export(name, tmp_path / "x.zarr", root=root)
     assert np.array_equal(zarr.open_array(str(tmp_path / "x.zarr"), mode="r")[...], values + 1)
+
+
+def test_of_two_exports_at_one_place_at_once_none_leaves_a_mixture(root, tmp_path):
+    arrays = {}
+    for i, chunks in ((1, 400), (3, 5)):
+        arrays[i] = hub.array((400, 400), f"t/x{i}:v0", "i4", chunks=(20, 20), root=root)
+        arrays[i][: chunks * 20 // 20] = i
+    for _ in range(6):
+        with ThreadPoolExecutor(2) as pool:
+            running = [
+                pool.submit(hub.export, f"t/x{i}:v0", tmp_path / "x.zarr", root=root, overwrite=True) for i in arrays
+            ]
+        failed = [one.exception() for one in running if one.exception()]
+        assert all(isinstance(one, hub.ConflictError) for one in failed)
+        if (tmp_path / "x.zarr" / "zarr.json").exists():
+            values = zarr.open_array(str(tmp_path / "x.zarr"), mode="r")[...]
+            assert any(np.array_equal(values, one[...]) for one in arrays.values())
+        hub.export("t/x1:v0", tmp_path / "x.zarr", root=root, overwrite=True)
+        assert (zarr.open_array(str(tmp_path / "x.zarr"), mode="r")[...] == 1).all()
 
 
 def test_an_old_export_that_was_half_removed_is_never_taken_for_the_new_one(root, tmp_path, monkeypatch):

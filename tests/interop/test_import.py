@@ -89,17 +89,34 @@ def test_every_source_gives_its_values_under_one_name(kind, root, tmp_path):
     assert hub.list(root=root) == ["t/x:v0"]
 
 
-def test_attributes_come_along(root, tmp_path):
+def test_attributes_come_along(root, tmp_path, caplog):
     known = {"unit": "mm", "spacing": [0.5, 2.0], "rate": 8, "channels": ["red", "green"], "missing": float("nan")}
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["raw"] = VALUES
         file["other"] = h5py.SoftLink("/raw")
         file["raw"].attrs.update(known | {"scale": file["raw"].ref})
+        file["null"] = h5py.Empty("f4")
+        file["text"] = np.array(["a", "bcd"], h5py.string_dtype())
+        file["elsewhere"] = h5py.ExternalLink("y.h5", "/raw")
+    with h5py.File(tmp_path / "y.h5", "w") as file:
+        file["raw"] = VALUES
     zarr.create_array(str(tmp_path / "x.zarr"), data=VALUES, attributes=known)
     expected = known | {"missing": "NaN"}
     assert dict(hub.import_(tmp_path / "x.h5", "t/h:v0", key="other", root=root).attrs) == expected
     assert dict(hub.import_(tmp_path / "x.zarr", "t/z:v0", root=root).attrs) == expected
     assert np.array_equal(hub.load("t/h:v0", root=root)[...], VALUES)
+    assert "left out: scale" in caplog.text
+    hub.export("t/h:v0", tmp_path / "back.h5", root=root)
+    assert dict(hub.import_(tmp_path / "back.h5", "t/back:v0", root=root).attrs) == expected
+    for key, words in [("null", "null dataset"), ("text", "x.h5:/text: holds text"), ("elsewhere", "y.h5")]:
+        with pytest.raises(ConfigError, match=words):
+            hub.import_(tmp_path / "x.h5", "t/no:v0", key=key, root=root)
+
+
+def test_chunks_are_judged_by_the_sources_shape(root, tmp_path):
+    np.save(tmp_path / "x.npy", VALUES)
+    with pytest.raises(ConfigError, match=r"1 axes and the shape \(50, 12, 9\) has 3"):
+        hub.import_(tmp_path / "x.npy", "t/x:v0", chunks=(1,), root=root)
 
 
 def test_remote_sources_are_read_in_ranges(s3_root, tmp_path):

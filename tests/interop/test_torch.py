@@ -1,5 +1,6 @@
 """PyTorch datasets: by index and as streams, under every way of starting workers."""
 
+import functools
 import os
 import signal
 
@@ -116,6 +117,9 @@ def test_a_state_of_another_stream_is_refused(local_pair):
         loader().load_state_dict(state)
     with pytest.raises(ConfigError, match="not a state"):
         loader().load_state_dict({})
+    for change in ({"stream": None}, {"taken": -1}, {"epoch": -1}):
+        with pytest.raises(ConfigError, match="not a state"):
+            loader().load_state_dict(loader().state_dict() | change)
 
 
 def test_without_a_seed_orders_differ_and_a_state_brings_its_own(local_pair):
@@ -206,8 +210,16 @@ def test_bad_input_is_refused_with_the_names(local_pair, make_root):
         hub.array((), "t/scalar:v0", root=root).to_pytorch()
     with pytest.raises(ConfigError, match="no tensors of dtype"):
         hub.array(4, "t/text:v0", "U5", root=root).to_pytorch()
-    with pytest.raises(ConfigError, match="batch_size"):
-        images.to_pytorch(iterable=True, batch_size=0)
+    for option, wrong in [
+        ("batch_size", 0),
+        ("batch_size", 1.5),
+        ("batch_size", "3"),
+        ("buffer_bytes", 0),
+        ("seed", 0.5),
+    ]:
+        for make in (images.to_tensorflow, functools.partial(images.to_pytorch, iterable=True)):
+            with pytest.raises(ConfigError, match=option):
+                make(**{option: wrong})
     with pytest.raises(ConfigError, match="together"):
         images.to_pytorch(iterable=True, rank=1)
     with pytest.raises(ConfigError, match="iterable=True"):
