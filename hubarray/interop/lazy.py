@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import threading
 import time
@@ -232,15 +231,17 @@ def computed(lazy: Any, what: str) -> Any:
         def _finish(self, dsk: Any, state: Any, errored: bool) -> None:
             self._context.__exit__(None, None, None)
 
-    with Bar(), _own_threads():
-        return lazy.compute()
+    with Bar():
+        return lazy.compute(**_own_threads(lazy))
 
 
-def _own_threads() -> Any:
+def _own_threads(lazy: Any) -> dict[str, Any]:
     """Threads that a forked child makes anew, as Dask does not; unless others were chosen, or this is one of them."""
-    import dask
+    from dask import config, threaded
+    from dask.base import get_scheduler
 
-    chosen = dask.config.get("pool", None) is not None or dask.config.get("num_workers", None) is not None
-    if chosen or threading.current_thread().name.startswith(BLOCK_THREADS):
-        return contextlib.nullcontext()
-    return dask.config.set(pool=pools.blocks)
+    chosen = any(config.get(one, None) is not None for one in ("pool", "num_workers"))
+    nested = threading.current_thread().name.startswith(BLOCK_THREADS)
+    if chosen or nested or (get_scheduler(collections=[lazy]) or lazy.__dask_scheduler__) is not threaded.get:
+        return {}
+    return {"pool": pools.blocks}

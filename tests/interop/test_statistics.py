@@ -4,6 +4,7 @@ import multiprocessing
 import sys
 import tracemalloc
 
+import dask
 import numpy as np
 import pytest
 
@@ -244,6 +245,21 @@ def test_statistics_work_in_a_forked_child(root):
     child.join(30)
     child.kill()
     assert child.exitcode == 7
+
+
+@pytest.mark.parametrize("scheduler", ["threads", "processes", "synchronous"])
+def test_dasks_schedulers_are_used_where_one_is_chosen(root, scheduler):
+    array = hub.array((100, 4), "t/x:v0", chunks=(10, 4), root=root)
+    array[...] = 2
+    with dask.config.set(scheduler=scheduler):
+        assert array.mean() == 2
+
+
+def test_a_statistic_may_be_computed_within_another_ones_blocks(root):
+    array = hub.array((64, 4), "t/x:v0", chunks=(1, 4), root=root)
+    array[...] = 2
+    blocks = array.lazy.to_dask(block_bytes=32).map_blocks(lambda block: block * float(array.mean()), dtype="f8")
+    assert hub.store(blocks, "t/y:v0", root=root).sum() == 64 * 4 * 4
 
 
 @pytest.mark.parametrize("large", [False, True])
