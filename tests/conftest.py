@@ -38,18 +38,24 @@ def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Ser
 
 
 @pytest.fixture(scope="session")
-def make_root(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], hub.Root]:
+def make_root(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[str], hub.Root]]:
     """Makes an empty root of a kind: local, memory, s3 or gs."""
+    in_memory: list[str] = []
 
     def make(kind: str) -> hub.Root:
         if kind == "local":
             return hub.Root(tmp_path_factory.mktemp("root"))
         if kind == "memory":
-            return hub.Root(f"memory://{uuid.uuid4().hex}")
+            in_memory.append(uuid.uuid4().hex)
+            return hub.Root(f"memory://{in_memory[-1]}")
         server = request.getfixturevalue({"s3": "s3_server", "gs": "gcs_server"}[kind])
         return hub.Root(f"{server.url}/{uuid.uuid4().hex}", storage_options=server.options)
 
-    return make
+    yield make
+    for folder in in_memory:
+        servers.forget_memory(folder)
 
 
 @pytest.fixture(params=ROOT_KINDS)

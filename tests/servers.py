@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fsspec.implementations.memory import MemoryFileSystem
+
 START_SECONDS = 60.0
 ACCESS_KEY, SECRET_KEY = "testkey", "testsecret"
 BUCKET = "bkt"
@@ -146,3 +148,11 @@ def static_http(folder: Path) -> Iterator[str]:
     logs.mkdir()
     with _running(command, url, logs, {}):
         yield url
+
+
+def forget_memory(folder: str) -> None:
+    """Remove a folder of fsspec's memory, which is one for all, and is searched through for many a question."""
+    for key in [key for key in MemoryFileSystem.store if key.startswith(f"/{folder}")]:
+        del MemoryFileSystem.store[key]
+    kept = [path for path in MemoryFileSystem.pseudo_dirs if not path.startswith(f"/{folder}")]
+    MemoryFileSystem.pseudo_dirs[:] = kept

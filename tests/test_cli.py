@@ -238,7 +238,8 @@ def test_values_go_through_pipes_and_what_does_not_fit_is_refused(filled, tmp_pa
     hub.copy("lab/x:v0", "lab/y:v0", root=filled.root)
     program = f"'{sys.executable}' -m hubarray"
     piped = f"{program} get lab/x:v0 0 -o - --root '{filled.root.url}' | {program} put lab/y:v0 5 - --root '{filled.root.url}'"
-    subprocess.run(["bash", "-o", "pipefail", "-c", piped], check=True, capture_output=True)
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", piped], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     assert hub.load("lab/y:v0", root=filled.root)[5].tolist() == [0, 1, 2, 3, 4, 5]
     assert "int" in filled("put", "lab/y:v0", "0", "9" * 30, code=1)
     filled("put", "lab/y:v0", "0", "1e400", code=1)

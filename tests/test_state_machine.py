@@ -14,6 +14,7 @@ import hubarray as hub
 from hubarray.blobs import fetch
 from hubarray.history import garbage, scatter
 from hubarray.history import version as versions
+from tests import servers
 from tests.rounds import rounds
 
 NAMES = ("t/x:v0", "t/x:v1", "t/y:v0")
@@ -63,14 +64,19 @@ def _key(draw, shape):
 class Machine(RuleBasedStateMachine):
     """Operations on three versions of two names, each checked against the model at once."""
 
-    kind = "memory"
-
     @initialize(data=st.data())
     def begin(self, data):
-        self.root = hub.Root(f"memory://{uuid.uuid4().hex}") if self.kind == "memory" else self.make_root()
+        self.folder = uuid.uuid4().hex
+        self.root = self.new_root()
         self.models = {name: Model() for name in NAMES}
         self.handles = {}
         self.create(data, NAMES[0])
+
+    def new_root(self):
+        return hub.Root(f"memory://{self.folder}")
+
+    def teardown(self):
+        servers.forget_memory(self.folder)
 
     def _live(self, writable=False):
         return [n for n, m in self.models.items() if m.live and not (writable and m.frozen)]
@@ -378,6 +384,7 @@ def quiet(monkeypatch):
     monkeypatch.setattr(scatter, "SCATTERED_FACTOR", 0)
 
 
+@pytest.mark.timeout(600)
 def test_any_sequence_of_operations_does_what_numpy_would():
     from hypothesis.stateful import run_state_machine_as_test
 
@@ -389,9 +396,7 @@ def test_any_sequence_of_operations_does_what_numpy_would_on_other_stores(kind, 
     from hypothesis.stateful import run_state_machine_as_test
 
     class Elsewhere(Machine):
-        def __init__(self):
-            super().__init__()
-            self.make_root = lambda: make_root(kind)
+        def new_root(self):
+            return make_root(kind)
 
-    Elsewhere.kind = kind
     run_state_machine_as_test(Elsewhere, settings=_settings(5, 100))
