@@ -64,6 +64,8 @@ class Statistics(abc.ABC):
         """Exact quantiles, as :func:`numpy.quantile`.
 
         Over all elements at once it reads them about four times, in memory that does not depend on their number.
+        Along axes it holds up to 1 GiB of elements, and of more one column of 128 MiB a thread, for each of which
+        it reads all chunks that the column passes through.
         """
         return self._statistic("quantile", q=q, axis=axis, method=method, keepdims=keepdims)
 

@@ -104,6 +104,21 @@ def block_shape(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int, 
     return tuple(min(t * c, n) if n else c for t, c, n in zip(times, chunks, shape, strict=True))
 
 
+def column_shape(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int, target_bytes: int) -> tuple[int, ...]:
+    """Whole chunks as :func:`block_shape` has them, or as much of one as takes at most so many bytes.
+
+    Examples
+    --------
+    >>> column_shape((1000, 64), (500, 64), 100, 64 * 100)
+    (15, 4)
+    """
+    lengths = list(block_shape(shape, chunks, itemsize, target_bytes))
+    while math.prod(lengths) * itemsize > target_bytes and max(lengths) > 1:
+        longest = lengths.index(max(lengths))
+        lengths[longest] = lengths[longest] // 2
+    return tuple(lengths)
+
+
 def pieces(positions: range, block: int) -> Iterator[range]:
     """Cut positions where they pass from one block of the axis into another.
 

@@ -63,6 +63,12 @@ class LazyView(Statistics, NoOperators, NumpyProtocols):
         return int(np.prod(self.shape, dtype=object))
 
     @property
+    def chunks(self) -> tuple[int, ...]:
+        """About how many of the view's positions lie in one chunk of the array, along each axis that is left."""
+        pairs = zip(self._axes, self._array.chunks, strict=True)
+        return tuple(max(1, chunk // abs(axis.step)) for axis, chunk in pairs if isinstance(axis, range))
+
+    @property
     def dtype(self) -> np.dtype[Any]:
         """NumPy dtype of the elements."""
         return self._array.dtype

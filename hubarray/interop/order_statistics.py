@@ -6,6 +6,8 @@ counted digit by digit, 16 or 8 bits in each pass, which narrows every wanted ra
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,11 +16,14 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from hubarray.errors import ConfigError
+from hubarray.interop import blocks
 
 if TYPE_CHECKING:
     from hubarray.interop.lazy import LazyView
 
 _IN_MEMORY_BYTES = 64 << 20
+_REARRANGED_BYTES = 1 << 30
+_COLUMN_BYTES = 128 << 20
 _FEW_RANKS = 8
 _PIECE = 1 << 20
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
@@ -45,6 +50,7 @@ def quantile(view: LazyView, q: Any, axis: Any = None, method: Any = "linear", k
         return np.quantile(np.asarray(view), q, axis=axis, method=method, keepdims=keepdims)
     # NumPy's rules for the result's dtype depend on what q is, so it is asked.
     dtype = np.quantile(np.zeros(2, view.dtype), q, method=method).dtype
+    axis = _unless_all(axis, view.ndim)
     if axis is not None:
         return _by_axis(view, np.asarray(q), axis, method, keepdims).astype(dtype)
     places = fractions.reshape(-1) * (view.size - 1)
@@ -73,6 +79,7 @@ def median(view: LazyView, axis: Any = None, keepdims: bool = False) -> Any:
     """What :func:`numpy.median` gives: the mean of the two in the middle, which is no quantile where that overflows."""
     if view.size * view.dtype.itemsize <= _IN_MEMORY_BYTES or view.dtype.kind not in "iuf":
         return np.median(np.asarray(view), axis=axis, keepdims=keepdims)
+    axis = _unless_all(axis, view.ndim)
     if axis is not None:
         along = normalize_axis_tuple(axis, view.ndim)
         return _along(view, along, lambda block: np.median(block, axis=along, keepdims=True)[..., None], 1, keepdims)[0]
@@ -81,6 +88,11 @@ def median(view: LazyView, axis: Any = None, keepdims: bool = False) -> Any:
     result = np.median(values)
     result = result.dtype.type(np.nan) if has_nan else result
     return np.full((1,) * view.ndim, result) if keepdims else result
+
+
+def _unless_all(axis: Any, ndim: int) -> Any:
+    """The axes, or None where they are all of them."""
+    return None if axis is None or len(normalize_axis_tuple(axis, ndim)) == ndim else axis
 
 
 def _by_axis(view: LazyView, fractions: np.ndarray, axis: Any, method: Any, keepdims: bool) -> Any:
@@ -98,15 +110,52 @@ def _along(
     view: LazyView, along: tuple[int, ...], of_block: Callable[[np.ndarray], np.ndarray], count: int, keepdims: bool
 ) -> np.ndarray:
     """Something of blocks that are whole along some axes, ``count`` results each as a last axis; given as the first."""
+    dtype = of_block(np.zeros((1,) * view.ndim, view.dtype)).dtype
+    by_columns = view.size * view.dtype.itemsize > _REARRANGED_BYTES
+    found = (_by_columns if by_columns else _rearranged)(view, along, of_block, count, dtype)
+    return found if keepdims else found.squeeze(tuple(1 + one for one in along))
+
+
+def _rearranged(
+    view: LazyView, along: tuple[int, ...], of_block: Callable[[np.ndarray], np.ndarray], count: int, dtype: Any
+) -> np.ndarray:
+    """Each chunk is read once, and all of the view is held on the way."""
     from hubarray.interop.lazy import computed
 
     whole = view.to_dask().rechunk(dict.fromkeys(along, -1) | {i: "auto" for i in range(view.ndim) if i not in along})
     kept = tuple((1,) if i in along else sizes for i, sizes in enumerate(whole.chunks))
     # A last axis more, so that every block keeps its place.
-    dtype = of_block(np.zeros((1,) * view.ndim, view.dtype)).dtype
     result = whole.map_blocks(of_block, new_axis=view.ndim, chunks=(*kept, (count,)), dtype=dtype)
-    found: np.ndarray = np.moveaxis(computed(result, "computing quantiles"), -1, 0)
-    return found if keepdims else found.squeeze(tuple(1 + one for one in along))
+    return np.moveaxis(computed(result, "computing quantiles"), -1, 0)
+
+
+def _by_columns(
+    view: LazyView, along: tuple[int, ...], of_block: Callable[[np.ndarray], np.ndarray], count: int, dtype: Any
+) -> np.ndarray:
+    """A column of each thread is held; a chunk is read for every column that it has a part in."""
+    import dask
+
+    from hubarray.interop.lazy import computed
+
+    kept = [i for i in range(view.ndim) if i not in along]
+    depth = math.prod(view.shape[i] for i in along) * view.dtype.itemsize
+    shape, chunks = (tuple(one[i] for i in kept) for one in (view.shape, view.chunks))
+    lengths = blocks.column_shape(shape, chunks, depth, _COLUMN_BYTES)
+    result = np.empty((count, *(1 if i in along else n for i, n in enumerate(view.shape))), dtype)
+    places, tasks = [], []
+    for begins in itertools.product(*(range(0, n, length) for n, length in zip(shape, lengths, strict=True))):
+        cut = [slice(None)] * view.ndim
+        for i, begin, length in zip(kept, begins, lengths, strict=True):
+            cut[i] = slice(begin, begin + length)
+        places.append((slice(None), *cut))
+        tasks.append(dask.delayed(_of_column)(view[tuple(cut)], of_block))
+    for place, found in zip(places, computed(dask.delayed(list)(tasks), "computing quantiles"), strict=True):
+        result[place] = np.moveaxis(found, -1, 0)
+    return result
+
+
+def _of_column(column: LazyView, of_block: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    return of_block(np.asarray(column))
 
 
 def _of_rank(view: LazyView, ranks: list[int]) -> tuple[np.ndarray, bool]:

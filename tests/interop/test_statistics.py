@@ -11,6 +11,7 @@ import pytest
 import hubarray as hub
 from hubarray.errors import ConfigError
 from hubarray.interop import order_statistics
+from hubarray.interop.lazy import LazyView
 
 DTYPES = ("f4", "f8", "f2", "i2", "u1", "i8", "bool")
 REDUCTIONS = ("mean", "std", "var", "sum", "prod", "min", "max", "any", "all")
@@ -260,6 +261,29 @@ def test_a_statistic_may_be_computed_within_another_ones_blocks(root):
     array[...] = 2
     blocks = array.lazy.to_dask(block_bytes=32).map_blocks(lambda block: block * float(array.mean()), dtype="f8")
     assert hub.store(blocks, "t/y:v0", root=root).sum() == 64 * 4 * 4
+
+
+@pytest.mark.parametrize("axis", [0, 2, (0, 2), (0, 1, 2)])
+def test_quantiles_along_axes_of_the_largest_arrays_hold_columns_only(pair, axis, monkeypatch):
+    array, values = pair
+    monkeypatch.setattr(order_statistics, "_IN_MEMORY_BYTES", 0)
+    monkeypatch.setattr(order_statistics, "_REARRANGED_BYTES", 0)
+    monkeypatch.setattr(order_statistics, "_COLUMN_BYTES", 500)
+    real, held = LazyView.__array__, []
+
+    def read(view, *options, **named):
+        held.append(view.size * view.dtype.itemsize)
+        return real(view, *options, **named)
+
+    monkeypatch.setattr(LazyView, "__array__", read)
+    for view, expected in ((array, values), (array.lazy[::-2, 1:], values[::-2, 1:])):
+        for q in (0.5, [0.1, 0.9]):
+            same(
+                np.quantile(view, q, axis=axis, method="nearest"), np.quantile(expected, q, axis=axis, method="nearest")
+            )
+    if values.dtype != bool and axis != (0, 1, 2):
+        depth = np.prod([values.shape[i] for i in np.atleast_1d(axis)]) * values.dtype.itemsize
+        assert max(held) <= max(500, depth)
 
 
 @pytest.mark.parametrize("large", [False, True])
