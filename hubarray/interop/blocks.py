@@ -110,7 +110,7 @@ def column_shape(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int,
     Examples
     --------
     >>> column_shape((1000, 64), (500, 64), 100, 64 * 100)
-    (15, 4)
+    (7, 8)
     """
     lengths = list(block_shape(shape, chunks, itemsize, target_bytes))
     while math.prod(lengths) * itemsize > target_bytes and max(lengths) > 1:
