@@ -214,7 +214,10 @@ def get(arguments: Namespace, output: Output) -> int:
     """``hubarray get``."""
     values = np.asarray(hub.load(arguments.name, root=arguments.root)[parsed_index(arguments.index)])
     if arguments.output == "-":
-        np.save(sys.stdout.buffer, values, allow_pickle=False)
+        # NumPy writes to a file's descriptor by itself, and asks where it is, which a pipe cannot tell.
+        npy = io.BytesIO()
+        np.save(npy, values, allow_pickle=False)
+        sys.stdout.buffer.write(npy.getbuffer())
     elif arguments.output:
         if Path(arguments.output).exists() and not arguments.overwrite:
             raise AlreadyExistsError(f"{arguments.output}: exists already; choose another file, or pass --overwrite")
