@@ -135,7 +135,7 @@ class LazyView(Statistics, NoOperators, NumpyProtocols):
         if options.get("dtype", ...) is None:
             del options["dtype"]
         if out is not None:
-            check_out(out)
+            _check_out(out)
             if function in ("sum", "prod", "nansum", "nanprod") and "dtype" not in options:
                 # As NumPy: what is filled says how it is added up.
                 options["dtype"] = out.dtype
@@ -174,7 +174,7 @@ class LazyView(Statistics, NoOperators, NumpyProtocols):
         import dask.array as da
 
         if out is not None:
-            check_out(out)
+            _check_out(out)
             if out.dtype != np.intp:
                 raise TypeError(f"out= is {out.dtype}, and indices are {np.dtype(np.intp)}")
         if axis is not None or self.ndim < 2:
@@ -202,7 +202,7 @@ class LazyView(Statistics, NoOperators, NumpyProtocols):
         return results
 
 
-def check_out(out: Any) -> None:
+def _check_out(out: Any) -> None:
     """Refuse what NumPy would refuse to fill."""
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out= takes a NumPy array, not {type(out).__name__}")
@@ -211,7 +211,6 @@ def check_out(out: Any) -> None:
 def _delivered(result: Any, out: Any) -> Any:
     if out is None:
         return result[()] if isinstance(result, np.ndarray) and result.ndim == 0 else result
-    check_out(out)
     result = np.asarray(result)
     if out.shape != result.shape:
         raise ValueError(f"out= has shape {out.shape}, and the result has {result.shape}")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays.array import Array
+from hubarray.arrays.statistics import Statistics
 from hubarray.interop.lazy import LazyView
 
 _STATISTICS = (
@@ -16,16 +17,6 @@ _STATISTICS = (
     *("quantile", "percentile", "median", "histogram"),
     *("nanmean", "nanstd", "nanvar", "nansum", "nanprod", "nanmin", "nanmax"),
 )
-_ORDERING = ("axis", "out", "keepdims")
-_SUMMING = (*_ORDERING, "dtype")
-_TAKEN: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("min", "max", "nanmin", "nanmax", "any", "all", "argmin", "argmax"), _ORDERING),
-    **dict.fromkeys(("mean", "sum", "prod", "nanmean", "nansum", "nanprod"), _SUMMING),
-    **dict.fromkeys(("std", "var", "nanstd", "nanvar"), (*_SUMMING, "ddof")),
-    **dict.fromkeys(("quantile", "percentile"), ("q", "axis", "method", "keepdims")),
-    "median": ("axis", "keepdims"),
-    "histogram": ("bins", "range", "density"),
-}
 _BY_FUNCTION: dict[Any, str] = {getattr(np, name): name for name in _STATISTICS} | {np.amin: "min", np.amax: "max"}
 _DESCRIPTION: dict[Any, Callable[..., Any]] = {
     np.shape: lambda a: a.shape,
@@ -49,10 +40,12 @@ def _statistic(name: str, arguments: dict[str, Any]) -> Any:
     """One statistic with NumPy's arguments, of which the first is the array."""
     first, *rest = arguments.items()
     options = {key: value for key, value in rest if value is not np._NoValue}
-    refused = [key for key in options if key not in _TAKEN[name]]
+    # What skips NaNs takes what its like without them takes; the first parameter is self.
+    taken = [*inspect.signature(getattr(Statistics, name.removeprefix("nan"))).parameters][1:]
+    refused = [key for key in options if key not in taken]
     if refused:
         raise TypeError(
-            f"np.{name} of an array in a bucket takes {', '.join(_TAKEN[name])}, and not {', '.join(refused)}; "
+            f"np.{name} of an array in a bucket takes {', '.join(taken)}, and not {', '.join(refused)}; "
             f"read what is meant first, such as np.{name}(a[0:10], {refused[0]}=...)"
         )
     view = first[1] if isinstance(first[1], LazyView) else LazyView(first[1])

@@ -206,7 +206,7 @@ def test_bad_requests_are_refused_clearly(root):
         array.histogram("auto")
     with pytest.raises(ValueError, match="Quantiles must be in the range"):
         array.quantile(1.5)
-    with pytest.raises(TypeError, match=r"np\.mean .* takes axis, out, keepdims, dtype, and not where"):
+    with pytest.raises(TypeError, match=r"np\.mean .* takes axis, dtype, out, keepdims, and not where"):
         np.mean(array, where=np.ones(3, bool))
     with pytest.raises(IndexError, match="lazy view takes"):
         array.lazy[[1, 2]]
