@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import io
 import itertools
 import shutil
 import sys
@@ -12,7 +11,8 @@ import uuid
 from argparse import Namespace
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -214,10 +214,8 @@ def get(arguments: Namespace, output: Output) -> int:
     """``hubarray get``."""
     values = np.asarray(hub.load(arguments.name, root=arguments.root)[parsed_index(arguments.index)])
     if arguments.output == "-":
-        # NumPy writes to a file's descriptor by itself, and asks where it is, which a pipe cannot tell.
-        npy = io.BytesIO()
-        np.save(npy, values, allow_pickle=False)
-        sys.stdout.buffer.write(npy.getbuffer())
+        # Of a file NumPy asks where it is, which a pipe cannot tell; of what only writes it does not.
+        np.save(SimpleNamespace(write=sys.stdout.buffer.write), values, allow_pickle=False)
     elif arguments.output:
         if Path(arguments.output).exists() and not arguments.overwrite:
             raise AlreadyExistsError(f"{arguments.output}: exists already; choose another file, or pass --overwrite")
@@ -235,9 +233,10 @@ def put(arguments: Namespace, output: Output) -> int:
     """``hubarray put``."""
     array = hub.load(arguments.name, root=arguments.root)
     if arguments.value == "-":
-        values = _npy(sys.stdin.buffer.read(), "standard input")
+        values = _npy(sys.stdin.buffer, "standard input")
     elif Path(arguments.value).suffix == ".npy":
-        values = _npy(Path(arguments.value).read_bytes(), arguments.value)
+        with open(arguments.value, "rb") as file:
+            values = _npy(file, arguments.value)
     else:
         values = _number(arguments.value)
     try:
@@ -248,9 +247,10 @@ def put(arguments: Namespace, output: Output) -> int:
     return _made(array, output)
 
 
-def _npy(data: bytes, where: str) -> np.ndarray:
+def _npy(file: BinaryIO, where: str) -> np.ndarray:
+    # As for writing: what only reads may be a pipe.
     try:
-        return np.asarray(np.lib.format.read_array(io.BytesIO(data), allow_pickle=False))
+        return np.asarray(np.lib.format.read_array(SimpleNamespace(read=file.read), allow_pickle=False))
     except (ValueError, EOFError) as error:
         raise ConfigError(f"{where}: is not a .npy file of plain values ({str(error).split('.')[0]})") from None
 
