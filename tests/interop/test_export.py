@@ -174,9 +174,9 @@ def test_an_export_over_another_that_is_interrupted_can_be_gone_on_with(root, tm
 
 def test_of_two_exports_at_one_place_at_once_none_leaves_a_mixture(root, tmp_path):
     arrays = {}
-    for i, chunks in ((1, 400), (3, 5)):
+    for i, rows in ((1, 400), (3, 5)):
         arrays[i] = hub.array((400, 400), f"t/x{i}:v0", "i4", chunks=(20, 20), root=root)
-        arrays[i][: chunks * 20 // 20] = i
+        arrays[i][:rows] = i
     for _ in range(6):
         with ThreadPoolExecutor(2) as pool:
             running = [
