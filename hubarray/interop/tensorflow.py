@@ -11,7 +11,7 @@ from hubarray.arrays.array import Array
 from hubarray.errors import ConfigError
 from hubarray.interop.missing import needed
 from hubarray.readers.columns import check_options, columns, row_bytes
-from hubarray.readers.groups import Small, in_groups
+from hubarray.readers.groups import RowReader, in_groups
 from hubarray.readers.sampler import plan
 
 if TYPE_CHECKING:
@@ -41,11 +41,11 @@ def to_tensorflow(
         batch_rows=size, shuffle=shuffle, seed=_chosen(seed), buffer_bytes=buffer_bytes,
     )  # fmt: skip
     passes = iter(range(1 << 62))
-    small = Small(arrays) if shuffle and rows * row_bytes(arrays) <= buffer_bytes else None
+    reader = RowReader(arrays, shuffle and rows * row_bytes(arrays) <= buffer_bytes)
 
     def generate() -> Iterator[Any]:
         # TensorFlow calls this for each pass, so repeat() shuffles anew.
-        for group in in_groups(arrays, order.groups(next(passes) if shuffle else 0), small):
+        for group in in_groups(reader, order.groups(next(passes) if shuffle else 0)):
             parts = group.parts()
             for first in range(0, len(group.rows), size):
                 if drop_last and len(group.rows) - first < size:

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, default_colla
 from hubarray.arrays.array import Array
 from hubarray.errors import ConfigError
 from hubarray.readers.columns import check_options, columns, row_bytes
-from hubarray.readers.groups import Small, in_groups
+from hubarray.readers.groups import RowReader, in_groups
 from hubarray.readers.sampler import Plan, dealt, plan
 
 Transform = Callable[[Any], Any]
@@ -174,7 +174,7 @@ class Stream(IterableDataset[Any]):
         except ValueError as error:
             raise ConfigError(str(error)) from None
         fits = columns.row_bytes * len(columns) <= buffer_bytes
-        self._small = Small(columns.arrays) if shuffle and fits else None
+        self._reader = RowReader(columns.arrays, shuffle and fits)
         # Epoch, items of it that were taken, how often these were set, and the seed; shared, so that workers see it.
         self._position = torch.tensor([0, 0, 0, self._plan.seed], dtype=torch.int64).share_memory_()
         self._seen_change, self._passes = 0, 0
@@ -261,7 +261,7 @@ class Stream(IterableDataset[Any]):
         return sum(n // self._item_rows if self._drop_last else -(-n // self._item_rows) for n in lengths)
 
     def _items(self, order: Plan, epoch: int, worker: int, workers: int, skip: int) -> Iterator[Any]:
-        for group in in_groups(self._columns.arrays, order.groups(epoch, worker, workers), self._small):
+        for group in in_groups(self._reader, order.groups(epoch, worker, workers)):
             for first in range(0, len(group.rows), self._item_rows):
                 last = min(first + self._item_rows, len(group.rows))
                 if self._drop_last and last - first < self._item_rows:

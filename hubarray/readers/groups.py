@@ -18,16 +18,24 @@ from hubarray.readers.buffers import Buffers
 _PIECES = 4
 
 
-class Small:
-    """Arrays that are read once, when rows of them are first asked for, and kept.
+class RowReader:
+    """Rows of several arrays, read into memory that is used again for as long as this lives.
 
-    Rows in random order would otherwise be a request each, and a chunk of many rows decoded for every group.
-    Copies of this, in other processes, read for themselves.
+    Copies of it, in other processes, read for themselves.
+
+    Parameters
+    ----------
+    arrays : sequence of Array
+    keep : bool
+        Read the arrays once, when rows are first asked for, and keep them: of small arrays, rows in random order
+        would be a request each, and a chunk of many rows would be decoded for every group.
     """
 
-    def __init__(self, arrays: Sequence[Array]) -> None:
+    def __init__(self, arrays: Sequence[Array], keep: bool) -> None:
         self._arrays = arrays
+        self._keep = keep
         self._whole: list[np.ndarray] | None = None
+        self._buffers = [Buffers(_PIECES) for _ in arrays]
         self.after_fork()
         process.register(self)
 
@@ -35,27 +43,32 @@ class Small:
         """Start afresh in a forked child; what was read stays."""
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[type[Small], tuple[Sequence[Array]]]:
-        return Small, (self._arrays,)
+    def __reduce__(self) -> tuple[type[RowReader], tuple[Sequence[Array], bool]]:
+        return RowReader, (self._arrays, self._keep)
 
-    def rows(self, rows: np.ndarray, parts: Sequence[np.ndarray]) -> None:
-        """Fill a part for each array with rows of it."""
+    def read(self, rows: np.ndarray) -> list[np.ndarray]:
+        """The rows of each array."""
+        parts = [
+            buffers.take((len(rows), *array.shape[1:]), array.dtype)
+            for array, buffers in zip(self._arrays, self._buffers, strict=True)
+        ]
+        if not self._keep:
+            return [array._rows(rows, part) for array, part in zip(self._arrays, parts, strict=True)]
         with self._lock:
             if self._whole is None:
                 self._whole = [one._rows(np.arange(len(one)), np.empty(one.shape, one.dtype)) for one in self._arrays]
         for whole, part in zip(self._whole, parts, strict=True):
             np.take(whole, rows, axis=0, out=part, mode="clip")
+        return parts
 
 
 class Group:
-    """Rows of several arrays; reading one group begins the one after it."""
+    """Rows that are read together; reading one group begins the one after it."""
 
-    def __init__(self, arrays: Sequence[Array], rows: np.ndarray, buffers: Sequence[Buffers], small: Small | None):
+    def __init__(self, reader: RowReader, rows: np.ndarray) -> None:
         self.rows = rows
         self.following: Group | None = None
-        self._arrays = arrays
-        self._buffers = buffers
-        self._small = small
+        self._reader = reader
         self._reading: Future[list[np.ndarray]] | None = None
         self._process = os.getpid()
 
@@ -70,32 +83,13 @@ class Group:
         # What was under way in another thread when this process was forked is not under way here.
         if self._reading is None or (self._process != os.getpid() and not self._reading.done()):
             self._process = os.getpid()
-            self._reading = pools.ahead.submit(self._read)
+            self._reading = pools.ahead.submit(self._reader.read, self.rows)
         return self._reading
 
-    def _read(self) -> list[np.ndarray]:
-        parts = [
-            buffers.take((len(self.rows), *array.shape[1:]), array.dtype)
-            for array, buffers in zip(self._arrays, self._buffers, strict=True)
-        ]
-        if self._small is not None:
-            self._small.rows(self.rows, parts)
-            return parts
-        return [array._rows(self.rows, part) for array, part in zip(self._arrays, parts, strict=True)]
 
-
-def in_groups(arrays: Sequence[Array], rows: Iterable[np.ndarray], small: Small | None = None) -> Iterator[Group]:
-    """A group for each array of row numbers; nothing is read before its parts, or those before them, are asked for.
-
-    Parameters
-    ----------
-    arrays : sequence of Array
-    rows : iterable of ndarray
-    small : Small, optional
-        Of the same arrays, if they are to be read whole and kept.
-    """
-    buffers = [Buffers(_PIECES) for _ in arrays]
-    groups = (Group(arrays, one, buffers, small) for one in rows)
+def in_groups(reader: RowReader, rows: Iterable[np.ndarray]) -> Iterator[Group]:
+    """A group for each array of row numbers; nothing is read before its parts, or those before them, are asked for."""
+    groups = (Group(reader, one) for one in rows)
     group = next(groups, None)
     while group is not None:
         group.following = next(groups, None)

@@ -9,7 +9,7 @@ import numpy as np
 
 import hubarray as hub
 from hubarray.arrays.array import Array
-from hubarray.readers.groups import Small, in_groups
+from hubarray.readers.groups import RowReader, in_groups
 
 
 def arrays(root):
@@ -22,7 +22,7 @@ def arrays(root):
 
 def test_groups_hold_the_rows_of_every_array_in_the_order_asked_for(any_root):
     orders = np.split(np.random.default_rng(0).permutation(40), [8, 16, 24, 32])
-    for group, rows in zip(in_groups(arrays(any_root), orders), orders, strict=True):
+    for group, rows in zip(in_groups(RowReader(arrays(any_root), False), orders), orders, strict=True):
         images, labels = group.parts()
         assert np.array_equal(labels, rows)
         assert np.array_equal(images, np.repeat(rows, 6).reshape(-1, 6))
@@ -30,8 +30,17 @@ def test_groups_hold_the_rows_of_every_array_in_the_order_asked_for(any_root):
 
 def test_what_is_kept_of_a_group_stays_as_it_was(root):
     orders = np.arange(40).reshape(10, 4)
-    kept = [group.parts()[0][:2] for group in in_groups(arrays(root), orders)]
+    kept = [group.parts()[0][:2] for group in in_groups(RowReader(arrays(root), False), orders)]
     assert [one[:, 0].tolist() for one in kept] == [[4 * i, 4 * i + 1] for i in range(10)]
+
+
+def test_memory_is_used_again_from_one_pass_to_the_next(root):
+    reader = RowReader(arrays(root)[:1], False)
+    places = set()
+    for _ in range(5):
+        for group in in_groups(reader, np.arange(40).reshape(10, 4)):
+            places.add(group.parts()[0].ctypes.data)
+    assert len(places) <= 4
 
 
 def test_one_group_is_read_ahead_and_none_that_is_passed_over(root, monkeypatch):
@@ -44,7 +53,7 @@ def test_one_group_is_read_ahead_and_none_that_is_passed_over(root, monkeypatch)
         return real(self, rows, out)
 
     monkeypatch.setattr(Array, "_rows", rows)
-    groups = in_groups(arrays(root)[:1], np.arange(40).reshape(10, 4))
+    groups = in_groups(RowReader(arrays(root)[:1], False), np.arange(40).reshape(10, 4))
     assert next(groups).rows.tolist() == [0, 1, 2, 3]
     third = [next(groups), next(groups)][1]
     third.parts()
@@ -55,20 +64,18 @@ def test_one_group_is_read_ahead_and_none_that_is_passed_over(root, monkeypatch)
 
 def test_small_arrays_are_read_once_and_kept_here_and_not_in_what_is_pickled(any_root):
     pair = arrays(any_root)
-    small = Small(pair)
+    small = RowReader(pair, True)
     orders = np.random.default_rng(0).permutation(40).reshape(10, 4)
     for _ in range(2):
         before = hub.stats().requests
-        for group, rows in zip(in_groups(pair, orders, small), orders, strict=True):
+        for group, rows in zip(in_groups(small, orders), orders, strict=True):
             images, labels = group.parts()
             assert np.array_equal(labels, rows)
             assert np.array_equal(images[:, 5], rows)
     assert hub.stats().requests == before
     assert len(pickle.dumps(small)) < 10_000
     again = pickle.loads(pickle.dumps(small))
-    part = np.empty(2, "i8")
-    again.rows(np.array([7, 3]), [np.empty((2, 6), "f4"), part])
-    assert part.tolist() == [7, 3]
+    assert again.read(np.array([7, 3]))[1].tolist() == [7, 3]
 
 
 def test_a_group_that_was_under_way_at_a_fork_is_read_again_in_the_child(root, monkeypatch):
@@ -80,7 +87,7 @@ def test_a_group_that_was_under_way_at_a_fork_is_read_again_in_the_child(root, m
         return real(self, rows, out)
 
     monkeypatch.setattr(Array, "_rows", rows)
-    groups = in_groups(arrays(root)[:1], np.arange(40).reshape(10, 4))
+    groups = in_groups(RowReader(arrays(root)[:1], False), np.arange(40).reshape(10, 4))
     next(groups).parts()
 
     def go_on():
