@@ -76,15 +76,16 @@ def project(selection: Selection, shape: Sequence[int], chunks: Sequence[int]) -
     """
     if 0 in selection.canonical_shape:
         return
-    per_axis = [
-        list(_slice_parts(axis, length, chunk))
-        for axis, length, chunk in zip(selection.axes, shape, chunks, strict=True)
-        if axis is not None
-    ]
+    per_axis = _per_axis(selection, shape, chunks)
     if selection.points is None:
         yield from map(_projection, itertools.product(*per_axis))
         return
     yield from _project_points(selection, chunks, per_axis)
+
+
+def _per_axis(selection: Selection, shape: Sequence[int], chunks: Sequence[int]) -> list[_AxisParts]:
+    axes = zip(selection.axes, shape, chunks, strict=True)
+    return [_AxisParts(axis, length, chunk) for axis, length, chunk in axes if axis is not None]
 
 
 def _projection(parts: Sequence[_Part]) -> Projection:
@@ -109,12 +110,10 @@ class Box(Sequence[Projection]):
     """
 
     def __init__(self, selection: Selection, shape: Sequence[int], chunks: Sequence[int]) -> None:
-        axes = zip(selection.axes, shape, chunks, strict=True)
-        parts = [list(_slice_parts(axis, length, chunk)) for axis, length, chunk in axes if axis is not None]
-        self._parts = parts if 0 not in selection.canonical_shape else [[]]
+        self._parts = _per_axis(selection, shape, chunks)
         self._count = math.prod(len(axis) for axis in self._parts)
         # Most arrays of samples have many chunks along the first axis and one along the others.
-        alike = len(self._parts) > 0 and all(len(axis) == 1 for axis in self._parts[1:])
+        alike = self._count > 0 and len(self._parts) > 0 and all(len(axis) == 1 for axis in self._parts[1:])
         self._rest = _projection([axis[0] for axis in self._parts[1:]]) if alike else None
 
     def __len__(self) -> int:
@@ -148,7 +147,7 @@ class Box(Sequence[Projection]):
         """
         if self._rest is None or not self._rest.whole or out.shape != (self._count * chunks[0], *chunks[1:]):
             return None
-        if not all(part.whole and part.in_result.step is None for part in self._parts[0]):
+        if not self._parts[0].whole_chunks:
             return None
         return out.reshape(self._count, *chunks)
 
@@ -156,7 +155,7 @@ class Box(Sequence[Projection]):
         """The chunk numbers of all projections, given the numbers between neighbours along each axis."""
         total = np.zeros((1,) * len(self._parts), np.uint64)
         for axis, (parts, stride) in enumerate(zip(self._parts, strides, strict=False)):
-            coords = np.array([part.coord for part in parts], np.uint64) * np.uint64(stride)
+            coords = parts.coords() * np.uint64(stride)
             total = total + coords.reshape((-1,) + (1,) * (len(self._parts) - axis - 1))
         return np.ascontiguousarray(total).reshape(-1)
 
@@ -231,12 +230,39 @@ class _Part:
     whole: bool
 
 
-def _slice_parts(axis: AxisSlice, length: int, chunk: int) -> Iterator[_Part]:
-    start, step, count = axis.start, axis.step, axis.count
-    taken = 0
-    while taken < count:
+class _AxisParts(Sequence[_Part]):
+    """What one axis's slice takes from each chunk along that axis, worked out when it is asked for.
+
+    Parameters
+    ----------
+    axis : AxisSlice
+    length, chunk : int
+        Of the array and of a chunk, along the axis.
+    """
+
+    def __init__(self, axis: AxisSlice, length: int, chunk: int) -> None:
+        self._axis, self._length, self._chunk = axis, length, chunk
+        # Steps within a chunk's length miss no chunk on the way; longer ones find another chunk each.
+        self._dense = axis.step <= chunk
+        self._first = axis.start // chunk
+        last = (axis.start + (axis.count - 1) * axis.step) // chunk
+        self._count = last - self._first + 1 if self._dense and axis.count else axis.count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, index: Any) -> Any:
+        """The part in one chunk."""
+        if not 0 <= index < self._count:
+            raise IndexError(index)
+        axis, chunk = self._axis, self._chunk
+        start, step, count = axis.start, axis.step, axis.count
+        if self._dense:
+            coord = self._first + index
+            taken = max(0, -((start - coord * chunk) // step))
+        else:
+            coord, taken = (start + index * step) // chunk, index
         first = start + taken * step
-        coord = first // chunk
         here = min(count - taken, -(-((coord + 1) * chunk - first) // step))
         offset = first - coord * chunk
         in_chunk = slice(offset, offset + (here - 1) * step + 1, step)
@@ -246,12 +272,28 @@ def _slice_parts(axis: AxisSlice, length: int, chunk: int) -> Iterator[_Part]:
             in_result = slice(count - taken - 1, last - 1 if last else None, -1)
         else:
             in_result = slice(taken, taken + here)
-        whole = step == 1 and offset == 0 and here == min(chunk, length - coord * chunk)
-        yield _Part(coord, in_chunk, in_result, whole)
-        taken += here
+        whole = step == 1 and offset == 0 and here == min(chunk, self._length - coord * chunk)
+        return _Part(coord, in_chunk, in_result, whole)
+
+    def coords(self) -> npt.NDArray[np.uint64]:
+        """The coordinates of all these chunks."""
+        if self._dense:
+            return np.arange(self._first, self._first + self._count, dtype=np.uint64)
+        elements = np.arange(self._count, dtype=np.uint64) * np.uint64(self._axis.step)
+        return (elements + np.uint64(self._axis.start)) // np.uint64(self._chunk)
+
+    @property
+    def whole_chunks(self) -> bool:
+        """Whether all of every chunk is taken, in order, and no chunk is cut off by the array's end."""
+        axis = self._axis
+        return (axis.step == 1 or axis.count == 1 == self._chunk) and not (
+            axis.reversed or axis.start % self._chunk or axis.count % self._chunk
+        )
 
 
-def _project_points(selection: Selection, chunks: Sequence[int], per_axis: list[list[_Part]]) -> Iterator[Projection]:
+def _project_points(
+    selection: Selection, chunks: Sequence[int], per_axis: Sequence[Sequence[_Part]]
+) -> Iterator[Projection]:
     points = selection.points or ()
     axes = point_axes(selection)
     groups = _grouped(points, [chunks[axis] for axis in axes], selection.canonical_shape[0])

@@ -6,6 +6,8 @@ that small chunks make large requests.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,22 +64,25 @@ def plan_runs(refs: Refs, *, max_run_bytes: int = MAX_RUN_BYTES, max_gap_bytes: 
     offsets = refs["offset"].astype(np.int64)
     ends = offsets + refs["length"].astype(np.int64)
     order = np.lexsort((offsets, packs[:, 1], packs[:, 0], refs["home"]))
-    same_pack = (
-        (packs[order[1:]] == packs[order[:-1]]).all(axis=1) & (refs["home"][order[1:]] == refs["home"][order[:-1]])
-    ).tolist()
-    starts, stops = offsets[order].tolist(), ends[order].tolist()
-    runs = []
-    begin, stop = 0, stops[0]
-    for i in range(1, len(order) + 1):
-        if i < len(order) and same_pack[i - 1]:
-            far = starts[i] - stop > max_gap_bytes
-            long = max(stop, stops[i]) - starts[begin] > max_run_bytes
-            if not far and not long:
-                stop = max(stop, stops[i])
-                continue
-        members = order[begin:i]
-        runs.append(Run(int(members[0]), starts[begin], stop - starts[begin], members))
-        if i < len(order):
-            begin, stop = i, stops[i]
-    runs.sort(key=lambda run: int(run.members.min()))
-    return runs
+    same_pack = (packs[order[1:]] == packs[order[:-1]]).all(axis=1)
+    same_pack &= refs["home"][order[1:]] == refs["home"][order[:-1]]
+    starts, stops = offsets[order], _running_ends(ends[order], same_pack)
+    near = same_pack & (starts[1:] - stops[:-1] <= max_gap_bytes)
+    bounds = [0, *(np.flatnonzero(~near) + 1).tolist(), len(order)]
+    first_of, last_of = starts.tolist(), stops.tolist()
+    runs, begins = [], []
+    for begin, end in itertools.pairwise(bounds):
+        while begin < end:
+            # What is too long for one run alone is one all the same.
+            stop = max(begin + 1, bisect.bisect_right(last_of, first_of[begin] + max_run_bytes, begin, end))
+            members = order[begin:stop]
+            runs.append(Run(int(members[0]), first_of[begin], last_of[stop - 1] - first_of[begin], members))
+            begins.append(begin)
+            begin = stop
+    return [runs[i] for i in np.argsort(np.minimum.reduceat(order, begins)).tolist()]
+
+
+def _running_ends(ends: npt.NDArray[np.int64], same_pack: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """The farthest end so far in the same pack."""
+    lift = np.concatenate([[0], np.cumsum(~same_pack)]) * (ends.max() + 1)
+    return np.asarray(np.maximum.accumulate(ends + lift) - lift)
