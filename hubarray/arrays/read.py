@@ -116,8 +116,11 @@ def _read_whole(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs, places: n
         places[i] = chunk
         fetcher.memory.put(keys[i], chunk, chunk.nbytes)
 
+    flat, size = places.reshape(-1).view("u1").data, metadata.chunk_bytes
+
     def place_of(position: int) -> memoryview:
-        return places[missing[position]].reshape(-1).view("u1").data
+        first = missing[position] * size
+        return flat[first : first + size]
 
     direct = place_of if metadata.codec.stores_raw and not keep else None
     _fetch(fetcher, refs[missing], consume, place_of=direct)

@@ -29,14 +29,14 @@ class Run:
         Position in the planned refs of one ref of the run; it names home and pack.
     start, length : int
         The byte range.
-    members : array of int
+    members : list of int
         Positions of all refs the range covers, by offset.
     """
 
     first: int
     start: int
     length: int
-    members: npt.NDArray[np.intp]
+    members: list[int]
 
 
 def plan_runs(refs: Refs, *, max_run_bytes: int = MAX_RUN_BYTES, max_gap_bytes: int = MAX_GAP_BYTES) -> list[Run]:
@@ -59,7 +59,7 @@ def plan_runs(refs: Refs, *, max_run_bytes: int = MAX_RUN_BYTES, max_gap_bytes: 
     if len(refs) == 0:
         return []
     if len(refs) == 1:
-        return [Run(0, int(refs["offset"][0]), int(refs["length"][0]), np.zeros(1, np.intp))]
+        return [Run(0, int(refs["offset"][0]), int(refs["length"][0]), [0])]
     packs = np.ascontiguousarray(refs["pack"]).view("<u8").reshape(-1, 2)
     offsets = refs["offset"].astype(np.int64)
     ends = offsets + refs["length"].astype(np.int64)
@@ -69,14 +69,14 @@ def plan_runs(refs: Refs, *, max_run_bytes: int = MAX_RUN_BYTES, max_gap_bytes: 
     starts, stops = offsets[order], _running_ends(ends[order], same_pack)
     near = same_pack & (starts[1:] - stops[:-1] <= max_gap_bytes)
     bounds = [0, *(np.flatnonzero(~near) + 1).tolist(), len(order)]
-    first_of, last_of = starts.tolist(), stops.tolist()
+    positions, first_of, last_of = order.tolist(), starts.tolist(), stops.tolist()
     runs, begins = [], []
     for begin, end in itertools.pairwise(bounds):
         while begin < end:
             # What is too long for one run alone is one all the same.
             stop = max(begin + 1, bisect.bisect_right(last_of, first_of[begin] + max_run_bytes, begin, end))
-            members = order[begin:stop]
-            runs.append(Run(int(members[0]), first_of[begin], last_of[stop - 1] - first_of[begin], members))
+            members = positions[begin:stop]
+            runs.append(Run(members[0], first_of[begin], last_of[stop - 1] - first_of[begin], members))
             begins.append(begin)
             begin = stop
     return [runs[i] for i in np.argsort(np.minimum.reduceat(order, begins)).tolist()]

@@ -18,7 +18,7 @@ from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.flights import Flight, Flights
 from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pack import pack_key
-from hubarray.blobs.pools import pools, run_all
+from hubarray.blobs.pools import core_count, pools, run_all
 from hubarray.blobs.ref import BlobPlace, Refs, blob_hash, blob_names, homes, pack_id
 from hubarray.blobs.stats import StageClock, Stats, totals
 from hubarray.errors import CorruptDataError, ObjectMissingError
@@ -29,9 +29,24 @@ Consume = Callable[[int, Buffer], None]
 PlaceOf = Callable[[int], memoryview]
 
 LOCAL_RUN_BYTES = 2 << 20
+TASKS_A_CORE = 16
 SCRATCH_BYTES = 8 << 20
 
 _held = threading.local()
+
+
+class _Wanted:
+    """The blobs of one fetch, in plain values: what is done for every one of them has to be little."""
+
+    def __init__(self, refs: Refs) -> None:
+        self.refs = refs
+        self.offsets: list[int] = refs["offset"].tolist()
+        self.lengths: list[int] = refs["length"].tolist()
+        self._digests = np.ascontiguousarray(refs["hash"]).tobytes()
+
+    def is_intact(self, i: int, data: Buffer) -> bool:
+        """Whether bytes are blob ``i``: its length and its hash."""
+        return len(data) == self.lengths[i] and blob_hash(data) == self._digests[16 * i : 16 * i + 16]
 
 
 class Fetcher:
@@ -90,13 +105,7 @@ class Fetcher:
         if len(refs) == 0:
             return
         if self.disk is None and not self.store.remote:
-            runs = plan_runs(refs, max_run_bytes=LOCAL_RUN_BYTES)
-            # As many threads as cores, and decoding where the bytes are: no other bound is needed.
-            if len(runs) == 1:
-                self._read_run(runs[0], refs, consume, place_of)
-            else:
-                tasks = ((run.length, partial(self._read_run, run, refs, consume, place_of)) for run in runs)
-                run_all(tasks, threads=pools.cpu)
+            self._read_local(_Wanted(refs), consume, place_of)
             return
         cached = [i for i in range(len(refs)) if self.disk is not None and self.disk.has(self._cache_key(refs[i]))]
         if len(cached) == len(refs) == 1:
@@ -105,9 +114,9 @@ class Fetcher:
         missing = np.setdiff1d(np.arange(len(refs)), cached) if cached else np.arange(len(refs))
         flights, theirs = self._flights.board(zip(missing.tolist(), blob_names(refs[missing]), strict=True))
         positions = list(flights)
-        mine = refs[positions]
+        mine = _Wanted(refs[positions])
         try:
-            runs = plan_runs(mine)
+            runs = plan_runs(mine.refs)
             work = [(int(refs["length"][i]), partial(self._fetch_cached, i, refs, consume)) for i in cached]
             land = partial(self._land, refs, positions, flights, consume, keep)
             work += [(run.length, partial(self._fetch_run, run, mine, land)) for run in runs]
@@ -199,16 +208,32 @@ class Fetcher:
         if keep and self.disk is not None:
             self.disk.put(self._cache_key(refs[i]), data)
 
-    def _fetch_run(self, run: Run, refs: Refs, consume: Consume) -> None:
+    def _fetch_run(self, run: Run, wanted: _Wanted, consume: Consume) -> None:
         """One ranged request, whose blobs are handed over while at most as many threads as cores do so."""
-        data = memoryview(self._get(blob_key(refs[run.first]), run.start, run.length))
+        data = memoryview(self._get(blob_key(wanted.refs[run.first]), run.start, run.length))
         with pools.codec_slots:
-            self._hand_over(run, refs, data, consume)
+            self._hand_over(run, wanted, data, consume)
 
-    def _read_run(self, run: Run, refs: Refs, consume: Consume, place_of: PlaceOf | None) -> None:
+    def _read_local(self, wanted: _Wanted, consume: Consume, place_of: PlaceOf | None) -> None:
+        """Read from local files, on as many threads as cores, decoding where the bytes are."""
+
+        def read(some: list[Run]) -> None:
+            for run in some:
+                self._read_run(run, wanted, consume, place_of)
+
+        runs = plan_runs(wanted.refs, max_run_bytes=LOCAL_RUN_BYTES)
+        if len(runs) == 1:
+            read(runs)
+            return
+        # Several runs a task: drawing a task costs about what reading a small run does.
+        share = -(-len(runs) // (TASKS_A_CORE * core_count()))
+        tasks = (runs[first : first + share] for first in range(0, len(runs), share))
+        run_all(((max(run.length for run in some), partial(read, some)) for some in tasks), threads=pools.cpu)
+
+    def _read_run(self, run: Run, wanted: _Wanted, consume: Consume, place_of: PlaceOf | None) -> None:
         """One range of a local file: into its places, or by way of this thread's scratch memory."""
-        key = blob_key(refs[run.first])
-        if place_of is not None and self._read_into_places(key, run, refs, consume, place_of):
+        key = blob_key(wanted.refs[run.first])
+        if place_of is not None and self._read_into_places(key, run, wanted, consume, place_of):
             return
         if run.length > SCRATCH_BYTES:
             data = memoryview(self._get(key, run.start, run.length))
@@ -218,35 +243,33 @@ class Fetcher:
                 data = data[: self.store.read_into(key, run.start, data)]
             except ObjectMissingError:
                 raise self._gone(key) from None
-        self._hand_over(run, refs, data, consume)
+        self._hand_over(run, wanted, data, consume)
 
-    def _read_into_places(self, key: str, run: Run, refs: Refs, consume: Consume, place_of: PlaceOf) -> bool:
+    def _read_into_places(self, key: str, run: Run, wanted: _Wanted, consume: Consume, place_of: PlaceOf) -> bool:
         """Whether blobs that lie back to back in a file could be read to where they belong."""
-        members = refs[run.members]
-        positions, lengths = run.members.tolist(), members["length"].tolist()
-        back_to_back = (np.diff(members["offset"].astype(np.int64)) == lengths[:-1]).all()
-        places = [place_of(i) for i in positions]
-        if not back_to_back or len(places) > MAX_BUFFERS or [len(one) for one in places] != lengths:
+        places, end = [], run.start
+        for i in run.members:
+            places.append(place := place_of(i))
+            if wanted.offsets[i] != end or wanted.lengths[i] != len(place):
+                return False
+            end += len(place)
+        if len(places) > MAX_BUFFERS:
             return False
         try:
             self.store.read_into(key, run.start, places)
         except ObjectMissingError:
             raise self._gone(key) from None
-        digests = np.ascontiguousarray(members["hash"]).tobytes()
-        for n, (i, place) in enumerate(zip(positions, places, strict=True)):
-            if blob_hash(place) != digests[16 * n : 16 * n + 16]:
-                consume(i, self._fetch_one(refs[i]))
+        for i, place in zip(run.members, places, strict=True):
+            if not wanted.is_intact(i, place):
+                consume(i, self._fetch_one(wanted.refs[i]))
         return True
 
-    def _hand_over(self, run: Run, refs: Refs, data: memoryview, consume: Consume) -> None:
-        members = refs[run.members]
-        begins = (members["offset"].astype(np.int64) - run.start).tolist()
-        lengths = members["length"].tolist()
-        digests = np.ascontiguousarray(members["hash"]).tobytes()
-        for n, (i, begin, length) in enumerate(zip(run.members.tolist(), begins, lengths, strict=True)):
-            blob: Buffer = data[begin : begin + length]
-            if len(blob) != length or blob_hash(blob) != digests[16 * n : 16 * n + 16]:
-                blob = self._fetch_one(refs[i])
+    def _hand_over(self, run: Run, wanted: _Wanted, data: memoryview, consume: Consume) -> None:
+        for i in run.members:
+            begin = wanted.offsets[i] - run.start
+            blob: Buffer = data[begin : begin + wanted.lengths[i]]
+            if not wanted.is_intact(i, blob):
+                blob = self._fetch_one(wanted.refs[i])
             consume(i, blob)
 
     def _fetch_cached(self, i: int, refs: Refs, consume: Consume) -> None:

@@ -251,7 +251,7 @@ def _check_run(fetcher: Fetcher, refs: Refs, run: Run, report: Report) -> None:
         report.add(key, "the pack is missing")
         report.damage.refs.append(refs[run.members])
         return
-    for i in run.members.tolist():
+    for i in run.members:
         begin = int(refs[i]["offset"]) - run.start
         if not matches(refs[i], found[begin : begin + int(refs[i]["length"])]):
             end = int(refs[i]["offset"]) + int(refs[i]["length"])

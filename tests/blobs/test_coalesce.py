@@ -23,11 +23,11 @@ def _refs(pieces):
 def test_every_ref_is_in_exactly_one_run_that_covers_it(pieces, max_run, max_gap):
     refs = _refs(pieces)
     runs = plan_runs(refs, max_run_bytes=max_run, max_gap_bytes=max_gap)
-    members = [i for run in runs for i in run.members.tolist()]
+    members = [i for run in runs for i in run.members]
     assert sorted(members) == list(range(len(pieces)))
     for run in runs:
         assert run.length <= max_run
-        for i in run.members.tolist():
+        for i in run.members:
             pack, home, offset, length = pieces[i]
             assert (pack, home) == pieces[run.first][:2]
             assert run.start <= offset
@@ -38,7 +38,7 @@ def test_every_ref_is_in_exactly_one_run_that_covers_it(pieces, max_run, max_gap
 def test_neighbours_within_the_gap_share_a_run_and_others_do_not(pieces):
     runs = plan_runs(_refs(pieces), max_run_bytes=10**9, max_gap_bytes=100)
     for run in runs:
-        intervals = sorted((pieces[i][2], pieces[i][2] + pieces[i][3]) for i in run.members.tolist())
+        intervals = sorted((pieces[i][2], pieces[i][2] + pieces[i][3]) for i in run.members)
         end = intervals[0][1]
         for start, stop in intervals[1:]:
             assert start - end <= 100
