@@ -59,7 +59,8 @@ def _swept(place: Place) -> None:
     cold()
     if place.kind == "local":
         for one in place.folder.iterdir():
-            shutil.rmtree(one)
+            # Who reads what was swept finds a hint that is still being written there; nobody needs it.
+            shutil.rmtree(one, ignore_errors=True)
     os.sync()
 
 
