@@ -117,8 +117,8 @@ class Adapters(Statistics, NumpyProtocols):
         rank, world_size : int, optional
             By default torch.distributed's, where it is initialized.
         buffer_bytes : int
-            Rows that are shuffled together; each worker holds about three times as much. Arrays that fit it are
-            read once, and kept while the stream is.
+            Rows that are shuffled together; each worker holds about three times as much while the stream is. Arrays
+            that fit it are read once, and kept as long.
 
         Returns
         -------
@@ -154,8 +154,8 @@ class Adapters(Statistics, NumpyProtocols):
         drop_last : bool, default False
             Leave out a last batch that is not full; the batch axis is then known.
         buffer_bytes : int
-            Rows that are shuffled together; about three times as much is held. Arrays that fit it are read once,
-            and kept while the dataset is.
+            Rows that are shuffled together; about three times as much is held while the dataset is. Arrays that fit
+            it are read once, and kept as long.
 
         Raises
         ------

@@ -19,7 +19,7 @@ _FIRST_WINDOW_BYTES = 2 << 20
 
 
 def rows_ahead(read: Callable[[int, int], np.ndarray], length: int, row_bytes: int, step: int) -> Iterator[np.ndarray]:
-    """Rows of an array one by one, read in blocks of about 16 MiB, three of them ahead of the caller.
+    """Rows of an array one by one, read in blocks of 2 MiB and then up to 16 MiB, three of them ahead of the caller.
 
     Parameters
     ----------
@@ -30,16 +30,24 @@ def rows_ahead(read: Callable[[int, int], np.ndarray], length: int, row_bytes: i
     step : int
         Rows in a chunk; blocks are whole chunks.
     """
-    rows = max(1, BLOCK_BYTES // max(1, row_bytes * step)) * step
-    starts = iter(range(0, length, rows))
+    blocks = _blocks(length, row_bytes * step, step)
     ahead: deque[Future[np.ndarray]] = deque()
-    first = next(starts, None)
-    block = read(first, min(first + rows, length)) if first is not None else None
+    first = next(blocks, None)
+    block = read(*first) if first is not None else None
     while block is not None:
-        while len(ahead) < BLOCKS_AHEAD and (start := next(starts, None)) is not None:
-            ahead.append(pools.ahead.submit(read, start, min(start + rows, length)))
+        while len(ahead) < BLOCKS_AHEAD and (bounds := next(blocks, None)) is not None:
+            ahead.append(pools.ahead.submit(read, *bounds))
         yield from block
         block = ahead.popleft().result() if ahead else None
+
+
+def _blocks(length: int, chunk_bytes: int, step: int) -> Iterator[tuple[int, int]]:
+    """First rows and those after the last; small at first, because nothing else is under way then."""
+    start, size = 0, _FIRST_WINDOW_BYTES
+    while start < length:
+        stop = min(length, start + max(1, size // max(1, chunk_bytes)) * step)
+        yield start, stop
+        start, size = stop, min(BLOCK_BYTES, 2 * size)
 
 
 class Pace:

@@ -17,7 +17,7 @@ from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.operators import NoOperators
 from hubarray.arrays.quick import read_within_chunk
-from hubarray.arrays.read import load_chunks, read
+from hubarray.arrays.read import load_chunks, read, worth_keeping
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.values import assignable, rows_that_fit
 from hubarray.arrays.write import Append, Resize, SetAttributes, SetElements
@@ -165,8 +165,8 @@ class Array(NoOperators, Adapters):
             raise
         return result[()] if chosen.is_scalar else result
 
-    def _rows(self, rows: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Rows by number into ``out``, past the memory cache: for epochs, which read each once."""
+    def _rows(self, rows: np.ndarray | slice, out: np.ndarray | None = None) -> np.ndarray:
+        """Rows, into ``out`` if it is given, past the memory cache: for epochs and loops, which read each once."""
         record = self._record()
         metadata = self._metadata_of(record)
         chosen = selection.parse(rows, metadata.shape)
@@ -207,13 +207,15 @@ class Array(NoOperators, Adapters):
     def __iter__(self) -> Iterator[Any]:
         """Samples ``a[0], a[1], ...`` of the commit that is the newest when iteration begins.
 
-        Blocks of about 16 MiB are read three ahead.
+        Blocks of 2 to 16 MiB are read three ahead. As any read, a loop over more than a quarter of the memory cache
+        leaves nothing there.
         """
         if not self.shape:
             raise TypeError("iteration over a 0-d array")
         pinned = self.snapshot()
         row_bytes = pinned.nbytes // max(1, len(pinned))
-        return rows_ahead(lambda start, stop: pinned[start:stop], len(pinned), row_bytes, pinned.chunks[0])
+        block = pinned.__getitem__ if worth_keeping(self._version.fetcher, pinned.nbytes) else pinned._rows
+        return rows_ahead(lambda start, stop: block(slice(start, stop)), len(pinned), row_bytes, pinned.chunks[0])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """The whole array in memory, for ``np.asarray(a)``."""

@@ -96,7 +96,7 @@ def refs_of(version: Version, record: Record, coords: Iterable[tuple[int, ...]])
 
 def _read_whole(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs, places: np.ndarray, cached: bool) -> None:
     """Read chunks that each have a place of their own, contiguous and of the chunk's shape."""
-    keep = cached and _worth_keeping(fetcher, metadata, refs)
+    keep = cached and worth_keeping(fetcher, len(refs) * metadata.chunk_bytes)
     keys = chunk_keys(fetcher, refs, metadata) if keep else []
     places[refs["length"] == 0] = metadata.fill
     missing = []
@@ -136,7 +136,7 @@ def _read_batch(
     cached: bool,
 ) -> None:
     """Read some chunks into their places, from the caches or storage; absent ones are fill value."""
-    keep = cached and _worth_keeping(fetcher, metadata, refs)
+    keep = cached and worth_keeping(fetcher, len(refs) * metadata.chunk_bytes)
     keys = chunk_keys(fetcher, refs, metadata) if keep else []
     for i in np.flatnonzero(refs["length"] == 0).tolist():
         out[projections[i].in_result] = metadata.fill
@@ -159,9 +159,9 @@ def _read_batch(
     _fetch(fetcher, refs[missing], consume)
 
 
-def _worth_keeping(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs) -> bool:
+def worth_keeping(fetcher: Fetcher, size_bytes: int) -> bool:
     """A large read passes the memory cache by: it would push out what is read again and again."""
-    return len(refs) * metadata.chunk_bytes <= fetcher.memory.budget_bytes // _CACHED_SHARE
+    return size_bytes <= fetcher.memory.budget_bytes // _CACHED_SHARE
 
 
 def _fetch(fetcher: Fetcher, refs: Refs, consume: Consume, *, place_of: PlaceOf | None = None) -> None:

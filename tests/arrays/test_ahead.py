@@ -68,6 +68,30 @@ def test_a_loop_over_samples_makes_large_requests(far):
     assert _gets(far, loop) < 10
 
 
+def test_a_loop_begins_with_a_small_block():
+    asked = []
+
+    def read(start, stop):
+        asked.append((start, stop))
+        return np.arange(start, stop)
+
+    next(rows_ahead(read, 1000, 1 << 20, 1))
+    assert asked[0] == (0, 2)
+
+
+@pytest.mark.parametrize(("cache_mib", "hits"), [(4, 0), (64, 300)])
+def test_only_a_loop_over_little_stays_in_the_memory_cache(far, cache_mib, hits):
+    hub.configure(memory_cache_bytes=cache_mib << 20)
+    array = hub.load("t/x:v0", root=far)
+    for _ in array:
+        pass
+    before = array.stats
+    for i, row in enumerate(array):
+        assert row[-1] == i * 5000 + 4999
+    assert (array.stats - before).memory_hits >= hits
+    assert hits or (array.stats - before).memory_hits < 10
+
+
 def test_a_loop_over_indices_is_noticed(far, forget):
     array = hub.load("t/x:v0", root=far)
 
