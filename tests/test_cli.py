@@ -78,8 +78,9 @@ def test_reading_and_writing_parts(filled, tmp_path):
             assert "no index" in filled("get", "lab/x:v0", wrong, code=1)
     assert "out of bounds" in filled("get", "lab/x:v0", "99", code=1)
     assert "neither" in filled("put", "lab/x:v0", "0", "seven", code=1)
-    (tmp_path / "broken.npy").write_bytes(b"0,0")
-    assert "broken.npy: is not a .npy file" in filled("put", "lab/x:v0", "0", str(tmp_path / "broken.npy"), code=1)
+    for broken in (b"0,0", b"\x93NUMPY\x01\x00\x10\x00{'descr': ('<i4',"):
+        (tmp_path / "broken.npy").write_bytes(broken)
+        assert "broken.npy: is not a .npy file" in filled("put", "lab/x:v0", "0", str(tmp_path / "broken.npy"), code=1)
 
 
 def test_import_export_and_transfer(shell, tmp_path, make_root):

@@ -7,6 +7,7 @@ import itertools
 import shutil
 import sys
 import time
+import tokenize
 import uuid
 from argparse import Namespace
 from dataclasses import asdict
@@ -251,7 +252,7 @@ def _npy(file: BinaryIO, where: str) -> np.ndarray:
     # As for writing: what only reads may be a pipe.
     try:
         return np.asarray(np.lib.format.read_array(SimpleNamespace(read=file.read), allow_pickle=False))
-    except (ValueError, EOFError) as error:
+    except (ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:
         raise ConfigError(f"{where}: is not a .npy file of plain values ({str(error).split('.')[0]})") from None
 
 

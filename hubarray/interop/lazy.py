@@ -169,14 +169,14 @@ class LazyView(Statistics, NoOperators, NumpyProtocols):
         return da.where(divided > 0, np.inf, np.nan).astype(spread.dtype)
 
     def _arg(self, function: str, axis: int | None = None, out: Any = None, keepdims: bool = False) -> Any:
-        if self.size == 0 or not self.shape or self.dtype.kind not in "biufcmM":
-            return _delivered(getattr(np, function)(np.asarray(self), axis=axis, keepdims=keepdims), out)
-        import dask.array as da
-
         if out is not None:
             _check_out(out)
             if out.dtype != np.intp:
                 raise TypeError(f"out= is {out.dtype}, and indices are {np.dtype(np.intp)}")
+        if self.size == 0 or not self.shape or self.dtype.kind not in "biufcmM":
+            return _delivered(getattr(np, function)(np.asarray(self), axis=axis, keepdims=keepdims), out)
+        import dask.array as da
+
         if axis is not None or self.ndim < 2:
             result = self._computed(getattr(da, function)(self.to_dask(), axis=axis, keepdims=keepdims))
             return _delivered(result, out)

@@ -32,14 +32,16 @@ def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         return _DESCRIPTION[function](*args, **kwargs)
     name = _BY_FUNCTION.get(function)
     if name is not None and args and isinstance(args[0], (Array, LazyView)):
-        return _statistic(name, inspect.signature(function).bind(*args, **kwargs).arguments)
+        signature = inspect.signature(function)
+        first, *rest = signature.bind(*args, **kwargs).arguments.items()
+        # What is given as NumPy has it anyway asks for nothing.
+        options = {key: value for key, value in rest if value is not signature.parameters[key].default}
+        return _statistic(name, first[1], options)
     return function(*(_in_memory(one) for one in args), **{key: _in_memory(one) for key, one in kwargs.items()})
 
 
-def _statistic(name: str, arguments: dict[str, Any]) -> Any:
-    """One statistic with NumPy's arguments, of which the first is the array."""
-    first, *rest = arguments.items()
-    options = {key: value for key, value in rest if value is not np._NoValue}
+def _statistic(name: str, array: Array | LazyView, options: dict[str, Any]) -> Any:
+    """One statistic with NumPy's options."""
     # What skips NaNs takes what its like without them takes; the first parameter is self.
     taken = [*inspect.signature(getattr(Statistics, name.removeprefix("nan"))).parameters][1:]
     refused = [key for key in options if key not in taken]
@@ -48,7 +50,7 @@ def _statistic(name: str, arguments: dict[str, Any]) -> Any:
             f"np.{name} of an array in a bucket takes {', '.join(taken)}, and not {', '.join(refused)}; "
             f"read what is meant first, such as np.{name}(a[0:10], {refused[0]}=...)"
         )
-    view = first[1] if isinstance(first[1], LazyView) else LazyView(first[1])
+    view = array if isinstance(array, LazyView) else LazyView(array)
     return view._statistic(name, **options)
 
 

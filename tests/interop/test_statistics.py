@@ -217,12 +217,14 @@ def test_out_is_filled_and_says_how_it_is_added_up(root):
     array[...] = 2**62
     out = np.zeros(3)
     assert np.sum(array, axis=0, out=out) is out
+    assert np.median(array, out=None, overwrite_input=False) == np.median(array[...])
     assert out.tolist() == [2.0**64] * 3
     for refused, error in [
         (lambda: np.sum(array, axis=0, out=np.zeros((3, 4))), ValueError),
         (lambda: np.std(array, axis=0, out=np.zeros(3, "i8")), TypeError),
         (lambda: np.argmax(array, axis=0, out=np.zeros(3)), TypeError),
         (lambda: array.sum(axis=0, out=[0, 0, 0]), TypeError),
+        (lambda: array.lazy[0, 0].argmin(out=[0]), TypeError),
     ]:
         with pytest.raises(error, match="out="):
             refused()
