@@ -43,7 +43,7 @@ def rows_ahead(read: Callable[[int, int], np.ndarray], length: int, row_bytes: i
 
 def _blocks(length: int, chunk_bytes: int, step: int) -> Iterator[tuple[int, int]]:
     """First rows and those after the last; small at first, because nothing else is under way then."""
-    start, size = 0, _FIRST_WINDOW_BYTES
+    start, size = 0, min(_FIRST_WINDOW_BYTES, BLOCK_BYTES)
     while start < length:
         stop = min(length, start + max(1, size // max(1, chunk_bytes)) * step)
         yield start, stop
