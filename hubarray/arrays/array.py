@@ -214,8 +214,8 @@ class Array(NoOperators, Adapters):
             raise TypeError("iteration over a 0-d array")
         pinned = self.snapshot()
         row_bytes = pinned.nbytes // max(1, len(pinned))
-        block = pinned.__getitem__ if worth_keeping(self._version.fetcher, pinned.nbytes) else pinned._rows
-        return rows_ahead(lambda start, stop: block(slice(start, stop)), len(pinned), row_bytes, pinned.chunks[0])
+        rows = pinned.__getitem__ if worth_keeping(self._version.fetcher, pinned.nbytes) else pinned._rows
+        return rows_ahead(lambda start, stop: rows(slice(start, stop)), len(pinned), row_bytes, pinned.chunks[0])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """The whole array in memory, for ``np.asarray(a)``."""

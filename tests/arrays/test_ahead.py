@@ -79,7 +79,7 @@ def test_a_loop_begins_with_a_small_block():
     assert asked[0] == (0, 2)
 
 
-@pytest.mark.parametrize(("cache_mib", "hits"), [(4, 0), (64, 300)])
+@pytest.mark.parametrize(("cache_mib", "hits"), [(16, 0), (64, 300)])
 def test_only_a_loop_over_little_stays_in_the_memory_cache(far, cache_mib, hits):
     hub.configure(memory_cache_bytes=cache_mib << 20)
     array = hub.load("t/x:v0", root=far)

@@ -34,6 +34,34 @@ def test_every_ref_is_in_exactly_one_run_that_covers_it(pieces, max_run, max_gap
             assert offset + length <= run.start + run.length
 
 
+def _one_by_one(pieces, max_run, max_gap):
+    """Runs as sets of positions: a ref joins the run before it where that is near enough and stays short enough."""
+    runs, last = [], None
+    for i in sorted(range(len(pieces)), key=lambda i: (pieces[i][1], pieces[i][0], pieces[i][2])):
+        pack, home, start, length = pieces[i]
+        if last is not None and last[0] == (pack, home) and start - last[2] <= max_gap:
+            stop = max(last[2], start + length)
+            if stop - last[1] <= max_run:
+                runs[-1].append(i)
+                last = (last[0], last[1], stop)
+                continue
+        runs.append([i])
+        last = ((pack, home), start, start + length)
+    return sorted(runs, key=min)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1), st.integers(0, 50)), max_size=40),
+    st.integers(50, 3000),
+    st.integers(0, 300),
+)
+def test_runs_are_as_long_as_they_may_be_and_in_order_of_their_earliest_ref(places, max_run, max_gap):
+    # Blobs of one pack never overlap in part; two refs may mean the same one.
+    pieces = [(pack, home, 100 * place, 60) for pack, home, place in places]
+    runs = plan_runs(_refs(pieces), max_run_bytes=max_run, max_gap_bytes=max_gap)
+    assert [run.members for run in runs] == _one_by_one(pieces, max_run, max_gap)
+
+
 @given(PIECES)
 def test_neighbours_within_the_gap_share_a_run_and_others_do_not(pieces):
     runs = plan_runs(_refs(pieces), max_run_bytes=10**9, max_gap_bytes=100)
