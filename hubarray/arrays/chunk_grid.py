@@ -286,9 +286,7 @@ class _AxisParts(Sequence[_Part]):
     def whole_chunks(self) -> bool:
         """Whether all of every chunk is taken, in order, and no chunk is cut off by the array's end."""
         axis = self._axis
-        return (axis.step == 1 or axis.count == 1 == self._chunk) and not (
-            axis.reversed or axis.start % self._chunk or axis.count % self._chunk
-        )
+        return axis.step == 1 and not (axis.reversed or axis.start % self._chunk or axis.count % self._chunk)
 
 
 def _project_points(

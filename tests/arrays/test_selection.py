@@ -68,9 +68,34 @@ def test_a_box_is_what_project_yields_one_at_a_time(data):
     expected = list(project(selection, shape, chunks))
     box = Box(selection, shape, chunks)
     assert [box[i] for i in range(len(box))] == expected
+    out = np.arange(int(np.prod(selection.canonical_shape))).reshape(selection.canonical_shape)
+    places = box.chunk_after_chunk(out, chunks)
+    if places is not None:
+        assert len(places) == len(expected)
+        for place, one in zip(places, expected, strict=True):
+            assert one.whole
+            assert np.array_equal(place, out[one.in_result])
     grid = tuple(-(-length // chunk) + 1 for length, chunk in zip(shape[1:], chunks[1:], strict=True))
     numbers = [numbering.number_of(one.coords, grid) for one in expected]
     assert box.numbers(numbering.strides(grid)).tolist() == numbers
+
+
+@pytest.mark.parametrize(
+    ("key", "is_chunks"),
+    [
+        (slice(None), True),
+        (slice(2, 6), True),
+        (slice(1, 5), False),
+        (slice(0, 5), False),
+        (slice(None, None, -1), False),
+        (slice(0, 8, 2), False),
+        ((slice(None), slice(0, 2)), False),
+    ],
+)
+def test_only_chunks_in_their_order_lie_one_after_the_other_in_the_result(key, is_chunks):
+    selection = parse(key, (8, 3))
+    box = Box(selection, (8, 3), (2, 3))
+    assert (box.chunk_after_chunk(np.empty(selection.canonical_shape), (2, 3)) is not None) == is_chunks
 
 
 @settings(max_examples=1000)
