@@ -59,7 +59,7 @@ def _swept(place: Place) -> None:
     cold()
     if place.kind == "local":
         for one in place.folder.iterdir():
-            # Who reads what was swept finds a hint that is still being written there; nobody needs it.
+            # Hints are written in the background, after the commit; one may appear or be renamed meanwhile.
             shutil.rmtree(one, ignore_errors=True)
     os.sync()
 
