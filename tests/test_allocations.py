@@ -76,3 +76,12 @@ def test_a_transaction_holds_a_batch_and_uploads_whatever_it_writes(make_root):
             t[...] = source
 
     assert peak_bytes(write) < 224 * MIB < source.nbytes / 2
+
+
+@pytest.mark.parametrize("kind", ["local", "s3"])
+def test_an_upload_of_several_buffers_does_not_hold_them_twice(make_root, kind):
+    store = make_root(kind).store
+    store.put("first", b"connections are made")
+    pieces = [bytes([i]) * MIB for i in range(16)]
+    assert peak_bytes(lambda: store.put("pack", pieces, unread=True)) < MIB
+    assert bytes(store.get("pack")) == b"".join(pieces)

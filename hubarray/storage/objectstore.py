@@ -96,7 +96,8 @@ class ObjectStore(Store):
             raise self._error(error, key) from None
 
     def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, unread: bool) -> None:
-        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        # Several pieces go to obstore as they are; joined, an upload would hold each pack twice.
+        data = pieces[0] if len(pieces) == 1 else list(pieces)
         attributes = _NO_STORE if no_store else None
         try:
             _patiently(obstore.put, self._store, key, data, attributes=attributes, use_multipart=False)
