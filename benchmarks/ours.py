@@ -13,7 +13,7 @@ import hubarray as hub
 from benchmarks.peers import Reader
 from benchmarks.places import Place
 from hubarray.arrays.read import refs_of
-from hubarray.blobs.fetch import blob_key
+from hubarray.blobs.ref import blob_key
 
 NAME = "bench/x:v0"
 

@@ -12,8 +12,10 @@ from hubarray.arrays.chunk_codec import chunk_keys, decode_into, decoded
 from hubarray.arrays.chunk_grid import Box, Projection, chunk_view, project, single_rows
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.selection import Selection
-from hubarray.blobs.fetch import Consume, Fetcher, PlaceOf
+from hubarray.blobs.fetch import Fetcher
+from hubarray.blobs.local_files import PlaceOf
 from hubarray.blobs.ref import Refs
+from hubarray.blobs.verified import Consume
 from hubarray.errors import ConfigError
 from hubarray.history import numbering
 from hubarray.history.record import Record

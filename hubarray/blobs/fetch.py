@@ -7,7 +7,6 @@ anybody sees it. Threads that want the same blob wait for one fetch of it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -16,37 +15,15 @@ from hubarray import config, process
 from hubarray.blobs.coalesce import Run, plan_runs
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.flights import Flight, Flights
+from hubarray.blobs.local_files import PlaceOf, read_local
 from hubarray.blobs.memory_cache import MemoryCache
-from hubarray.blobs.pack import pack_key
-from hubarray.blobs.pools import core_count, pools, run_all
-from hubarray.blobs.ref import BlobPlace, Refs, blob_hash, blob_names, homes, pack_id
+from hubarray.blobs.pools import pools, run_all
+from hubarray.blobs.ref import BlobPlace, PlainRefs, Refs, blob_hash, blob_key, blob_names, blob_place, matches
 from hubarray.blobs.stats import StageClock, Stats, totals
+from hubarray.blobs.verified import Consume, VerifiedReads
 from hubarray.errors import CorruptDataError, ObjectMissingError
-from hubarray.storage.base import MAX_BUFFERS, Buffer, Store
+from hubarray.storage.base import Buffer, Store
 from hubarray.storage.url import Root
-
-Consume = Callable[[int, Buffer], None]
-PlaceOf = Callable[[int], memoryview]
-
-LOCAL_RUN_BYTES = 2 << 20
-TASKS_A_CORE = 16
-SCRATCH_BYTES = 8 << 20
-
-_held = threading.local()
-
-
-class _Wanted:
-    """The blobs of one fetch, in plain values: what is done for every one of them has to be little."""
-
-    def __init__(self, refs: Refs) -> None:
-        self.refs = refs
-        self.offsets: list[int] = refs["offset"].tolist()
-        self.lengths: list[int] = refs["length"].tolist()
-        self._digests = np.ascontiguousarray(refs["hash"]).tobytes()
-
-    def is_intact(self, i: int, data: Buffer) -> bool:
-        """Whether bytes are blob ``i``: its length and its hash."""
-        return len(data) == self.lengths[i] and blob_hash(data) == self._digests[16 * i : 16 * i + 16]
 
 
 class Fetcher:
@@ -70,6 +47,7 @@ class Fetcher:
         self.clock = StageClock()
         self.disk = disk if root.store.remote else None
         self._flights = Flights()
+        self._reads = VerifiedReads(root)
 
     @property
     def store(self) -> Store:
@@ -105,7 +83,7 @@ class Fetcher:
         if len(refs) == 0:
             return
         if self.disk is None and not self.store.remote:
-            self._read_local(_Wanted(refs), consume, place_of)
+            read_local(self._reads, refs, consume, place_of)
             return
         cached = [i for i in range(len(refs)) if self.disk is not None and self.disk.has(self._cache_key(refs[i]))]
         if len(cached) == len(refs) == 1:
@@ -114,7 +92,7 @@ class Fetcher:
         missing = np.setdiff1d(np.arange(len(refs)), cached) if cached else np.arange(len(refs))
         flights, theirs = self._flights.board(zip(missing.tolist(), blob_names(refs[missing]), strict=True))
         positions = list(flights)
-        mine = _Wanted(refs[positions])
+        mine = PlainRefs(refs[positions])
         try:
             runs = plan_runs(mine.refs)
             work = [(int(refs["length"][i]), partial(self._fetch_cached, i, refs, consume)) for i in cached]
@@ -130,7 +108,7 @@ class Fetcher:
         for i, flight in theirs:
             data = self._flights.wait(flight)
             if data is None:
-                data = self._fetch_one(refs[i])
+                data = self._reads.blob(blob_place(refs[i]))
             with pools.codec_slots:
                 consume(i, data)
 
@@ -176,7 +154,7 @@ class Fetcher:
                 if len(cached) == length and blob_hash(cached) == digest:
                     return cached
                 self.disk.drop(cache_key)
-        data = self._get(key, None, None)
+        data = self._reads.unverified(key)
         if len(data) != length or blob_hash(data) != digest:
             raise CorruptDataError(
                 f"{self.store.where(key)}: the object does not match the hash it was stored under "
@@ -208,76 +186,23 @@ class Fetcher:
         if keep and self.disk is not None:
             self.disk.put(self._cache_key(refs[i]), data)
 
-    def _fetch_run(self, run: Run, wanted: _Wanted, consume: Consume) -> None:
+    def _fetch_run(self, run: Run, wanted: PlainRefs, consume: Consume) -> None:
         """One ranged request, whose blobs are handed over while at most as many threads as cores do so."""
-        data = memoryview(self._get(blob_key(wanted.refs[run.first]), run.start, run.length))
+        data = memoryview(self._reads.unverified(blob_key(wanted.refs[run.first]), run.start, run.length))
         with pools.codec_slots:
-            self._hand_over(run, wanted, data, consume)
-
-    def _read_local(self, wanted: _Wanted, consume: Consume, place_of: PlaceOf | None) -> None:
-        """Read from local files, on as many threads as cores, decoding where the bytes are."""
-
-        def read(some: list[Run]) -> None:
-            for run in some:
-                self._read_run(run, wanted, consume, place_of)
-
-        runs = plan_runs(wanted.refs, max_run_bytes=LOCAL_RUN_BYTES)
-        if len(runs) == 1:
-            read(runs)
-            return
-        # Several runs a task: drawing a task costs about what reading a small run does.
-        share = -(-len(runs) // (TASKS_A_CORE * core_count()))
-        tasks = (runs[first : first + share] for first in range(0, len(runs), share))
-        run_all(((max(run.length for run in some), partial(read, some)) for some in tasks), threads=pools.cpu)
-
-    def _read_run(self, run: Run, wanted: _Wanted, consume: Consume, place_of: PlaceOf | None) -> None:
-        """One range of a local file: into its places, or by way of this thread's scratch memory."""
-        key = blob_key(wanted.refs[run.first])
-        if place_of is not None and self._read_into_places(key, run, wanted, consume, place_of):
-            return
-        if run.length > SCRATCH_BYTES:
-            data = memoryview(self._get(key, run.start, run.length))
-        else:
-            data = scratch(run.length)
-            try:
-                data = data[: self.store.read_into(key, run.start, data)]
-            except ObjectMissingError:
-                raise self._gone(key) from None
-        self._hand_over(run, wanted, data, consume)
-
-    def _read_into_places(self, key: str, run: Run, wanted: _Wanted, consume: Consume, place_of: PlaceOf) -> bool:
-        """Whether blobs that lie back to back in a file could be read to where they belong."""
-        places, end = [], run.start
-        for i in run.members:
-            places.append(place := place_of(i))
-            if wanted.offsets[i] != end or wanted.lengths[i] != len(place):
-                return False
-            end += len(place)
-        if len(places) > MAX_BUFFERS:
-            return False
-        try:
-            self.store.read_into(key, run.start, places)
-        except ObjectMissingError:
-            raise self._gone(key) from None
-        for i, place in zip(run.members, places, strict=True):
-            if not wanted.is_intact(i, place):
-                consume(i, self._fetch_one(wanted.refs[i]))
-        return True
-
-    def _hand_over(self, run: Run, wanted: _Wanted, data: memoryview, consume: Consume) -> None:
-        for i in run.members:
-            begin = wanted.offsets[i] - run.start
-            blob: Buffer = data[begin : begin + wanted.lengths[i]]
-            if not wanted.is_intact(i, blob):
-                blob = self._fetch_one(wanted.refs[i])
-            consume(i, blob)
+            for i in run.members:
+                begin = wanted.offsets[i] - run.start
+                blob: Buffer = data[begin : begin + wanted.lengths[i]]
+                if not wanted.is_intact(i, blob):
+                    blob = self._reads.blob(blob_place(wanted.refs[i]))
+                consume(i, blob)
 
     def _fetch_cached(self, i: int, refs: Refs, consume: Consume) -> None:
         ref = refs[i]
         key = self._cache_key(ref)
         blob: Buffer | None = self.disk.get(key) if self.disk is not None else None
         if blob is None or not matches(ref, blob):
-            blob = self._fetch_one(ref)
+            blob = self._reads.blob(blob_place(ref))
             if self.disk is not None:
                 self.disk.drop(key)
                 self.disk.put(key, blob)
@@ -296,10 +221,10 @@ class Fetcher:
         mine, theirs = self._flights.board([(0, blob.name)])
         if theirs:
             data = self._flights.wait(theirs[0][1])
-            return self._verified(blob.key, blob.offset, blob.length, blob.digest) if data is None else data
+            return self._reads.blob(blob) if data is None else data
         flight = mine[0]
         try:
-            data = self._verified(blob.key, blob.offset, blob.length, blob.digest)
+            data = self._reads.blob(blob)
             self._flights.land(flight, data)
         finally:
             self._flights.give_up([flight])
@@ -307,52 +232,8 @@ class Fetcher:
             self.disk.put(self._key_of(blob), data)
         return data
 
-    def _fetch_one(self, ref: np.void) -> Buffer:
-        """One blob by itself; what was altered on the way is asked for again."""
-        return self._verified(blob_key(ref), int(ref["offset"]), int(ref["length"]), ref["hash"].tobytes())
-
-    def _verified(self, key: str, offset: int, length: int, digest: bytes) -> Buffer:
-        for _ in range(2):
-            data = self._get(key, offset, length)
-            if len(data) == length and blob_hash(data) == digest:
-                return data
-        raise CorruptDataError(
-            f"{self.store.where(key)}: bytes {offset} to {offset + length} do not match the hash they were stored "
-            f"under ({len(data)} bytes came); restore the object from a copy"
-        )
-
-    def _get(self, key: str, start: int | None, length: int | None) -> Buffer:
-        try:
-            return self.store.get(key, start, length)
-        except ObjectMissingError:
-            raise self._gone(key) from None
-
-    def _gone(self, key: str) -> CorruptDataError:
-        return CorruptDataError(
-            f"{self.store.where(key)}: a commit names this object and it is gone; restore it from a copy"
-        )
-
     def _cache_key(self, ref: np.void) -> str:
         return f"{self.identity} {blob_key(ref)} {int(ref['offset'])}"
-
-
-def scratch(size: int) -> memoryview:
-    """This thread's scratch memory, at most 8 MiB; fresh memory would cost a page fault for every 4 KiB."""
-    held = getattr(_held, "memory", None)
-    if held is None or len(held) < size:
-        held = _held.memory = memoryview(bytearray(min(SCRATCH_BYTES, 1 << max(16, (size - 1).bit_length()))))
-    view: memoryview = held[:size]
-    return view
-
-
-def blob_key(ref: np.void) -> str:
-    """The key of the pack a ref points into."""
-    return pack_key(homes.name(int(ref["home"])), pack_id(ref))
-
-
-def matches(ref: np.void, data: Buffer) -> bool:
-    """Whether bytes are the blob that a ref means: its length and its hash."""
-    return len(data) == int(ref["length"]) and blob_hash(data) == ref["hash"].tobytes()
 
 
 class _Shared:

@@ -6,18 +6,13 @@ import contextlib
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 from hubarray.blobs.pools import pools
-from hubarray.blobs.ref import Refs, blob_hash, homes, make_ref, new_id
+from hubarray.blobs.ref import Refs, blob_hash, homes, make_ref, new_id, pack_key
 from hubarray.errors import HubError
 from hubarray.storage.base import Buffer, Store
 
 PACK_BYTES = 16 << 20
 OWN_PACK_BYTES = 1 << 20
 MAX_BYTES_UPLOADING = 128 << 20
-
-
-def pack_key(home: str, pack: str) -> str:
-    """The key of a pack: ``owner/name/packs/<id>``."""
-    return f"{home}/packs/{pack}"
 
 
 class PackWriter:

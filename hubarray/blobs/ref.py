@@ -84,12 +84,17 @@ class BlobPlace(NamedTuple):
     digest: bytes
 
 
+def pack_key(home: str, pack: str) -> str:
+    """The key of a pack: ``owner/name/packs/<id>``."""
+    return f"{home}/packs/{pack}"
+
+
 def blob_place(ref: np.void | Refs) -> BlobPlace:
     """A present ref in Python's terms."""
     fields: Any = ref.item()
     pack, digest, offset, length, home = fields
     owner, pack_bytes = homes.name(home), pack.tobytes()
-    return BlobPlace(f"{owner}/packs/{pack_bytes.hex()}", (owner, pack_bytes, offset), offset, length, digest.tobytes())
+    return BlobPlace(pack_key(owner, pack_bytes.hex()), (owner, pack_bytes, offset), offset, length, digest.tobytes())
 
 
 def blob_names(refs: Refs) -> list[BlobName]:
@@ -109,6 +114,30 @@ def same_refs(one: Refs, two: Refs) -> npt.NDArray[np.bool_]:
 def pack_id(ref: np.void | Refs) -> str:
     """The id of the pack a ref points into."""
     return ref["pack"].tobytes().hex()
+
+
+def blob_key(ref: np.void) -> str:
+    """The key of the pack a ref points into."""
+    return pack_key(homes.name(int(ref["home"])), pack_id(ref))
+
+
+def matches(ref: np.void, data: Buffer) -> bool:
+    """Whether bytes are the blob that a ref means: its length and its hash."""
+    return len(data) == int(ref["length"]) and blob_hash(data) == ref["hash"].tobytes()
+
+
+class PlainRefs:
+    """Refs in plain lists, for reads of many blobs: what is done for every one of them has to be little."""
+
+    def __init__(self, refs: Refs) -> None:
+        self.refs = refs
+        self.offsets: list[int] = refs["offset"].tolist()
+        self.lengths: list[int] = refs["length"].tolist()
+        self._digests = np.ascontiguousarray(refs["hash"]).tobytes()
+
+    def is_intact(self, i: int, data: Buffer) -> bool:
+        """Whether bytes are blob ``i``: its length and its hash."""
+        return len(data) == self.lengths[i] and blob_hash(data) == self._digests[16 * i : 16 * i + 16]
 
 
 class Homes:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from hubarray.blobs.fetch import Fetcher, blob_key, matches
-from hubarray.blobs.ref import REF, Refs, blob_hash
+from hubarray.blobs.fetch import Fetcher
+from hubarray.blobs.ref import REF, Refs, blob_hash, blob_key, matches
 from hubarray.errors import CorruptDataError, FormatVersionError, NotFoundError, ObjectMissingError, StorageError
 from hubarray.history.copying import write_referrer
 from hubarray.history.hints import encode_hint, hint_key

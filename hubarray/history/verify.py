@@ -14,9 +14,9 @@ from functools import partial
 import numpy as np
 
 from hubarray.blobs.coalesce import Run, plan_runs
-from hubarray.blobs.fetch import Fetcher, blob_key, matches
+from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.pools import run_all
-from hubarray.blobs.ref import REF, Refs, blob_hash
+from hubarray.blobs.ref import REF, Refs, blob_hash, blob_key, matches
 from hubarray.errors import CorruptDataError, FormatVersionError, HubError, ObjectMissingError
 from hubarray.history.hints import decode_hint, hint_key
 from hubarray.history.log import Log

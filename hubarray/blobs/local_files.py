@@ -1,0 +1,102 @@
+"""Blobs of a root that is a local folder, decoded on the threads that read them, where the bytes are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from hubarray.blobs.coalesce import Run, plan_runs
+from hubarray.blobs.pools import core_count, pools, run_all
+from hubarray.blobs.ref import PlainRefs, Refs, blob_key, blob_place
+from hubarray.blobs.verified import Consume, VerifiedReads
+from hubarray.errors import ObjectMissingError
+from hubarray.storage.base import MAX_BUFFERS, Buffer
+
+PlaceOf = Callable[[int], memoryview]
+"""Where the bytes of the blob at a position belong, just as they are stored."""
+
+RUN_BYTES = 2 << 20
+TASKS_A_CORE = 16
+SCRATCH_BYTES = 8 << 20
+
+_held = threading.local()
+
+
+def read_local(reads: VerifiedReads, refs: Refs, consume: Consume, place_of: PlaceOf | None) -> None:
+    """Read blobs from local files, on as many threads as cores, decoding where the bytes are.
+
+    With ``place_of``, bytes are read to where they belong, and only what was damaged on the way is consumed.
+
+    Raises
+    ------
+    CorruptDataError, StorageError
+    """
+    files = _LocalFiles(reads, PlainRefs(refs), consume, place_of)
+    runs = plan_runs(refs, max_run_bytes=RUN_BYTES)
+    if len(runs) == 1:
+        files.read(runs)
+        return
+    # Several runs a task: drawing a task costs about what reading a small run does.
+    share = -(-len(runs) // (TASKS_A_CORE * core_count()))
+    tasks = (runs[first : first + share] for first in range(0, len(runs), share))
+    run_all(((max(run.length for run in some), partial(files.read, some)) for some in tasks), threads=pools.cpu)
+
+
+class _LocalFiles:
+    """One read of many blobs."""
+
+    def __init__(self, reads: VerifiedReads, wanted: PlainRefs, consume: Consume, place_of: PlaceOf | None) -> None:
+        self._reads = reads
+        self._wanted = wanted
+        self._consume = consume
+        self._place_of = place_of
+
+    def read(self, runs: list[Run]) -> None:
+        for run in runs:
+            key = blob_key(self._wanted.refs[run.first])
+            try:
+                if self._place_of is None or not self._read_to_places(key, run, self._place_of):
+                    self._read_by_way_of_scratch(key, run)
+            except ObjectMissingError:
+                raise self._reads.gone(key) from None
+
+    def _read_to_places(self, key: str, run: Run, place_of: PlaceOf) -> bool:
+        """Whether blobs that lie back to back in a file could be read to where they belong."""
+        places, end = [], run.start
+        for i in run.members:
+            places.append(place := place_of(i))
+            if self._wanted.offsets[i] != end or self._wanted.lengths[i] != len(place):
+                return False
+            end += len(place)
+        if len(places) > MAX_BUFFERS:
+            return False
+        self._reads.store.read_into(key, run.start, places)
+        for i, place in zip(run.members, places, strict=True):
+            if not self._wanted.is_intact(i, place):
+                self._consume(i, self._again(i))
+        return True
+
+    def _read_by_way_of_scratch(self, key: str, run: Run) -> None:
+        data = scratch(run.length)
+        data = data[: self._reads.store.read_into(key, run.start, data)]
+        for i in run.members:
+            begin = self._wanted.offsets[i] - run.start
+            blob: Buffer = data[begin : begin + self._wanted.lengths[i]]
+            self._consume(i, blob if self._wanted.is_intact(i, blob) else self._again(i))
+
+    def _again(self, i: int) -> Buffer:
+        return self._reads.blob(blob_place(self._wanted.refs[i]))
+
+
+def scratch(size: int) -> memoryview:
+    """Memory to read into: this thread's own up to 8 MiB, since fresh memory costs a page fault for every 4 KiB."""
+    if size > SCRATCH_BYTES:
+        return np.empty(size, "u1").data
+    held = getattr(_held, "memory", None)
+    if held is None or len(held) < size:
+        held = _held.memory = memoryview(bytearray(min(SCRATCH_BYTES, 1 << max(16, (size - 1).bit_length()))))
+    view: memoryview = held[:size]
+    return view

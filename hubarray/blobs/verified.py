@@ -1,0 +1,67 @@
+"""Blobs of one root one at a time, each checked against the hash it was stored under."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hubarray.blobs.ref import BlobPlace, blob_hash
+from hubarray.errors import CorruptDataError, ObjectMissingError
+from hubarray.storage.base import Buffer, Store
+from hubarray.storage.url import Root
+
+Consume = Callable[[int, Buffer], None]
+"""Takes the verified bytes of the blob at a position."""
+
+
+class VerifiedReads:
+    """What commits name, as a root's store has it.
+
+    Parameters
+    ----------
+    root : Root
+    """
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+
+    @property
+    def store(self) -> Store:
+        """This process's store of the root."""
+        return self._root.store
+
+    def blob(self, place: BlobPlace) -> Buffer:
+        """One blob; what was altered on the way is asked for again.
+
+        Raises
+        ------
+        CorruptDataError, StorageError
+        """
+        end = place.offset + place.length
+        for _ in range(2):
+            data = self.unverified(place.key, place.offset, place.length)
+            if len(data) == place.length and blob_hash(data) == place.digest:
+                return data
+        raise CorruptDataError(
+            f"{self.store.where(place.key)}: bytes {place.offset} to {end} do not match the hash they were stored "
+            f"under ({len(data)} bytes came); restore the object from a copy"
+        )
+
+    def unverified(self, key: str, start: int | None = None, length: int | None = None) -> Buffer:
+        """Bytes as they come, which the caller has to check.
+
+        Raises
+        ------
+        CorruptDataError
+            The object is gone.
+        StorageError
+        """
+        try:
+            return self.store.get(key, start, length)
+        except ObjectMissingError:
+            raise self.gone(key) from None
+
+    def gone(self, key: str) -> CorruptDataError:
+        """The error for an object that a commit names and the store does not have."""
+        return CorruptDataError(
+            f"{self.store.where(key)}: a commit names this object and it is gone; restore it from a copy"
+        )

@@ -1,0 +1,58 @@
+"""Blobs in local files come whole and unchanged, however they lie and in whatever order they are asked for."""
+
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hubarray as hub
+from hubarray.blobs.local_files import RUN_BYTES, SCRATCH_BYTES, read_local
+from hubarray.blobs.pack import PackWriter
+from hubarray.blobs.ref import REF
+from hubarray.blobs.verified import VerifiedReads
+
+SIZES = [1, 100, 5000, 200_000, RUN_BYTES, RUN_BYTES + 1, SCRATCH_BYTES + 1]
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A root with packs of blobs of many sizes, their refs, and their bytes."""
+    root = hub.Root(tmp_path_factory.mktemp("root"))
+    packs = PackWriter(root.store, "lab/blobs")
+    rng = np.random.default_rng(0)
+    sizes = [*SIZES, *rng.choice(SIZES[:-3], 60), *[100] * 1500]
+    blobs = [rng.bytes(size) for size in sizes]
+    refs = np.array([packs.add(blob) for blob in blobs], REF)
+    packs.finish()
+    return VerifiedReads(root), refs, blobs
+
+
+def read(reads, refs, blobs, *, to_places):
+    found = [bytearray(len(blob)) for blob in blobs] if to_places else [b""] * len(blobs)
+    consumed, lock = [], threading.Lock()
+
+    def consume(i, data):
+        with lock:
+            consumed.append(i)
+        found[i] = bytes(data)
+
+    read_local(reads, refs, consume, (lambda i: memoryview(found[i])) if to_places else None)
+    assert [bytes(one) for one in found] == blobs
+    assert to_places or sorted(consumed) == list(range(len(blobs)))
+
+
+@pytest.mark.parametrize("to_places", [False, True])
+def test_all_blobs_at_once_come_as_they_were_stored(stored, to_places):
+    reads, refs, blobs = stored
+    read(reads, refs, blobs, to_places=to_places)
+
+
+@pytest.mark.parametrize("to_places", [False, True])
+@given(data=st.data())
+@settings(max_examples=25, deadline=None)
+def test_any_blobs_in_any_order_come_as_they_were_stored(stored, to_places, data):
+    reads, refs, blobs = stored
+    some = data.draw(st.lists(st.integers(0, 80) | st.integers(0, len(blobs) - 1), min_size=1, max_size=40))
+    read(reads, refs[some], [blobs[i] for i in some], to_places=to_places)
