@@ -56,9 +56,10 @@ def _url(place: Place) -> str:
         return f"precomputed://file://{place.folder}/cv"
     # cloud-files wants the token where the keys are in the environment, and they are: TensorStore takes its from there.
     os.environ.setdefault("AWS_SESSION_TOKEN", "")
-    # How it is told of a server that is not Amazon's.
-    add_alias("seaweedfs", f"s3://{place.endpoint}/")
-    return f"precomputed://seaweedfs://{place.bucket}/{place.prefix}/cv"
+    # How it is told of a server that is not Amazon's; it keeps connections by this name, so each server has its own.
+    server = f"seaweedfs{place.endpoint.rpartition(':')[2]}"
+    add_alias(server, f"s3://{place.endpoint}/")
+    return f"precomputed://{server}://{place.bucket}/{place.prefix}/cv"
 
 
 def _secrets(place: Place) -> dict[str, Any] | None:
