@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +19,14 @@ ROUNDS = 5
 
 @dataclass
 class Timing:
-    """Seconds of one contender over the rounds, and what else was seen of it, by what it is."""
+    """Seconds of one contender over the rounds, and what else was seen of it, by what it is.
+
+    ``processor_seconds`` is what this process spent on all cores, ``server_seconds`` what the server beside it did.
+    """
 
     seconds: list[float] = field(default_factory=list)
+    processor_seconds: list[float] = field(default_factory=list)
+    server_seconds: list[float] = field(default_factory=list)
     error: str = ""
     beside: dict[str, float] = field(default_factory=dict)
 
@@ -103,6 +110,8 @@ def measure(
     repeat: int = 1,
     ours: str = "hubarray",
     note: str = "",
+    server: int | None = None,
+    one_process: bool = True,
 ) -> Row:
     """Run contenders by turns and time them.
 
@@ -118,6 +127,10 @@ def measure(
         Run before each timed call, outside the time (to drop caches).
     repeat : int
         Calls in one timing, for work of microseconds.
+    server : int, optional
+        The process whose processor time is counted beside.
+    one_process : bool
+        Whether all work is done in this process, so that its processor time is worth telling.
     """
     timings = {name: Timing() for name in contenders}
     for name, work in contenders.items():
@@ -140,16 +153,28 @@ def measure(
                 if before is not None:
                     before()
                 _back_memory(2 * size_bytes)
-                work = contenders[name]
-                began = time.perf_counter()
+                work, timing = contenders[name], timings[name]
+                began = time.perf_counter(), time.process_time(), _spent(server)
                 for _ in range(repeat):
                     result = work()
-                timings[name].seconds.append((time.perf_counter() - began) / repeat)
+                timing.seconds.append((time.perf_counter() - began[0]) / repeat)
+                if one_process:
+                    timing.processor_seconds.append((time.process_time() - began[1]) / repeat)
+                if server is not None:
+                    timing.server_seconds.append((_spent(server) - began[2]) / repeat)
                 result = None
             gc.collect()
     finally:
         gc.enable()
     return Row(case, ours, size_bytes, timings, bars, note)
+
+
+def _spent(process: int | None) -> float:
+    """Processor seconds that another process has spent so far."""
+    if process is None:
+        return 0.0
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _back_memory(size_bytes: int) -> None:

@@ -62,7 +62,12 @@ def _warm(values: np.ndarray) -> Row:
         bars = [Bar("one .npy a sample (raw)", "at least", 0.95), Bar("best peer", "at least", 1.2)]
         note = "; ".join([*chosen, *(f"{name} is not installed" for name in absent)])
         row = measure(
-            f"an epoch of {len(values)} samples, warm", contenders, size_bytes=values.nbytes, bars=bars, note=note
+            f"an epoch of {len(values)} samples, warm",
+            contenders,
+            size_bytes=values.nbytes,
+            bars=bars,
+            note=note,
+            one_process=False,
         )
         for name, seen in beside.items():
             row.timings[name].beside = seen
@@ -313,7 +318,7 @@ def _cold(values: np.ndarray) -> Row:
             bare: partial(_checked_epoch, partial(_bare_batches, store, blobs), values),
         }
         row = measure("an epoch cold from S3", contenders, size_bytes=values.nbytes, bars=[Bar(bare, "at least", 0.85)],
-                      before=cold)  # fmt: skip
+                      before=cold, one_process=False)  # fmt: skip
         for name in contenders:
             row.timings[name].beside = _beside(_opened, name, place)
         return row

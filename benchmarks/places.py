@@ -6,7 +6,7 @@ import contextlib
 import tempfile
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests import servers
@@ -14,13 +14,14 @@ from tests import servers
 
 @dataclass(frozen=True)
 class Place:
-    """One contender's own corner of a folder or bucket."""
+    """One contender's own corner of a folder or bucket; ``server`` is the process that serves the bucket."""
 
     kind: str
     folder: Path
     endpoint: str = ""
     bucket: str = ""
     prefix: str = ""
+    server: int | None = None
 
     @property
     def url(self) -> str:
@@ -37,7 +38,7 @@ class Place:
     def corner(self, name: str) -> Place:
         """A fresh place below this one."""
         label = f"{name}-{uuid.uuid4().hex[:8]}"
-        return Place(self.kind, self.folder / label, self.endpoint, self.bucket, f"{self.prefix}/{label}".strip("/"))
+        return replace(self, folder=self.folder / label, prefix=f"{self.prefix}/{label}".strip("/"))
 
 
 @contextlib.contextmanager
@@ -54,4 +55,4 @@ def s3(cache_megabytes: int = 2048) -> Iterator[Place]:
         tempfile.TemporaryDirectory(prefix="hubarray-bench-") as folder,
         servers.seaweedfs(Path(folder) / "s3", cache_megabytes=cache_megabytes) as server,
     ):
-        yield Place("s3", Path(folder), server.endpoint, servers.BUCKET, "bench")
+        yield Place("s3", Path(folder), server.endpoint, servers.BUCKET, "bench", server.process.pid)

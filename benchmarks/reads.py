@@ -217,7 +217,7 @@ def bulk_s3(megabytes: int) -> list[Row]:
             bars = [Bar("limit: GET, decode", "at least", to_limit), Bar("best peer", "at least", to_peer)]
             rows.append(
                 measure(f"bulk, S3, {what}", contenders, size_bytes=values.nbytes, expected=values, bars=bars,
-                        before=cold, note=_note(failed))
+                        before=cold, note=_note(failed), server=base.server)
             )  # fmt: skip
     return rows
 
@@ -256,7 +256,7 @@ def random_s3(megabytes: int) -> list[Row]:
                 measure(f"100 random samples of 197 KB from S3, cold, {threads} threads",
                         {"hubarray": together(array.__getitem__), "limit: GET, decode": together(bare)},
                         size_bytes=100 * values[0].nbytes, expected=values[order[-1]], before=warm_manifest,
-                        bars=[Bar("limit: GET, decode", "at least", 0.9)])
+                        server=base.server, bars=[Bar("limit: GET, decode", "at least", 0.9)])
             )  # fmt: skip
 
         def bare_slice() -> np.ndarray:
@@ -300,5 +300,5 @@ def loop_s3(megabytes: int) -> list[Row]:
         }
         return [
             measure("for sample in a, S3, 197 KB chunks", contenders, size_bytes=values.nbytes, expected=values[-1],
-                    before=cold, bars=[Bar("at once: a[...]", "at least", 0.8)])
+                    before=cold, bars=[Bar("at once: a[...]", "at least", 0.8)], server=base.server)
         ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import platform
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ def markdown(name: str, rows: list[Any], command: str) -> str:
                     "median, ms": timing.median * 1e3,
                     "spread, ms": _spread(timing.seconds),
                     "MB/s": row.bytes / timing.median / 1e6 if timing.seconds else 0.0,
+                    **_medians("processor, ms", timing.processor_seconds),
+                    **_medians("server, ms", timing.server_seconds),
                     **timing.beside,
                     "": timing.error,
                 }
@@ -48,11 +51,17 @@ def _spread(seconds: list[float]) -> str:
     return f"{min(seconds) * 1e3:.3g} to {max(seconds) * 1e3:.3g}"
 
 
+def _medians(column: str, seconds: list[float]) -> dict[str, float]:
+    return {column: statistics.median(seconds) * 1e3} if seconds else {}
+
+
 def _table(rows: list[dict[str, Any]]) -> list[str]:
-    header = "| " + " | ".join(rows[0]) + " |"
-    lines = [header, "|" + "---|" * len(rows[0])]
+    # Contenders that failed lack some columns; what went wrong comes last.
+    columns = sorted({column: None for row in rows for column in row}, key=lambda column: column == "")
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     for row in rows:
-        cells = (f"{value:,.3g}" if isinstance(value, float) else str(value) for value in row.values())
+        values = (row.get(column, "") for column in columns)
+        cells = (f"{value:,.3g}" if isinstance(value, float) else str(value) for value in values)
         lines.append("| " + " | ".join(cells) + " |")
     return lines
 

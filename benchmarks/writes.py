@@ -45,7 +45,7 @@ def bulk_write(megabytes: int) -> list[Row]:
             note = "; ".join(f"{name}: is not installed" for name in absent)
             rows.append(
                 measure(f"bulk write, {kind}, 197 KB chunks", contenders, size_bytes=values.nbytes, bars=bars, note=note,
-                        before=lambda base=base: _swept(base))
+                        before=lambda base=base: _swept(base), server=base.server)
             )  # fmt: skip
     return rows
 
