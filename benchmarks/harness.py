@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 ROUNDS = 5
+QUICK_ROUNDS, QUICK_SECONDS = 9, 1.0
 
 
 @dataclass
@@ -106,6 +107,7 @@ def measure(
     expected: np.ndarray | None = None,
     bars: Sequence[Bar] = (),
     rounds: int = ROUNDS,
+    quick_rounds: int = QUICK_ROUNDS,
     before: Callable[[], None] | None = None,
     repeat: int = 1,
     ours: str = "hubarray",
@@ -123,6 +125,8 @@ def measure(
         Of the work, decoded; for rates.
     expected : ndarray, optional
         What each has to return in the warm-up round.
+    rounds, quick_rounds : int
+        Turns of each contender, and of those that take less than a second: few of these would tell more of luck.
     before : callable, optional
         Run before each timed call, outside the time (to drop caches).
     repeat : int
@@ -147,7 +151,9 @@ def measure(
     gc.collect()
     gc.disable()
     try:
-        for round_ in range(rounds):
+        for round_ in range(max(rounds, quick_rounds)):
+            if round_ == rounds:
+                running = [name for name in running if timings[name].median < QUICK_SECONDS]
             # Another order each round, so that nobody always follows the same neighbour.
             for name in random.Random(round_).sample(running, len(running)):
                 if before is not None:

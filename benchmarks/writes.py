@@ -45,7 +45,7 @@ def bulk_write(megabytes: int) -> list[Row]:
             note = "; ".join(f"{name}: is not installed" for name in absent)
             rows.append(
                 measure(f"bulk write, {kind}, 197 KB chunks", contenders, size_bytes=values.nbytes, bars=bars, note=note,
-                        before=lambda base=base: _swept(base), server=base.server)
+                        before=lambda base=base: _swept(base), server=base.server, quick_rounds=0)
             )  # fmt: skip
     return rows
 
