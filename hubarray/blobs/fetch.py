@@ -18,7 +18,18 @@ from hubarray.blobs.flights import Flight, Flights
 from hubarray.blobs.local_files import PlaceOf, read_local
 from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pools import pools, run_all
-from hubarray.blobs.ref import BlobPlace, PlainRefs, Refs, blob_hash, blob_key, blob_names, blob_place, matches
+from hubarray.blobs.ref import (
+    BlobName,
+    BlobPlace,
+    PlainRefs,
+    Refs,
+    blob_hash,
+    blob_key,
+    blob_names,
+    blob_place,
+    matches,
+    pack_key,
+)
 from hubarray.blobs.stats import StageClock, Stats, totals
 from hubarray.blobs.verified import Consume, VerifiedReads
 from hubarray.errors import CorruptDataError, ObjectMissingError
@@ -37,7 +48,7 @@ class Fetcher:
     memory : MemoryCache
         Decoded chunks and nodes; shared by all roots of the process.
     disk : DiskCache or None
-        Encoded bytes; None where the root itself is a local folder.
+        Encoded bytes; None where the root itself is a local folder, or there is to be no such cache.
     """
 
     def __init__(self, root: Root, memory: MemoryCache, disk: DiskCache | None) -> None:
@@ -45,7 +56,7 @@ class Fetcher:
         self.identity = root.identity
         self.memory = memory
         self.clock = StageClock()
-        self.disk = disk if root.store.remote else None
+        self.disk = disk if root.store.remote and disk is not None and disk.budget_bytes > 0 else None
         self._flights = Flights()
         self._reads = VerifiedReads(root)
 
@@ -82,21 +93,22 @@ class Fetcher:
         """
         if len(refs) == 0:
             return
-        if self.disk is None and not self.store.remote:
+        if not self.store.remote:
             read_local(self._reads, refs, consume, place_of)
             return
-        cached = [i for i in range(len(refs)) if self.disk is not None and self.disk.has(self._cache_key(refs[i]))]
+        names = blob_names(refs)
+        cached = [] if self.disk is None else [i for i, name in enumerate(names) if self.disk.has(self._key(name))]
         if len(cached) == len(refs) == 1:
             self._fetch_cached(0, refs, consume)
             return
-        missing = np.setdiff1d(np.arange(len(refs)), cached) if cached else np.arange(len(refs))
-        flights, theirs = self._flights.board(zip(missing.tolist(), blob_names(refs[missing]), strict=True))
+        missing = np.setdiff1d(np.arange(len(refs)), cached).tolist() if cached else range(len(refs))
+        flights, theirs = self._flights.board((i, names[i]) for i in missing)
         positions = list(flights)
         mine = PlainRefs(refs[positions])
         try:
             runs = plan_runs(mine.refs)
             work = [(int(refs["length"][i]), partial(self._fetch_cached, i, refs, consume)) for i in cached]
-            land = partial(self._land, refs, positions, flights, consume, keep)
+            land = partial(self._land, positions, flights, consume, keep)
             work += [(run.length, partial(self._fetch_run, run, mine, land)) for run in runs]
             if len(work) == 1:
                 # One request: a thread more would only cost its hand-over.
@@ -130,15 +142,12 @@ class Fetcher:
             except ObjectMissingError:
                 return False
             return complete and blob_hash(out) == blob.digest
-        if self.disk is None or not self.disk.read_into(key := self._key_of(blob), out):
+        if self.disk is None or not self.disk.read_into(key := self._key(blob.name), out):
             return False
         if blob_hash(out) != blob.digest:
             self.disk.drop(key)
             return False
         return True
-
-    def _key_of(self, blob: BlobPlace) -> str:
-        return f"{self.identity} {blob.key} {blob.offset}"
 
     def object(self, key: str, length: int, digest: bytes) -> Buffer:
         """A whole immutable object (a manifest node), verified; kept in the disk cache.
@@ -166,7 +175,6 @@ class Fetcher:
 
     def _land(
         self,
-        refs: Refs,
         positions: list[int],
         flights: dict[int, Flight],
         consume: Consume,
@@ -176,15 +184,14 @@ class Fetcher:
     ) -> None:
         """Hand over bytes that this call fetched, to whoever waits for them too, and keep them on disk."""
         i = positions[position]
-        flight = flights[i]
-        self._flights.land(flight, data)
         consume(i, data)
         # Only now: until it is consumed, the caches do not have it, and who asks for it would fetch it again.
-        self._flights.unlist(flight)
+        flight = flights[i]
+        self._flights.land(flight, data)
         # Nor are the bytes held until the whole fetch is over.
         del flights[i]
         if keep and self.disk is not None:
-            self.disk.put(self._cache_key(refs[i]), data)
+            self.disk.put(self._key(flight.name), data)
 
     def _fetch_run(self, run: Run, wanted: PlainRefs, consume: Consume) -> None:
         """One ranged request, whose blobs are handed over while at most as many threads as cores do so."""
@@ -198,11 +205,11 @@ class Fetcher:
                 consume(i, blob)
 
     def _fetch_cached(self, i: int, refs: Refs, consume: Consume) -> None:
-        ref = refs[i]
-        key = self._cache_key(ref)
+        place = blob_place(refs[i])
+        key = self._key(place.name)
         blob: Buffer | None = self.disk.get(key) if self.disk is not None else None
-        if blob is None or not matches(ref, blob):
-            blob = self._reads.blob(blob_place(ref))
+        if blob is None or not matches(refs[i], blob):
+            blob = self._reads.blob(place)
             if self.disk is not None:
                 self.disk.drop(key)
                 self.disk.put(key, blob)
@@ -229,11 +236,13 @@ class Fetcher:
         finally:
             self._flights.give_up([flight])
         if self.disk is not None:
-            self.disk.put(self._key_of(blob), data)
+            self.disk.put(self._key(blob.name), data)
         return data
 
-    def _cache_key(self, ref: np.void) -> str:
-        return f"{self.identity} {blob_key(ref)} {int(ref['offset'])}"
+    def _key(self, name: BlobName) -> str:
+        """The key of a blob in the disk cache."""
+        owner, pack, offset = name
+        return f"{self.identity} {pack_key(owner, pack.hex())} {offset}"
 
 
 class _Shared:

@@ -48,15 +48,11 @@ class Flights:
         return mine, theirs
 
     def land(self, flight: Flight, data: Buffer) -> None:
-        """Hand a blob's bytes to those who wait for it."""
-        with self._lock:
-            if not flight.over:
-                self._finish(flight, data)
-
-    def unlist(self, flight: Flight) -> None:
-        """Let the next one who wants the blob fetch it, unless the caches have it: once it is consumed."""
+        """Hand a blob's bytes to those who wait for it; who wants it from now on fetches it, or has it from a cache."""
         with self._lock:
             self._unlist(flight)
+            if not flight.over:
+                self._finish(flight, data)
 
     def give_up(self, flights: Iterable[Flight]) -> None:
         """After a failure: let the waiters of what has not landed fetch it themselves."""
