@@ -40,7 +40,7 @@ class DiskCache:
     folder : str or path
         Made when needed, mode 0700; files are 0600.
     budget_bytes : int
-        The files never take more, temporary ones included; 0 keeps nothing.
+        The files never take more, temporary ones included.
 
     Attributes
     ----------
@@ -51,18 +51,14 @@ class DiskCache:
     def __init__(self, folder: str | os.PathLike[str], budget_bytes: int) -> None:
         self.folder = Path(folder).expanduser() / _LAYOUT
         self.budget_bytes = budget_bytes
-        self._off = budget_bytes <= 0
-        self._writable = not self._off
+        self._writable = True
         self._complained = False
         self.hits = self.misses = 0
 
     def get(self, key: str) -> bytes | None:
         """The bytes, or None. Marks them as used."""
-        if self._off:
-            return None
-        path = self._path(key)
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             self.misses += 1
             return None
@@ -79,8 +75,6 @@ class DiskCache:
 
     def read_into(self, key: str, out: memoryview) -> bool:
         """Fill ``out`` with the bytes, if they are there and as long; marks them as used."""
-        if self._off:
-            return False
         try:
             descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -107,7 +101,7 @@ class DiskCache:
 
     def has(self, key: str) -> bool:
         """Whether a file is there for a key; it may be gone a moment later."""
-        there = not self._off and os.path.exists(self._path(key))
+        there = os.path.exists(self._path(key))
         if not there:
             self.misses += 1
         return there

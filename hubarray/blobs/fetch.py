@@ -27,7 +27,6 @@ from hubarray.blobs.ref import (
     blob_key,
     blob_names,
     blob_place,
-    matches,
     pack_key,
 )
 from hubarray.blobs.stats import StageClock, Stats, totals
@@ -48,7 +47,7 @@ class Fetcher:
     memory : MemoryCache
         Decoded chunks and nodes; shared by all roots of the process.
     disk : DiskCache or None
-        Encoded bytes; None where the root itself is a local folder, or there is to be no such cache.
+        Encoded bytes; None where the root itself is a local folder, or the budget is 0.
     """
 
     def __init__(self, root: Root, memory: MemoryCache, disk: DiskCache | None) -> None:
@@ -56,7 +55,7 @@ class Fetcher:
         self.identity = root.identity
         self.memory = memory
         self.clock = StageClock()
-        self.disk = disk if root.store.remote and disk is not None and disk.budget_bytes > 0 else None
+        self.disk = disk if root.store.remote else None
         self._flights = Flights()
         self._reads = VerifiedReads(root)
 
@@ -208,7 +207,7 @@ class Fetcher:
         place = blob_place(refs[i])
         key = self._key(place.name)
         blob: Buffer | None = self.disk.get(key) if self.disk is not None else None
-        if blob is None or not matches(refs[i], blob):
+        if blob is None or not place.is_intact(blob):
             blob = self._reads.blob(place)
             if self.disk is not None:
                 self.disk.drop(key)
@@ -266,7 +265,9 @@ class _Shared:
         with self._lock:
             if key not in self._fetchers:
                 memory = self._memory.setdefault(settings.memory_cache_bytes, MemoryCache(settings.memory_cache_bytes))
-                disk = self._disk.setdefault(disk_key, DiskCache(*disk_key))
+                disk = None
+                if settings.disk_cache_bytes > 0:
+                    disk = self._disk.setdefault(disk_key, DiskCache(*disk_key))
                 self._fetchers[key] = Fetcher(root, memory, disk)
             return self._fetchers[key]
 

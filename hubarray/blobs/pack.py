@@ -21,8 +21,8 @@ class PackWriter:
     Blobs below 1 MiB share packs of about 16 MiB, in the order they are added;
     a larger one is a pack by itself. Refs are known at once, but what they
     point to is durable only after :meth:`finish`. At most about 160 MiB is
-    held: one open pack and 128 MiB of uploads (twice that on GCS, where an
-    upload is joined first).
+    held: one open pack and 128 MiB of uploads (twice that where fsspec
+    uploads, which takes one buffer).
 
     Parameters
     ----------

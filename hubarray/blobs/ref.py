@@ -83,6 +83,10 @@ class BlobPlace(NamedTuple):
     length: int
     digest: bytes
 
+    def is_intact(self, data: Buffer) -> bool:
+        """Whether bytes are this blob: its length and its hash."""
+        return len(data) == self.length and blob_hash(data) == self.digest
+
 
 def pack_key(home: str, pack: str) -> str:
     """The key of a pack: ``owner/name/packs/<id>``."""
@@ -122,8 +126,8 @@ def blob_key(ref: np.void) -> str:
 
 
 def matches(ref: np.void, data: Buffer) -> bool:
-    """Whether bytes are the blob that a ref means: its length and its hash."""
-    return len(data) == int(ref["length"]) and blob_hash(data) == ref["hash"].tobytes()
+    """Whether bytes are the blob that a ref means."""
+    return blob_place(ref).is_intact(data)
 
 
 class PlainRefs:

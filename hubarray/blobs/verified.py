@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hubarray.blobs.ref import BlobPlace, blob_hash
+from hubarray.blobs.ref import BlobPlace
 from hubarray.errors import CorruptDataError, ObjectMissingError
 from hubarray.storage.base import Buffer, Store
 from hubarray.storage.url import Root
@@ -36,11 +36,11 @@ class VerifiedReads:
         ------
         CorruptDataError, StorageError
         """
-        end = place.offset + place.length
         for _ in range(2):
             data = self.unverified(place.key, place.offset, place.length)
-            if len(data) == place.length and blob_hash(data) == place.digest:
+            if place.is_intact(data):
                 return data
+        end = place.offset + place.length
         raise CorruptDataError(
             f"{self.store.where(place.key)}: bytes {place.offset} to {end} do not match the hash they were stored "
             f"under ({len(data)} bytes came); restore the object from a copy"

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import hubarray as hub
 from hubarray.blobs import disk_cache
 from hubarray.blobs.disk_cache import DiskCache
 
@@ -41,10 +42,15 @@ def test_one_entry_takes_no_more_than_a_quarter(tmp_path):
     assert cache.get("fits") is not None
 
 
-def test_a_budget_of_nothing_keeps_nothing_and_touches_nothing(tmp_path):
-    cache = DiskCache(tmp_path / "cache", 0)
-    cache.put("key", b"")
-    assert cache.get("key") is None
+def test_a_budget_of_nothing_keeps_nothing_and_touches_nothing(tmp_path, make_root, forget):
+    root = make_root("s3")
+    hub.array((4, 4), "t/x:v0", "u1", root=root)[...] = 1
+    forget()
+    hub.configure(cache_dir=tmp_path / "cache", disk_cache_bytes=0)
+    array = hub.load("t/x:v0", root=root)
+    assert array[...].all()
+    assert array.stats.gets > 0
+    assert array.stats.disk_misses == 0
     assert not (tmp_path / "cache").exists()
 
 
