@@ -3,6 +3,8 @@
 A lock that another thread held at the moment of a fork stays locked in the
 child for ever, and a pool's threads do not exist there. Objects that hold
 either register here and are told in the child, before anything else runs.
+What wraps threads that are not Python's is not even dropped there: its
+destructor may wait for a lock that one of them held.
 """
 
 from __future__ import annotations
@@ -10,7 +12,10 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar, overload
+
+T = TypeVar("T")
 
 
 def uptime_seconds() -> float:
@@ -21,6 +26,34 @@ def uptime_seconds() -> float:
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.monotonic()
+
+
+class cached_property(Generic[T]):
+    """What :func:`functools.cached_property` is from Python 3.12 on: without a lock.
+
+    Before, one lock of the class is held while a value is computed for any
+    instance: a child forked in that moment could never compute one. Two threads
+    at once may compute the value twice.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> cached_property[T]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+
+    def __get__(self, instance: object, owner: type) -> T | cached_property[T]:
+        if instance is None:
+            return self
+        value = instance.__dict__[self._name] = self._compute(instance)
+        return value
 
 
 class ForkAware(Protocol):

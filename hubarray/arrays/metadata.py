@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from hubarray.arrays import dtypes
 from hubarray.arrays.codecs import Codec, codec_for
 from hubarray.errors import ConfigError
+from hubarray.process import cached_property
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,12 @@ class ArrayMetadata:
         """The same array at another shape."""
         return replace(self, shape=shape)
 
-    @functools.cached_property
+    @cached_property
     def codec(self) -> Codec:
         """The codec of the chain."""
         return codec_for(list(self.codecs), dtypes.dtype_to_json(self.dtype), self.dtype, self.chunks)
 
-    @functools.cached_property
+    @cached_property
     def decoding(self) -> tuple[str, tuple[int, ...], str]:
         """What, beside the blob, decides the decoded chunk: part of its key in the memory cache."""
         return str(dtypes.dtype_to_json(self.dtype)), self.chunks, json.dumps(self.codecs)

@@ -20,6 +20,7 @@ from typing import Any
 import fsspec
 import fsspec.asyn
 
+from hubarray import process
 from hubarray.errors import (
     AccessDeniedError,
     ConfigError,
@@ -41,7 +42,21 @@ _S3FS = {
     "config_kwargs": {"connect_timeout": 4, "read_timeout": 8, "retries": {"max_attempts": 3}},
 }
 _STATUS = re.compile(r"(?:\bcode:? |\bstatus(?:=|: ?))(\d{3})\b|\((\d{3})\)|^(\d{3}),")
-_memory_lock = threading.RLock()
+
+
+class _MemoryTurn:
+    """One at a time: fsspec's memory filesystem is a plain dict, which threads may not change while one lists it."""
+
+    def __init__(self) -> None:
+        self.after_fork()
+        process.register(self)
+
+    def after_fork(self) -> None:
+        """Start afresh in a forked child."""
+        self.lock = threading.RLock()
+
+
+_memory_turn = _MemoryTurn()
 
 
 class FilesystemStore(Store):
@@ -75,8 +90,7 @@ class FilesystemStore(Store):
     def _call(self, method: str, *args: Any, payload_bytes: int = 0, **kwargs: Any) -> Any:
         """Run a method of the filesystem within a time limit, where it is asynchronous."""
         if not self._fs.async_impl:
-            # fsspec's memory filesystem is a plain dict, which threads may not change while one lists it.
-            with _memory_lock if self.protocol == "memory" else contextlib.nullcontext():
+            with _memory_turn.lock if self.protocol == "memory" else contextlib.nullcontext():
                 return getattr(self._fs, method)(*args, **kwargs)
         seconds = _REQUEST_SECONDS + payload_bytes / _SLOWEST_BYTES_PER_SECOND
         return fsspec.asyn.sync(self._fs.loop, getattr(self._fs, f"_{method}"), *args, timeout=seconds, **kwargs)
@@ -107,7 +121,7 @@ class FilesystemStore(Store):
 
     def _put_if_absent(self, key: str, data: Buffer) -> bool:
         if self.protocol == "memory":
-            with _memory_lock:
+            with _memory_turn.lock:
                 if self._call("exists", self._path(key)):
                     return False
                 self._write(key, data, no_store=True)

@@ -146,13 +146,18 @@ class _Stores:
     """The process's stores. A forked child starts with none: connections do not survive a fork."""
 
     def __init__(self) -> None:
-        self.after_fork()
+        self._stores: dict[Root, Store] = {}
+        self._inherited: list[dict[Root, Store]] = []
+        self._lock = threading.Lock()
         process.register(self)
 
     def after_fork(self) -> None:
         """Start afresh in a forked child."""
+        # Kept for good: dropping obstore's client tells its threads, which are not here, and waits for ever for a
+        # lock if one of them held it at the fork (seen once in a thousand forks).
+        self._inherited.append(self._stores)
+        self._stores = {}
         self._lock = threading.Lock()
-        self._stores: dict[Root, Store] = {}
 
     def get(self, root: Root) -> Store:
         store = self._stores.get(root)

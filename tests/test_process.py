@@ -1,0 +1,115 @@
+"""What a process holds when it is forked never blocks the child."""
+
+import contextlib
+import gc
+import multiprocessing
+import os
+import sys
+import threading
+import weakref
+
+import pytest
+
+import hubarray as hub
+from hubarray.arrays import metadata
+from hubarray.process import cached_property
+from hubarray.storage import url
+from hubarray.storage.filesystem import _memory_turn
+
+CHILD_SECONDS = 30
+
+
+def in_a_fork(work):
+    """Whether ``work`` returns true in a forked child, in time."""
+    child = multiprocessing.get_context("fork").Process(target=lambda: sys.exit(0 if work() else 1))
+    child.start()
+    child.join(CHILD_SECONDS)
+    if child.is_alive():
+        child.kill()
+        child.join()
+    return child.exitcode == 0
+
+
+class Moment:
+    """Where a thread stays while the test forks."""
+
+    def __init__(self):
+        self._reached, self._over = threading.Event(), threading.Event()
+
+    def stay(self):
+        """Called in the thread."""
+        self._reached.set()
+        self._over.wait(CHILD_SECONDS)
+
+    @contextlib.contextmanager
+    def of(self, work):
+        """Within the block, a thread that does ``work`` is at this moment."""
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            assert self._reached.wait(CHILD_SECONDS)
+            yield
+        finally:
+            self._over.set()
+            thread.join()
+
+
+@pytest.mark.parametrize("kind", ["local", "memory", "s3"])
+def test_stores_that_a_child_inherits_are_not_dropped_there(make_root, kind):
+    # obstore's client waits in its destructor for a lock that a thread of the parent may have held.
+    root = make_root(kind)
+    root.store.put("x", b"1")
+    parents = weakref.ref(root.store)
+
+    def lives_on_beside_a_new_one():
+        gc.collect()
+        return parents() is not None and root.store is not parents()
+
+    assert in_a_fork(lives_on_beside_a_new_one)
+    url._stores._stores.pop(root)
+    gc.collect()
+    assert parents() is None
+
+
+def test_a_child_reads_an_array_while_its_parent_was_about_to_make_a_codec(root, monkeypatch):
+    for name in ("t/x:v0", "t/y:v0"):
+        hub.array((4,), name, "i4", root=root)[:] = 7
+    parent, codec_for, moment = os.getpid(), metadata.codec_for, Moment()
+
+    def slowly(*description):
+        if os.getpid() == parent:
+            moment.stay()
+        return codec_for(*description)
+
+    monkeypatch.setattr(metadata, "codec_for", slowly)
+    with moment.of(lambda: hub.load("t/y:v0", root=root)[:]):
+        assert in_a_fork(lambda: hub.load("t/x:v0", root=root)[:].tolist() == [7] * 4)
+
+
+def test_a_child_reads_the_memory_filesystem_while_its_parent_was_using_it(make_root):
+    root, moment = make_root("memory"), Moment()
+    root.store.put("x", b"1")
+
+    def use():
+        with _memory_turn.lock:
+            moment.stay()
+
+    with moment.of(use):
+        assert in_a_fork(lambda: bytes(root.store.get("x")) == b"1")
+
+
+def test_a_cached_property_is_computed_once_and_documented():
+    class Thing:
+        computed = 0
+
+        @cached_property
+        def value(self):
+            """The value."""
+            self.computed += 1
+            return []
+
+    thing = Thing()
+    assert thing.value is thing.value
+    assert thing.computed == 1
+    assert Thing().value is not thing.value
+    assert Thing.value.__doc__ == "The value."
