@@ -28,7 +28,7 @@ def uptime_seconds() -> float:
     return time.monotonic()
 
 
-class cached_property(Generic[T]):
+class cached_property(Generic[T]):  # noqa: N801 - named as what it stands in for
     """What :func:`functools.cached_property` is from Python 3.12 on: without a lock.
 
     Before, one lock of the class is held while a value is computed for any
