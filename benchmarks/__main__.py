@@ -42,7 +42,7 @@ def run(name: str, megabytes: int) -> list[Any]:
 
 
 def main() -> None:
-    """Run what is asked for, print tables or JSON, and keep both with plots under ``benchmarks/results``."""
+    """Run what is asked for, print tables or JSON, and keep both with plots."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks",
         epilog="examples: python -m benchmarks bulk_s3 --json; python -m benchmarks samples --megabytes 100",
@@ -50,6 +50,13 @@ def main() -> None:
     parser.add_argument("name", nargs="?", choices=list(CASES), help="which one; all of them without")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument("--megabytes", type=int, default=1000, help="how much data the bulk cases move (default 1000)")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=RESULTS,
+        metavar="FOLDER",
+        help="where tables, JSON and plots are written, over what is there (default %(default)s)",
+    )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     everything = {}
@@ -59,7 +66,7 @@ def main() -> None:
         as_json = [row.as_json() if isinstance(row, Row) else row for row in rows]
         everything[name] = as_json
         text = report.markdown(name, rows, f"python -m benchmarks {name} --megabytes {arguments.megabytes}")
-        report.keep(RESULTS, name, as_json, text, rows)
+        report.keep(arguments.results, name, as_json, text, rows)
         if not arguments.json:
             print(text)
     if arguments.json:

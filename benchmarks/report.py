@@ -68,7 +68,7 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
 
 def keep(folder: Path, name: str, as_json: list[Any], text: str, rows: list[Any]) -> None:
     """Write ``name.json``, ``name.md`` and, where matplotlib is installed, ``name.svg``."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{name}.json").write_text(json.dumps(as_json, indent=1) + "\n")
     (folder / f"{name}.md").write_text(text)
     plots.draw(folder / f"{name}.svg", name, rows)

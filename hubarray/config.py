@@ -53,7 +53,7 @@ class Settings:
 
 def _text(value: object) -> str:
     if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
-        raise ValueError("expected a non-empty string or path")
+        raise ValueError(f"expected a non-empty string or path, not {value!r:.100}")
     return str(os.fspath(value))
 
 

@@ -8,6 +8,7 @@ import sys
 import threading
 import weakref
 
+import numpy as np
 import pytest
 
 import hubarray as hub
@@ -96,6 +97,19 @@ def test_a_child_reads_the_memory_filesystem_while_its_parent_was_using_it(make_
 
     with moment.of(use):
         assert in_a_fork(lambda: bytes(root.store.get("x")) == b"1")
+
+
+def test_a_loop_that_a_child_inherits_half_way_goes_on_there_and_in_the_parent(root):
+    array = hub.array((60, 64, 1024), "t/x:v0", "i8", chunks=(1, 64, 1024), root=root)
+    array[:] = np.arange(60).reshape(60, 1, 1)
+    rows = iter(array)
+    first = [next(rows)[0, 0] for _ in range(5)]
+
+    def rest():
+        return first + [row[0, 0] for row in rows] == list(range(60))
+
+    assert in_a_fork(rest)
+    assert rest()
 
 
 def test_a_cached_property_is_computed_once_and_documented():

@@ -1,4 +1,6 @@
-"""HDF5 through h5py, chunked, lzf (the fast filter that comes with it) with shuffle, with a chunk cache of 64 MiB.
+"""HDF5 through h5py, chunked, lzf (the fast filter that comes with it) with shuffle.
+
+Its cache of decoded chunks is off: the cases read from files, and a later round would find the samples in memory.
 
 Its documentation advises shuffle for lzf; without it lzf gives a float32 volume up, and stores it as it is.
 """
@@ -28,7 +30,7 @@ class HDF5:
         os.sync()
 
     def open(self, place: Place) -> Reader:
-        data = h5py.File(place.folder / "data.h5", "r", rdcc_nbytes=64 << 20)["data"]
+        data = h5py.File(place.folder / "data.h5", "r", rdcc_nbytes=0)["data"]
         return lambda key: data[key]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -31,14 +32,19 @@ def rows_ahead(read: Callable[[int, int], np.ndarray], length: int, row_bytes: i
         Rows in a chunk; blocks are whole chunks.
     """
     blocks = _blocks(length, row_bytes * step, step)
-    ahead: deque[Future[np.ndarray]] = deque()
+    ahead: deque[tuple[tuple[int, int], Future[np.ndarray]]] = deque()
+    owner = os.getpid()
     first = next(blocks, None)
     block = read(*first) if first is not None else None
     while block is not None:
         while len(ahead) < BLOCKS_AHEAD and (bounds := next(blocks, None)) is not None:
-            ahead.append(pools.ahead.submit(read, *bounds))
+            ahead.append((bounds, pools.ahead.submit(read, *bounds)))
         yield from block
-        block = ahead.popleft().result() if ahead else None
+        if os.getpid() != owner:
+            # Forked meanwhile: the threads that were reading are not here.
+            owner = os.getpid()
+            ahead = deque((bounds, pools.ahead.submit(read, *bounds)) for bounds, _ in ahead)
+        block = ahead.popleft()[1].result() if ahead else None
 
 
 def _blocks(length: int, chunk_bytes: int, step: int) -> Iterator[tuple[int, int]]:

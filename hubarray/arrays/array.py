@@ -17,7 +17,7 @@ from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.operators import NoOperators
 from hubarray.arrays.quick import read_within_chunk
-from hubarray.arrays.read import load_chunks, read, worth_keeping
+from hubarray.arrays.read import load_chunks, read, require_loadable, worth_keeping
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.values import assignable, rows_that_fit
 from hubarray.arrays.write import Append, Resize, SetAttributes, SetElements
@@ -317,12 +317,15 @@ class Array(NoOperators, Adapters):
         Returns
         -------
         concurrent.futures.Future
-            Done when all is there; its ``result()`` raises what went wrong.
+            Done when all is there; its ``result()`` raises what went wrong, a ConfigError where it is more than half
+            of either cache. In a forked child it is never done.
 
         Raises
         ------
         IndexError
             NumPy's own.
+        ConfigError
+            More than 1,048,576 chunks.
 
         Examples
         --------
@@ -335,6 +338,7 @@ class Array(NoOperators, Adapters):
     def _prefetch(self, record: Record, key: Any) -> Future[None]:
         metadata = self._metadata_of(record)
         chosen = selection.parse(key, metadata.shape)
+        require_loadable(self._version, metadata, chosen)
         return pools.ahead.submit(load_chunks, self._version, record, metadata, chosen)
 
     @property

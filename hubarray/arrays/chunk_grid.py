@@ -83,6 +83,11 @@ def project(selection: Selection, shape: Sequence[int], chunks: Sequence[int]) -
     yield from _project_points(selection, chunks, per_axis)
 
 
+def chunk_count(selection: Selection, shape: Sequence[int], chunks: Sequence[int]) -> int:
+    """How many chunks a selection touches along its sliced axes; exact for one without points."""
+    return math.prod(len(axis) for axis in _per_axis(selection, shape, chunks))
+
+
 def _per_axis(selection: Selection, shape: Sequence[int], chunks: Sequence[int]) -> list[_AxisParts]:
     axes = zip(selection.axes, shape, chunks, strict=True)
     return [_AxisParts(axis, length, chunk) for axis, length, chunk in axes if axis is not None]

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hubarray.arrays.chunk_codec import chunk_keys, decode_into, decoded
-from hubarray.arrays.chunk_grid import Box, Projection, chunk_view, project, single_rows
+from hubarray.arrays.chunk_grid import Box, Projection, chunk_count, chunk_view, project, single_rows
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.selection import Selection
 from hubarray.blobs.fetch import Fetcher
@@ -24,6 +24,7 @@ from hubarray.storage.base import Buffer
 
 BATCH_CHUNKS = 16384
 _CACHED_SHARE = 4
+_MOST_CHUNKS_AHEAD = 1 << 20
 
 T = TypeVar("T")
 
@@ -182,6 +183,21 @@ def _placed_from_memory(
     return chunk is not None
 
 
+def require_loadable(version: Version, metadata: ArrayMetadata, selection: Selection) -> None:
+    """Refuse, by arithmetic alone, to look for more chunks than caches would ever hold.
+
+    Raises
+    ------
+    ConfigError
+    """
+    count = chunk_count(selection, metadata.shape, metadata.chunks)
+    if count > _MOST_CHUNKS_AHEAD:
+        raise ConfigError(
+            f"{version.name}: what is to be fetched ahead is {count:,} chunks, more than {_MOST_CHUNKS_AHEAD:,}; "
+            "fetch less at a time"
+        )
+
+
 def load_chunks(version: Version, record: Record, metadata: ArrayMetadata, selection: Selection) -> None:
     """Bring the chunks of a selection into the caches: decoded into memory if they fit half of it, else on disk.
 
@@ -191,8 +207,12 @@ def load_chunks(version: Version, record: Record, metadata: ArrayMetadata, selec
         They fit neither.
     """
     fetcher = version.fetcher
-    coords = dict.fromkeys(one.coords for one in project(selection, metadata.shape, metadata.chunks))
-    refs = refs_of(version, record, coords)
+    if selection.points is None:
+        numbers = Box(selection, metadata.shape, metadata.chunks).numbers(numbering.strides(record.grid))
+        refs = version.refs(record, numbers)
+    else:
+        coords = dict.fromkeys(one.coords for one in project(selection, metadata.shape, metadata.chunks))
+        refs = refs_of(version, record, coords)
     refs = refs[refs["length"] > 0]
     in_memory = len(refs) * metadata.chunk_bytes <= fetcher.memory.budget_bytes // 2
     on_disk = fetcher.disk is not None and int(refs["length"].sum()) <= fetcher.disk.budget_bytes // 2

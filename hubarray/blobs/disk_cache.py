@@ -52,7 +52,7 @@ class DiskCache:
         self.folder = Path(folder).expanduser() / _LAYOUT
         self.budget_bytes = budget_bytes
         self._writable = True
-        self._complained = False
+        self._complained = self._found_damage = False
         self.hits = self.misses = 0
 
     def get(self, key: str) -> bytes | None:
@@ -62,14 +62,16 @@ class DiskCache:
         except OSError:
             self.misses += 1
             return None
-        self.hits += 1
         try:
             status = os.fstat(descriptor)
             data = os.read(descriptor, status.st_size)
             self._touch(descriptor, status)
-            return data
         except OSError:
+            self.misses += 1
             return None
+        else:
+            self.hits += 1
+            return data
         finally:
             os.close(descriptor)
 
@@ -80,17 +82,19 @@ class DiskCache:
         except OSError:
             self.misses += 1
             return False
-        self.hits += 1
+        found = False
         try:
             status = os.fstat(descriptor)
-            if status.st_size != len(out) or os.readv(descriptor, [out]) != len(out):
-                return False
-            self._touch(descriptor, status)
-            return True
+            found = status.st_size == len(out) == os.readv(descriptor, [out])
+            if found:
+                self._touch(descriptor, status)
         except OSError:
-            return False
+            pass
         finally:
             os.close(descriptor)
+        self.hits += found
+        self.misses += not found
+        return found
 
     @staticmethod
     def _touch(descriptor: int, status: os.stat_result) -> None:
@@ -132,8 +136,13 @@ class DiskCache:
         except OSError as error:
             self._complain(error)
 
-    def drop(self, key: str) -> None:
-        """Forget bytes that turned out to be wrong."""
+    def reject(self, key: str) -> None:
+        """Forget bytes that :meth:`get` or :meth:`read_into` gave and that turned out to be wrong: a miss after all."""
+        self.hits -= 1
+        self.misses += 1
+        if not self._found_damage:
+            log.warning("%s: a cached file is damaged, and is fetched again; check the disk", self._path(key))
+        self._found_damage = True
         with contextlib.suppress(OSError):
             os.unlink(self._path(key))
 

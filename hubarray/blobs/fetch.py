@@ -144,7 +144,7 @@ class Fetcher:
         if self.disk is None or not self.disk.read_into(key := self._key(blob.name), out):
             return False
         if blob_hash(out) != blob.digest:
-            self.disk.drop(key)
+            self.disk.reject(key)
             return False
         return True
 
@@ -161,7 +161,7 @@ class Fetcher:
             if cached is not None:
                 if len(cached) == length and blob_hash(cached) == digest:
                     return cached
-                self.disk.drop(cache_key)
+                self.disk.reject(cache_key)
         data = self._reads.unverified(key)
         if len(data) != length or blob_hash(data) != digest:
             raise CorruptDataError(
@@ -207,10 +207,12 @@ class Fetcher:
         place = blob_place(refs[i])
         key = self._key(place.name)
         blob: Buffer | None = self.disk.get(key) if self.disk is not None else None
-        if blob is None or not place.is_intact(blob):
+        if blob is not None and self.disk is not None and not place.is_intact(blob):
+            self.disk.reject(key)
+            blob = None
+        if blob is None:
             blob = self._reads.blob(place)
             if self.disk is not None:
-                self.disk.drop(key)
                 self.disk.put(key, blob)
         with pools.codec_slots:
             consume(i, blob)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import atexit
 import json
 import logging
+import multiprocessing
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -87,7 +89,17 @@ class HintWriter:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="hubarray-hints", daemon=True)
                 self._thread.start()
+                self._flush_with_child()
             self._changed.notify()
+
+    def _flush_with_child(self) -> None:
+        """Have multiprocessing flush at the end of its children, where it skips ``atexit``.
+
+        Here and not after the fork, because it forgets what was registered until its child's own work begins.
+        """
+        loaded = sys.modules.get("multiprocessing.util")
+        if loaded is not None and multiprocessing.parent_process() is not None:
+            loaded.Finalize(None, self.flush, exitpriority=0)
 
     def flush(self) -> None:
         """Write every hint that is not written yet, now."""

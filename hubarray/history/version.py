@@ -162,7 +162,7 @@ class Version:
             try:
                 return self.log.decode(cached, number)
             except CorruptDataError:
-                disk.drop(cache_key)
+                disk.reject(cache_key)
         record = self.live(number)
         if disk is not None:
             disk.put(cache_key, encode(record)[0])

@@ -158,7 +158,10 @@ class ObjectStore(Store):
         if isinstance(error, _NoCredentials) or "hubarray-no-credentials" in str(error):
             return AccessDeniedError(f"{where}: {_NO_CREDENTIALS}")
         if status is None or status >= 500 or status in (408, 409, 429):
-            return UnavailableError(f"{where}: the server did not answer as it should: {reason}")
+            return UnavailableError(
+                f"{where}: the server did not answer as it should ({reason}); "
+                "try again, and check that it runs and that the root names the right endpoint"
+            )
         return StorageError(f"{where}: {reason}")
 
 

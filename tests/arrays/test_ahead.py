@@ -126,6 +126,15 @@ def test_a_prefetch_of_more_than_memory_goes_to_disk_and_of_more_than_both_is_re
         array.prefetch(999)
 
 
+def test_a_prefetch_of_more_chunks_than_any_cache_holds_is_refused_by_arithmetic(root):
+    array = hub.array((10**9, 10**6), "t/huge:v0", root=root)
+    with pytest.raises(hub.ConfigError, match="fetch less at a time"):
+        array.prefetch()
+    array.prefetch((slice(None, 10**6), 0)).result(30)
+    array.prefetch(([5, 10**8], slice(0, 3))).result(30)
+    array.prefetch(slice(0, 0)).result(30)
+
+
 def test_stats_count_requests_bytes_hits_and_seconds(far):
     array = hub.load("t/x:v0", root=far)
     before = array.stats

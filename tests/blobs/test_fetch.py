@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pack import PackWriter
@@ -98,3 +99,18 @@ def test_when_a_fetch_fails_those_who_waited_for_it_fetch_for_themselves(stored,
         with pytest.raises(UnavailableError):
             first.result(10)
         assert second.result(10) == [b"A" * (1 << 20)]
+
+
+def test_a_damaged_file_of_the_disk_cache_counts_as_a_miss_and_is_told_once(stored, tmp_path, caplog):
+    uncached, refs = stored
+    fetcher = Fetcher(uncached.root, MemoryCache(0), DiskCache(tmp_path, 64 << 20))
+    fetcher.fetch(refs, lambda i, data: None)
+    files = [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size == 1 << 20]
+    assert len(files) == 3
+    for path in files[:2]:
+        path.write_bytes(b"?" * (1 << 20))
+    before = fetcher.stats()
+    assert fetcher.blobs(refs) == uncached.blobs(refs)
+    spent = fetcher.stats() - before
+    assert (spent.disk_hits, spent.disk_misses) == (1, 2)
+    assert sum("is damaged" in record.getMessage() for record in caplog.records) == 1

@@ -1,8 +1,11 @@
 """The hint follows the log: at most once a second, within two seconds of a burst's end, and at exit."""
 
+import multiprocessing
 import subprocess
 import sys
 import time
+
+import pytest
 
 import hubarray as hub
 from hubarray.history.hints import decode_hint, hint_key
@@ -37,6 +40,23 @@ def test_a_process_that_ends_leaves_a_current_hint(root):
         "for i in range(5): array[i] = i + 1\n"
     )
     subprocess.run([sys.executable, "-c", program, root.url], check=True)
+    assert _hint(root) == 6
+
+
+def _write_five(root):
+    array = hub.load("t/x:v0", root=root)
+    for i in range(5):
+        array[i] = i + 1
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_a_child_of_multiprocessing_leaves_a_current_hint_too(root, method):
+    hub.array(5, "t/x:v0", root=root)
+    hub.flush()
+    child = multiprocessing.get_context(method).Process(target=_write_five, args=(root,))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
     assert _hint(root) == 6
 
 
