@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import random
+import statistics
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,12 +13,14 @@ import numpy as np
 
 import hubarray as hub
 from benchmarks import data, limits, places
+from benchmarks.harness import back_memory
 from benchmarks.ours import NAME, OURS, Blob, root_of
 from benchmarks.places import Place
 
 CHUNKS = {"150 KB": 224, "3 MB": 1000, "12 MB": 2000}
 THREADS = (1, 4, 16)
 PROCESSES = (1, 2, 4)
+ROUNDS = 5
 SPAWN = multiprocessing.get_context("spawn")
 
 
@@ -32,10 +36,7 @@ def grid(megabytes: int) -> list[dict[str, Any]]:
             blobs = OURS.blobs(ours)
             for processes in PROCESSES:
                 for threads in THREADS:
-                    rates = {
-                        name: _rate(work, ours, blobs, count, side, threads, processes)
-                        for name, work in (("hubarray", _ours), ("bare", _bare))
-                    }
+                    rates = _rates(ours, blobs, count, side, threads, processes)
                     rows.append(
                         {"chunks": label, "processes": processes, "threads": threads}
                         | {f"{name}, MB/s": rate for name, rate in rates.items()}
@@ -44,34 +45,39 @@ def grid(megabytes: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _rate(work: Any, place: Place, blobs: list[Blob], count: int, side: int, threads: int, processes: int) -> float:
-    """Of three rounds the median; processes start before the clock does."""
+def _rates(place: Place, blobs: list[Blob], count: int, side: int, threads: int, processes: int) -> dict[str, float]:
+    """The median rate of each contender, in turns; processes start before the clock does."""
     parts = [list(range(i, count, processes)) for i in range(processes)]
-    barrier, queue = SPAWN.Barrier(processes + 1), SPAWN.Queue()
+    barriers = {name: SPAWN.Barrier(processes + 1) for name in CONTENDERS}
     workers = [
-        SPAWN.Process(target=_worker, args=(work, place, blobs, side, threads, part, barrier, queue)) for part in parts
+        SPAWN.Process(target=_worker, args=(name, place, blobs, side, threads, part, barriers[name]))
+        for name in CONTENDERS
+        for part in parts
     ]
     for worker in workers:
         worker.start()
-    seconds = []
-    for _ in range(3):
+    for barrier in barriers.values():
         barrier.wait()
-        began = time.perf_counter()
-        barrier.wait()
-        seconds.append(time.perf_counter() - began)
+    seconds: dict[str, list[float]] = {name: [] for name in CONTENDERS}
+    for _ in range(ROUNDS):
+        for name in random.sample(list(CONTENDERS), len(CONTENDERS)):
+            back_memory(2 * count * side * side * 3)
+            barriers[name].wait()
+            began = time.perf_counter()
+            barriers[name].wait()
+            seconds[name].append(time.perf_counter() - began)
     for worker in workers:
         worker.join()
-    return count * side * side * 3 / sorted(seconds)[1] / 1e6
+    return {name: count * side * side * 3 / statistics.median(of) / 1e6 for name, of in seconds.items()}
 
 
-def _worker(
-    work: Any, place: Place, blobs: list[Blob], side: int, threads: int, part: list[int], barrier: Any, queue: Any
-) -> None:
+def _worker(name: str, place: Place, blobs: list[Blob], side: int, threads: int, part: list[int], barrier: Any) -> None:
     hub.configure(memory_cache_bytes=1 << 20, disk_cache_bytes=0)
-    read = work(place, blobs, side)
-    read(part[0])
+    read = CONTENDERS[name](place, blobs, side)
     with ThreadPoolExecutor(threads) as pool:
-        for _ in range(3):
+        list(pool.map(read, part))
+        barrier.wait()
+        for _ in range(ROUNDS):
             barrier.wait()
             list(pool.map(read, part))
             barrier.wait()
@@ -85,3 +91,6 @@ def _ours(place: Place, blobs: list[Blob], side: int) -> Any:
 def _bare(place: Place, blobs: list[Blob], side: int) -> Any:
     store = limits.s3_store(place)
     return lambda i: limits.s3_read(store, [blobs[i]], (side, side, 3), np.uint8).nbytes
+
+
+CONTENDERS = {"hubarray": _ours, "bare": _bare}

@@ -158,7 +158,7 @@ def measure(
             for name in random.Random(round_).sample(running, len(running)):
                 if before is not None:
                     before()
-                _back_memory(2 * size_bytes)
+                back_memory(2 * size_bytes)
                 work, timing = contenders[name], timings[name]
                 began = time.perf_counter(), time.process_time(), _spent(server)
                 for _ in range(repeat):
@@ -183,7 +183,7 @@ def _spent(process: int | None) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def _back_memory(size_bytes: int) -> None:
+def back_memory(size_bytes: int) -> None:
     """Touch memory and free it, so that the next to allocate is not charged for pages that a virtual machine gave back.
 
     A guest whose hypervisor takes free pages gets them again at a tenth of the speed, a lottery between contenders.

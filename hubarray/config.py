@@ -52,8 +52,10 @@ class Settings:
 
 
 def _text(value: object) -> str:
-    if not isinstance(value, (str, os.PathLike)) or not os.fspath(value):
-        raise ValueError(f"expected a non-empty string or path, not {value!r:.100}")
+    if not isinstance(value, (str, os.PathLike)):
+        raise ValueError(f"expected a string or path, not {type(value).__name__}")
+    if not os.fspath(value):
+        raise ValueError("expected a string or path that is not empty")
     return str(os.fspath(value))
 
 

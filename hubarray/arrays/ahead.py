@@ -65,7 +65,8 @@ class Pace:
 
     def __init__(self, cache_bytes: int) -> None:
         # What is fetched ahead has to stay in the memory cache until it is asked for, beside what is used often.
-        self._most_bytes = min(BLOCK_BYTES, cache_bytes // _CACHE_SHARE)
+        self._share_bytes = cache_bytes // _CACHE_SHARE
+        self._most_bytes = min(BLOCK_BYTES, self._share_bytes)
         self._last = -2
         self._run = 0
         self._ahead_to = 0
@@ -91,7 +92,8 @@ class Pace:
         count : int
             How many there are.
         chunk_bytes : int
-            Of all chunks at one place along it.
+            Of all chunks at one place along it. Nothing is fetched ahead where that is more than a 16th of the cache:
+            other threads' reads could push it out before it is asked for, and it would be fetched twice.
 
         Examples
         --------
@@ -99,6 +101,8 @@ class Pace:
         >>> [list(pace.window(100, 1 << 20)) for coord in range(6) if pace.goes_on(coord)]
         [[4, 5], [6, 7, 8, 9], [10, 11, 12, 13, 14, 15, 16, 17]]
         """
+        if chunk_bytes > self._share_bytes:
+            return range(0)
         chunks = max(1, self._window_bytes // max(1, chunk_bytes))
         if self._ahead_to - self._last > _WINDOWS_AHEAD * chunks:
             return range(0)

@@ -43,6 +43,13 @@ def test_random_reads_fetch_nothing_ahead():
     assert sum(len(pace.window(1000, 1 << 18)) for coord in order if pace.goes_on(coord)) < 20
 
 
+@pytest.mark.parametrize(("cache_bytes", "ahead"), [(1 << 20, 0), (16 << 20, 3)])
+def test_nothing_is_fetched_ahead_that_a_small_cache_would_lose_again(cache_bytes, ahead):
+    pace = Pace(cache_bytes)
+    windows = [pace.window(100, 1 << 18) for coord in range(6) if pace.goes_on(coord)]
+    assert sum(len(window) > 0 for window in windows) == ahead
+
+
 @pytest.fixture
 def far(make_root, forget):
     root = make_root("s3")
