@@ -6,6 +6,7 @@ import multiprocessing
 import random
 import statistics
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -32,11 +33,12 @@ def grid(megabytes: int) -> list[dict[str, Any]]:
         with places.s3() as base:
             hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0)
             ours = base.corner("h")
-            OURS.create(ours, data.photographs(count, side), (1, side, side, 3))
-            blobs = OURS.blobs(ours)
+            values = data.photographs(count, side)
+            OURS.create(ours, values, (1, side, side, 3))
+            blobs, sums = OURS.blobs(ours), [zlib.crc32(one) for one in values]
             for processes in PROCESSES:
                 for threads in THREADS:
-                    rates = _rates(ours, blobs, count, side, threads, processes)
+                    rates = _rates(ours, blobs, sums, side, threads, processes)
                     rows.append(
                         {"chunks": label, "processes": processes, "threads": threads}
                         | {f"{name}, MB/s": rate for name, rate in rates.items()}
@@ -45,12 +47,15 @@ def grid(megabytes: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _rates(place: Place, blobs: list[Blob], count: int, side: int, threads: int, processes: int) -> dict[str, float]:
-    """The median rate of each contender, in turns; processes start before the clock does."""
-    parts = [list(range(i, count, processes)) for i in range(processes)]
+def _rates(
+    place: Place, blobs: list[Blob], sums: list[int], side: int, threads: int, processes: int
+) -> dict[str, float]:
+    """The median rate of each contender, in turns; processes start, and check what they read, before the clock does."""
+    size_bytes = len(sums) * side * side * 3
+    parts = [dict(list(enumerate(sums))[i::processes]) for i in range(processes)]
     barriers = {name: SPAWN.Barrier(processes + 1) for name in CONTENDERS}
     workers = [
-        SPAWN.Process(target=_worker, args=(name, place, blobs, side, threads, part, barriers[name]))
+        SPAWN.Process(target=_worker, args=(name, place, blobs, side, threads, part, barriers[name]), daemon=True)
         for name in CONTENDERS
         for part in parts
     ]
@@ -61,36 +66,44 @@ def _rates(place: Place, blobs: list[Blob], count: int, side: int, threads: int,
     seconds: dict[str, list[float]] = {name: [] for name in CONTENDERS}
     for _ in range(ROUNDS):
         for name in random.sample(list(CONTENDERS), len(CONTENDERS)):
-            back_memory(2 * count * side * side * 3)
+            back_memory(2 * size_bytes)
             barriers[name].wait()
             began = time.perf_counter()
             barriers[name].wait()
             seconds[name].append(time.perf_counter() - began)
     for worker in workers:
         worker.join()
-    return {name: count * side * side * 3 / statistics.median(of) / 1e6 for name, of in seconds.items()}
+    return {name: size_bytes / statistics.median(of) / 1e6 for name, of in seconds.items()}
 
 
-def _worker(name: str, place: Place, blobs: list[Blob], side: int, threads: int, part: list[int], barrier: Any) -> None:
+def _worker(
+    name: str, place: Place, blobs: list[Blob], side: int, threads: int, sums: dict[int, int], barrier: Any
+) -> None:
     hub.configure(memory_cache_bytes=1 << 20, disk_cache_bytes=0)
-    read = CONTENDERS[name](place, blobs, side)
+    values = CONTENDERS[name](place, blobs, side)
+
+    def read(i: int) -> int:
+        return int(values(i).nbytes)
+
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(read, part))
+        if list(pool.map(lambda i: zlib.crc32(values(i)), sums)) != list(sums.values()):
+            barrier.abort()
+            raise ValueError(f"{name} returned other values")
         barrier.wait()
         for _ in range(ROUNDS):
             barrier.wait()
-            list(pool.map(read, part))
+            list(pool.map(read, sums))
             barrier.wait()
 
 
 def _ours(place: Place, blobs: list[Blob], side: int) -> Any:
     array = hub.load(NAME, root=root_of(place)).snapshot()
-    return lambda i: array[i].nbytes
+    return array.__getitem__
 
 
 def _bare(place: Place, blobs: list[Blob], side: int) -> Any:
     store = limits.s3_store(place)
-    return lambda i: limits.s3_read(store, [blobs[i]], (side, side, 3), np.uint8).nbytes
+    return lambda i: limits.s3_read(store, [blobs[i]], (side, side, 3), np.uint8)
 
 
 CONTENDERS = {"hubarray": _ours, "bare": _bare}

@@ -11,7 +11,6 @@ import atexit
 import json
 import logging
 import multiprocessing
-import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -97,9 +96,10 @@ class HintWriter:
 
         Here and not after the fork, because it forgets what was registered until its child's own work begins.
         """
-        loaded = sys.modules.get("multiprocessing.util")
-        if loaded is not None and multiprocessing.parent_process() is not None:
-            loaded.Finalize(None, self.flush, exitpriority=0)
+        if multiprocessing.parent_process() is not None:
+            from multiprocessing.util import Finalize
+
+            Finalize(None, self.flush, exitpriority=0)
 
     def flush(self) -> None:
         """Write every hint that is not written yet, now."""

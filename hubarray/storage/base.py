@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from hubarray import process
-from hubarray.errors import ReadOnlyError
+from hubarray.errors import ReadOnlyError, UnavailableError
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -37,6 +37,14 @@ class ObjectInfo:
     size_bytes: int
     modified: datetime | None
     is_folder: bool = False
+
+
+def unanswered(where: str, reason: str) -> UnavailableError:
+    """What every engine says of a server that is down, or answers what no handler could use."""
+    return UnavailableError(
+        f"{where}: the server did not answer as it should ({reason}); "
+        "try again, and check that it runs and that the root names the right endpoint"
+    )
 
 
 class RequestStats:

@@ -29,7 +29,7 @@ from hubarray.errors import (
     UnavailableError,
     UnsafeStoreError,
 )
-from hubarray.storage.base import Buffer, ObjectInfo, Store
+from hubarray.storage.base import Buffer, ObjectInfo, Store, unanswered
 from hubarray.storage.options import for_s3fs
 
 _REQUEST_SECONDS = 20.0
@@ -234,10 +234,7 @@ class FilesystemStore(Store):
         if isinstance(error, PermissionError) or status in (401, 403) or "credentials" in lowered:
             return AccessDeniedError(f"{where}: the server refused the credentials ({reason}); check storage_options")
         if isinstance(error, (asyncio.TimeoutError, TimeoutError, ConnectionError)) or (status or 500) >= 500:
-            return UnavailableError(
-                f"{where}: the server did not answer as it should ({reason}); "
-                "try again, and check that it runs and that the root names the right endpoint"
-            )
+            return unanswered(where, reason)
         if status in (408, 409, 429):
             return UnavailableError(f"{where}: the server asks to try later: {reason}")
         return StorageError(f"{where}: {reason}")

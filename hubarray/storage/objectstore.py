@@ -23,9 +23,8 @@ from hubarray.errors import (
     ConfigError,
     ObjectMissingError,
     StorageError,
-    UnavailableError,
 )
-from hubarray.storage.base import Buffer, ObjectInfo, Store
+from hubarray.storage.base import Buffer, ObjectInfo, Store, unanswered
 from hubarray.storage.options import endpoint_from_environment, flatten_s3
 
 _NO_STORE = {"Cache-Control": "no-store"}
@@ -158,10 +157,7 @@ class ObjectStore(Store):
         if isinstance(error, _NoCredentials) or "hubarray-no-credentials" in str(error):
             return AccessDeniedError(f"{where}: {_NO_CREDENTIALS}")
         if status is None or status >= 500 or status in (408, 409, 429):
-            return UnavailableError(
-                f"{where}: the server did not answer as it should ({reason}); "
-                "try again, and check that it runs and that the root names the right endpoint"
-            )
+            return unanswered(where, reason)
         return StorageError(f"{where}: {reason}")
 
 
