@@ -16,10 +16,12 @@ import hashlib
 import logging
 import os
 import secrets
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from hubarray import process
 from hubarray.storage.base import Buffer
 
 log = logging.getLogger("hubarray.cache")
@@ -54,23 +56,29 @@ class DiskCache:
         self._writable = True
         self._complained = self._found_damage = False
         self.hits = self.misses = 0
+        self.after_fork()
+        process.register(self)
+
+    def after_fork(self) -> None:
+        """Start afresh in a forked child."""
+        self._lock = threading.Lock()
 
     def get(self, key: str) -> bytes | None:
         """The bytes, or None. Marks them as used."""
         try:
             descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            self.misses += 1
+            self._count(misses=1)
             return None
         try:
             status = os.fstat(descriptor)
             data = os.read(descriptor, status.st_size)
             self._touch(descriptor, status)
         except OSError:
-            self.misses += 1
+            self._count(misses=1)
             return None
         else:
-            self.hits += 1
+            self._count(hits=1)
             return data
         finally:
             os.close(descriptor)
@@ -80,7 +88,7 @@ class DiskCache:
         try:
             descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            self.misses += 1
+            self._count(misses=1)
             return False
         found = False
         try:
@@ -92,8 +100,7 @@ class DiskCache:
             pass
         finally:
             os.close(descriptor)
-        self.hits += found
-        self.misses += not found
+        self._count(hits=found, misses=not found)
         return found
 
     @staticmethod
@@ -107,7 +114,7 @@ class DiskCache:
         """Whether a file is there for a key; it may be gone a moment later."""
         there = os.path.exists(self._path(key))
         if not there:
-            self.misses += 1
+            self._count(misses=1)
         return there
 
     def put(self, key: str, data: Buffer) -> None:
@@ -138,11 +145,11 @@ class DiskCache:
 
     def reject(self, key: str) -> None:
         """Forget bytes that :meth:`get` or :meth:`read_into` gave and that turned out to be wrong: a miss after all."""
-        self.hits -= 1
-        self.misses += 1
-        if not self._found_damage:
+        self._count(hits=-1, misses=1)
+        with self._lock:
+            told, self._found_damage = self._found_damage, True
+        if not told:
             log.warning("%s: a cached file is damaged, and is fetched again; check the disk", self._path(key))
-        self._found_damage = True
         with contextlib.suppress(OSError):
             os.unlink(self._path(key))
 
@@ -250,7 +257,13 @@ class DiskCache:
 
     def _complain(self, error: OSError) -> None:
         """Say once that caching does not work; a full disk may have room again later."""
-        self._writable = error.errno in _FULL
-        if not self._complained:
+        with self._lock:
+            self._writable = error.errno in _FULL
+            told, self._complained = self._complained, True
+        if not told:
             log.warning("the disk cache at %s cannot be written (%s); carrying on without it", self.folder, error)
-        self._complained = True
+
+    def _count(self, *, hits: int = 0, misses: int = 0) -> None:
+        with self._lock:
+            self.hits += hits
+            self.misses += misses

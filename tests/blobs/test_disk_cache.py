@@ -1,8 +1,11 @@
+import logging
 import multiprocessing
 import os
 import stat
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -122,3 +125,21 @@ def test_a_damaged_account_of_what_is_used_is_made_anew(tmp_path, content):
     for i in range(20):
         cache.put(f"{i}", bytes(1000))
     assert cache.used_bytes <= 10_000
+
+
+def test_damage_is_told_once_however_many_threads_find_some(tmp_path, caplog):
+    class Slow(logging.Filter):
+        def filter(self, record):
+            time.sleep(0.1)
+            return True
+
+    cache = DiskCache(tmp_path, 10_000)
+    slow = Slow()
+    disk_cache.log.addFilter(slow)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(cache.reject, map(str, range(8))))
+    finally:
+        disk_cache.log.removeFilter(slow)
+    assert [record.getMessage().endswith("check the disk") for record in caplog.records] == [True]
+    assert cache.misses == 8
