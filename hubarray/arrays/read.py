@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -143,9 +143,13 @@ def _read_batch(
     keys = chunk_keys(fetcher, refs, metadata) if keep else []
     for i in np.flatnonzero(refs["length"] == 0).tolist():
         out[projections[i].in_result] = metadata.fill
-    missing = np.flatnonzero(refs["length"]).tolist()
-    if keep:
-        missing = [i for i in missing if not _placed_from_memory(fetcher, keys[i], selection, projections[i], out)]
+    missing = []
+    for i in np.flatnonzero(refs["length"]).tolist():
+        chunk = fetcher.memory.get(keys[i]) if keep else None
+        if chunk is None:
+            missing.append(i)
+        else:
+            _place(chunk, selection, projections[i], out)
 
     def consume(position: int, data: Buffer) -> None:
         projection = projections[missing[position]]
@@ -171,16 +175,6 @@ def _fetch(fetcher: Fetcher, refs: Refs, consume: Consume, *, place_of: PlaceOf 
     if len(refs):
         disk_share = fetcher.disk.budget_bytes // _CACHED_SHARE if fetcher.disk is not None else 0
         fetcher.fetch(refs, consume, keep=int(refs["length"].sum()) <= disk_share, place_of=place_of)
-
-
-def _placed_from_memory(
-    fetcher: Fetcher, key: tuple[Any, ...], selection: Selection, projection: Projection, out: np.ndarray
-) -> bool:
-    """Whether a chunk was in the memory cache; if so, it is in its place now."""
-    chunk = fetcher.memory.get(key)
-    if chunk is not None:
-        _place(chunk, selection, projection, out)
-    return chunk is not None
 
 
 def require_loadable(version: Version, metadata: ArrayMetadata, selection: Selection) -> None:

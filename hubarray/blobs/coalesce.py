@@ -17,6 +17,8 @@ from hubarray.blobs.ref import Refs
 
 MAX_RUN_BYTES = 16 << 20
 MAX_GAP_BYTES = 64 << 10
+# Up to so many refs, going through them one by one takes less than setting up what goes through thousands quickly.
+_FEW = 48
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ def plan_runs(refs: Refs, *, max_run_bytes: int = MAX_RUN_BYTES, max_gap_bytes: 
     if len(refs) == 1:
         return [Run(0, int(refs["offset"][0]), int(refs["length"][0]), [0])]
     packs = np.ascontiguousarray(refs["pack"]).view("<u8").reshape(-1, 2)
+    if len(refs) <= _FEW:
+        return _plan_few(refs, packs.tolist(), max_run_bytes, max_gap_bytes)
     offsets = refs["offset"].astype(np.int64)
     ends = offsets + refs["length"].astype(np.int64)
     order = np.lexsort((offsets, packs[:, 1], packs[:, 0], refs["home"]))
@@ -80,6 +84,27 @@ def plan_runs(refs: Refs, *, max_run_bytes: int = MAX_RUN_BYTES, max_gap_bytes: 
             begins.append(begin)
             begin = stop
     return [runs[i] for i in np.argsort(np.minimum.reduceat(order, begins)).tolist()]
+
+
+def _plan_few(refs: Refs, packs: list[list[int]], max_run_bytes: int, max_gap_bytes: int) -> list[Run]:
+    homes, offsets, lengths = refs["home"].tolist(), refs["offset"].tolist(), refs["length"].tolist()
+    where = list(zip(homes, packs, offsets, strict=True))
+    runs: list[list[int]] = []
+    spans: list[tuple[int, int]] = []
+    pack, start, end = None, 0, 0
+    for i in sorted(range(len(where)), key=where.__getitem__):
+        home, its_pack, offset = where[i]
+        stop = max(end, offset + lengths[i])
+        if (home, its_pack) == pack and offset - end <= max_gap_bytes and stop - start <= max_run_bytes:
+            end = stop
+            runs[-1].append(i)
+            spans[-1] = (start, end)
+        else:
+            pack, start, end = (home, its_pack), offset, offset + lengths[i]
+            runs.append([i])
+            spans.append((start, end))
+    found = [Run(run[0], start, end - start, run) for run, (start, end) in zip(runs, spans, strict=True)]
+    return sorted(found, key=lambda run: min(run.members))
 
 
 def _running_ends(ends: npt.NDArray[np.int64], same_pack: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:

@@ -312,6 +312,9 @@ def children_of(table: np.ndarray) -> list[NodeRef]:
 def _by_leaf(numbers: Numbers) -> dict[int, np.ndarray]:
     """Positions of numbers, grouped by the leaf that covers them."""
     leaves = numbers // np.uint64(FANOUT)
+    if leaves.min() == leaves.max():
+        # Small reads, which sorting would slow down, mostly are of this kind.
+        return {int(leaves[0]): np.arange(len(numbers))}
     order = np.argsort(leaves, kind="stable")
     distinct, firsts = np.unique(leaves[order], return_index=True)
     return dict(zip(distinct.tolist(), np.split(order, firsts[1:]), strict=True))

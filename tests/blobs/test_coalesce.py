@@ -1,9 +1,12 @@
 import itertools
+from unittest import mock
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hubarray.blobs import coalesce
 from hubarray.blobs.coalesce import plan_runs
 from hubarray.blobs.ref import REF
 
@@ -17,6 +20,13 @@ def _refs(pieces):
     for ref, (pack, home, offset, length) in zip(refs, pieces, strict=True):
         ref["pack"][0], ref["home"], ref["offset"], ref["length"] = pack, home, offset, length
     return refs
+
+
+@pytest.fixture(params=[0, 1000], ids=["all at once", "one by one"], autouse=True, scope="module")
+def way(request):
+    """Few refs are planned in another way than many; both have to do the same."""
+    with mock.patch.object(coalesce, "_FEW", request.param):
+        yield
 
 
 @given(PIECES, st.integers(400, 3000), st.integers(0, 300))
