@@ -82,6 +82,19 @@ def test_one_fault_at_any_kind_of_call_costs_nothing_but_time(proxy, roots, forg
     _check(straight, 3, 7)
 
 
+def test_a_long_request_that_breaks_off_again_and_again_goes_on_where_it_broke(proxy, roots, forget):
+    straight, through = roots
+    noise = np.random.default_rng(0).integers(0, 256, (40, 300_000), "u1")
+    hub.array(noise.shape, "t/noise:v0", "u1", chunks=(1, 300_000), root=straight)[...] = noise
+    forget()
+    _fail(proxy, "data", "cut", times=3)
+    array = hub.load("t/noise:v0", root=through)
+    before = array.stats
+    assert np.array_equal(array[...], noise)
+    assert [fault for *_, fault in proxy.failed] == ["cut"] * 3
+    assert (array.stats - before).read_bytes < noise.nbytes * 1.1
+
+
 @pytest.mark.parametrize("call", ["data", "commit"])
 def test_a_call_that_stalls_is_made_again(proxy, roots, forget, call):
     straight, through = roots

@@ -13,6 +13,7 @@ import numpy as np
 
 from hubarray import config, process
 from hubarray.blobs.coalesce import Run, plan_runs
+from hubarray.blobs.cutting import cut
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.flights import Flight, Flights
 from hubarray.blobs.local_files import PlaceOf, read_local
@@ -32,8 +33,13 @@ from hubarray.blobs.ref import (
 from hubarray.blobs.stats import StageClock, Stats, totals
 from hubarray.blobs.verified import Consume, VerifiedReads
 from hubarray.errors import CorruptDataError, ObjectMissingError
-from hubarray.storage.base import Buffer, Store
+from hubarray.storage.base import PIECE_BYTES, Buffer, Store
 from hubarray.storage.url import Root
+
+# The one that blobs are cut from, parts of those before, and what the connection has taken in beside.
+_PIECES_HELD = 4
+# Shorter requests are sooner done as a whole: every piece costs a wake-up.
+_LONG_RUN_BYTES = 4 << 20
 
 
 class Fetcher:
@@ -108,7 +114,7 @@ class Fetcher:
             runs = plan_runs(mine.refs)
             work = [(int(refs["length"][i]), partial(self._fetch_cached, i, refs, consume)) for i in cached]
             land = partial(self._land, positions, flights, consume, keep)
-            work += [(run.length, partial(self._fetch_run, run, mine, land)) for run in runs]
+            work += [(self._held_bytes(run), partial(self._fetch_run, run, mine, land)) for run in runs]
             if len(work) == 1:
                 # One request: a thread more would only cost its hand-over.
                 work[0][1]()
@@ -192,16 +198,28 @@ class Fetcher:
         if keep and self.disk is not None:
             self.disk.put(self._key(flight.name), data)
 
+    def _comes_in_pieces(self, run: Run) -> bool:
+        """Whether blobs are handed over while others arrive; one alone needs all its bytes, and joining them costs."""
+        return self.store.streams and len(run.members) > 1 and run.length > _LONG_RUN_BYTES
+
+    def _held_bytes(self, run: Run) -> int:
+        """What the request of a run holds at a time."""
+        return min(run.length, _PIECES_HELD * PIECE_BYTES) if self._comes_in_pieces(run) else run.length
+
     def _fetch_run(self, run: Run, wanted: PlainRefs, consume: Consume) -> None:
         """One ranged request, whose blobs are handed over while at most as many threads as cores do so."""
-        data = memoryview(self._reads.unverified(blob_key(wanted.refs[run.first]), run.start, run.length))
-        with pools.codec_slots:
-            for i in run.members:
-                begin = wanted.offsets[i] - run.start
-                blob: Buffer = data[begin : begin + wanted.lengths[i]]
-                if not wanted.is_intact(i, blob):
-                    blob = self._reads.blob(blob_place(wanted.refs[i]))
-                consume(i, blob)
+        key = blob_key(wanted.refs[run.first])
+        if self._comes_in_pieces(run):
+            pieces = self._reads.arriving(key, run.start, run.length)
+        else:
+            pieces = iter([self._reads.unverified(key, run.start, run.length)])
+        begins = [wanted.offsets[i] - run.start for i in run.members]
+        ends = [begin + wanted.lengths[i] for begin, i in zip(begins, run.members, strict=True)]
+        for blobs in cut(pieces, begins, ends):
+            with pools.codec_slots:
+                for n, blob in blobs:
+                    i = run.members[n]
+                    consume(i, blob if wanted.is_intact(i, blob) else self._reads.blob(blob_place(wanted.refs[i])))
 
     def _fetch_cached(self, i: int, refs: Refs, consume: Consume) -> None:
         place = blob_place(refs[i])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from hubarray.blobs.ref import BlobPlace
 from hubarray.errors import CorruptDataError, ObjectMissingError
@@ -57,6 +57,13 @@ class VerifiedReads:
         """
         try:
             return self.store.get(key, start, length)
+        except ObjectMissingError:
+            raise self.gone(key) from None
+
+    def arriving(self, key: str, start: int, length: int) -> Iterator[Buffer]:
+        """As :meth:`unverified`, in pieces as they arrive."""
+        try:
+            yield from self.store.pieces(key, start, length)
         except ObjectMissingError:
             raise self.gone(key) from None
 

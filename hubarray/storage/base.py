@@ -25,6 +25,8 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 # What one vectored read or write of the operating system takes.
 MAX_BUFFERS = 1024
+# What a piece of a range that is still arriving has at least.
+PIECE_BYTES = 512 << 10
 
 log = logging.getLogger("hubarray.storage")
 
@@ -99,6 +101,8 @@ class Store(abc.ABC):
         Whether requests cross a network, so that caching on disk pays.
     read_only : bool
         Whether writing is refused.
+    streams : bool
+        Whether :meth:`pieces` gives bytes as they arrive, rather than all of them at the end.
     proven_create : bool
         Whether ``put_if_absent`` is atomic by construction. Otherwise it is
         proven by a probe before the first commit.
@@ -106,6 +110,7 @@ class Store(abc.ABC):
 
     remote = True
     read_only = False
+    streams = False
     proven_create = False
 
     def __init__(self, url: str) -> None:
@@ -131,6 +136,33 @@ class Store(abc.ABC):
             size = len(data)
             return data
         finally:
+            self.stats.add("get", began=began, read_bytes=size)
+            self._log("GET", key, size, began)
+
+    def pieces(self, key: str, start: int, length: int) -> Iterator[Buffer]:
+        """A range as :meth:`get` gives it, in pieces as they arrive: of ``PIECE_BYTES`` or more, or all at once.
+
+        One ``get`` request. What is not asked for any more is not fetched either.
+
+        Raises
+        ------
+        ObjectMissingError, AccessDeniedError, UnavailableError, StorageError
+        """
+        seconds, size = 0.0, 0
+        pieces = self._pieces(key, start, length)
+        try:
+            while True:
+                began = time.perf_counter()
+                try:
+                    piece = next(pieces, None)
+                finally:
+                    seconds += time.perf_counter() - began
+                if piece is None:
+                    return
+                size += len(piece)
+                yield piece
+        finally:
+            began = time.perf_counter() - seconds
             self.stats.add("get", began=began, read_bytes=size)
             self._log("GET", key, size, began)
 
@@ -256,6 +288,9 @@ class Store(abc.ABC):
 
     @abc.abstractmethod
     def _get(self, key: str, start: int | None, length: int | None) -> Buffer: ...
+
+    def _pieces(self, key: str, start: int, length: int) -> Iterator[Buffer]:
+        yield self._get(key, start, length)
 
     def _read_into(self, key: str, start: int, out: Sequence[memoryview]) -> int:
         data = memoryview(self._get(key, start, sum(map(len, out))))

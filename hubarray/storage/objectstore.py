@@ -24,7 +24,7 @@ from hubarray.errors import (
     ObjectMissingError,
     StorageError,
 )
-from hubarray.storage.base import Buffer, ObjectInfo, Store, unanswered
+from hubarray.storage.base import PIECE_BYTES, Buffer, ObjectInfo, Store, unanswered
 from hubarray.storage.options import endpoint_from_environment, flatten_s3
 
 _NO_STORE = {"Cache-Control": "no-store"}
@@ -48,6 +48,8 @@ class ObjectStore(Store):
         botocore's standard chain: environment, shared files and profiles,
         containers, instances, web identity.
     """
+
+    streams = True
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
         super().__init__(url)
@@ -93,6 +95,18 @@ class ObjectStore(Store):
             if _status(error) == 416:
                 return b""
             raise self._error(error, key) from None
+
+    def _pieces(self, key: str, start: int, length: int) -> Iterator[Buffer]:
+        if length == 0:
+            return
+        try:
+            options: Any = {"range": (start, start + length)}
+            found = _patiently(obstore.get, self._store, key, options=options)
+            for piece in found.stream(min_chunk_size=PIECE_BYTES):
+                yield memoryview(piece)
+        except Exception as error:
+            if _status(error) != 416:
+                raise self._error(error, key) from None
 
     def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, unread: bool) -> None:
         # Several pieces go to obstore as they are; joined, an upload would hold each pack twice.

@@ -114,3 +114,50 @@ def test_a_damaged_file_of_the_disk_cache_counts_as_a_miss_and_is_told_once(stor
     spent = fetcher.stats() - before
     assert (spent.disk_hits, spent.disk_misses) == (1, 2)
     assert sum("is damaged" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_blobs_of_a_long_request_are_handed_over_while_it_is_still_arriving(make_root, monkeypatch):
+    root = make_root("s3")
+    packs = PackWriter(root.store, "lab/blobs")
+    blobs = [np.random.default_rng(i).bytes(300_000) for i in range(40)]
+    refs = np.array([packs.add(blob) for blob in blobs], REF)
+    packs.finish()
+    fetcher = Fetcher(root, MemoryCache(0), None)
+    events, real = [], fetcher.store._pieces
+
+    def pieces(*arguments):
+        for piece in real(*arguments):
+            events.append("piece")
+            yield piece
+
+    found = {}
+
+    def consume(i, data):
+        events.append("blob")
+        found[i] = bytes(data)
+
+    monkeypatch.setattr(fetcher.store, "_pieces", pieces)
+    order = np.random.default_rng(0).permutation(40)
+    fetcher.fetch(refs[order], consume)
+    assert [found[i] for i in range(40)] == [blobs[i] for i in order]
+    assert fetcher.store.stats.counts()["get"] == 1
+    assert events.index("blob") < 3
+    assert events.count("piece") > 5
+
+
+def test_a_damaged_blob_in_a_long_request_is_asked_for_again_by_itself(make_root, monkeypatch):
+    root = make_root("s3")
+    packs = PackWriter(root.store, "lab/blobs")
+    blobs = [np.random.default_rng(i).bytes(300_000) for i in range(20)]
+    refs = np.array([packs.add(blob) for blob in blobs], REF)
+    packs.finish()
+    fetcher = Fetcher(root, MemoryCache(0), None)
+    real = fetcher.store._pieces
+
+    def damaged(*arguments):
+        for n, piece in enumerate(real(*arguments)):
+            yield bytes(len(piece)) if n == 2 else piece
+
+    monkeypatch.setattr(fetcher.store, "_pieces", damaged)
+    assert fetcher.blobs(refs) == blobs
+    assert 2 < fetcher.store.stats.counts()["get"] < 10

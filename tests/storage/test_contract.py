@@ -65,6 +65,29 @@ def test_large_objects_come_back(store):
     assert bytes(store.get("large", 7_000_001, 5_000_000)) == data[7_000_001:12_000_001]
 
 
+def test_a_range_comes_in_pieces_and_is_one_request(store):
+    data = bytes(range(251)) * (20 << 10)
+    store.put("large", data)
+    before = store.stats.counts()
+    pieces = list(store.pieces("large", 1_000_001, 4_000_000))
+    assert b"".join(pieces) == data[1_000_001:5_000_001]
+    spent = store.stats.counts() - before
+    assert (spent["get"], spent["read_bytes"]) == (1, 4_000_000)
+    assert b"".join(store.pieces("large", len(data) - 3, 100)) == data[-3:]
+    assert b"".join(store.pieces("large", len(data) + 3, 100)) == b""
+    assert b"".join(store.pieces("large", 3, 0)) == b""
+    assert len(pieces) > 2 or not store.streams
+
+
+def test_pieces_that_nobody_wants_any_more_are_not_fetched(store):
+    store.put("large", bytes(20 << 20))
+    before = store.stats.counts()
+    pieces = store.pieces("large", 0, 20 << 20)
+    first = next(pieces)
+    pieces.close()
+    assert (store.stats.counts() - before)["read_bytes"] == len(first)
+
+
 def test_bytes_are_read_into_buffers_one_after_the_other(store):
     data = bytes(range(200)) * 10
     store.put("a", data)
@@ -77,12 +100,13 @@ def test_bytes_are_read_into_buffers_one_after_the_other(store):
     assert store.read_into("a", 0, memoryview(bytearray(9))) == 9
 
 
-@pytest.mark.parametrize("verb", ["get", "head", "ranged"])
+@pytest.mark.parametrize("verb", ["get", "head", "ranged", "in pieces"])
 def test_a_missing_key_is_named(store, verb):
     calls = {
         "get": lambda: store.get("no/such"),
         "head": lambda: store.head("no/such"),
         "ranged": lambda: store.get("no/such", 1, 2),
+        "in pieces": lambda: list(store.pieces("no/such", 1, 2)),
     }
     with pytest.raises(ObjectMissingError, match="no/such"):
         calls[verb]()
