@@ -1,9 +1,9 @@
-# make demo | test | test-whole | check | bench | format | clean.  Everything is installed into .venv.
+# make demo | test | test-whole | check | bench | docs | format | clean.  Everything is installed into .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-whole check bench format clean
+.PHONY: demo test test-whole check bench docs format clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
@@ -22,20 +22,26 @@ check: $(VENV)/.check
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest hubarray --doctest-modules --doctest-ignore-import-errors -q
 
+# Hours; with MEGABYTES=30, a look at everything.
+MEGABYTES ?= 1000
 bench: $(VENV)/.bench
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --megabytes $(MEGABYTES)
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build
+	@echo "docs/_build/index.html"
 
 format: $(VENV)/.check
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist docs/_build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-$(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.bench: $(VENV)/.%: setup.cfg pyproject.toml | $(BIN)/python
+$(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: setup.cfg pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@

@@ -7,6 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import hubarray as hub
+
 REPOSITORY = Path(__file__).parents[1]
 
 
@@ -23,6 +25,11 @@ def test_links_to_files_lead_somewhere(document):
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
         if "://" not in target:
             assert (path.parent / target).exists(), target
+
+
+def test_the_reference_has_every_public_name():
+    named = re.findall(r"^\.\. auto\w+:: (\w+)$", (REPOSITORY / "docs" / "api.md").read_text(), re.MULTILINE)
+    assert sorted(named) == sorted(hub.__all__)
 
 
 def test_every_runtime_dependency_has_its_reason():

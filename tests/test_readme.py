@@ -54,12 +54,12 @@ def test_what_the_comments_of_the_python_blocks_say_is_so(cloud):
 
 def test_the_shell_blocks_are_the_set_up_commands_and_the_command_line(monkeypatch, tmp_path):
     commands = [line.split("#")[0].split() for block in _blocks("sh") for line in block.splitlines()]
-    assert commands == [["make", "demo"], ["make", "test"], ["hubarray", "doctor"]]
-    for command in commands[:2]:
+    assert commands == [["make", "demo"], ["make", "test"], ["make", "docs"], ["hubarray", "doctor"]]
+    for command in commands[:3]:
         subprocess.run([*command, "--dry-run"], cwd=REPOSITORY, check=True, capture_output=True)
     monkeypatch.setenv("HUBARRAY_ROOT", str(tmp_path / "root"))
     program = Path(sys.executable).with_name("hubarray")
-    subprocess.run([program, *commands[2][1:]], check=True, capture_output=True)
+    subprocess.run([program, *commands[3][1:]], check=True, capture_output=True)
 
 
 def test_the_demo_does_its_main_job_in_time(tmp_path, monkeypatch):

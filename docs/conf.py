@@ -1,0 +1,20 @@
+"""Settings of Sphinx: the guides as they are, and the reference from the docstrings. ``make docs`` builds both."""
+
+import hubarray
+
+project = "hubarray"
+author = "the hubarray authors"
+copyright = f"2026, {author}"
+version = release = hubarray.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+exclude_patterns = ["_build"]
+html_theme = "furo"
+
+myst_heading_anchors = 3
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+# A type in a docstring, such as "dtype" or "bytes", is also the name of some attributes.
+suppress_warnings = ["ref.python"]
