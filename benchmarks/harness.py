@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 ROUNDS = 5
-QUICK_ROUNDS, QUICK_SECONDS = 9, 1.0
+QUICK_ROUNDS, QUICK_SECONDS = 15, 1.5
 
 
 @dataclass
@@ -126,7 +126,7 @@ def measure(
     expected : ndarray, optional
         What each has to return in the warm-up round.
     rounds, quick_rounds : int
-        Turns of each contender, and of those that take less than a second: few of these would tell more of luck.
+        Turns of each contender, and of those that take less than ``QUICK_SECONDS``: few of these would tell more of luck.
     before : callable, optional
         Run before each timed call, outside the time (to drop caches).
     repeat : int
