@@ -25,6 +25,13 @@ class FaultyProxy:
         Given method and path, gives None, or a fault: ``"reset"`` (the connection is reset, nothing is forwarded),
         ``"lost reply"`` (the request goes through, the reply does not come), ``"cut"`` (half of the reply's body
         comes), ``"stall"`` (the request goes through, nothing comes), or a number (the status to answer with).
+
+    Attributes
+    ----------
+    failed : list of (method, path, fault)
+        The faults so far.
+    body_bytes : int
+        What went to clients in bodies of the server's replies.
     """
 
     def __init__(self, upstream: tuple[str, int]) -> None:
@@ -33,6 +40,7 @@ class FaultyProxy:
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.endpoint = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.failed: list[tuple[str, str, Fault]] = []
+        self.body_bytes = 0
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
@@ -68,7 +76,9 @@ class FaultyProxy:
                 if fault == "stall":
                     time.sleep(STALL_SECONDS)
                     return
-                client.sendall(reply[0] + (reply[1][: len(reply[1]) // 2] if fault == "cut" else reply[1]))
+                body = reply[1][: len(reply[1]) // 2] if fault == "cut" else reply[1]
+                client.sendall(reply[0] + body)
+                self.body_bytes += len(body)
                 if fault == "cut":
                     return
 

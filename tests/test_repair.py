@@ -1,11 +1,10 @@
 """What is damaged comes back from wherever the same bytes still are; what does not is named."""
 
-import time
-
 import numpy as np
 import pytest
 
 import hubarray as hub
+from tests.ageing import age
 from tests.test_corruption import DAMAGE, _damage, _keys
 
 
@@ -123,7 +122,7 @@ def test_repair_is_for_a_name_with_all_its_versions(root):
 
 
 def test_a_lost_referrer_is_noticed_and_written_anew(root):
-    array = hub.array(400, "t/x:v1", "i8", chunks=100, grace_seconds=0.5, root=root)
+    array = hub.array(400, "t/x:v1", "i8", chunks=100, grace_seconds=1000, root=root)
     array[:] = 1
     copy = hub.copy("t/x:v1", "t/y:v1", root=root)
     root.store.delete([info.key for info in root.store.list("t/x/referrers/")])
@@ -132,7 +131,7 @@ def test_a_lost_referrer_is_noticed_and_written_anew(root):
     assert hub.verify("t/y", root=root).problems == []
     array[:] = 2
     hub.expire("t/x:v1", keep_last=1, root=root)
-    time.sleep(0.8)
+    age(root, 1001)
     hub.collect_garbage("t/x", root=root)
     assert (copy[:] == 1).all()
     assert hub.verify("t/y", root=root).problems == []

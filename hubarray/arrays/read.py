@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -102,13 +102,7 @@ def _read_whole(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs, places: n
     keep = cached and worth_keeping(fetcher, len(refs) * metadata.chunk_bytes)
     keys = chunk_keys(fetcher, refs, metadata) if keep else []
     places[refs["length"] == 0] = metadata.fill
-    missing = []
-    for i in np.flatnonzero(refs["length"]).tolist():
-        chunk = fetcher.memory.get(keys[i]) if keep else None
-        if chunk is None:
-            missing.append(i)
-        else:
-            places[i] = chunk
+    missing = _not_in_memory(fetcher, refs, keys, places.__setitem__)
 
     def consume(position: int, data: Buffer) -> None:
         i = missing[position]
@@ -143,13 +137,7 @@ def _read_batch(
     keys = chunk_keys(fetcher, refs, metadata) if keep else []
     for i in np.flatnonzero(refs["length"] == 0).tolist():
         out[projections[i].in_result] = metadata.fill
-    missing = []
-    for i in np.flatnonzero(refs["length"]).tolist():
-        chunk = fetcher.memory.get(keys[i]) if keep else None
-        if chunk is None:
-            missing.append(i)
-        else:
-            _place(chunk, selection, projections[i], out)
+    missing = _not_in_memory(fetcher, refs, keys, lambda i, chunk: _place(chunk, selection, projections[i], out))
 
     def consume(position: int, data: Buffer) -> None:
         projection = projections[missing[position]]
@@ -164,6 +152,20 @@ def _read_batch(
             fetcher.memory.put(keys[missing[position]], chunk, chunk.nbytes)
 
     _fetch(fetcher, refs[missing], consume)
+
+
+def _not_in_memory(
+    fetcher: Fetcher, refs: Refs, keys: Sequence[tuple[Any, ...]], place: Callable[[int, np.ndarray], None]
+) -> list[int]:
+    """Positions of stored chunks that the memory cache does not have; those it has are put in their places."""
+    missing = []
+    for i in np.flatnonzero(refs["length"]).tolist():
+        chunk = fetcher.memory.get(keys[i]) if keys else None
+        if chunk is None:
+            missing.append(i)
+        else:
+            place(i, chunk)
+    return missing
 
 
 def worth_keeping(fetcher: Fetcher, size_bytes: int) -> bool:

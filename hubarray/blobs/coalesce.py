@@ -87,24 +87,22 @@ def plan_runs(refs: Refs, *, max_run_bytes: int = MAX_RUN_BYTES, max_gap_bytes: 
 
 
 def _plan_few(refs: Refs, packs: list[list[int]], max_run_bytes: int, max_gap_bytes: int) -> list[Run]:
-    homes, offsets, lengths = refs["home"].tolist(), refs["offset"].tolist(), refs["length"].tolist()
-    where = list(zip(homes, packs, offsets, strict=True))
-    runs: list[list[int]] = []
-    spans: list[tuple[int, int]] = []
+    offsets = refs["offset"].tolist()
+    ends = [offset + length for offset, length in zip(offsets, refs["length"].tolist(), strict=True)]
+    where = list(zip(refs["home"].tolist(), packs, offsets, strict=True))
+    groups: list[list[int]] = []
     pack, start, end = None, 0, 0
     for i in sorted(range(len(where)), key=where.__getitem__):
-        home, its_pack, offset = where[i]
-        stop = max(end, offset + lengths[i])
-        if (home, its_pack) == pack and offset - end <= max_gap_bytes and stop - start <= max_run_bytes:
-            end = stop
-            runs[-1].append(i)
-            spans[-1] = (start, end)
+        *its_pack, offset = where[i]
+        reach = max(end, ends[i])
+        if its_pack == pack and offset - end <= max_gap_bytes and reach - start <= max_run_bytes:
+            groups[-1].append(i)
+            end = reach
         else:
-            pack, start, end = (home, its_pack), offset, offset + lengths[i]
-            runs.append([i])
-            spans.append((start, end))
-    found = [Run(run[0], start, end - start, run) for run, (start, end) in zip(runs, spans, strict=True)]
-    return sorted(found, key=lambda run: min(run.members))
+            groups.append([i])
+            pack, start, end = its_pack, offset, ends[i]
+    groups.sort(key=min)
+    return [Run(run[0], offsets[run[0]], max(ends[i] for i in run) - offsets[run[0]], run) for run in groups]
 
 
 def _running_ends(ends: npt.NDArray[np.int64], same_pack: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:

@@ -116,13 +116,19 @@ def test_a_damaged_file_of_the_disk_cache_counts_as_a_miss_and_is_told_once(stor
     assert sum("is damaged" in record.getMessage() for record in caplog.records) == 1
 
 
-def test_blobs_of_a_long_request_are_handed_over_while_it_is_still_arriving(make_root, monkeypatch):
+@pytest.fixture
+def in_one_request(make_root):
+    """Forty blobs that one long request to S3 takes."""
     root = make_root("s3")
     packs = PackWriter(root.store, "lab/blobs")
     blobs = [np.random.default_rng(i).bytes(300_000) for i in range(40)]
     refs = np.array([packs.add(blob) for blob in blobs], REF)
     packs.finish()
-    fetcher = Fetcher(root, MemoryCache(0), None)
+    return Fetcher(root, MemoryCache(0), None), blobs, refs
+
+
+def test_blobs_of_a_long_request_are_handed_over_while_it_is_still_arriving(in_one_request, monkeypatch):
+    fetcher, blobs, refs = in_one_request
     events, real = [], fetcher.store._pieces
 
     def pieces(*arguments):
@@ -145,13 +151,8 @@ def test_blobs_of_a_long_request_are_handed_over_while_it_is_still_arriving(make
     assert events.count("piece") > 5
 
 
-def test_a_damaged_blob_in_a_long_request_is_asked_for_again_by_itself(make_root, monkeypatch):
-    root = make_root("s3")
-    packs = PackWriter(root.store, "lab/blobs")
-    blobs = [np.random.default_rng(i).bytes(300_000) for i in range(20)]
-    refs = np.array([packs.add(blob) for blob in blobs], REF)
-    packs.finish()
-    fetcher = Fetcher(root, MemoryCache(0), None)
+def test_a_damaged_blob_in_a_long_request_is_asked_for_again_by_itself(in_one_request, monkeypatch):
+    fetcher, blobs, refs = in_one_request
     real = fetcher.store._pieces
 
     def damaged(*arguments):

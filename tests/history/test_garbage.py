@@ -9,8 +9,10 @@ import pytest
 
 import hubarray as hub
 from hubarray.storage.base import Store
+from tests.ageing import age
 
-GRACE = 2.0
+GRACE = 1000.0
+SHORT_GRACE = 4.0
 
 
 @pytest.fixture
@@ -18,10 +20,6 @@ def array(root):
     array = hub.array((40, 5), "t/x:v0", "i4", chunks=(1, 5), root=root, grace_seconds=GRACE)
     array[...] = 1
     return array
-
-
-def _wait():
-    time.sleep(GRACE + 0.3)
 
 
 def _objects(root, folder, home="t/x"):
@@ -40,7 +38,7 @@ def test_expired_commits_cannot_be_read_copied_or_restored_and_the_newest_always
         with pytest.raises(hub.NotFoundError, match="expired"):
             use()
     assert hub.load("t/x:v0@5", root=root)[2, 0] == 12
-    _wait()
+    age(root, GRACE + 1)
     hub.collect_garbage("t/x", root=root)
     with pytest.raises(hub.NotFoundError, match="expired"):
         hub.load("t/x:v0@3", root=root)
@@ -75,7 +73,7 @@ def test_what_no_live_commit_reaches_goes_after_the_grace_period_and_not_before(
     before = _objects(root, "packs")
     assert hub.collect_garbage("t/x", root=root) == hub.Garbage()
     assert _objects(root, "packs") == before
-    _wait()
+    age(root, GRACE + 1)
     dry = hub.collect_garbage("t/x", dry_run=True, root=root)
     assert _objects(root, "packs") == before
     found = hub.collect_garbage("t/x", root=root)
@@ -90,8 +88,8 @@ def test_what_no_live_commit_reaches_goes_after_the_grace_period_and_not_before(
 def test_a_longer_grace_period_may_be_asked_for_and_a_shorter_one_is_not_given(array, root):
     array[...] = 2
     hub.expire("t/x:v0", keep_last=1, root=root)
-    _wait()
-    assert hub.collect_garbage("t/x", grace_seconds=100, root=root) == hub.Garbage()
+    age(root, GRACE + 1)
+    assert hub.collect_garbage("t/x", grace_seconds=2 * GRACE, root=root) == hub.Garbage()
     fresh = hub.array(3, "t/week", root=root)
     fresh[...] = 1
     fresh[...] = 2
@@ -109,7 +107,7 @@ def test_leftovers_of_failed_writes_go(array, root, monkeypatch):
         with pytest.raises(hub.CommitOutcomeUnknown):
             array[...] = 7
     assert len(_objects(root, "packs")) == 2
-    _wait()
+    age(root, GRACE + 1)
     assert hub.collect_garbage("t/x", root=root).packs == 1
     assert (hub.load("t/x:v0", root=root)[...] == 1).all()
 
@@ -119,12 +117,12 @@ def test_data_that_a_copy_reads_stays_as_long_as_the_copy_does(array, root):
     hub.copy("other/y", "third/z", root=root)
     hub.delete("t/x:v0", root=root)
     hub.delete("other/y", root=root)
-    _wait()
+    age(root, GRACE + 1)
     found = hub.collect_garbage("t/x", root=root)
     assert (found.packs, found.referrers) == (0, 1)
     assert (hub.load("third/z", root=root)[...] == 1).all()
     hub.delete("third/z", root=root)
-    _wait()
+    age(root, GRACE + 1)
     found = hub.collect_garbage("t/x", root=root)
     assert (found.packs, found.referrers) == (1, 1)
     assert _objects(root, "packs") == []
@@ -134,7 +132,7 @@ def test_a_referrer_that_cannot_be_read_protects_everything(array, root):
     array[...] = 2
     hub.expire("t/x:v0", keep_last=1, root=root)
     root.store.put("t/x/referrers/bad.json", b"{")
-    _wait()
+    age(root, GRACE + 1)
     before = _objects(root, "packs")
     with pytest.raises(hub.CorruptDataError, match=r"bad\.json"):
         hub.collect_garbage("t/x", root=root)
@@ -147,7 +145,7 @@ def test_a_damaged_record_or_node_stops_the_collection(array, root):
     key = "t/x/log/v0/0000000000000003.json"
     good = bytes(root.store.get(key))
     root.store.put(key, good[:-5])
-    _wait()
+    age(root, GRACE + 1)
     before = _objects(root, "packs")
     with pytest.raises(hub.CorruptDataError):
         hub.collect_garbage("t/x", root=root)
@@ -160,7 +158,7 @@ def test_all_versions_of_a_name_share_data_and_are_collected_together(array, roo
     hub.expire("t/x:v0", keep_last=1, root=root)
     with pytest.raises(hub.ConfigError, match="all versions"):
         hub.collect_garbage("t/x:v0", root=root)
-    _wait()
+    age(root, GRACE + 1)
     hub.collect_garbage("t/x", root=root)
     assert (hub.load("t/x:v1", root=root)[...] == 1).all()
 
@@ -171,7 +169,7 @@ def test_old_manifest_nodes_go(root):
     array[...] = 2
     nodes = len(_objects(root, "manifest"))
     hub.expire("t/x:v0", keep_last=1, root=root)
-    _wait()
+    age(root, GRACE + 1)
     assert hub.collect_garbage("t/x", root=root).nodes == nodes // 2
     assert (hub.load("t/x:v0", root=root)[...] == 2).all()
     assert hub.verify("t/x", root=root).problems == []
@@ -184,7 +182,7 @@ def test_it_works_on_every_kind_of_store(kind, make_root):
     for i in range(3):
         array[...] = i
     hub.expire("t/x:v0", keep_last=1, root=root)
-    time.sleep(4.2)
+    time.sleep(SHORT_GRACE + 2.2)
     found = hub.collect_garbage("t/x", root=root)
     assert found.packs == 1
     assert (hub.load("t/x:v0", root=root)[...] == 2).all()
@@ -199,17 +197,23 @@ def test_a_collection_says_what_it_costs_before_it_starts(array, root, capsys):
 def test_collectors_and_expirers_beside_writers_and_copiers_lose_nothing(root):
     """Threads that do all of it at once, with a short grace period, against what each of them knows it wrote."""
     hub.configure(max_staleness_seconds=0)
-    hub.array((8, 4), "t/x:v0", "i8", chunks=(2, 4), root=root, grace_seconds=GRACE)
+    hub.array((8, 4), "t/x:v0", "i8", chunks=(2, 4), root=root, grace_seconds=SHORT_GRACE)
     end = time.monotonic() + 10
     errors: list[BaseException] = []
     written: dict[int, int] = {}
+    collected = hub.Garbage()
 
     def guarded(work):
         def run():
             rng = random.Random(work.__name__)
             try:
                 while time.monotonic() < end:
-                    work(rng)
+                    try:
+                        work(rng)
+                    except hub.StorageError as error:
+                        # On a machine that stood still for two seconds, which is refused rather than trusted.
+                        if "half the grace period" not in str(error):
+                            raise
                     time.sleep(rng.uniform(0, 0.03))
             except BaseException as error:
                 errors.append(error)
@@ -251,7 +255,8 @@ def test_collectors_and_expirers_beside_writers_and_copiers_lose_nothing(root):
         hub.expire("t/x:v0", keep_last=rng.randrange(1, 4), root=root)
 
     def collector(rng):
-        hub.collect_garbage("t/x", root=root)
+        nonlocal collected
+        collected = max(collected, hub.collect_garbage("t/x", root=root), key=lambda found: found.packs)
 
     work = [writer(0), writer(1), transactor, copier, expirer, collector]
     threads = [guarded(one) for one in work]
@@ -260,6 +265,7 @@ def test_collectors_and_expirers_beside_writers_and_copiers_lose_nothing(root):
     for thread in threads:
         thread.join()
     assert not errors, errors
+    assert collected.packs > 0
     final = hub.load("t/x:v0", root=root)
     assert {row: int(final[row, 0]) for row in (0, 1)} == written
     assert (final[6] == final[7]).all()
@@ -276,7 +282,7 @@ def test_a_version_deleted_too_long_ago_is_neither_restored_nor_copied(array, ro
     hub.delete("other/y", root=root)
     assert (hub.restore("other/y", 1, root=root)[...] == 1).all()
     hub.delete("other/y", root=root)
-    _wait()
+    age(root, GRACE + 1)
     for use in (lambda: hub.restore("other/y", 1, root=root), lambda: hub.copy("other/y@1", "third/z", root=root)):
         with pytest.raises(hub.NotFoundError, match="grace period"):
             use()
@@ -287,7 +293,7 @@ def test_a_version_deleted_too_long_ago_is_neither_restored_nor_copied(array, ro
 def test_what_was_before_a_long_deletion_does_not_come_to_life_with_a_new_array(array, root):
     """Found by the model: a collector that saw the deletion may still be removing what a copy would then name."""
     hub.delete("t/x:v0", root=root)
-    time.sleep(GRACE / 2 + 0.3)
+    age(root, GRACE / 2 + 1)
     hub.array((3, 3), "t/x:v0", root=root)
     with pytest.raises(hub.NotFoundError, match="expired"):
         hub.copy("t/x:v0@2", "t/y", root=root)
@@ -302,23 +308,23 @@ def test_a_grace_period_is_never_shortened_and_a_name_keeps_what_its_copies_may_
     first[:] = 1
     hub.copy("t/x:v1", "t/y:v1", root=root)
     hub.delete("t/x:v1", root=root)
-    hub.array(4, "t/x:v1", "i8", grace_seconds=0.5, root=root)
+    hub.array(4, "t/x:v1", "i8", grace_seconds=GRACE, root=root)
     hub.expire("t/x:v1", keep_last=1, root=root)
     hub.delete("t/y:v1", root=root)
-    time.sleep(0.8)
+    age(root, GRACE + 1)
     assert hub.collect_garbage("t/x", root=root) == hub.Garbage()
     assert hub.undo("t/y:v1", root=root)[:].tolist() == [1] * 4
 
 
 def test_a_copy_with_a_longer_grace_period_is_judged_by_that(root):
-    hub.array(4, "t/x:v1", "i8", grace_seconds=0.5, root=root)[:] = 1
+    hub.array(4, "t/x:v1", "i8", grace_seconds=GRACE, root=root)[:] = 1
     hub.copy("t/x:v1", "t/y:v1", root=root)
     hub.delete("t/y:v1", root=root)
-    hub.array(4, "t/y:v1", "i8", grace_seconds=1000, root=root)
+    hub.array(4, "t/y:v1", "i8", grace_seconds=4 * GRACE, root=root)
     hub.restore("t/y:v1", 1, root=root)
     hub.delete("t/x:v1", root=root)
     hub.delete("t/y:v1", root=root)
-    time.sleep(0.8)
+    age(root, GRACE + 1)
     hub.collect_garbage("t/x", root=root)
     assert hub.undo("t/y:v1", root=root)[:].tolist() == [1] * 4
 
@@ -336,7 +342,7 @@ def test_a_folder_that_a_killed_creation_left_stops_nothing(array, root):
 def test_strangers_files_are_left_alone(array, root):
     for folder in ("packs", "manifest"):
         root.store.put(f"t/x/{folder}/Thumbs.db", b"x")
-    _wait()
+    age(root, GRACE + 1)
     assert hub.collect_garbage("t/x", root=root) == hub.Garbage()
     assert hub.compact("t/x:v0", root=root).chunks == 0
 
@@ -355,7 +361,7 @@ def test_a_read_of_an_expired_commit_whose_data_was_collected_says_so(array, roo
     hub.delete("t/x:v0", root=root)
     copy[...] = 2
     hub.expire("other/y", keep_last=1, root=root)
-    _wait()
+    age(root, GRACE + 1)
     hub.collect_garbage("t/x", root=root)
     from hubarray.blobs import fetch
 

@@ -79,7 +79,7 @@ def test_a_range_comes_in_pieces_and_is_one_request(store):
     assert len(pieces) > 2 or not store.streams
 
 
-def test_pieces_that_nobody_wants_any_more_are_not_fetched(store):
+def test_of_pieces_given_up_those_taken_are_counted(store):
     store.put("large", bytes(20 << 20))
     before = store.stats.counts()
     pieces = store.pieces("large", 0, 20 << 20)
