@@ -56,12 +56,17 @@ class DiskCache:
         self._writable = True
         self._complained = self._found_damage = False
         self.hits = self.misses = 0
+        self._lock_files: set[int] = set()
         self.after_fork()
         process.register(self)
 
     def after_fork(self) -> None:
         """Start afresh in a forked child."""
         self._lock = threading.Lock()
+        # What a thread of the parent holds would stay held for as long as this child lives, were the parent killed now.
+        for descriptor in self._lock_files:
+            os.close(descriptor)
+        self._lock_files.clear()
 
     def get(self, key: str) -> bytes | None:
         """The bytes, or None. Marks them as used."""
@@ -227,10 +232,15 @@ class DiskCache:
     def _locked(self) -> Iterator[None]:
         self._make_folder(self.folder)
         descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._lock_files.add(descriptor)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
         finally:
+            # Closing is not enough: a child forked meanwhile has the file open too.
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            self._lock_files.discard(descriptor)
             os.close(descriptor)
 
     def _read_used(self) -> int | None:

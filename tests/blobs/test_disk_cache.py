@@ -1,9 +1,11 @@
 import logging
 import multiprocessing
 import os
+import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,6 +14,8 @@ import pytest
 import hubarray as hub
 from hubarray.blobs import disk_cache
 from hubarray.blobs.disk_cache import DiskCache
+
+FORK = multiprocessing.get_context("fork")
 
 
 def test_bytes_come_back_and_stay_private(tmp_path):
@@ -143,3 +147,44 @@ def test_damage_is_told_once_however_many_threads_find_some(tmp_path, caplog):
         disk_cache.log.removeFilter(slow)
     assert [record.getMessage().endswith("check the disk") for record in caplog.records] == [True]
     assert cache.misses == 8
+
+
+def _puts_within_seconds(cache):
+    thread = threading.Thread(target=cache.put, args=("a", b"x"), daemon=True)
+    thread.start()
+    thread.join(10)
+    return not thread.is_alive()
+
+
+def test_a_child_forked_while_a_thread_holds_the_lock_keeps_nobody_from_it(tmp_path):
+    cache = DiskCache(tmp_path, 10_000)
+    over = FORK.Event()
+    with cache._locked():
+        child = FORK.Process(target=over.wait)
+        child.start()
+    fine = _puts_within_seconds(cache)
+    over.set()
+    child.join()
+    assert fine
+
+
+def test_nor_does_it_if_its_parent_is_killed_then(tmp_path):
+    cache = DiskCache(tmp_path, 10_000)
+    over, told = FORK.Event(), FORK.Queue()
+
+    def wait_on():
+        told.put(os.getpid())
+        over.wait()
+
+    def killed():
+        with cache._locked():
+            FORK.Process(target=wait_on).start()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    parent = FORK.Process(target=killed)
+    parent.start()
+    parent.join()
+    told.get(timeout=10)
+    fine = _puts_within_seconds(cache)
+    over.set()
+    assert fine
