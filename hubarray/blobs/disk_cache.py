@@ -62,7 +62,7 @@ class DiskCache:
 
     def after_fork(self) -> None:
         """Start afresh in a forked child."""
-        self._lock = threading.Lock()
+        self._lock, self._turn = threading.Lock(), threading.Lock()
         # What a thread of the parent holds would stay held for as long as this child lives, were the parent killed now.
         for descriptor in self._lock_files:
             os.close(descriptor)
@@ -231,17 +231,19 @@ class DiskCache:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         self._make_folder(self.folder)
-        descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        self._lock_files.add(descriptor)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            # Closing is not enough: a child forked meanwhile has the file open too.
-            with contextlib.suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
-            self._lock_files.discard(descriptor)
-            os.close(descriptor)
+        # One thread at a time waits for the file's lock: whenever it is given up, the kernel wakes all who wait for it.
+        with self._turn:
+            descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._lock_files.add(descriptor)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                yield
+            finally:
+                # Closing is not enough: a child forked meanwhile has the file open too.
+                with contextlib.suppress(OSError):
+                    fcntl.flock(descriptor, fcntl.LOCK_UN)
+                self._lock_files.discard(descriptor)
+                os.close(descriptor)
 
     def _read_used(self) -> int | None:
         try:
@@ -251,9 +253,10 @@ class DiskCache:
         return used if used >= 0 else None
 
     def _write_used(self, used: int) -> None:
-        descriptor = os.open(self.folder / "used", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        # Of one length, and not truncated first: ext4 takes that for a file being replaced, and writes it to disk at once.
+        descriptor = os.open(self.folder / "used", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.write(descriptor, b"%d" % max(0, used))
+            os.write(descriptor, b"%020d" % max(0, used))
         finally:
             os.close(descriptor)
 
