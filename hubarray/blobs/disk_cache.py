@@ -53,7 +53,7 @@ class DiskCache:
     def __init__(self, folder: str | os.PathLike[str], budget_bytes: int) -> None:
         self.folder = Path(folder).expanduser() / _LAYOUT
         self.budget_bytes = budget_bytes
-        self._writable = True
+        self.writable = True
         self._complained = self._found_damage = False
         self.hits = self.misses = 0
         self._lock_files: set[int] = set()
@@ -70,43 +70,27 @@ class DiskCache:
 
     def get(self, key: str) -> bytes | None:
         """The bytes, or None. Marks them as used."""
-        try:
-            descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:
-            self._count(misses=1)
-            return None
-        try:
-            status = os.fstat(descriptor)
-            data = os.read(descriptor, status.st_size)
-            self._touch(descriptor, status)
-        except OSError:
-            self._count(misses=1)
-            return None
-        else:
-            self._count(hits=1)
-            return data
-        finally:
-            os.close(descriptor)
+        data = None
+        descriptor = self.open(key)
+        if descriptor is not None:
+            try:
+                data = os.read(descriptor, os.fstat(descriptor).st_size)
+            except OSError:
+                pass
+            finally:
+                os.close(descriptor)
+        self.count(hits=data is not None, misses=data is None)
+        return data
 
-    def read_into(self, key: str, out: memoryview) -> bool:
-        """Fill ``out`` with the bytes, if they are there and as long; marks them as used."""
+    def open(self, key: str) -> int | None:
+        """A descriptor to read the file of a key, for the caller to close; None if there is none. Marks it as used."""
         try:
-            descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self.path(key), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
-            self._count(misses=1)
-            return False
-        found = False
-        try:
-            status = os.fstat(descriptor)
-            found = status.st_size == len(out) == os.readv(descriptor, [out])
-            if found:
-                self._touch(descriptor, status)
-        except OSError:
-            pass
-        finally:
-            os.close(descriptor)
-        self._count(hits=found, misses=not found)
-        return found
+            return None
+        with contextlib.suppress(OSError):
+            self._touch(descriptor, os.fstat(descriptor))
+        return descriptor
 
     @staticmethod
     def _touch(descriptor: int, status: os.stat_result) -> None:
@@ -117,20 +101,20 @@ class DiskCache:
 
     def has(self, key: str) -> bool:
         """Whether a file is there for a key; it may be gone a moment later."""
-        there = os.path.exists(self._path(key))
+        there = os.path.exists(self.path(key))
         if not there:
-            self._count(misses=1)
+            self.count(misses=1)
         return there
 
     def put(self, key: str, data: Buffer) -> None:
         """Keep bytes, unless they are more than a quarter of the budget."""
         size = len(data)
-        if not self._writable or size > self.budget_bytes // 4:
+        if not self.writable or size > self.budget_bytes // 4:
             return
-        path = self._path(key)
+        path = self.path(key)
         temporary = f"{os.path.dirname(path)}/{_TEMPORARY}{secrets.token_hex(8)}"
         try:
-            self._make_folder(Path(path).parent)
+            self.make_folder(Path(path).parent)
             descriptor = self._reserve(path, temporary, size)
             if descriptor is None:
                 return
@@ -146,21 +130,21 @@ class DiskCache:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            self._complain(error)
+            self.complain(error)
 
     def reject(self, key: str) -> None:
-        """Forget bytes that :meth:`get` or :meth:`read_into` gave and that turned out to be wrong: a miss after all."""
-        self._count(hits=-1, misses=1)
+        """Forget a file whose bytes turned out to be wrong: a miss after all."""
+        self.count(hits=-1, misses=1)
         with self._lock:
             told, self._found_damage = self._found_damage, True
         if not told:
-            log.warning("%s: a cached file is damaged, and is fetched again; check the disk", self._path(key))
+            log.warning("%s: a cached file is damaged, and is fetched again; check the disk", self.path(key))
         with contextlib.suppress(OSError):
-            os.unlink(self._path(key))
+            os.unlink(self.path(key))
 
     def clear(self) -> None:
         """Forget everything."""
-        with contextlib.suppress(OSError), self._locked():
+        with contextlib.suppress(OSError), self.locked():
             for path, _ in self._files():
                 with contextlib.suppress(OSError):
                     os.unlink(path)
@@ -171,29 +155,37 @@ class DiskCache:
         """Bytes in files now, found by looking at each of them."""
         return sum(status.st_size for _, status in self._files())
 
-    def _path(self, key: str) -> str:
+    def path(self, key: str) -> str:
+        """The file of a key; its folder is made when something is put."""
         digest = hashlib.blake2b(key.encode(), digest_size=20).hexdigest()
         return f"{self.folder}/{digest[:2]}/{digest[2:]}"
 
     def _reserve(self, path: str, temporary: str, size: int) -> int | None:
-        with self._locked():
+        with self.locked():
             if os.path.exists(path):
                 return None
-            used = self._read_used()
-            if used is None or used + size > self.budget_bytes:
-                used = self._evict(size)
-                if used + size > self.budget_bytes:
-                    self._write_used(used)
-                    return None
+            if not self.make_room(size):
+                return None
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 os.ftruncate(descriptor, size)
-                self._write_used(used + size)
             except BaseException:
                 os.close(descriptor)
                 os.unlink(temporary)
                 raise
             return descriptor
+
+    def make_room(self, size: int) -> bool:
+        """Whether ``size`` bytes more fit the budget, once what was not used for longest is gone; under the lock.
+
+        They count from now on, so the caller gives them to a file at once.
+        """
+        used = self._read_used()
+        if used is None or used + size > self.budget_bytes:
+            used = self._evict(size)
+        fits = used + size <= self.budget_bytes
+        self._write_used(used + size if fits else used)
+        return fits
 
     def _evict(self, size: int) -> int:
         """Remove the least recently used files until ``size`` fits well; returns the bytes left."""
@@ -229,8 +221,9 @@ class DiskCache:
                     yield entry.path, entry.stat()
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        self._make_folder(self.folder)
+    def locked(self) -> Iterator[None]:
+        """Hold the lock that threads and processes share; who reserves space holds it."""
+        self.make_folder(self.folder)
         # One thread at a time waits for the file's lock: whenever it is given up, the kernel wakes all who wait for it.
         with self._turn:
             descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -253,14 +246,14 @@ class DiskCache:
         return used if used >= 0 else None
 
     def _write_used(self, used: int) -> None:
-        # Of one length, and not truncated first: ext4 takes that for a file being replaced, and writes it to disk at once.
+        # Of one length, and not truncated first: ext4 takes that for a file being replaced, and waits for the disk.
         descriptor = os.open(self.folder / "used", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.write(descriptor, b"%020d" % max(0, used))
         finally:
             os.close(descriptor)
 
-    def _make_folder(self, folder: Path) -> None:
+    def make_folder(self, folder: Path) -> None:
         """Make a folder and those above it that are missing, each for this user alone."""
         if folder.is_dir():
             return
@@ -268,15 +261,16 @@ class DiskCache:
             if not one.exists():
                 one.mkdir(mode=0o700, exist_ok=True)
 
-    def _complain(self, error: OSError) -> None:
+    def complain(self, error: OSError) -> None:
         """Say once that caching does not work; a full disk may have room again later."""
         with self._lock:
-            self._writable = error.errno in _FULL
+            self.writable = error.errno in _FULL
             told, self._complained = self._complained, True
         if not told:
             log.warning("the disk cache at %s cannot be written (%s); carrying on without it", self.folder, error)
 
-    def _count(self, *, hits: int = 0, misses: int = 0) -> None:
+    def count(self, *, hits: int = 0, misses: int = 0) -> None:
+        """Add to the counters."""
         with self._lock:
             self.hits += hits
             self.misses += misses

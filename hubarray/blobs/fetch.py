@@ -15,12 +15,12 @@ from hubarray import config, process
 from hubarray.blobs.coalesce import Run, plan_runs
 from hubarray.blobs.cutting import cut
 from hubarray.blobs.disk_cache import DiskCache
+from hubarray.blobs.disk_sections import DiskSections
 from hubarray.blobs.flights import Flight, Flights
 from hubarray.blobs.local_files import PlaceOf, read_local
 from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pools import pools, run_all
 from hubarray.blobs.ref import (
-    BlobName,
     BlobPlace,
     PlainRefs,
     Refs,
@@ -28,7 +28,6 @@ from hubarray.blobs.ref import (
     blob_key,
     blob_names,
     blob_place,
-    pack_key,
 )
 from hubarray.blobs.stats import StageClock, Stats, totals
 from hubarray.blobs.verified import Consume, VerifiedReads
@@ -62,6 +61,7 @@ class Fetcher:
         self.memory = memory
         self.clock = StageClock()
         self.disk = disk if root.store.remote else None
+        self._sections = None if self.disk is None else DiskSections(self.disk, self.identity)
         self._flights = Flights()
         self._reads = VerifiedReads(root)
 
@@ -102,19 +102,20 @@ class Fetcher:
             read_local(self._reads, refs, consume, place_of)
             return
         names = blob_names(refs)
-        cached = [] if self.disk is None else [i for i, name in enumerate(names) if self.disk.has(self._key(name))]
-        if len(cached) == len(refs) == 1:
-            self._fetch_cached(0, refs, consume)
-            return
-        missing = np.setdiff1d(np.arange(len(refs)), cached).tolist() if cached else range(len(refs))
+        wanted = PlainRefs(refs)
+        cached = [] if self._sections is None else self._sections.present(names, wanted.lengths)
+        missing = np.setdiff1d(np.arange(len(refs)), np.concatenate(cached)).tolist() if cached else range(len(refs))
         flights, theirs = self._flights.board((i, names[i]) for i in missing)
         positions = list(flights)
         mine = PlainRefs(refs[positions])
         try:
             runs = plan_runs(mine.refs)
-            work = [(int(refs["length"][i]), partial(self._fetch_cached, i, refs, consume)) for i in cached]
-            land = partial(self._land, positions, flights, consume, keep)
-            work += [(self._held_bytes(run), partial(self._fetch_run, run, mine, land)) for run in runs]
+            work = [
+                (sum(wanted.lengths[i] for i in some), partial(self._fetch_cached, some, wanted, consume))
+                for some in cached
+            ]
+            land = partial(self._land, positions, flights, consume)
+            work += [(self._held_bytes(run), partial(self._fetch_run, run, mine, land, keep)) for run in runs]
             if len(work) == 1:
                 # One request: a thread more would only cost its hand-over.
                 work[0][1]()
@@ -147,10 +148,10 @@ class Fetcher:
             except ObjectMissingError:
                 return False
             return complete and blob_hash(out) == blob.digest
-        if self.disk is None or not self.disk.read_into(key := self._key(blob.name), out):
+        if self._sections is None or not self._sections.read_into(blob.key, blob.offset, out):
             return False
         if blob_hash(out) != blob.digest:
-            self.disk.reject(key)
+            self._sections.reject(blob.key, blob.offset)
             return False
         return True
 
@@ -183,11 +184,10 @@ class Fetcher:
         positions: list[int],
         flights: dict[int, Flight],
         consume: Consume,
-        keep: bool,
         position: int,
         data: Buffer,
     ) -> None:
-        """Hand over bytes that this call fetched, to whoever waits for them too, and keep them on disk."""
+        """Hand over bytes that this call fetched, to whoever waits for them too."""
         i = positions[position]
         consume(i, data)
         # Only now: until it is consumed, the caches do not have it, and who asks for it would fetch it again.
@@ -195,8 +195,6 @@ class Fetcher:
         self._flights.land(flight, data)
         # Nor are the bytes held until the whole fetch is over.
         del flights[i]
-        if keep and self.disk is not None:
-            self.disk.put(self._key(flight.name), data)
 
     def _comes_in_pieces(self, run: Run) -> bool:
         """Whether blobs are handed over while others arrive; one alone needs all its bytes, and joining them costs."""
@@ -206,7 +204,7 @@ class Fetcher:
         """What the request of a run holds at a time."""
         return min(run.length, _PIECES_HELD * PIECE_BYTES) if self._comes_in_pieces(run) else run.length
 
-    def _fetch_run(self, run: Run, wanted: PlainRefs, consume: Consume) -> None:
+    def _fetch_run(self, run: Run, wanted: PlainRefs, consume: Consume, keep: bool) -> None:
         """One ranged request, whose blobs are handed over while at most as many threads as cores do so."""
         key = blob_key(wanted.refs[run.first])
         if self._comes_in_pieces(run):
@@ -216,24 +214,32 @@ class Fetcher:
         begins = [wanted.offsets[i] - run.start for i in run.members]
         ends = [begin + wanted.lengths[i] for begin, i in zip(begins, run.members, strict=True)]
         for blobs in cut(pieces, begins, ends):
+            intact: list[tuple[int, Buffer]] = []
             with pools.codec_slots:
                 for n, blob in blobs:
                     i = run.members[n]
-                    consume(i, blob if wanted.is_intact(i, blob) else self._reads.blob(blob_place(wanted.refs[i])))
+                    if not wanted.is_intact(i, blob):
+                        blob = self._reads.blob(blob_place(wanted.refs[i]))
+                    consume(i, blob)
+                    intact.append((wanted.offsets[i], blob))
+            if keep and self._sections is not None:
+                self._sections.put(key, intact)
 
-    def _fetch_cached(self, i: int, refs: Refs, consume: Consume) -> None:
-        place = blob_place(refs[i])
-        key = self._key(place.name)
-        blob: Buffer | None = self.disk.get(key) if self.disk is not None else None
-        if blob is not None and self.disk is not None and not place.is_intact(blob):
-            self.disk.reject(key)
-            blob = None
-        if blob is None:
-            blob = self._reads.blob(place)
-            if self.disk is not None:
-                self.disk.put(key, blob)
+    def _fetch_cached(self, members: list[int], wanted: PlainRefs, consume: Consume) -> None:
+        """Blobs of one section of the disk cache."""
+        assert self._sections is not None
+        key = blob_key(wanted.refs[members[0]])
+        offsets, lengths = ([some[i] for i in members] for some in (wanted.offsets, wanted.lengths))
+        blobs = self._sections.read(key, offsets, lengths)
         with pools.codec_slots:
-            consume(i, blob)
+            for i, blob in zip(members, blobs, strict=True):
+                if blob is not None and not wanted.is_intact(i, blob):
+                    self._sections.reject(key, wanted.offsets[i])
+                    blob = None
+                if blob is None:
+                    blob = self._reads.blob(blob_place(wanted.refs[i]))
+                    self._sections.put(key, [(wanted.offsets[i], blob)])
+                consume(i, blob)
 
     def blob(self, blob: BlobPlace) -> Buffer:
         """One blob of a remote root, verified, on the calling thread; kept in the disk cache.
@@ -254,14 +260,9 @@ class Fetcher:
             self._flights.land(flight, data)
         finally:
             self._flights.give_up([flight])
-        if self.disk is not None:
-            self.disk.put(self._key(blob.name), data)
+        if self._sections is not None:
+            self._sections.put(blob.key, [(blob.offset, data)])
         return data
-
-    def _key(self, name: BlobName) -> str:
-        """The key of a blob in the disk cache."""
-        owner, pack, offset = name
-        return f"{self.identity} {pack_key(owner, pack.hex())} {offset}"
 
 
 class _Shared:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.ref import REF, Refs, blob_hash, blob_key, matches
+from hubarray.blobs.ref import REF, Refs, blob_hash, blob_key, blob_place, matches
 from hubarray.errors import CorruptDataError, FormatVersionError, NotFoundError, ObjectMissingError, StorageError
 from hubarray.history.copying import write_referrer
 from hubarray.history.hints import encode_hint, hint_key
@@ -144,8 +144,8 @@ def _rewrite_pack(fetcher: Fetcher, key: str, found: list[tuple[np.void, Buffer]
 
 def _found(fetcher: Fetcher, ref: np.void, alike: dict[bytes, list[np.void]]) -> Buffer | None:
     """The bytes of a lost blob, from the disk cache or from a place that has the same."""
-    cached = _cached(fetcher, f"{blob_key(ref)} {int(ref['offset'])}")
-    if cached is not None and matches(ref, cached):
+    cached = bytearray(int(ref["length"]))
+    if fetcher.read_at_hand(blob_place(ref), memoryview(cached)):
         return cached
     for place in alike.get(ref["hash"].tobytes(), []):
         try:

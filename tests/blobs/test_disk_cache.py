@@ -32,7 +32,7 @@ def test_the_budget_holds_and_the_least_recently_used_go_first(tmp_path):
     cache = DiskCache(tmp_path, 10_000)
     for i in range(10):
         cache.put(f"{i}", bytes(1000))
-        os.utime(cache._path(f"{i}"), (i, i))
+        os.utime(cache.path(f"{i}"), (i, i))
     assert cache.get("0") is not None
     for i in range(10, 15):
         cache.put(f"{i}", bytes(1000))
@@ -90,7 +90,7 @@ def test_a_disk_that_takes_no_more_means_going_on_without_and_leaves_nothing_beh
 def test_what_a_killed_process_left_is_counted_and_goes_later(tmp_path, monkeypatch):
     cache = DiskCache(tmp_path, 1000)
     cache.put("a", bytes(10))
-    left = os.path.dirname(cache._path("a")) + f"/{disk_cache._TEMPORARY}dead"
+    left = os.path.dirname(cache.path("a")) + f"/{disk_cache._TEMPORARY}dead"
     with open(left, "wb") as file:
         file.truncate(900)
     cache._write_used(910)
@@ -159,7 +159,7 @@ def _puts_within_seconds(cache):
 def test_a_child_forked_while_a_thread_holds_the_lock_keeps_nobody_from_it(tmp_path):
     cache = DiskCache(tmp_path, 10_000)
     over = FORK.Event()
-    with cache._locked():
+    with cache.locked():
         child = FORK.Process(target=over.wait)
         child.start()
     fine = _puts_within_seconds(cache)
@@ -177,7 +177,7 @@ def test_nor_does_it_if_its_parent_is_killed_then(tmp_path):
         over.wait()
 
     def killed():
-        with cache._locked():
+        with cache.locked():
             FORK.Process(target=wait_on).start()
             os.kill(os.getpid(), signal.SIGKILL)
 

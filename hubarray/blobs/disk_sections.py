@@ -1,0 +1,235 @@
+"""Blobs in the disk cache: those that begin in the same MiB of a pack share a file, which is a section.
+
+A file for each would take longer to make than small blobs take to fetch. A section's file is a table of stretches
+(where in the section, how long, where in the file), and their bytes in the order in which they came. Space and a place
+in the table are reserved under the cache's lock; a stretch counts once its length is written, which is after its bytes.
+So whoever is killed when, nobody reads what was not written; what was damaged since, the hashes of the blobs tell.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from hubarray.blobs.disk_cache import DiskCache
+from hubarray.blobs.ref import BlobName, pack_key
+from hubarray.storage.base import MAX_BUFFERS, Buffer
+
+SECTION_BYTES = 1 << 20
+TABLE_BYTES = 4096
+
+_COUNT = struct.Struct("<12xI")
+_STRETCH = struct.Struct("<IIQ")
+_LENGTH = struct.Struct("<I")
+_MOST_STRETCHES = (TABLE_BYTES - _COUNT.size) // _STRETCH.size
+
+
+class DiskSections:
+    """The blobs of one root in the disk cache.
+
+    Parameters
+    ----------
+    cache : DiskCache
+    identity : str
+        What tells the root's objects from another's.
+    """
+
+    def __init__(self, cache: DiskCache, identity: str) -> None:
+        self._cache = cache
+        self._identity = identity
+
+    def present(self, names: Sequence[BlobName], lengths: Sequence[int]) -> list[list[int]]:
+        """Positions of the blobs that are there, by section; they may be gone a moment later."""
+        by_section: dict[tuple[str, bytes, int], list[int]] = {}
+        for i, (home, pack, offset) in enumerate(names):
+            by_section.setdefault((home, pack, offset // SECTION_BYTES), []).append(i)
+        found = []
+        for (home, pack, number), positions in by_section.items():
+            table = self._table(self._key(pack_key(home, pack.hex()), number * SECTION_BYTES))
+            here = [
+                i for i in positions if table and _position(table, names[i][2] % SECTION_BYTES, lengths[i]) is not None
+            ]
+            self._cache.count(misses=len(positions) - len(here))
+            if here:
+                found.append(here)
+        return found
+
+    def read(self, pack: str, offsets: Sequence[int], lengths: Sequence[int]) -> list[Buffer | None]:
+        """The bytes of blobs of one section, not yet verified; None where they are not there. Marks them as used."""
+        descriptor = self._cache.open(self._key(pack, offsets[0]))
+        if descriptor is None:
+            self._cache.count(misses=len(offsets))
+            return [None] * len(offsets)
+        try:
+            table = _read_table(descriptor)
+            places = [_position(table, o % SECTION_BYTES, n) for o, n in zip(offsets, lengths, strict=True)]
+            found: list[Buffer | None] = []
+            for position, size, count in _back_to_back(places, lengths):
+                data = None if position is None else _pread(descriptor, size, position)
+                view, at = memoryview(data or b""), 0
+                for length in lengths[len(found) : len(found) + count]:
+                    found.append(None if data is None else view[at : at + length])
+                    at += length
+        finally:
+            os.close(descriptor)
+        misses = sum(data is None for data in found)
+        self._cache.count(hits=len(found) - misses, misses=misses)
+        return found
+
+    def read_into(self, pack: str, offset: int, out: memoryview) -> bool:
+        """Fill ``out`` with the bytes of a blob as long, if they are there; marks them as used."""
+        descriptor = self._cache.open(self._key(pack, offset))
+        found = False
+        if descriptor is not None:
+            try:
+                position = _position(_read_table(descriptor), offset % SECTION_BYTES, len(out))
+                found = position is not None and os.preadv(descriptor, [out], position) == len(out)
+            except OSError:
+                pass
+            finally:
+                os.close(descriptor)
+        self._cache.count(hits=found, misses=not found)
+        return found
+
+    def put(self, pack: str, blobs: Sequence[tuple[int, Buffer]]) -> None:
+        """Keep blobs of a pack, given with their offsets and in that order."""
+        if not self._cache.writable:
+            return
+        try:
+            for offset, buffers in stretches(blobs, self._cache.budget_bytes // 4):
+                self._put(self._key(pack, offset), offset % SECTION_BYTES, buffers)
+        except OSError as error:
+            self._cache.complain(error)
+
+    def reject(self, pack: str, offset: int) -> None:
+        """Forget the section of a blob whose bytes turned out to be wrong: a miss after all."""
+        self._cache.reject(self._key(pack, offset))
+
+    def _key(self, pack: str, offset: int) -> str:
+        return f"{self._identity} {pack} section {offset // SECTION_BYTES}"
+
+    def _table(self, key: str) -> list[tuple[int, int, int]]:
+        descriptor = self._cache.open(key)
+        if descriptor is None:
+            return []
+        try:
+            return _read_table(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _put(self, key: str, start: int, buffers: list[Buffer]) -> None:
+        size = sum(map(len, buffers))
+        if size > self._cache.budget_bytes // 4:
+            return
+        path = self._cache.path(key)
+        self._cache.make_folder(Path(path).parent)
+        with self._cache.locked():
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                entry, position = self._reserve(descriptor, path, start, size)
+            except BaseException:
+                os.close(descriptor)
+                raise
+        try:
+            if entry is not None:
+                _write(descriptor, buffers, position)
+                os.pwrite(descriptor, _LENGTH.pack(size), entry + _LENGTH.size)
+        finally:
+            os.close(descriptor)
+
+    def _reserve(self, descriptor: int, path: str, start: int, size: int) -> tuple[int | None, int]:
+        """Where a stretch's entry and its bytes belong; no entry where there is no room for them. Under the lock."""
+        end = max(TABLE_BYTES, before := os.fstat(descriptor).st_size)
+        count = min(_read_count(descriptor), _MOST_STRETCHES)
+        entry = _COUNT.size + count * _STRETCH.size
+        if count == _MOST_STRETCHES:
+            return None, 0
+        if not self._cache.make_room(end + size - before):
+            if before == 0:
+                os.unlink(path)
+            return None, 0
+        if os.fstat(descriptor).st_nlink == 0:
+            # It was the one to go when room was made.
+            return None, 0
+        os.ftruncate(descriptor, end + size)
+        os.pwrite(descriptor, _STRETCH.pack(start, 0, end), entry)
+        os.pwrite(descriptor, _COUNT.pack(count + 1), 0)
+        return entry, end
+
+
+def stretches(blobs: Sequence[tuple[int, Buffer]], most_bytes: int) -> Iterator[tuple[int, list[Buffer]]]:
+    """Blobs that lie back to back and begin in one section, together, up to so many bytes.
+
+    Examples
+    --------
+    >>> [(offset, len(some)) for offset, some in stretches([(0, b"ab"), (2, b"c"), (9, b"d"), (2**20, b"e")], 100)]
+    [(0, 2), (9, 1), (1048576, 1)]
+    """
+    buffers: list[Buffer] = []
+    first = end = -1
+    for offset, data in blobs:
+        goes_on = offset == end and offset // SECTION_BYTES == first // SECTION_BYTES
+        if not goes_on or offset + len(data) - first > most_bytes:
+            if buffers:
+                yield first, buffers
+            first, buffers = offset, []
+        buffers.append(data)
+        end = offset + len(data)
+    if buffers:
+        yield first, buffers
+
+
+def _read_count(descriptor: int) -> int:
+    head = os.pread(descriptor, _COUNT.size, 0)
+    return int(_COUNT.unpack(head)[0]) if len(head) == _COUNT.size else 0
+
+
+def _pread(descriptor: int, length: int, position: int) -> bytes | None:
+    try:
+        return os.pread(descriptor, length, position)
+    except OSError:
+        return None
+
+
+def _read_table(descriptor: int) -> list[tuple[int, int, int]]:
+    table = _pread(descriptor, TABLE_BYTES, 0)
+    if table is None or len(table) < TABLE_BYTES:
+        return []
+    count = min(_COUNT.unpack_from(table)[0], _MOST_STRETCHES)
+    return list(_STRETCH.iter_unpack(table[_COUNT.size : _COUNT.size + count * _STRETCH.size]))
+
+
+def _position(table: Sequence[tuple[int, int, int]], start: int, length: int) -> int | None:
+    """Where in the file a part of the section is, if a stretch has all of it."""
+    for begin, size, position in table:
+        if begin <= start and start + length <= begin + size:
+            return position + start - begin
+    return None
+
+
+def _back_to_back(places: Sequence[int | None], lengths: Sequence[int]) -> Iterator[tuple[int | None, int, int]]:
+    """What one read each gets: where, how much, and of how many blobs; those that are not there come one by one."""
+    first = 0
+    while first < len(places):
+        position, size, end = places[first], lengths[first], first + 1
+        while position is not None and end < len(places) and places[end] == position + size:
+            size += lengths[end]
+            end += 1
+        yield position, size, end - first
+        first = end
+
+
+def _write(descriptor: int, buffers: list[Buffer], position: int) -> None:
+    views = [memoryview(buffer) for buffer in buffers]
+    while views:
+        written = os.pwritev(descriptor, views[:MAX_BUFFERS], position)
+        position += written
+        done = 0
+        while done < len(views) and written >= len(views[done]):
+            written -= len(views[done])
+            done += 1
+        views = views[done:]
+        if written:
+            views[0] = views[0][written:]
