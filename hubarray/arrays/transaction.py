@@ -46,9 +46,9 @@ class Transaction:
     """What ``with a.transaction("message") as t`` gives: an array to read and write, committed at the end.
 
     Takes NumPy's indexing as the array does. Complete chunks are uploaded as
-    they fill; at most about 128 MiB of partial chunks and 160 MiB of uploads
-    are held. It belongs to the process that began it, and may be used by its
-    threads.
+    they fill; at most about 128 MiB of partial chunks and 32 MiB of uploads a
+    core (64 to 512 MiB in all) are held. It belongs to the process that began
+    it, and may be used by its threads.
 
     Raises
     ------

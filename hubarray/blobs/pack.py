@@ -5,14 +5,26 @@ from __future__ import annotations
 import contextlib
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 
-from hubarray.blobs.pools import pools
+from hubarray.blobs.pools import core_count, pools
 from hubarray.blobs.ref import Refs, blob_hash, homes, make_ref, new_id, pack_key
 from hubarray.errors import HubError
 from hubarray.storage.base import Buffer, Store
 
 PACK_BYTES = 16 << 20
 OWN_PACK_BYTES = 1 << 20
-MAX_BYTES_UPLOADING = 128 << 20
+UPLOADING_BYTES_A_CORE = 32 << 20
+MIN_UPLOADING_BYTES, MAX_UPLOADING_BYTES = 64 << 20, 512 << 20
+
+
+def uploading_bytes(cores: int) -> int:
+    """How much may be on its way up at once: more cores encode more, and keep a faster line busy.
+
+    Examples
+    --------
+    >>> [uploading_bytes(cores) >> 20 for cores in (1, 2, 8, 96)]
+    [64, 64, 256, 512]
+    """
+    return min(max(UPLOADING_BYTES_A_CORE * cores, MIN_UPLOADING_BYTES), MAX_UPLOADING_BYTES)
 
 
 class PackWriter:
@@ -20,9 +32,9 @@ class PackWriter:
 
     Blobs below 1 MiB share packs of about 16 MiB, in the order they are added;
     a larger one is a pack by itself. Refs are known at once, but what they
-    point to is durable only after :meth:`finish`. At most about 160 MiB is
-    held: one open pack and 128 MiB of uploads (twice that where fsspec
-    uploads, which takes one buffer).
+    point to is durable only after :meth:`finish`. Held are at most one open
+    pack and :func:`uploading_bytes` (twice that where fsspec uploads, which
+    takes one buffer).
 
     Parameters
     ----------
@@ -40,6 +52,7 @@ class PackWriter:
         self._open_id = new_id()
         self._uploads: dict[Future[None], int] = {}
         self._uploading_bytes = 0
+        self._most_bytes = uploading_bytes(core_count())
         self._keys: list[str] = []
 
     def add(self, blob: Buffer, digest: bytes | None = None) -> Refs:
@@ -96,7 +109,7 @@ class PackWriter:
 
     def _upload(self, pack: str, blobs: list[Buffer]) -> None:
         size = sum(len(blob) for blob in blobs)
-        self._wait_below(max(0, MAX_BYTES_UPLOADING - size))
+        self._wait_below(max(0, self._most_bytes - size))
         upload = pools.io.submit(self._put, pack, blobs)
         self._uploads[upload] = size
         self._uploading_bytes += size
