@@ -31,7 +31,7 @@ _ABANDONED_SECONDS = 300.0
 _TOUCH_SECONDS = 60.0
 _FULL_SHARE = 0.9
 _LAYOUT = "v1"
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FOR_GOOD = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
 class DiskCache:
@@ -158,7 +158,7 @@ class DiskCache:
     def path(self, key: str) -> str:
         """The file of a key; its folder is made when something is put."""
         digest = hashlib.blake2b(key.encode(), digest_size=20).hexdigest()
-        return f"{self.folder}/{digest[:2]}/{digest[2:]}"
+        return f"{self.folder}/{digest[0]}/{digest[1:]}"
 
     def _reserve(self, path: str, temporary: str, size: int) -> int | None:
         with self.locked():
@@ -211,7 +211,7 @@ class DiskCache:
         return used
 
     def _files(self) -> Iterator[tuple[str, os.stat_result]]:
-        for folder in sorted(self.folder.glob("??")):
+        for folder in sorted(self.folder.glob("[0-9a-f]*")):
             try:
                 entries = list(os.scandir(folder))
             except OSError:
@@ -226,7 +226,7 @@ class DiskCache:
         self.make_folder(self.folder)
         # One thread at a time waits for the file's lock: whenever it is given up, the kernel wakes all who wait for it.
         with self._turn:
-            descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(f"{self.folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             self._lock_files.add(descriptor)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -240,14 +240,18 @@ class DiskCache:
 
     def _read_used(self) -> int | None:
         try:
-            used = int((self.folder / "used").read_bytes())
+            descriptor = os.open(f"{self.folder}/used", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                used = int(os.read(descriptor, 64))
+            finally:
+                os.close(descriptor)
         except (OSError, ValueError):
             return None
         return used if used >= 0 else None
 
     def _write_used(self, used: int) -> None:
         # Of one length, and not truncated first: ext4 takes that for a file being replaced, and waits for the disk.
-        descriptor = os.open(self.folder / "used", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(f"{self.folder}/used", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.write(descriptor, b"%020d" % max(0, used))
         finally:
@@ -255,7 +259,7 @@ class DiskCache:
 
     def make_folder(self, folder: Path) -> None:
         """Make a folder and those above it that are missing, each for this user alone."""
-        if folder.is_dir():
+        if os.path.isdir(folder):
             return
         for one in (*reversed(folder.parents), folder):
             if not one.exists():
@@ -264,7 +268,7 @@ class DiskCache:
     def complain(self, error: OSError) -> None:
         """Say once that caching does not work; a full disk may have room again later."""
         with self._lock:
-            self.writable = error.errno in _FULL
+            self.writable = error.errno not in _FOR_GOOD
             told, self._complained = self._complained, True
         if not told:
             log.warning("the disk cache at %s cannot be written (%s); carrying on without it", self.folder, error)

@@ -42,7 +42,7 @@ def _read(sections, offset, length):
 
 
 def _files(cache):
-    return [path for path in cache.folder.rglob("??/*") if path.is_file()]
+    return [path for path in cache.folder.rglob("?/*") if path.is_file()]
 
 
 def test_blobs_that_begin_in_one_section_share_a_file_and_come_back(cache, sections):
