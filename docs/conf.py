@@ -14,7 +14,14 @@ html_theme = "furo"
 myst_heading_anchors = 3
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+# Without what their constructors take.
+autodoc_class_signature = "separated"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 # A type in a docstring, such as "dtype" or "bytes", is also the name of some attributes.
 suppress_warnings = ["ref.python"]
+
+
+def setup(app):
+    """Leave out how objects are built: they come from functions."""
+    app.connect("autodoc-skip-member", lambda app, what, name, *rest: True if name == "__init__" else None)

@@ -47,7 +47,7 @@ def array(
     ----------
     shape : int or tuple of int
     name : str
-        ``owner/name:version``; see :mod:`hubarray.names`.
+        ``owner/name:version``; ``public`` and ``main`` where owner or version are left out.
     dtype : dtype, default float64
         Any of NumPy's fixed-size types. Stored little-endian and unpadded.
     chunks : "auto", int or tuple of int

@@ -124,8 +124,10 @@ def configure(
         cloud's standard chain is used. Also ``HUBARRAY_STORAGE_OPTIONS`` (JSON).
     cache_dir : str or path, optional
         Folder of the disk cache. Also ``HUBARRAY_CACHE_DIR``.
-    disk_cache_bytes, memory_cache_bytes : int, optional
-        Budgets; 0 turns a cache off.
+    disk_cache_bytes : int, optional
+        Budget of what is kept of remote roots, encoded, by all processes of a user: 16 GiB unless told; 0: nothing.
+    memory_cache_bytes : int, optional
+        Budget of decoded chunks and manifest nodes in each process: 512 MiB unless told; 0: nothing.
     max_staleness_seconds : float, optional
         How long an open array may go on without looking for newer commits.
     author : str, optional

@@ -62,7 +62,7 @@ class Adapters(Statistics, NumpyProtocols):
 
     @property
     def lazy(self) -> LazyView:
-        """The commit that is the newest now, nothing of it read yet: ``a.lazy[0:10_000, ..., 0].mean()``."""
+        """The commit that is the newest now, nothing of it read yet, as in ``a.lazy[0:10_000, ..., 0].mean()``."""
         view: LazyView = adapter("lazy")(self)
         return view
 

@@ -102,7 +102,7 @@ class Worker:
 
     @property
     def part(self) -> Part:
-        """Refused: a part belongs to a block."""
+        """A part belongs to a block, and is refused."""
         raise HubError(_USE)
 
     def __getitem__(self, key: Any) -> Any:

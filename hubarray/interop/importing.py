@@ -54,9 +54,10 @@ def import_(
         Must not exist.
     key : str, optional
         Which array, of a file that holds several.
-    chunks, codec, attrs
-        As for :func:`hubarray.array`. Attributes of Zarr and HDF5 that JSON can hold, and rates of audio and
-        video, come along.
+    chunks, codec
+        As for :func:`hubarray.array`.
+    attrs : mapping, optional
+        As for :func:`hubarray.array`, beside those of Zarr and HDF5 that JSON can hold, and rates of audio and video.
     root : str, path or Root, optional
     message : str, optional
         For the log.
