@@ -21,6 +21,7 @@ CASES = {
     "bulk_s3": "reads",
     "random_s3": "reads",
     "loop_s3": "reads",
+    "disk_cache": "disk_cache",
     "bulk_write": "writes",
     "assignments": "writes",
     "scale": "scale",
