@@ -343,7 +343,7 @@ class Array(NoOperators, Adapters):
 
     @property
     def stats(self) -> Stats:
-        """What this process has asked of the array's root and found in its caches; of all, see :func:`hubarray.stats`."""
+        """What this process has asked of the root and found in its caches; :func:`hubarray.stats` has all roots."""
         return self._version.fetcher.stats()
 
     def _read_ahead(self, coord: int) -> None:
