@@ -213,6 +213,11 @@ def load_chunks(version: Version, record: Record, metadata: ArrayMetadata, selec
     in_memory = len(refs) * metadata.chunk_bytes <= fetcher.memory.budget_bytes // 2
     on_disk = fetcher.disk is not None and int(refs["length"].sum()) <= fetcher.disk.budget_bytes // 2
     if not in_memory and not on_disk and fetcher.store.remote:
+        if fetcher.memory.budget_bytes == 0 and fetcher.disk is None:
+            raise ConfigError(
+                f"{version.name}: both caches are off, so there is nowhere to fetch ahead to; set "
+                "memory_cache_bytes or disk_cache_bytes"
+            )
         raise ConfigError(
             f"{version.name}: what is to be fetched ahead takes {len(refs) * metadata.chunk_bytes:,} bytes, more than "
             "half of either cache; fetch less, or set memory_cache_bytes or disk_cache_bytes"

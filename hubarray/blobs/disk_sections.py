@@ -20,6 +20,8 @@ from hubarray.storage.base import MAX_BUFFERS, Buffer
 SECTION_BYTES = 1 << 20
 TABLE_BYTES = 4096
 
+# A damaged table may name a place that no file has.
+_UNREADABLE = (OSError, OverflowError)
 _COUNT = struct.Struct("<12xI")
 _STRETCH = struct.Struct("<IIQ")
 _LENGTH = struct.Struct("<I")
@@ -86,7 +88,7 @@ class DiskSections:
             try:
                 position = _position(_read_table(descriptor), offset % SECTION_BYTES, len(out))
                 found = position is not None and os.preadv(descriptor, [out], position) == len(out)
-            except OSError:
+            except _UNREADABLE:
                 pass
             finally:
                 os.close(descriptor)
@@ -189,7 +191,7 @@ def _read_count(descriptor: int) -> int:
 def _pread(descriptor: int, length: int, position: int) -> bytes | None:
     try:
         return os.pread(descriptor, length, position)
-    except OSError:
+    except _UNREADABLE:
         return None
 
 

@@ -129,6 +129,9 @@ def test_a_prefetch_of_more_than_memory_goes_to_disk_and_of_more_than_both_is_re
     hub.configure(memory_cache_bytes=1 << 20, disk_cache_bytes=1 << 20)
     with pytest.raises(hub.ConfigError, match="half of either cache"):
         hub.load("t/x:v0", root=far).prefetch().result(30)
+    hub.configure(memory_cache_bytes=0, disk_cache_bytes=0)
+    with pytest.raises(hub.ConfigError, match="both caches are off"):
+        hub.load("t/x:v0", root=far).prefetch(5).result(30)
     with pytest.raises(IndexError):
         array.prefetch(999)
 

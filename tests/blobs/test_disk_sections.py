@@ -149,6 +149,21 @@ def test_a_file_that_was_cut_short_gives_no_more_than_it_has(cache, sections, si
     assert _read(sections, 2000, 1000) in (None, DATA[2000:3000])
 
 
+@pytest.mark.parametrize("byte", range(12, 32))
+def test_a_flipped_bit_in_the_table_is_no_reason_to_fail(cache, sections, byte):
+    sections.put(PACK, _blobs((0, 1000)))
+    [path] = _files(cache)
+    for bit in range(8):
+        good = path.read_bytes()
+        path.write_bytes(good[:byte] + bytes([good[byte] ^ 1 << bit]) + good[byte + 1 :])
+        _found(sections, (0, 1000))
+        _read(sections, 0, 1000)
+        sections.read_into(PACK, 0, memoryview(bytearray(1000)))
+        sections.put(PACK, _blobs((5000, 10)))
+        path.write_bytes(good)
+    assert _read(sections, 0, 1000) == DATA[:1000]
+
+
 def test_a_table_of_noise_is_no_reason_to_fail(cache, sections):
     sections.put(PACK, _blobs((0, 1000)))
     [path] = _files(cache)
