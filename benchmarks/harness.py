@@ -107,7 +107,7 @@ def measure(
     expected: np.ndarray | None = None,
     bars: Sequence[Bar] = (),
     rounds: int = ROUNDS,
-    quick_rounds: int = QUICK_ROUNDS,
+    quick_rounds: int | None = None,
     before: Callable[[], None] | None = None,
     repeat: int = 1,
     ours: str = "hubarray",
@@ -126,7 +126,8 @@ def measure(
     expected : ndarray, optional
         What each has to return in the warm-up round.
     rounds, quick_rounds : int
-        Turns of each contender, and of those that take less than ``QUICK_SECONDS``: few of these would tell more of luck.
+        Turns of each contender, and of those that take less than ``QUICK_SECONDS`` (by default ``QUICK_ROUNDS``): few of
+        these would tell more of luck.
     before : callable, optional
         Run before each timed call, outside the time (to drop caches).
     repeat : int
@@ -151,7 +152,7 @@ def measure(
     gc.collect()
     gc.disable()
     try:
-        for round_ in range(max(rounds, quick_rounds)):
+        for round_ in range(max(rounds, QUICK_ROUNDS if quick_rounds is None else quick_rounds)):
             if round_ == rounds:
                 running = [name for name in running if timings[name].median < QUICK_SECONDS]
             # Another order each round, so that nobody always follows the same neighbour.

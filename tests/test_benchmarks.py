@@ -3,7 +3,7 @@
 import pytest
 
 import hubarray as hub
-from benchmarks import peers, report
+from benchmarks import harness, peers, report
 from benchmarks.harness import Bar, Row, Timing, measure
 from benchmarks.reads import bulk_local, bulk_s3, random_s3, samples
 from benchmarks.writes import assignments
@@ -15,7 +15,9 @@ MARGIN = 2.5
 def test_a_ratio_is_not_far_off_its_bar(case, isolated, monkeypatch):
     # Not all that happen to be installed: they take minutes, and some cannot be loaded beside torch.
     monkeypatch.setattr(peers, "MODULES", {name: peers.MODULES[name] for name in ("zarr", "h5py", "memmap")})
-    for row in case(40):
+    # The smoke of all is to take two minutes.
+    monkeypatch.setattr(harness, "QUICK_ROUNDS", 9)
+    for row in case(25):
         assert row.timings["hubarray"].seconds, row.timings["hubarray"].error
         limits = [bar for bar in row.bars if bar.other.startswith("limit")]
         for bar in limits:
