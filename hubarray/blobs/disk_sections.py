@@ -15,7 +15,8 @@ from pathlib import Path
 
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.ref import BlobName, pack_key
-from hubarray.storage.base import MAX_BUFFERS, Buffer
+from hubarray.storage.base import Buffer
+from hubarray.storage.local import write_all
 
 SECTION_BYTES = 1 << 20
 TABLE_BYTES = 4096
@@ -136,7 +137,8 @@ class DiskSections:
                 raise
         try:
             if entry is not None:
-                _write(descriptor, buffers, position)
+                os.lseek(descriptor, position, os.SEEK_SET)
+                write_all(descriptor, buffers)
                 os.pwrite(descriptor, _LENGTH.pack(size), entry + _LENGTH.size)
         finally:
             os.close(descriptor)
@@ -221,17 +223,3 @@ def _back_to_back(places: Sequence[int | None], lengths: Sequence[int]) -> Itera
             end += 1
         yield position, size, end - first
         first = end
-
-
-def _write(descriptor: int, buffers: list[Buffer], position: int) -> None:
-    views = [memoryview(buffer) for buffer in buffers]
-    while views:
-        written = os.pwritev(descriptor, views[:MAX_BUFFERS], position)
-        position += written
-        done = 0
-        while done < len(views) and written >= len(views[done]):
-            written -= len(views[done])
-            done += 1
-        views = views[done:]
-        if written:
-            views[0] = views[0][written:]

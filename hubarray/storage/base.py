@@ -142,7 +142,7 @@ class Store(abc.ABC):
     def pieces(self, key: str, start: int, length: int) -> Iterator[Buffer]:
         """A range as :meth:`get` gives it, in pieces as they arrive: of ``PIECE_BYTES`` or more, or all at once.
 
-        One ``get`` request. What is not asked for any more is not fetched either.
+        One ``get`` request, which counts the bytes that were taken.
 
         Raises
         ------

@@ -134,8 +134,7 @@ class LocalStore(Store):
                 raise self._error(error, key) from None
         try:
             try:
-                for first in range(0, len(pieces), MAX_BUFFERS):
-                    _write_all(descriptor, pieces[first : first + MAX_BUFFERS])
+                write_all(descriptor, pieces)
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
@@ -273,14 +272,16 @@ class LocalStore(Store):
         return StorageError(f"{where}: {error.strerror or error}")
 
 
-def _write_all(descriptor: int, pieces: Sequence[Buffer]) -> None:
-    """Write buffers back to back, at most as many as one call of ``writev`` takes."""
-    done = os.writev(descriptor, pieces)
-    for piece in pieces:
-        view = memoryview(piece)[done:]
-        done = max(0, done - len(piece))
-        while view:
-            view = view[os.write(descriptor, view) :]
+def write_all(descriptor: int, pieces: Sequence[Buffer]) -> None:
+    """Write buffers back to back, however many."""
+    for first in range(0, len(pieces), MAX_BUFFERS):
+        some = pieces[first : first + MAX_BUFFERS]
+        done = os.writev(descriptor, some)
+        for piece in some:
+            view = memoryview(piece)[done:]
+            done = max(0, done - len(piece))
+            while view:
+                view = view[os.write(descriptor, view) :]
 
 
 def _info(key: str, status: os.stat_result) -> ObjectInfo:
