@@ -103,16 +103,18 @@ class Fetcher:
             return
         names = blob_names(refs)
         wanted = PlainRefs(refs)
-        cached = [] if self._sections is None else self._sections.present(names, wanted.lengths)
+        sections = self._sections
+        cached = [] if sections is None else sections.present(names, wanted.lengths)
         missing = np.setdiff1d(np.arange(len(refs)), np.concatenate(cached)).tolist() if cached else range(len(refs))
         flights, theirs = self._flights.board((i, names[i]) for i in missing)
         positions = list(flights)
-        mine = PlainRefs(refs[positions])
+        mine = wanted if len(positions) == len(refs) else PlainRefs(refs[positions])
         try:
             runs = plan_runs(mine.refs)
             work = [
-                (sum(wanted.lengths[i] for i in some), partial(self._fetch_cached, some, wanted, consume))
+                (sum(wanted.lengths[i] for i in some), partial(self._fetch_cached, sections, some, wanted, consume))
                 for some in cached
+                if sections is not None
             ]
             land = partial(self._land, positions, flights, consume)
             work += [(self._held_bytes(run), partial(self._fetch_run, run, mine, land, keep)) for run in runs]
@@ -225,20 +227,19 @@ class Fetcher:
             if keep and self._sections is not None:
                 self._sections.put(key, intact)
 
-    def _fetch_cached(self, members: list[int], wanted: PlainRefs, consume: Consume) -> None:
+    def _fetch_cached(self, sections: DiskSections, members: list[int], wanted: PlainRefs, consume: Consume) -> None:
         """Blobs of one section of the disk cache."""
-        assert self._sections is not None
         key = blob_key(wanted.refs[members[0]])
         offsets, lengths = ([some[i] for i in members] for some in (wanted.offsets, wanted.lengths))
-        blobs = self._sections.read(key, offsets, lengths)
+        blobs = sections.read(key, offsets, lengths)
         with pools.codec_slots:
             for i, blob in zip(members, blobs, strict=True):
                 if blob is not None and not wanted.is_intact(i, blob):
-                    self._sections.reject(key, wanted.offsets[i])
+                    sections.reject(key, wanted.offsets[i])
                     blob = None
                 if blob is None:
                     blob = self._reads.blob(blob_place(wanted.refs[i]))
-                    self._sections.put(key, [(wanted.offsets[i], blob)])
+                    sections.put(key, [(wanted.offsets[i], blob)])
                 consume(i, blob)
 
     def blob(self, blob: BlobPlace) -> Buffer:
