@@ -4,18 +4,27 @@ A lock that another thread held at the moment of a fork stays locked in the
 child for ever, and a pool's threads do not exist there. Objects that hold
 either register here and are told in the child, before anything else runs.
 What wraps threads that are not Python's is not even dropped there: its
-destructor may wait for a lock that one of them held.
+destructor may wait for a lock that one of them held. A fork waits for imports
+that are under way.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 import time
 import weakref
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 T = TypeVar("T")
+
+importing = threading.RLock()
+"""Held while something is imported at its first use. A fork takes it too: a child could neither finish an import that
+another thread was in the midst of, nor begin it again."""
+# Whoever forks may itself be what an import waits for.
+_IMPORT_SECONDS = 30
 
 
 def uptime_seconds() -> float:
@@ -77,12 +86,22 @@ def is_forked_child() -> bool:
     return _forks > 0
 
 
+def _before_fork() -> None:
+    importing.acquire(timeout=_IMPORT_SECONDS)
+
+
+def _after_fork_in_parent() -> None:
+    with contextlib.suppress(RuntimeError):
+        importing.release()
+
+
 def _after_fork_in_child() -> None:
-    global _forks
+    global _forks, importing
+    importing = threading.RLock()
     _forks += 1
     for thing in list(_aware):
         thing.after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)

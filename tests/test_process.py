@@ -4,6 +4,7 @@ import contextlib
 import gc
 import multiprocessing
 import os
+import subprocess
 import sys
 import threading
 import weakref
@@ -13,11 +14,14 @@ import pytest
 
 import hubarray as hub
 from hubarray.arrays import metadata
+from hubarray.interop.missing import needed
 from hubarray.process import cached_property
 from hubarray.storage import url
 from hubarray.storage.filesystem import _memory_turn
 
 CHILD_SECONDS = 30
+
+begun = threading.Event()
 
 
 def in_a_fork(work):
@@ -85,6 +89,63 @@ def test_a_child_reads_an_array_while_its_parent_was_about_to_make_a_codec(root,
     monkeypatch.setattr(metadata, "codec_for", slowly)
     with moment.of(lambda: hub.load("t/y:v0", root=root)[:]):
         assert in_a_fork(lambda: hub.load("t/x:v0", root=root)[:].tolist() == [7] * 4)
+
+
+def test_a_fork_waits_for_an_import_that_is_under_way(tmp_path, monkeypatch):
+    (tmp_path / "slow_to_import.py").write_text(
+        "import time\nfrom tests import test_process\ntest_process.begun.set()\ntime.sleep(1)\nVALUE = 7\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    begun.clear()
+
+    def use():
+        return needed("slow_to_import", extra="test", why="the test").VALUE == 7
+
+    thread = threading.Thread(target=use)
+    thread.start()
+    assert begun.wait(CHILD_SECONDS)
+    assert in_a_fork(use)
+    thread.join()
+
+
+FIRST_READS = """
+import multiprocessing, sys, threading
+import hubarray as hub
+
+arrays = [hub.load(name, root=sys.argv[1]) for name in sys.argv[2:]]
+seen = []
+
+def read(n):
+    return arrays[n][...].sum()
+
+def note(n):
+    try:
+        seen.append(int(read(n)))
+    except Exception as error:
+        seen.append(error)
+
+threads = [threading.Thread(target=note, args=(n,)) for n in range(len(arrays))]
+for thread in threads:
+    thread.start()
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    seen += map(int, pool.map_async(read, range(len(arrays))).get(30))
+for thread in threads:
+    thread.join()
+print(seen)
+"""
+
+
+def test_the_first_reads_of_a_process_may_be_of_many_codecs_in_many_threads_beside_a_fork(root, tmp_path):
+    names = [f"t/{codec}:v0" for codec in ("auto", "zstd", "gzip", "lz4", "none")]
+    for name, codec in zip(names, ("auto", "zstd", "gzip", "lz4", "none"), strict=True):
+        hub.array((100, 50), name, "i4", chunks=(1, 50), codec=codec, root=root)[...] = 1
+    script = tmp_path / "script.py"
+    script.write_text(FIRST_READS)
+    for _ in range(4):
+        run = subprocess.run(
+            [sys.executable, script, root.url, *names], capture_output=True, text=True, timeout=100, check=False
+        )
+        assert run.stdout == f"{[5000] * 10}\n", run.stderr
 
 
 def test_a_child_reads_the_memory_filesystem_while_its_parent_was_using_it(make_root):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hubarray import process
 from hubarray.arrays.statistics import Statistics
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ _PLACES = {
 def adapter(name: str) -> Any:
     """What stands behind a name of the table."""
     module, _, attribute = _PLACES[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    with process.importing:
+        return getattr(importlib.import_module(module), attribute)
 
 
 def needed_adapter(name: str, package: str) -> Any:

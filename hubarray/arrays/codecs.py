@@ -9,15 +9,21 @@ oracle in the tests.
 from __future__ import annotations
 
 import functools
-import importlib
 import json
 import math
+import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+from numcodecs import blosc
+from numcodecs.gzip import GZip
+from numcodecs.lz4 import LZ4
+from numcodecs.lz4 import decompress as lz4_decompress
+from numcodecs.zstd import Zstd
 
+from hubarray import process
 from hubarray.arrays.dtypes import dtype_from_json, dtype_to_json, fill_to_json
 from hubarray.errors import ConfigError, CorruptDataError
 from hubarray.storage.base import Buffer
@@ -149,8 +155,6 @@ def _fast(chain: list[dict[str, Any]]) -> Codec | None:
 
 def _compressor(name: str, configuration: dict[str, Any]) -> Any:
     if name == "blosc":
-        from numcodecs import blosc
-
         blosc.use_threads = False
         shuffle = {"noshuffle": blosc.NOSHUFFLE, "shuffle": blosc.SHUFFLE, "bitshuffle": blosc.BITSHUFFLE}
         return blosc.Blosc(
@@ -161,16 +165,10 @@ def _compressor(name: str, configuration: dict[str, Any]) -> Any:
             typesize=configuration["typesize"],
         )
     if name == "zstd":
-        from numcodecs.zstd import Zstd
-
         return Zstd(level=configuration["level"], checksum=configuration.get("checksum", False))
     if name == "gzip":
-        from numcodecs.gzip import GZip
-
         return GZip(level=configuration["level"])
     if name == "numcodecs.lz4":
-        from numcodecs.lz4 import LZ4
-
         return LZ4(acceleration=configuration.get("acceleration", 1))
     return None
 
@@ -184,24 +182,10 @@ def _lz4_size(data: Buffer) -> int:
     return int.from_bytes(data[:4], "little")
 
 
-@functools.cache
-def _module(name: str) -> Any:
-    """A module of numcodecs, which is imported only when data is encoded or decoded."""
-    return importlib.import_module(f"numcodecs.{name}")
-
-
-def _blosc_into(data: Buffer, out: np.ndarray) -> None:
-    _module("blosc").decompress(data, out)
-
-
-def _lz4_into(data: Buffer, out: np.ndarray) -> None:
-    _module("lz4").decompress(data, out)
-
-
 # How compressors decode into place: past the classes, which spend more on checks than a small chunk takes.
 _INTO: dict[str, tuple[Callable[[Buffer], int], Callable[[Buffer, np.ndarray], None]]] = {
-    "blosc": (_blosc_size, _blosc_into),
-    "numcodecs.lz4": (_lz4_size, _lz4_into),
+    "blosc": (_blosc_size, blosc.decompress),
+    "numcodecs.lz4": (_lz4_size, lz4_decompress),
 }
 
 
@@ -294,12 +278,11 @@ class _ZarrChain:
 
 
 def _zarr_pipeline(chain: list[dict[str, Any]], data_type: Any, chunks: tuple[int, ...]) -> tuple[Any, Any]:
-    import warnings
-
-    from zarr.core.array import create_codec_pipeline
-    from zarr.core.array_spec import ArrayConfig, ArraySpec
-    from zarr.core.buffer import default_buffer_prototype
-    from zarr.core.metadata import ArrayV3Metadata
+    with process.importing:
+        from zarr.core.array import create_codec_pipeline
+        from zarr.core.array_spec import ArrayConfig, ArraySpec
+        from zarr.core.buffer import default_buffer_prototype
+        from zarr.core.metadata import ArrayV3Metadata
 
     with warnings.catch_warnings():
         # zarr-python warns of data types without a final specification; docs/FORMAT.md pins ours.

@@ -10,6 +10,7 @@ from types import ModuleType
 
 from packaging.requirements import Requirement
 
+from hubarray import process
 from hubarray.errors import MissingPackageError
 
 _DISTRIBUTIONS = {"PIL": "pillow"}
@@ -25,7 +26,8 @@ def needed(module: str, *, extra: str, why: str) -> ModuleType:
     """
     package = module.split(".")[0]
     try:
-        found = importlib.import_module(module)
+        with process.importing:
+            found = importlib.import_module(module)
     except ImportError as error:
         if error.name is not None and error.name.split(".")[0] != package:
             raise

@@ -130,15 +130,15 @@ def resolve(root: str | os.PathLike[str] | Root | None) -> Root:
 def open_store(root: Root) -> Store:
     """A new store for a root; :attr:`Root.store` shares one for the process."""
     if root.scheme == "file":
-        from hubarray.storage.local import LocalStore
-
+        with process.importing:
+            from hubarray.storage.local import LocalStore
         return LocalStore(unquote(urlsplit(root.url).path))
     if root.scheme == "s3" and not process.is_forked_child():
-        from hubarray.storage.objectstore import ObjectStore
-
+        with process.importing:
+            from hubarray.storage.objectstore import ObjectStore
         return ObjectStore(root.url, root._options)
-    from hubarray.storage.filesystem import FilesystemStore
-
+    with process.importing:
+        from hubarray.storage.filesystem import FilesystemStore
     return FilesystemStore(root.url, root._options)
 
 
