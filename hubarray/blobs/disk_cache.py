@@ -54,6 +54,7 @@ class DiskCache:
         self.folder = Path(folder).expanduser() / _LAYOUT
         self.budget_bytes = budget_bytes
         self.writable = True
+        self.failures = 0
         self._complained = self._found_damage = False
         self.hits = self.misses = 0
         self._lock_files: set[int] = set()
@@ -269,6 +270,7 @@ class DiskCache:
     def complain(self, error: OSError) -> None:
         """Say once that caching does not work; a full disk may have room again later."""
         with self._lock:
+            self.failures += 1
             self.writable = error.errno not in _FOR_GOOD
             told, self._complained = self._complained, True
         if not told:

@@ -7,6 +7,7 @@ anybody sees it. Threads that want the same blob wait for one fetch of it.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Hashable
 from functools import partial
 
 import numpy as np
@@ -123,8 +124,9 @@ class Fetcher:
                 work[0][1]()
             else:
                 run_all(work)
-        finally:
-            self._flights.give_up(list(flights.values()))
+        except BaseException as error:
+            self._flights.give_up(list(flights.values()), error)
+            raise
         for i, flight in theirs:
             data = self._flights.wait(flight)
             if data is None:
@@ -160,6 +162,8 @@ class Fetcher:
     def object(self, key: str, length: int, digest: bytes) -> Buffer:
         """A whole immutable object (a manifest node), verified; kept in the disk cache.
 
+        Threads that want the same wait for one request.
+
         Raises
         ------
         CorruptDataError, StorageError
@@ -171,14 +175,49 @@ class Fetcher:
                 if len(cached) == length and blob_hash(cached) == digest:
                     return cached
                 self.disk.reject(cache_key)
-        data = self._reads.unverified(key)
-        if len(data) != length or blob_hash(data) != digest:
-            raise CorruptDataError(
-                f"{self.store.where(key)}: the object does not match the hash it was stored under "
-                f"({len(data)} bytes, {length} expected); restore it from a copy"
-            )
-        if self.disk is not None:
-            self.disk.put(cache_key, data)
+
+        def fetch() -> Buffer:
+            data = self._reads.unverified(key)
+            if len(data) != length or blob_hash(data) != digest:
+                raise CorruptDataError(
+                    f"{self.store.where(key)}: the object does not match the hash it was stored under "
+                    f"({len(data)} bytes, {length} expected); restore it from a copy"
+                )
+            if self.disk is not None:
+                self.disk.put(cache_key, data)
+            return data
+
+        return self._once(cache_key, fetch)
+
+    def blob(self, blob: BlobPlace) -> Buffer:
+        """One blob of a remote root, verified, on the calling thread; kept in the disk cache.
+
+        Threads that want the same wait for one request.
+
+        Raises
+        ------
+        CorruptDataError, StorageError
+        """
+
+        def fetch() -> Buffer:
+            data = self._reads.blob(blob)
+            if self._sections is not None:
+                self._sections.put(blob.key, [(blob.offset, data)])
+            return data
+
+        return self._once(blob.name, fetch)
+
+    def _once(self, name: Hashable, fetch: Callable[[], Buffer]) -> Buffer:
+        mine, theirs = self._flights.board([(0, name)])
+        if theirs:
+            data = self._flights.wait(theirs[0][1])
+            return fetch() if data is None else data
+        try:
+            data = fetch()
+        except BaseException as error:
+            self._flights.give_up(mine.values(), error)
+            raise
+        self._flights.land(mine[0], data)
         return data
 
     def _land(
@@ -241,29 +280,6 @@ class Fetcher:
                     blob = self._reads.blob(blob_place(wanted.refs[i]))
                     sections.put(key, [(wanted.offsets[i], blob)])
                 consume(i, blob)
-
-    def blob(self, blob: BlobPlace) -> Buffer:
-        """One blob of a remote root, verified, on the calling thread; kept in the disk cache.
-
-        Threads that want the same wait for one request.
-
-        Raises
-        ------
-        CorruptDataError, StorageError
-        """
-        mine, theirs = self._flights.board([(0, blob.name)])
-        if theirs:
-            data = self._flights.wait(theirs[0][1])
-            return self._reads.blob(blob) if data is None else data
-        flight = mine[0]
-        try:
-            data = self._reads.blob(blob)
-            self._flights.land(flight, data)
-        finally:
-            self._flights.give_up([flight])
-        if self._sections is not None:
-            self._sections.put(blob.key, [(blob.offset, data)])
-        return data
 
 
 class _Shared:

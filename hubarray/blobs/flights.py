@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+import time
+from collections.abc import Hashable, Iterable
 
 from hubarray import process
-from hubarray.blobs.ref import BlobName
+from hubarray.errors import UnavailableError
 from hubarray.storage.base import Buffer
+
+PATIENCE_SECONDS = 5.0
 
 
 class Flight:
-    """One blob under way. Light, because a read of many small chunks makes one for each."""
+    """One blob or node under way. Light, because a read of many small chunks makes one for each."""
 
-    __slots__ = ("data", "landed", "name", "over")
+    __slots__ = ("data", "error", "landed", "name", "over")
 
-    def __init__(self, name: BlobName) -> None:
+    def __init__(self, name: Hashable) -> None:
         self.name = name
         self.over = False
         self.data: Buffer | None = None
+        self.error: UnavailableError | None = None
         self.landed: threading.Event | None = None
 
 
 class Flights:
-    """The blobs of one root that this process is fetching."""
+    """The blobs, or the nodes, of one root that this process is fetching, by name."""
 
     def __init__(self) -> None:
         self.after_fork()
@@ -32,9 +36,9 @@ class Flights:
     def after_fork(self) -> None:
         """Start afresh in a forked child: nothing is under way there."""
         self._lock = threading.Lock()
-        self._under_way: dict[BlobName, Flight] = {}
+        self._under_way: dict[Hashable, Flight] = {}
 
-    def board(self, wanted: Iterable[tuple[int, BlobName]]) -> tuple[dict[int, Flight], list[tuple[int, Flight]]]:
+    def board(self, wanted: Iterable[tuple[int, Hashable]]) -> tuple[dict[int, Flight], list[tuple[int, Flight]]]:
         """Split positions into those the caller is to fetch and land, and those that others are fetching."""
         mine: dict[int, Flight] = {}
         theirs: list[tuple[int, Flight]] = []
@@ -54,22 +58,32 @@ class Flights:
             if not flight.over:
                 self._finish(flight, data)
 
-    def give_up(self, flights: Iterable[Flight]) -> None:
-        """After a failure: let the waiters of what has not landed fetch it themselves."""
+    def give_up(self, flights: Iterable[Flight], error: BaseException | None) -> None:
+        """After a failure: let the waiters of what has not landed fetch it themselves, or fail as :meth:`wait` says."""
         with self._lock:
             for flight in flights:
                 self._unlist(flight)
                 if not flight.over:
+                    flight.error = error if isinstance(error, UnavailableError) else None
                     self._finish(flight, None)
 
     def wait(self, flight: Flight) -> Buffer | None:
-        """The bytes of a blob that another thread fetches; None if it gave up."""
+        """The bytes of a blob that another thread fetches; None if it gave up.
+
+        Raises
+        ------
+        UnavailableError
+            The storage did not answer it, and the caller has waited for that so long that to ask by itself, and wait as
+            long again, would be too long.
+        """
+        began = time.monotonic()
         with self._lock:
-            if flight.over:
-                return flight.data
-            if flight.landed is None:
+            if not flight.over and flight.landed is None:
                 flight.landed = threading.Event()
-        flight.landed.wait()
+        if not flight.over and flight.landed is not None:
+            flight.landed.wait()
+        if flight.error is not None and time.monotonic() - began >= PATIENCE_SECONDS:
+            raise UnavailableError(*flight.error.args)
         return flight.data
 
     @staticmethod

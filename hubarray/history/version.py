@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import weakref
 from collections.abc import Iterator
@@ -115,11 +114,14 @@ class Version:
         """
         known = self._newest
         if known is not None and not self.store.read_only:
-            with contextlib.suppress(UnavailableError):
-                if not self.log.exists(known.head.number):
-                    # Somebody removed the root, or put another in its place; records are never deleted otherwise.
-                    with self._lock:
-                        self._newest = None
+            try:
+                there = self.log.exists(known.head.number)
+            except UnavailableError as error:
+                return self._frozen_from_disk(error)
+            if not there:
+                # Somebody removed the root, or put another in its place; records are never deleted otherwise.
+                with self._lock:
+                    self._newest = None
         return self.refresh()
 
     def current(self, max_staleness_seconds: float) -> Record:
@@ -179,6 +181,7 @@ class Version:
         try:
             record = self.log.read(number)
         except ObjectMissingError:
+            self.log.require_beyond(number)
             raise NotFoundError(f"{self.name.at(number)}: there is no such commit under {self.store.url}") from None
         if record.head.kind == "expired":
             raise self._expired(number)

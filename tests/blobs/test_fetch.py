@@ -1,6 +1,7 @@
 """Fetches that several threads make of the same blobs at once."""
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -11,7 +12,7 @@ from hubarray.blobs.disk_sections import TABLE_BYTES
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pack import PackWriter
-from hubarray.blobs.ref import REF, blob_place
+from hubarray.blobs.ref import REF, blob_hash, blob_place
 from hubarray.errors import UnavailableError
 
 
@@ -100,6 +101,19 @@ def test_when_a_fetch_fails_those_who_waited_for_it_fetch_for_themselves(stored,
         with pytest.raises(UnavailableError):
             first.result(10)
         assert second.result(10) == [b"A" * (1 << 20)]
+
+
+def test_threads_that_want_the_same_node_make_one_request(make_root, monkeypatch):
+    root = make_root("s3")
+    root.store.put("node", b"x" * 100)
+    fetcher = Fetcher(root, MemoryCache(0), None)
+    opened, requests = gate(fetcher, monkeypatch)
+    with ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(fetcher.object, "node", 100, blob_hash(b"x" * 100)) for _ in range(8)]
+        time.sleep(0.2)
+        opened.set()
+        assert {bytes(answer.result(10)) for answer in answers} == {b"x" * 100}
+    assert len(requests) == 1
 
 
 def test_a_damaged_file_of_the_disk_cache_counts_as_a_miss_and_is_told_once(stored, tmp_path, caplog):

@@ -4,12 +4,16 @@ import concurrent.futures
 import logging
 import socket
 import time
+import uuid
+from datetime import timedelta
 
 import pytest
 
 import hubarray as hub
+from hubarray.storage import objectstore
 from hubarray.storage.filesystem import FilesystemStore
 from hubarray.storage.url import open_store
+from tests.proxy import faulty_proxy
 from tests.servers import free_port
 
 SECRET = "wrongsecret-hunter2"
@@ -94,6 +98,36 @@ def test_arrays_on_a_server_that_is_down_fail_in_time_and_by_name():
             call()
         assert time.monotonic() - began < 30
         assert SECRET not in str(caught.value)
+
+
+def test_whoever_waits_for_a_silent_server_fails_with_the_first_and_not_after_it(s3_server, monkeypatch):
+    monkeypatch.setattr("hubarray.blobs.flights.PATIENCE_SECONDS", 0.5)
+    monkeypatch.setitem(objectstore._CLIENT, "read_timeout", "1s")
+    monkeypatch.setitem(objectstore._RETRY, "retry_timeout", timedelta(seconds=2))
+    hub.configure(disk_cache_bytes=0, memory_cache_bytes=0)
+    with faulty_proxy(s3_server.endpoint) as proxy:
+        options = s3_server.options | {"endpoint_url": proxy.endpoint}
+        root = hub.Root(f"{s3_server.url}/{uuid.uuid4().hex}", storage_options=options)
+        array = hub.array((50, 3000), "t/x:v0", "i4", chunks=(1, 3000), root=root)
+        array[...] = 1
+        array = array.snapshot()
+        proxy.plan = lambda method, path: "stall"
+
+        def failure(call):
+            began = time.monotonic()
+            with pytest.raises(hub.UnavailableError):
+                call()
+            return time.monotonic() - began
+
+        alone = failure(lambda: root.store.get("x"))
+        calls = [
+            lambda: hub.load("t/x:v0", root=root),
+            *[lambda: array[9]] * 4,
+            lambda: array[5:20],
+            lambda: array[...],
+        ]
+        with concurrent.futures.ThreadPoolExecutor(len(calls)) as pool:
+            assert max(pool.map(failure, calls)) < 1.5 * alone
 
 
 def test_an_option_that_cannot_be_honoured_is_refused_by_name():
