@@ -12,6 +12,7 @@ from hubarray.arrays.chunk_codec import chunk_keys, decode_into, decoded
 from hubarray.arrays.chunk_grid import Box, Projection, chunk_count, chunk_view, project, single_rows
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.selection import Selection
+from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.local_files import PlaceOf
 from hubarray.blobs.ref import Refs
@@ -200,7 +201,7 @@ def load_chunks(version: Version, record: Record, metadata: ArrayMetadata, selec
     Raises
     ------
     ConfigError
-        They fit neither.
+        They fit neither, or cannot be written to the disk.
     """
     fetcher = version.fetcher
     if selection.points is None:
@@ -210,30 +211,43 @@ def load_chunks(version: Version, record: Record, metadata: ArrayMetadata, selec
         coords = dict.fromkeys(one.coords for one in project(selection, metadata.shape, metadata.chunks))
         refs = refs_of(version, record, coords)
     refs = refs[refs["length"] > 0]
-    in_memory = len(refs) * metadata.chunk_bytes <= fetcher.memory.budget_bytes // 2
-    on_disk = fetcher.disk is not None and int(refs["length"].sum()) <= fetcher.disk.budget_bytes // 2
-    if not in_memory and not on_disk and fetcher.store.remote:
-        if fetcher.memory.budget_bytes == 0 and fetcher.disk is None:
-            raise ConfigError(
-                f"{version.name}: both caches are off, so there is nowhere to fetch ahead to; set "
-                "memory_cache_bytes or disk_cache_bytes"
-            )
+    disk = fetcher.disk
+    if len(refs) * metadata.chunk_bytes <= fetcher.memory.budget_bytes // 2:
+        _load_into_memory(fetcher, metadata, refs)
+    elif disk is not None and int(refs["length"].sum()) <= disk.budget_bytes // 2:
+        _load_onto_disk(version, disk, refs)
+    elif fetcher.memory.budget_bytes == 0 and disk is None and fetcher.store.remote:
+        raise ConfigError(
+            f"{version.name}: both caches are off, so there is nowhere to fetch ahead to; set "
+            "memory_cache_bytes or disk_cache_bytes"
+        )
+    elif fetcher.store.remote:
         raise ConfigError(
             f"{version.name}: what is to be fetched ahead takes {len(refs) * metadata.chunk_bytes:,} bytes, more than "
             "half of either cache; fetch less, or set memory_cache_bytes or disk_cache_bytes"
         )
-    keys = chunk_keys(fetcher, refs, metadata) if in_memory else []
-    if in_memory:
-        missing = [i for i, key in enumerate(keys) if fetcher.memory.get(key) is None]
-        refs, keys = refs[missing], [keys[i] for i in missing]
+
+
+def _load_into_memory(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs) -> None:
+    keys = chunk_keys(fetcher, refs, metadata)
+    missing = [i for i, key in enumerate(keys) if fetcher.memory.get(key) is None]
 
     def consume(position: int, data: Buffer) -> None:
-        if in_memory:
-            chunk = decoded(fetcher, metadata, data)
-            fetcher.memory.put(keys[position], chunk, chunk.nbytes)
+        chunk = decoded(fetcher, metadata, data)
+        fetcher.memory.put(keys[missing[position]], chunk, chunk.nbytes)
 
-    if in_memory or on_disk:
-        fetcher.fetch(refs, consume)
+    fetcher.fetch(refs[missing], consume)
+
+
+def _load_onto_disk(version: Version, disk: DiskCache, refs: Refs) -> None:
+    failures = disk.failures
+    if disk.writable:
+        version.fetcher.fetch(refs, lambda position, data: None)
+    if not disk.writable or disk.failures != failures:
+        raise ConfigError(
+            f"{version.name}: what is fetched ahead cannot be kept, because the disk cache at {disk.folder} cannot be "
+            "written; set cache_dir, or a memory_cache_bytes that is large enough"
+        )
 
 
 def _place(chunk: np.ndarray, selection: Selection, projection: Projection, out: np.ndarray) -> None:

@@ -136,6 +136,15 @@ def test_a_prefetch_of_more_than_memory_goes_to_disk_and_of_more_than_both_is_re
         array.prefetch(999)
 
 
+def test_a_prefetch_that_cannot_be_kept_says_so(far, tmp_path):
+    (tmp_path / "file").write_text("")
+    hub.configure(memory_cache_bytes=1 << 20, cache_dir=tmp_path / "file")
+    array = hub.load("t/x:v0", root=far)
+    for _ in range(2):
+        with pytest.raises(hub.ConfigError, match="cannot be written"):
+            array.prefetch().result(30)
+
+
 def test_a_prefetch_of_more_chunks_than_any_cache_holds_is_refused_by_arithmetic(root):
     array = hub.array((10**9, 10**6), "t/huge:v0", root=root)
     with pytest.raises(hub.ConfigError, match="fetch less at a time"):
