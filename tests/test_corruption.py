@@ -80,6 +80,16 @@ def test_damage_to_the_newest_record_is_found_on_opening_and_named(stored, forge
         hub.load("t/x:v0", root=stored)
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_lost_record_is_told_from_a_number_that_was_never_given(stored, forget, number):
+    stored.store.delete([f"t/x/log/v0/000000000000000{number}.json"])
+    forget()
+    with pytest.raises(hub.CorruptDataError, match=rf"000000000000000{number}\.json.*gap"):
+        hub.load(f"t/x:v0@{number}", root=stored)
+    with pytest.raises(hub.NotFoundError, match="no such commit"):
+        hub.load("t/x:v0@4", root=stored)
+
+
 def test_a_record_of_a_newer_format_says_to_upgrade(stored, forget):
     key = "t/x/log/v0/0000000000000003.json"
     data = bytes(stored.store.get(key))

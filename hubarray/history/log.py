@@ -13,6 +13,7 @@ from hubarray.errors import (
     CorruptDataError,
     NotFoundError,
     ObjectMissingError,
+    ReadOnlyError,
     StorageError,
     UnavailableError,
 )
@@ -129,6 +130,22 @@ class Log:
             raise NotFoundError(f"{self.name}: there is no such version under {self.store.url}")
         return self.read(number)
 
+    def require_beyond(self, number: int) -> None:
+        """Tell a record that was lost from one that was never made: the search for the newest, for an error's sake.
+
+        Raises
+        ------
+        CorruptDataError
+            There are later records.
+        """
+        try:
+            newest = self.newest().head.number
+        except (NotFoundError, ReadOnlyError):
+            return
+        # It may have been made since it was looked for.
+        if number <= newest and not self.exists(number):
+            raise self._gap(number)
+
     def heads(self, newest: Head) -> Iterator[Head]:
         """Heads from the newest back to the first, read as they are asked for."""
         yield newest
@@ -136,9 +153,7 @@ class Log:
             try:
                 yield self.read_head(number)
             except ObjectMissingError:
-                raise CorruptDataError(
-                    f"{self._where(number)}: the log has a gap; restore the record from a copy"
-                ) from None
+                raise self._gap(number) from None
 
     def create(self, record: Record) -> tuple[Record, bool]:
         """Create a record at its number if that is free: the moment of commit.
@@ -175,6 +190,9 @@ class Log:
             f"{self.store.where(key)}: the store stopped answering while commit {record.head.id} was on its way, so it "
             f"may or may not be in the log; look with hub.log({str(self.name)!r}) before writing again ({failure})"
         )
+
+    def _gap(self, number: int) -> CorruptDataError:
+        return CorruptDataError(f"{self._where(number)}: the log has a gap; restore the record from a copy")
 
     def _where(self, number: int) -> str:
         return self.store.where(record_key(self.name, number))
