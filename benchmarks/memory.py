@@ -15,7 +15,7 @@ from benchmarks.peers import peers
 from benchmarks.places import Place
 
 SIDE = 256
-PROCESSES = 3
+PROCESSES = 5
 SPAWN = multiprocessing.get_context("spawn")
 
 
