@@ -13,7 +13,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,6 +21,9 @@ from hubarray.errors import AccessDeniedError, ObjectMissingError, StorageError,
 from hubarray.storage.base import MAX_BUFFERS, Buffer, ObjectInfo, Store
 
 _TEMPORARY = ".tmp-"
+# For longer writes Linux takes page cache in units of megabytes, and a virtual machine has those from its host again
+# each time: packs of 16 MiB took a quarter more processor time.
+_STEP_BYTES = 512 << 10
 _NO_LINK = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
@@ -272,16 +275,31 @@ class LocalStore(Store):
         return StorageError(f"{where}: {error.strerror or error}")
 
 
-def write_all(descriptor: int, pieces: Sequence[Buffer]) -> None:
+def write_all(descriptor: int, pieces: Iterable[Buffer]) -> None:
     """Write buffers back to back, however many."""
-    for first in range(0, len(pieces), MAX_BUFFERS):
-        some = pieces[first : first + MAX_BUFFERS]
+    for some in _in_steps(pieces):
         done = os.writev(descriptor, some)
         for piece in some:
-            view = memoryview(piece)[done:]
+            view = piece[done:]
             done = max(0, done - len(piece))
             while view:
                 view = view[os.write(descriptor, view) :]
+
+
+def _in_steps(pieces: Iterable[Buffer]) -> Iterator[list[memoryview]]:
+    step: list[memoryview] = []
+    size = 0
+    for piece in pieces:
+        view = memoryview(piece)
+        while view:
+            step.append(view[: _STEP_BYTES - size])
+            size += len(step[-1])
+            view = view[len(step[-1]) :]
+            if size == _STEP_BYTES or len(step) == MAX_BUFFERS:
+                yield step
+                step, size = [], 0
+    if step:
+        yield step
 
 
 def _info(key: str, status: os.stat_result) -> ObjectInfo:

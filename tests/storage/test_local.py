@@ -1,9 +1,13 @@
 import errno
 import os
+import tempfile
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import hubarray as hub
+from hubarray.storage import local
 from hubarray.storage.local import LocalStore
 
 
@@ -38,6 +42,25 @@ def test_nothing_half_written_is_ever_under_a_final_name(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert list(store.list("")) == []
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+@given(st.lists(st.integers(0, 30), max_size=20), st.integers(1, 40), st.integers(1, 5), st.integers(1, 40))
+def test_buffers_are_written_back_to_back_in_short_steps_whatever_a_call_takes(sizes, step, most_buffers, taken):
+    pieces = [bytes([65 + n]) * size for n, size in enumerate(sizes)]
+    calls = []
+
+    def short(descriptor, buffers):
+        calls.append((len(buffers), sum(map(len, buffers))))
+        return os.write(descriptor, b"".join(buffers)[:taken])
+
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryFile() as file:
+        patch.setattr(local, "_STEP_BYTES", step)
+        patch.setattr(local, "MAX_BUFFERS", most_buffers)
+        patch.setattr(os, "writev", short)
+        local.write_all(file.fileno(), pieces)
+        file.seek(0)
+        assert file.read() == b"".join(pieces)
+    assert all(0 < count <= most_buffers and 0 < size <= step for count, size in calls)
 
 
 def test_deleting_the_last_object_of_a_folder_removes_the_folder(tmp_path):
