@@ -23,7 +23,7 @@ from hubarray.storage.base import MAX_BUFFERS, Buffer, ObjectInfo, Store
 _TEMPORARY = ".tmp-"
 # For longer writes Linux takes page cache in units of megabytes, and a virtual machine has those from its host again
 # each time: packs of 16 MiB took a quarter more processor time.
-_STEP_BYTES = 512 << 10
+_STEP_BYTES = 256 << 10
 _NO_LINK = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
