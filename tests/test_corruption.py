@@ -7,6 +7,7 @@ import pytest
 
 import hubarray as hub
 from hubarray.history.hints import encode_hint, hint_writer
+from hubarray.history.log import Log
 from hubarray.names import parse
 
 KINDS = ["local", "s3"]
@@ -88,6 +89,21 @@ def test_a_lost_record_is_told_from_a_number_that_was_never_given(stored, forget
         hub.load(f"t/x:v0@{number}", root=stored)
     with pytest.raises(hub.NotFoundError, match="no such commit"):
         hub.load("t/x:v0@4", root=stored)
+
+
+def test_a_commit_that_is_made_while_it_is_looked_for_is_read(stored, forget, monkeypatch):
+    forget()
+    real, asked = Log.read, []
+
+    def read(self, number):
+        asked.append(number)
+        if asked == [2]:
+            raise hub.ObjectMissingError("not yet")
+        return real(self, number)
+
+    monkeypatch.setattr(Log, "read", read)
+    assert hub.load("t/x:v0@2", root=stored).commit == 2
+    assert asked.count(2) == 2
 
 
 def test_a_record_of_a_newer_format_says_to_upgrade(stored, forget):

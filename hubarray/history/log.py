@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import time
@@ -13,7 +14,6 @@ from hubarray.errors import (
     CorruptDataError,
     NotFoundError,
     ObjectMissingError,
-    ReadOnlyError,
     StorageError,
     UnavailableError,
 )
@@ -130,21 +130,29 @@ class Log:
             raise NotFoundError(f"{self.name}: there is no such version under {self.store.url}")
         return self.read(number)
 
-    def require_beyond(self, number: int) -> None:
-        """Tell a record that was lost from one that was never made: the search for the newest, for an error's sake.
+    def read_if_made(self, number: int) -> Record:
+        """As :meth:`read`, but tells a record that was lost from one that was never made, by a search for the newest.
 
         Raises
         ------
-        CorruptDataError
-            There are later records.
+        NotFoundError
+            There is no such commit yet.
+        CorruptDataError, FormatVersionError, StorageError
+            Also where there are later records than one that is gone.
         """
+        with contextlib.suppress(ObjectMissingError):
+            return self.read(number)
         try:
             newest = self.newest().head.number
-        except (NotFoundError, ReadOnlyError):
-            return
-        # It may have been made since it was looked for.
-        if number <= newest and not self.exists(number):
-            raise self._gap(number)
+        except NotFoundError:
+            newest = 0
+        if number > newest:
+            raise NotFoundError(f"{self.name.at(number)}: there is no such commit under {self.store.url}")
+        try:
+            # It may have been made since it was looked for.
+            return self.read(number)
+        except ObjectMissingError:
+            raise self._gap(number) from None
 
     def heads(self, newest: Head) -> Iterator[Head]:
         """Heads from the newest back to the first, read as they are asked for."""

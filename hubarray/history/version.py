@@ -16,7 +16,6 @@ from hubarray.errors import (
     CorruptDataError,
     HubError,
     NotFoundError,
-    ObjectMissingError,
     TagNotFoundError,
     UnavailableError,
 )
@@ -178,11 +177,7 @@ class Version:
         NotFoundError
             The number is not in the log, or its state has expired.
         """
-        try:
-            record = self.log.read(number)
-        except ObjectMissingError:
-            self.log.require_beyond(number)
-            raise NotFoundError(f"{self.name.at(number)}: there is no such commit under {self.store.url}") from None
+        record = self.log.read_if_made(number)
         if record.head.kind == "expired":
             raise self._expired(number)
         return record
