@@ -18,6 +18,7 @@ import obstore
 from obstore import exceptions as rust
 from obstore.store import S3Store
 
+from hubarray import process
 from hubarray.errors import (
     AccessDeniedError,
     ConfigError,
@@ -189,8 +190,9 @@ class _StandardChain:
     """botocore's credential chain, as a credential provider for obstore."""
 
     def __init__(self, profile: str | None) -> None:
-        import botocore.exceptions
-        import botocore.session
+        with process.importing:
+            import botocore.exceptions
+            import botocore.session
 
         self._session = botocore.session.Session(profile=profile)
         try:
