@@ -216,12 +216,12 @@ def load_chunks(version: Version, record: Record, metadata: ArrayMetadata, selec
         _load_into_memory(fetcher, metadata, refs)
     elif disk is not None and int(refs["length"].sum()) <= disk.budget_bytes // 2:
         _load_onto_disk(version, disk, refs)
-    elif fetcher.memory.budget_bytes == 0 and disk is None and fetcher.store.remote:
-        raise ConfigError(
-            f"{version.name}: both caches are off, so there is nowhere to fetch ahead to; set "
-            "memory_cache_bytes or disk_cache_bytes"
-        )
     elif fetcher.store.remote:
+        if fetcher.memory.budget_bytes == 0 and disk is None:
+            raise ConfigError(
+                f"{version.name}: both caches are off, so there is nowhere to fetch ahead to; set "
+                "memory_cache_bytes or disk_cache_bytes"
+            )
         raise ConfigError(
             f"{version.name}: what is to be fetched ahead takes {len(refs) * metadata.chunk_bytes:,} bytes, more than "
             "half of either cache; fetch less, or set memory_cache_bytes or disk_cache_bytes"

@@ -55,7 +55,7 @@ class DiskCache:
         self.budget_bytes = budget_bytes
         self.writable = True
         self.failures = 0
-        self._complained = self._found_damage = False
+        self._found_damage = False
         self.hits = self.misses = 0
         self._lock_files: set[int] = set()
         self.after_fork()
@@ -270,10 +270,10 @@ class DiskCache:
     def complain(self, error: OSError) -> None:
         """Say once that caching does not work; a full disk may have room again later."""
         with self._lock:
-            self.failures += 1
             self.writable = error.errno not in _FOR_GOOD
-            told, self._complained = self._complained, True
-        if not told:
+            self.failures += 1
+            first = self.failures == 1
+        if first:
             log.warning("the disk cache at %s cannot be written (%s); carrying on without it", self.folder, error)
 
     def count(self, *, hits: int = 0, misses: int = 0) -> None:

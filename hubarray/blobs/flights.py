@@ -58,7 +58,7 @@ class Flights:
             if not flight.over:
                 self._finish(flight, data)
 
-    def give_up(self, flights: Iterable[Flight], error: BaseException | None) -> None:
+    def give_up(self, flights: Iterable[Flight], error: BaseException) -> None:
         """After a failure: let the waiters of what has not landed fetch it themselves, or fail as :meth:`wait` says."""
         with self._lock:
             for flight in flights:
@@ -80,7 +80,7 @@ class Flights:
         with self._lock:
             if not flight.over and flight.landed is None:
                 flight.landed = threading.Event()
-        if not flight.over and flight.landed is not None:
+        if flight.landed is not None:
             flight.landed.wait()
         if flight.error is not None and time.monotonic() - began >= PATIENCE_SECONDS:
             raise UnavailableError(*flight.error.args)
