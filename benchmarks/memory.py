@@ -47,7 +47,9 @@ def _median(work: Any, contender: Any, at: list[Place], count: int) -> float:
         process = SPAWN.Process(target=_measured, args=(work, contender, place, count, queue))
         process.start()
         process.join(600)
-        figures.append(queue.get() if process.exitcode == 0 else float("nan"))
+        if process.exitcode != 0:
+            return float("nan")
+        figures.append(queue.get())
     return statistics.median(figures)
 
 
