@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from hubarray.arrays.chunk_codec import Encoded, chunk_key, chunk_keys, decoded,
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.read import batched, refs_of
 from hubarray.blobs.pack import PackWriter
-from hubarray.blobs.pools import pools, run_all
+from hubarray.blobs.pools import pools, run_in_order
 from hubarray.blobs.ref import REF, Refs, blob_place, null_ref
 from hubarray.history import numbering
 from hubarray.history.record import Record
@@ -48,6 +48,29 @@ class Task:
     state: Any
 
 
+@dataclass(frozen=True)
+class _Chunk:
+    """A chunk that was encoded, or uploaded by an earlier attempt.
+
+    Attributes
+    ----------
+    old : ref or None
+        Of the stored chunk, where it was needed.
+    stored : Encoded or None
+        None where all is fill value.
+    cached : ndarray or None
+        The contents, where they may be cached.
+    ref : ref or None
+        What the earlier attempt uploaded.
+    """
+
+    task: Task
+    old: Refs | None
+    stored: Encoded | None = None
+    cached: np.ndarray | None = None
+    ref: Refs | None = None
+
+
 @dataclass
 class ChunkWriter:
     """Encodes and uploads chunks, and remembers what it uploaded for a next attempt."""
@@ -66,48 +89,63 @@ class ChunkWriter:
     ) -> tuple[list[Coords], Refs]:
         """The chunks that changed and their new refs, null for those that are all fill value.
 
-        Memory: a batch of 64 MiB of decoded chunks, or one chunk if that is more.
+        Memory: a batch of 64 MiB of stored chunks that are changed in part, and what :func:`run_in_order` has ahead.
         """
         batch = max(1, BATCH_BYTES // max(1, metadata.chunk_bytes))
         changed: list[Coords] = []
         refs: list[Refs] = []
+
+        def place(chunk: _Chunk) -> None:
+            ref = self._ref(chunk, metadata, version, packs)
+            if chunk.old is None or chunk.old.tobytes() != ref.tobytes():
+                changed.append(chunk.task.coords)
+                refs.append(ref)
+            bar.update(metadata.chunk_bytes)
+
         with progress(total_bytes, f"writing {version.name}") as bar:
-            for some in batched(tasks, batch):
-                for task, ref in self._write_batch(some, metadata, base, version, packs):
-                    changed.append(task.coords)
-                    refs.append(ref)
-                bar.update(len(some) * metadata.chunk_bytes)
+            work = (self._work(some, metadata, base, version) for some in batched(tasks, batch))
+            run_in_order(itertools.chain.from_iterable(work), place)
         return changed, np.array(refs, REF) if refs else np.zeros(0, REF)
 
-    def _write_batch(
-        self, tasks: list[Task], metadata: ArrayMetadata, base: Record, version: Version, packs: PackWriter
-    ) -> list[tuple[Task, Refs]]:
+    def _work(
+        self, tasks: list[Task], metadata: ArrayMetadata, base: Record, version: Version
+    ) -> Iterator[tuple[int, Callable[[], _Chunk]]]:
+        """How to encode each chunk, with what it takes; what is stored of them is fetched for all at once."""
         old_refs = self._old_refs(tasks, metadata, base, version)
-        fresh = [task for task in tasks if not self._is_done(task, old_refs.get(task.coords))]
-        blobs = self._new_blobs(fresh, metadata, version, {c: r for c, r in old_refs.items() if r["length"]})
-        for task in fresh:
-            old = old_refs.get(task.coords)
-            stored, chunk = blobs[task.coords]
-            if stored is None:
-                ref = null_ref()
-            elif old is not None and old["length"] == len(stored.blob) and old["hash"].tobytes() == stored.digest:
-                ref = old.copy()
+        fresh = [task for task in tasks if self._ref_of_before(task, old_refs.get(task.coords)) is None]
+        stored = {t.coords: old_refs[t.coords] for t in fresh if t.coords in old_refs and old_refs[t.coords]["length"]}
+        olds = _old_chunks(list(stored), metadata, version, stored)
+        for task in tasks:
+            old, contents = old_refs.get(task.coords), olds.pop(task.coords, None)
+            ref = self._ref_of_before(task, old)
+            if ref is not None:
+                yield 0, partial(_Chunk, task, old, ref=ref)
             else:
-                ref = packs.add(*stored)
-            if chunk is not None and stored is not None:
-                key = chunk_key(version.fetcher, blob_place(ref).name, metadata)
-                version.fetcher.memory.put(key, chunk, chunk.nbytes)
-            self._done[task.coords] = (None if old is None else old.tobytes(), task.state, ref)
-        results = [(task, self._done[task.coords][2]) for task in tasks]
-        return [
-            (task, ref)
-            for task, ref in results
-            if task.coords not in old_refs or old_refs[task.coords].tobytes() != ref.tobytes()
-        ]
+                yield metadata.chunk_bytes, partial(_encode, task, old, contents, metadata, version)
 
-    def _is_done(self, task: Task, old: Refs | None) -> bool:
+    def _ref(self, chunk: _Chunk, metadata: ArrayMetadata, version: Version, packs: PackWriter) -> Refs:
+        """The ref of a chunk, which is uploaded where nothing like it is stored."""
+        if chunk.ref is not None:
+            return chunk.ref
+        old, stored = chunk.old, chunk.stored
+        if stored is None:
+            ref = null_ref()
+        elif old is not None and old["length"] == len(stored.blob) and old["hash"].tobytes() == stored.digest:
+            ref = old.copy()
+        else:
+            ref = packs.add(*stored)
+        if chunk.cached is not None and stored is not None:
+            key = chunk_key(version.fetcher, blob_place(ref).name, metadata)
+            version.fetcher.memory.put(key, chunk.cached, chunk.cached.nbytes)
+        self._done[chunk.task.coords] = (None if old is None else old.tobytes(), chunk.task.state, ref)
+        return ref
+
+    def _ref_of_before(self, task: Task, old: Refs | None) -> Refs | None:
+        """What an earlier attempt uploaded of a chunk, if it holds still."""
         done = self._done.get(task.coords)
-        return done is not None and done[:2] == (None if old is None else old.tobytes(), task.state)
+        return (
+            done[2] if done is not None and done[:2] == (None if old is None else old.tobytes(), task.state) else None
+        )
 
     @staticmethod
     def _old_refs(tasks: list[Task], metadata: ArrayMetadata, base: Record, version: Version) -> dict[Coords, Refs]:
@@ -120,30 +158,18 @@ class ChunkWriter:
         refs[inside] = refs_of(version, base, itertools.compress(partial, inside))
         return {coords: refs[i] for i, coords in enumerate(partial)}
 
-    @staticmethod
-    def _new_blobs(
-        tasks: list[Task], metadata: ArrayMetadata, version: Version, old_refs: dict[Coords, Refs]
-    ) -> dict[Coords, tuple[Encoded | None, np.ndarray | None]]:
-        """New bytes by chunk, None where all is fill value; and the chunk itself where it may be cached."""
-        olds = _old_chunks([task.coords for task in tasks if task.coords in old_refs], metadata, version, old_refs)
-        out: dict[Coords, tuple[Encoded | None, np.ndarray | None]] = {}
 
-        def encode(task: Task) -> None:
-            old = olds.get(task.coords)
-            if task.needs_old:
-                old = np.full(metadata.chunks, metadata.fill) if old is None else old.copy()
-            with pools.codec_slots:
-                chunk = task.contents(old)
-                stored = encoded(version.fetcher, metadata, chunk)
-            if task.needs_old:
-                chunk.setflags(write=False)
-            out[task.coords] = (stored, chunk if task.needs_old else None)
-
-        if len(tasks) == 1:
-            encode(tasks[0])
-        else:
-            run_all(((metadata.chunk_bytes, partial(encode, task)) for task in tasks), threads=pools.cpu)
-        return out
+def _encode(
+    task: Task, old: Refs | None, contents: np.ndarray | None, metadata: ArrayMetadata, version: Version
+) -> _Chunk:
+    if task.needs_old:
+        contents = np.full(metadata.chunks, metadata.fill) if contents is None else contents.copy()
+    with pools.codec_slots:
+        chunk = task.contents(contents)
+        stored = encoded(version.fetcher, metadata, chunk)
+    if task.needs_old:
+        chunk.setflags(write=False)
+    return _Chunk(task, old, stored, chunk if task.needs_old else None)
 
 
 def _old_chunks(

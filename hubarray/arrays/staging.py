@@ -9,7 +9,7 @@ and a bit mask for a chunk that is written in part.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 import numpy as np
@@ -21,8 +21,9 @@ from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.read import batched, refs_of
 from hubarray.arrays.selection import Selection
 from hubarray.blobs.pack import PackWriter
-from hubarray.blobs.pools import pools, run_all
+from hubarray.blobs.pools import run_in_order
 from hubarray.blobs.ref import REF, Refs, null_ref
+from hubarray.errors import HubError
 from hubarray.history import numbering
 from hubarray.history.record import Record
 from hubarray.history.version import Version
@@ -53,6 +54,8 @@ class Staging:
         self._base_counts = numbering.chunk_counts(base.array["shape"], metadata.chunks)
         self._packs = packs
         self._dirty: OrderedDict[Coords, np.ndarray] = OrderedDict()
+        self._leaving: dict[Coords, np.ndarray] = {}
+        self._torn = False
         self._refs: dict[Coords, Refs] = {}
         self._written: dict[Coords, np.ndarray | None] = {}
 
@@ -66,12 +69,23 @@ class Staging:
         return mask_of(coords, self.packed(coords), self.metadata.shape, self.metadata.chunks)
 
     def write(self, selection: Selection, value: np.ndarray) -> None:
-        """Set elements; ``value`` is of the canonical shape."""
+        """Set elements; ``value`` is of the canonical shape.
+
+        Raises
+        ------
+        HubError
+            An earlier write failed partway.
+        """
+        self._upload(self._replaced(selection, value))
+
+    def _replaced(self, selection: Selection, value: np.ndarray) -> Iterator[tuple[Coords, np.ndarray]]:
+        """Write into the chunks in memory, and give those that are complete or too many."""
         batch = max(1, BATCH_BYTES // max(1, self.metadata.chunk_bytes))
         for projections in batched(project(selection, self.metadata.shape, self.metadata.chunks), batch):
             partial_ones = [one for one in projections if not one.whole]
             chunks = self.chunks([one.coords for one in partial_ones])
             complete: dict[Coords, np.ndarray] = {}
+            self._torn = True
             for one in projections:
                 if one.whole:
                     complete[one.coords] = self._whole(one, value)
@@ -86,14 +100,14 @@ class Staging:
                 self._dirty.move_to_end(one.coords)
                 if self._mark(one, selection):
                     complete[one.coords] = self._dirty.pop(one.coords)
-            self._upload(complete)
-            self._spill(MAX_DIRTY_BYTES)
+            yield from complete.items()
+            yield from self._beyond(MAX_DIRTY_BYTES)
 
     def put(self, coords: Coords, chunk: np.ndarray, written: np.ndarray) -> None:
         """Set a whole chunk's contents, of which ``written`` are this transaction's."""
         self._written[coords] = np.packbits(written)
         self._dirty[coords] = chunk
-        self._spill(MAX_DIRTY_BYTES)
+        self._upload(self._beyond(MAX_DIRTY_BYTES))
 
     def packed(self, coords: Coords) -> bytes | None:
         """The mask of a chunk's written elements as bits, None for all that lie within the array."""
@@ -129,7 +143,8 @@ class Staging:
 
     def chunks(self, coords: list[Coords]) -> dict[Coords, np.ndarray]:
         """Chunks as they are now; not to be written into."""
-        found = {one: self._dirty[one] for one in coords if one in self._dirty}
+        in_memory = ((one, self._dirty.get(one, self._leaving.get(one))) for one in coords)
+        found = {one: chunk for one, chunk in in_memory if chunk is not None}
         rest = [one for one in dict.fromkeys(coords) if one not in found]
         if any(one in self._refs for one in rest):
             # What was uploaded a moment ago has to be there before it can be read back.
@@ -138,7 +153,7 @@ class Staging:
 
     def flush(self) -> tuple[list[Coords], Refs]:
         """Upload everything that is still in memory; returns every chunk written and its ref."""
-        self._spill(0)
+        self._upload(self._beyond(0))
         coords = self.touched
         refs = np.zeros(len(coords), REF)
         for i, one in enumerate(coords):
@@ -178,23 +193,36 @@ class Staging:
             refs[in_base] = refs_of(self.version, self.base, [coords[i] for i in in_base])
         return refs
 
-    def _spill(self, limit_bytes: int) -> None:
+    def _beyond(self, limit_bytes: int) -> Iterator[tuple[Coords, np.ndarray]]:
+        """Take the least recently written chunks out of memory until no more than so many bytes are left."""
         limit = limit_bytes // max(1, self.metadata.chunk_bytes)
         while len(self._dirty) > limit:
-            batch = max(1, BATCH_BYTES // max(1, self.metadata.chunk_bytes))
-            count = min(batch, len(self._dirty) - limit)
-            self._upload(dict(self._dirty.popitem(last=False) for _ in range(count)))
+            yield self._dirty.popitem(last=False)
 
-    def _upload(self, chunks: dict[Coords, np.ndarray]) -> None:
-        blobs: dict[Coords, Encoded | None] = {}
+    def _upload(self, chunks: Iterable[tuple[Coords, np.ndarray]]) -> None:
+        """Encode chunks while the next ones are drawn; one that is drawn again meanwhile is uploaded again, later."""
+        if self._torn:
+            raise HubError(
+                f"{self.version.name}: an earlier assignment failed partway, so nothing of this transaction can be "
+                "committed; begin another one"
+            )
 
-        def encode(coords: Coords, chunk: np.ndarray) -> None:
-            blobs[coords] = encoded(self.version.fetcher, self.metadata, chunk)
+        def encode(coords: Coords, chunk: np.ndarray) -> tuple[Coords, np.ndarray, Encoded | None]:
+            return coords, chunk, encoded(self.version.fetcher, self.metadata, chunk)
 
-        run_all(((chunk.nbytes, partial(encode, coords, chunk)) for coords, chunk in chunks.items()), threads=pools.cpu)
-        for coords in chunks:
-            stored = blobs[coords]
+        def tasks() -> Iterator[tuple[int, Callable[[], tuple[Coords, np.ndarray, Encoded | None]]]]:
+            for coords, chunk in chunks:
+                self._leaving[coords], self._torn = chunk, True
+                yield chunk.nbytes, partial(encode, coords, chunk)
+
+        def place(result: tuple[Coords, np.ndarray, Encoded | None]) -> None:
+            coords, chunk, stored = result
             self._refs[coords] = null_ref() if stored is None else self._packs.add(*stored)
+            if self._leaving[coords] is chunk:
+                del self._leaving[coords]
+
+        run_in_order(tasks(), place)
+        self._torn = False
 
 
 def mask_of(coords: Coords, packed: bytes | None, shape: tuple[int, ...], chunks: tuple[int, ...]) -> np.ndarray:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TypeVar
 
 from hubarray import process
 
@@ -13,6 +16,11 @@ IO_THREADS = 32
 AHEAD_THREADS = 4
 BLOCK_THREADS = "hubarray-blocks"
 MAX_BYTES_IN_FLIGHT = 256 << 20
+GROUP_BYTES = 256 << 10
+AHEAD_BYTES_A_CORE = 16 << 20
+MIN_AHEAD_BYTES, MAX_AHEAD_BYTES = 32 << 20, 256 << 20
+
+T = TypeVar("T")
 
 
 def core_count() -> int:
@@ -108,6 +116,71 @@ def run_all(
     else:
         most = core_count()
     _Run(iter(tasks), max_bytes_in_flight, threads, most).finish()
+
+
+def run_in_order(tasks: Iterable[tuple[int, Callable[[], T]]], consume: Callable[[T], object]) -> None:
+    """Run tasks on as many threads as cores, and hand over their results in the order of the tasks.
+
+    Tasks are drawn and results consumed on the calling thread, while the threads work on what was drawn ahead: 16 MiB
+    a core, 32 to 256 MiB in all, or two tasks if those are more. One that is the only one runs on the calling thread.
+
+    Parameters
+    ----------
+    tasks : iterable of (bytes, callable)
+        A task must not wait for another one. Small ones share a turn of a thread.
+    consume : callable
+
+    Raises
+    ------
+    BaseException
+        The first failure in the order of the tasks, or of ``consume`` or of drawing; no task runs after that.
+    """
+    groups = _groups(tasks)
+    first = list(itertools.islice(groups, 2))
+    if len(first) == 1 and len(first[0][1]) == 1:
+        consume(first[0][1][0]())
+        return
+    most = min(max(AHEAD_BYTES_A_CORE * core_count(), MIN_AHEAD_BYTES), MAX_AHEAD_BYTES)
+    ahead: deque[tuple[int, Future[list[T]]]] = deque()
+    ahead_bytes = 0
+    try:
+        for size, some in itertools.chain(first, groups):
+            while len(ahead) > 1 and ahead_bytes + size > most:
+                ahead_bytes -= _consume_next(ahead, consume)
+            ahead.append((size, pools.cpu.submit(_results, some)))
+            ahead_bytes += size
+        while ahead:
+            _consume_next(ahead, consume)
+    finally:
+        wait([one for _, one in ahead if not one.cancel()])
+
+
+def _groups(tasks: Iterable[tuple[int, Callable[[], T]]]) -> Iterator[tuple[int, list[Callable[[], T]]]]:
+    """Tasks together until they are worth a future."""
+    some: list[Callable[[], T]] = []
+    held = 0
+    for size, task in tasks:
+        some.append(task)
+        held += size
+        if held >= GROUP_BYTES:
+            yield held, some
+            some, held = [], 0
+    if some:
+        yield held, some
+
+
+def _results(tasks: list[Callable[[], T]]) -> list[T]:
+    return [task() for task in tasks]
+
+
+def _consume_next(ahead: deque[tuple[int, Future[list[T]]]], consume: Callable[[T], object]) -> int:
+    """Wait for the oldest group and hand over its results; returns its bytes."""
+    size, group = ahead[0]
+    results = group.result()
+    ahead.popleft()
+    for result in results:
+        consume(result)
+    return size
 
 
 class _Run:

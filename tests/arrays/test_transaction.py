@@ -189,6 +189,52 @@ def test_partial_chunks_beyond_the_bound_are_uploaded_and_read_back(array, monke
     assert (array[:, 1:] == np.arange(1, 6)).all()
 
 
+def test_chunks_on_their_way_up_are_what_later_parts_of_the_assignment_see(array, monkeypatch):
+    monkeypatch.setattr(staging, "MAX_DIRTY_BYTES", 0)
+    monkeypatch.setattr(staging, "BATCH_BYTES", 1)
+    expected = array[...]
+    with array.transaction() as t:
+        for first, value in ((1, -1), (2, -2), (1, -3)):
+            t[first::3, 1:] = expected[first::3, 1:] = value
+        t[::-1, 5], expected[::-1, 5] = np.arange(10), np.arange(10)
+        assert np.array_equal(t[...], expected)
+    assert np.array_equal(array[...], expected)
+
+
+def _damage(root, share):
+    """Zeros in the last part of the one pack."""
+    (pack,) = (root.store.folder / "t/x/packs").iterdir()
+    data = pack.read_bytes()
+    pack.write_bytes(data[: int(len(data) * (1 - share))].ljust(len(data), b"\0"))
+
+
+def test_an_assignment_that_failed_partway_is_not_committed_even_if_its_error_is_caught(
+    array, root, forget, monkeypatch
+):
+    commit = array.commit
+    _damage(root, 0.5)
+    forget()
+    monkeypatch.setattr(staging, "BATCH_BYTES", 1)
+    array = hub.load("t/x:v0", root=root)
+    t = array.transaction().__enter__()
+    with pytest.raises(hub.CorruptDataError):
+        t[:, 1:5] = 9
+    with pytest.raises(hub.HubError, match="failed partway, so nothing of this transaction can be committed"):
+        t.__exit__(None, None, None)
+    assert array.commit == hub.load("t/x:v0", root=root).commit == commit
+
+
+def test_an_assignment_that_failed_before_it_changed_anything_leaves_the_transaction_as_it_was(array, root, forget):
+    _damage(root, 1)
+    forget()
+    array = hub.load("t/x:v0", root=root)
+    with array.transaction() as t:
+        with pytest.raises(hub.CorruptDataError):
+            t[:, 1:5] = 9
+        t[...] = 7
+    assert (array[...] == 7).all()
+
+
 def test_retry_runs_again_on_conflict_only(array, root, other_machine):
     calls = []
 
