@@ -13,7 +13,7 @@ import json
 import math
 import warnings
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,15 +31,13 @@ from hubarray.storage.base import Buffer
 _BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
 _ONE_BYTE_KINDS = "bSV"
 _TRIAL_BYTES = 16 << 20
+# https://github.com/Blosc/c-blosc/blob/main/README_CHUNK_FORMAT.rst: a header, whose flags say whether what follows is
+# a plain copy, which is what blosc stores of bytes that it cannot make smaller.
+_BLOSC_HEADER_BYTES, _BLOSC_COPIED = 16, 2
 
 
 class Codec(Protocol):
-    """A chain: what a chunk is encoded and decoded by.
-
-    ``stores_raw`` says that encoded bytes are those of the chunk in memory.
-    """
-
-    stores_raw: bool
+    """A chain: what a chunk is encoded and decoded by."""
 
     def encode(self, chunk: np.ndarray) -> Buffer:
         """Bytes of a chunk, which is C-contiguous and has the array's dtype and the chunk's shape."""
@@ -52,6 +50,15 @@ class Codec(Protocol):
         CorruptDataError
             The bytes do not decode to a chunk of this size.
         """
+
+    def raw_header_bytes(self, length_bytes: int, chunk_bytes: int) -> int | None:
+        """What comes before the chunk's bytes as they are in memory, if that is how a blob of this length holds them.
+
+        None where the blob has to be decoded. What is not 0 is so only if :meth:`is_raw` says so of the header.
+        """
+
+    def is_raw(self, header: Buffer, chunk_bytes: int) -> bool:
+        """Whether the bytes of a chunk follow this header as they are in memory."""
 
 
 def named_chain(codec: Any, dtype: np.dtype[Any], chunks: tuple[int, ...]) -> list[dict[str, Any]]:
@@ -150,7 +157,7 @@ def _fast(chain: list[dict[str, Any]]) -> Codec | None:
         compressor = _compressor(name, configuration)
     except (KeyError, ValueError, TypeError):
         return None
-    return _Compressed(compressor, *_INTO.get(name, (None, None))) if compressor else None
+    return _KINDS.get(name, _Compressed)(compressor) if compressor else None
 
 
 def _compressor(name: str, configuration: dict[str, Any]) -> Any:
@@ -173,26 +180,8 @@ def _compressor(name: str, configuration: dict[str, Any]) -> Any:
     return None
 
 
-def _blosc_size(data: Buffer) -> int:
-    """What a blosc buffer decodes to; -1 if it is cut short, which blosc itself would read beyond."""
-    return int.from_bytes(data[4:8], "little") if int.from_bytes(data[12:16], "little") == len(data) else -1
-
-
-def _lz4_size(data: Buffer) -> int:
-    return int.from_bytes(data[:4], "little")
-
-
-# How compressors decode into place: past the classes, which spend more on checks than a small chunk takes.
-_INTO: dict[str, tuple[Callable[[Buffer], int], Callable[[Buffer, np.ndarray], None]]] = {
-    "blosc": (_blosc_size, blosc.decompress),
-    "numcodecs.lz4": (_lz4_size, lz4_decompress),
-}
-
-
 class _Raw:
     """``bytes`` alone: the chunk as it is in memory."""
-
-    stores_raw = True
 
     def encode(self, chunk: np.ndarray) -> Buffer:
         return chunk.tobytes()
@@ -202,30 +191,28 @@ class _Raw:
             raise _wrong_size(len(data), out.nbytes)
         _as_bytes(out)[:] = np.frombuffer(data, "u1")
 
+    def raw_header_bytes(self, length_bytes: int, chunk_bytes: int) -> int | None:
+        return 0 if length_bytes == chunk_bytes else None
 
-class _Compressed:
-    """``bytes`` and one compressor of numcodecs.
+    def is_raw(self, header: Buffer, chunk_bytes: int) -> bool:
+        return True
 
-    Parameters
-    ----------
-    compressor
-        A numcodecs codec.
-    size_of, decode_into : callable or None
-        Tell from encoded bytes how large they decode, and decode into place, for
-        compressors that can; they do not mind a place that is too large.
-    """
 
-    stores_raw = False
+class _Encoded:
+    """What always has to be decoded."""
 
-    def __init__(
-        self,
-        compressor: Any,
-        size_of: Callable[[Buffer], int] | None,
-        decode_into: Callable[[Buffer, np.ndarray], None] | None,
-    ) -> None:
+    def raw_header_bytes(self, length_bytes: int, chunk_bytes: int) -> int | None:
+        return None
+
+    def is_raw(self, header: Buffer, chunk_bytes: int) -> bool:
+        return False
+
+
+class _Compressed(_Encoded):
+    """``bytes`` and one compressor of numcodecs."""
+
+    def __init__(self, compressor: Any) -> None:
         self._compressor = compressor
-        self._size_of = size_of
-        self._decode_into = decode_into
 
     def encode(self, chunk: np.ndarray) -> Buffer:
         return memoryview(self._compressor.encode(_as_bytes(chunk)))
@@ -233,26 +220,56 @@ class _Compressed:
     def decode(self, data: Buffer, out: np.ndarray) -> None:
         target = _as_bytes(out)
         try:
-            if self._size_of is not None and self._decode_into is not None:
-                size = self._size_of(data)
-                if size == len(target):
-                    self._decode_into(data, target)
-                    return
-            else:
-                decoded = np.frombuffer(self._compressor.decode(data), "u1")
-                size = len(decoded)
-                if size == len(target):
-                    target[:] = decoded
-                    return
+            size = self._decode_into(data, target)
         except (ValueError, RuntimeError, TypeError, OSError, EOFError, zlib.error) as error:
             raise CorruptDataError(f"a chunk does not decode: {error}") from None
-        raise _wrong_size(size, len(target))
+        if size != len(target):
+            raise _wrong_size(size, len(target))
+
+    def _decode_into(self, data: Buffer, target: np.ndarray) -> int:
+        """Decode into place, if it is of the size of what is decoded, which is returned."""
+        decoded = np.frombuffer(self._compressor.decode(data), "u1")
+        if len(decoded) == len(target):
+            target[:] = decoded
+        return len(decoded)
 
 
-class _ZarrChain:
+class _Blosc(_Compressed):
+    """Blosc, decoded past numcodecs' class, which spends more on checks than a small chunk takes."""
+
+    def _decode_into(self, data: Buffer, target: np.ndarray) -> int:
+        # Blosc itself would read beyond a buffer that is cut short.
+        if int.from_bytes(data[12:16], "little") != len(data):
+            return -1
+        size = int.from_bytes(data[4:8], "little")
+        # It does not mind a place that is too large.
+        if size == len(target):
+            blosc.decompress(data, target)
+        return size
+
+    def raw_header_bytes(self, length_bytes: int, chunk_bytes: int) -> int | None:
+        return _BLOSC_HEADER_BYTES if length_bytes == chunk_bytes + _BLOSC_HEADER_BYTES else None
+
+    def is_raw(self, header: Buffer, chunk_bytes: int) -> bool:
+        size, length = int.from_bytes(header[4:8], "little"), int.from_bytes(header[12:16], "little")
+        return bool(header[2] & _BLOSC_COPIED) and (size, length) == (chunk_bytes, chunk_bytes + _BLOSC_HEADER_BYTES)
+
+
+class _Lz4(_Compressed):
+    """LZ4, decoded past numcodecs' class as well."""
+
+    def _decode_into(self, data: Buffer, target: np.ndarray) -> int:
+        size = int.from_bytes(data[:4], "little")
+        if size == len(target):
+            lz4_decompress(data, target)
+        return size
+
+
+_KINDS: dict[str, type[_Compressed]] = {"blosc": _Blosc, "numcodecs.lz4": _Lz4}
+
+
+class _ZarrChain(_Encoded):
     """Any other chain, through zarr-python's codecs one after the other."""
-
-    stores_raw = False
 
     def __init__(self, chain: list[dict[str, Any]], data_type: Any, chunks: tuple[int, ...]) -> None:
         self._pipeline, self._spec = _zarr_pipeline(chain, data_type, chunks)

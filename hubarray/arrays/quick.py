@@ -49,7 +49,7 @@ def read_within_chunk(
     if blob.length > SCRATCH_BYTES:
         return None
     decoded = np.empty(metadata.chunks, metadata.dtype)
-    into_place = metadata.codec.stores_raw and blob.length == decoded.nbytes
+    into_place = metadata.codec.raw_header_bytes(blob.length, decoded.nbytes) == 0
     encoded = decoded.reshape(-1).view("u1").data if into_place else scratch(blob.length)
     if not fetcher.read_at_hand(blob, encoded):
         if not fetcher.store.remote:

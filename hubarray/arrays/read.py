@@ -14,7 +14,7 @@ from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.selection import Selection
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.local_files import PlaceOf
+from hubarray.blobs.local_files import Places
 from hubarray.blobs.ref import Refs
 from hubarray.blobs.verified import Consume
 from hubarray.errors import ConfigError
@@ -114,14 +114,30 @@ def _read_whole(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs, places: n
         places[i] = chunk
         fetcher.memory.put(keys[i], chunk, chunk.nbytes)
 
-    flat, size = places.reshape(-1).view("u1").data, metadata.chunk_bytes
+    direct = None if keep else _Places(metadata, places, missing, refs["length"][missing].tolist())
+    _fetch(fetcher, refs[missing], consume, places=direct)
 
-    def place_of(position: int) -> memoryview:
-        first = missing[position] * size
-        return flat[first : first + size]
 
-    direct = place_of if metadata.codec.stores_raw and not keep else None
-    _fetch(fetcher, refs[missing], consume, place_of=direct)
+class _Places:
+    """Where chunks belong that are stored as they are in memory, maybe behind a header."""
+
+    def __init__(self, metadata: ArrayMetadata, places: np.ndarray, missing: list[int], lengths: list[int]) -> None:
+        self._codec = metadata.codec
+        self._flat, self._chunk_bytes = places.reshape(-1).view("u1").data, metadata.chunk_bytes
+        self._missing, self._lengths = missing, lengths
+
+    def buffers(self, position: int) -> list[memoryview] | None:
+        """See :class:`hubarray.blobs.local_files.Places`."""
+        header_bytes = self._codec.raw_header_bytes(self._lengths[position], self._chunk_bytes)
+        if header_bytes is None:
+            return None
+        first = self._missing[position] * self._chunk_bytes
+        place = self._flat[first : first + self._chunk_bytes]
+        return [memoryview(bytearray(header_bytes)), place] if header_bytes else [place]
+
+    def are_final(self, buffers: list[memoryview]) -> bool:
+        """See :class:`hubarray.blobs.local_files.Places`."""
+        return len(buffers) == 1 or self._codec.is_raw(buffers[0], self._chunk_bytes)
 
 
 def _read_batch(
@@ -174,10 +190,10 @@ def worth_keeping(fetcher: Fetcher, size_bytes: int) -> bool:
     return size_bytes <= fetcher.memory.budget_bytes // _CACHED_SHARE
 
 
-def _fetch(fetcher: Fetcher, refs: Refs, consume: Consume, *, place_of: PlaceOf | None = None) -> None:
+def _fetch(fetcher: Fetcher, refs: Refs, consume: Consume, *, places: Places | None = None) -> None:
     if len(refs):
         disk_share = fetcher.disk.budget_bytes // _CACHED_SHARE if fetcher.disk is not None else 0
-        fetcher.fetch(refs, consume, keep=int(refs["length"].sum()) <= disk_share, place_of=place_of)
+        fetcher.fetch(refs, consume, keep=int(refs["length"].sum()) <= disk_share, places=places)
 
 
 def require_loadable(version: Version, metadata: ArrayMetadata, selection: Selection) -> None:

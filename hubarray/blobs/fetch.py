@@ -18,7 +18,7 @@ from hubarray.blobs.cutting import cut
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.disk_sections import DiskSections
 from hubarray.blobs.flights import Flight, Flights
-from hubarray.blobs.local_files import PlaceOf, read_local
+from hubarray.blobs.local_files import Places, read_local
 from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pools import pools, run_all
 from hubarray.blobs.ref import (
@@ -75,7 +75,7 @@ class Fetcher:
         """What this process has asked of the root, and found in its caches."""
         return totals([self.store.stats], [self.memory], [] if self.disk is None else [self.disk], [self.clock])
 
-    def fetch(self, refs: Refs, consume: Consume, *, keep: bool = True, place_of: PlaceOf | None = None) -> None:
+    def fetch(self, refs: Refs, consume: Consume, *, keep: bool = True, places: Places | None = None) -> None:
         """Hand each ref's verified bytes to ``consume(position, bytes)``, on whatever thread has them.
 
         Parameters
@@ -87,9 +87,8 @@ class Fetcher:
             the bytes: they may lie in memory that is used again; :meth:`blobs` copies them.
         keep : bool
             Whether fetched bytes go into the disk cache.
-        place_of : callable, optional
-            Where the bytes of each position belong just as they are stored. What lies in a local file may be read
-            there directly; then it is not consumed.
+        places : Places, optional
+            What lies in a local file may be read there directly; then it is not consumed.
 
         Raises
         ------
@@ -100,7 +99,7 @@ class Fetcher:
         if len(refs) == 0:
             return
         if not self.store.remote:
-            read_local(self._reads, refs, consume, place_of)
+            read_local(self._reads, refs, consume, places)
             return
         names = blob_names(refs)
         wanted = PlainRefs(refs)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
@@ -15,8 +16,16 @@ from hubarray.blobs.verified import Consume, VerifiedReads
 from hubarray.errors import ObjectMissingError
 from hubarray.storage.base import MAX_BUFFERS, Buffer
 
-PlaceOf = Callable[[int], memoryview]
-"""Where the bytes of the blob at a position belong, just as they are stored."""
+
+class Places(Protocol):
+    """Where the bytes of blobs belong that need no decoding."""
+
+    def buffers(self, position: int) -> list[memoryview] | None:
+        """Memory that takes the blob at a position, piece after piece; None if it is to be decoded."""
+
+    def are_final(self, buffers: list[memoryview]) -> bool:
+        """Whether these, filled with the right bytes, make decoding superfluous."""
+
 
 RUN_BYTES = 2 << 20
 TASKS_A_CORE = 16
@@ -25,16 +34,17 @@ SCRATCH_BYTES = 8 << 20
 _held = threading.local()
 
 
-def read_local(reads: VerifiedReads, refs: Refs, consume: Consume, place_of: PlaceOf | None) -> None:
+def read_local(reads: VerifiedReads, refs: Refs, consume: Consume, places: Places | None) -> None:
     """Read blobs from local files, on as many threads as cores, decoding where the bytes are.
 
-    With ``place_of``, bytes are read to where they belong, and only what was damaged on the way is consumed.
+    With ``places``, bytes are read to where they belong, and only what was damaged on the way, or has to be decoded, is
+    consumed.
 
     Raises
     ------
     CorruptDataError, StorageError
     """
-    files = _LocalFiles(reads, PlainRefs(refs), consume, place_of)
+    files = _LocalFiles(reads, PlainRefs(refs), consume, places)
     runs = plan_runs(refs, max_run_bytes=RUN_BYTES)
     if len(runs) == 1:
         files.read(runs)
@@ -48,34 +58,38 @@ def read_local(reads: VerifiedReads, refs: Refs, consume: Consume, place_of: Pla
 class _LocalFiles:
     """One read of many blobs."""
 
-    def __init__(self, reads: VerifiedReads, wanted: PlainRefs, consume: Consume, place_of: PlaceOf | None) -> None:
+    def __init__(self, reads: VerifiedReads, wanted: PlainRefs, consume: Consume, places: Places | None) -> None:
         self._reads = reads
         self._wanted = wanted
         self._consume = consume
-        self._place_of = place_of
+        self._places = places
 
     def read(self, runs: list[Run]) -> None:
         for run in runs:
             key = blob_key(self._wanted.refs[run.first])
             try:
-                if self._place_of is None or not self._read_to_places(key, run, self._place_of):
+                if self._places is None or not self._read_to_places(key, run, self._places):
                     self._read_by_way_of_scratch(key, run)
             except ObjectMissingError:
                 raise self._reads.gone(key) from None
 
-    def _read_to_places(self, key: str, run: Run, place_of: PlaceOf) -> bool:
+    def _read_to_places(self, key: str, run: Run, places: Places) -> bool:
         """Whether blobs that lie back to back in a file could be read to where they belong."""
-        places, end = [], run.start
+        found: list[list[memoryview]] = []
+        end = run.start
         for i in run.members:
-            places.append(place := place_of(i))
-            if self._wanted.offsets[i] != end or self._wanted.lengths[i] != len(place):
+            buffers = places.buffers(i)
+            length = self._wanted.lengths[i]
+            if buffers is None or self._wanted.offsets[i] != end or sum(map(len, buffers)) != length:
                 return False
-            end += len(place)
-        if len(places) > MAX_BUFFERS:
+            found.append(buffers)
+            end += length
+        every = list(itertools.chain.from_iterable(found))
+        if len(every) > MAX_BUFFERS:
             return False
-        self._reads.store.read_into(key, run.start, places)
-        for i, place in zip(run.members, places, strict=True):
-            if not self._wanted.is_intact(i, place):
+        self._reads.store.read_into(key, run.start, every)
+        for i, buffers in zip(run.members, found, strict=True):
+            if not self._wanted.is_intact(i, *buffers) or not places.are_final(buffers):
                 self._consume(i, self._again(i))
         return True
 

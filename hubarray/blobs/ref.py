@@ -35,9 +35,14 @@ REF = np.dtype(
 Refs = npt.NDArray[np.void]
 
 
-def blob_hash(data: Buffer) -> bytes:
+def blob_hash(*pieces: Buffer) -> bytes:
     """XXH3-128 of a blob, canonical (big-endian) form, 16 bytes."""
-    return xxhash.xxh3_128_digest(data)
+    if len(pieces) == 1:
+        return xxhash.xxh3_128_digest(pieces[0])
+    hasher = xxhash.xxh3_128()
+    for piece in pieces:
+        hasher.update(piece)
+    return hasher.digest()
 
 
 def new_id() -> str:
@@ -139,9 +144,9 @@ class PlainRefs:
         self.lengths: list[int] = refs["length"].tolist()
         self._digests = np.ascontiguousarray(refs["hash"]).tobytes()
 
-    def is_intact(self, i: int, data: Buffer) -> bool:
+    def is_intact(self, i: int, *pieces: Buffer) -> bool:
         """Whether bytes are blob ``i``: its length and its hash."""
-        return len(data) == self.lengths[i] and blob_hash(data) == self._digests[16 * i : 16 * i + 16]
+        return sum(map(len, pieces)) == self.lengths[i] and blob_hash(*pieces) == self._digests[16 * i : 16 * i + 16]
 
 
 class Homes:

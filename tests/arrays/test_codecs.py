@@ -50,6 +50,27 @@ def test_chunks_come_back_and_zarr_reads_and_writes_the_same(codec, dtype, shape
             assert out.tobytes() == chunk.tobytes()
 
 
+@pytest.mark.parametrize("most", [9, 1 << 32])
+@pytest.mark.parametrize("codec", CHAINS, ids=str)
+def test_what_is_said_to_hold_a_chunk_as_it_is_in_memory_does(codec, most):
+    chunk = np.random.default_rng(0).integers(most, size=(64, 32), dtype="u8").astype("u4")
+    coder = _make(codec, "uint32", chunk.shape)
+    data = bytes(coder.encode(chunk))
+    header_bytes = coder.raw_header_bytes(len(data), chunk.nbytes)
+    stored_raw = header_bytes is not None and coder.is_raw(data[:header_bytes], chunk.nbytes)
+    assert not stored_raw or data[header_bytes:] == chunk.tobytes()
+    assert stored_raw == (codec == "none" or (most > 9 and codec in ("auto", "blosc-lz4", "blosc-zstd")))
+
+
+@pytest.mark.parametrize("damage", [2, 4, 12])
+def test_a_header_of_blosc_that_does_not_say_so_is_no_raw_chunk(damage):
+    codec = _make("auto", "uint8", (100,))
+    header = bytearray(codec.encode(np.random.default_rng(0).integers(256, size=100, dtype="u1"))[:16])
+    assert codec.is_raw(header, 100)
+    header[damage] ^= 2
+    assert not codec.is_raw(header, 100)
+
+
 @pytest.mark.parametrize("codec", CHAINS, ids=str)
 def test_every_chain_decodes_in_place_and_refuses_what_is_cut_short(codec):
     shape = (64, 32)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hubarray as hub
+from hubarray.arrays import read
 from hubarray.errors import CorruptDataError
 
 
@@ -16,12 +17,13 @@ def uncached(make_root, isolated):
     return make_root("local")
 
 
-def filled(root, name, written, codec="none"):
-    values = np.full((30, 50, 3), -1, "f4")
-    array = hub.array(values.shape, name, "f4", chunks=(1, 50, 3), codec=codec, fill_value=-1, root=root)
+def filled(root, name, written, codec, *, compressible=()):
+    values = np.full((30, 50, 3), 7, "u4")
+    array = hub.array(values.shape, name, "u4", chunks=(1, 50, 3), codec=codec, fill_value=7, root=root)
     with array.transaction() as transaction:
         for row in written:
-            values[row] = transaction[row] = np.random.default_rng(row).normal(size=(50, 3))
+            most = 9 if row in compressible else 1 << 32
+            values[row] = transaction[row] = np.random.default_rng(row).integers(most, size=(50, 3))
     return array, values
 
 
@@ -32,16 +34,23 @@ def test_rows_in_any_order_some_absent_come_as_numpys(make_root, codec, data):
     hub.configure(memory_cache_bytes=0)
     written = data.draw(st.lists(st.integers(0, 29), unique=True))
     rows = np.array(data.draw(st.permutations(range(30)))[: data.draw(st.integers(1, 30))])
-    array, values = filled(make_root("memory" if data.draw(st.booleans()) else "local"), "t/x:v0", written, codec)
+    array, values = filled(
+        make_root("memory" if data.draw(st.booleans()) else "local"),
+        "t/x:v0",
+        written,
+        codec,
+        compressible=data.draw(st.sets(st.integers(0, 29))),
+    )
     for key in (..., rows, slice(3, 20)):
         assert np.array_equal(array[key], values[key])
-    out = np.zeros((len(rows), 50, 3), "f4")
+    out = np.zeros((len(rows), 50, 3), "u4")
     assert np.array_equal(array._rows(rows, out), values[rows])
     assert np.array_equal(out, values[rows])
 
 
-def test_what_is_stored_as_it_is_goes_straight_to_its_place(uncached, monkeypatch):
-    array, values = filled(uncached, "t/x:v0", range(30))
+@pytest.mark.parametrize(("codec", "pieces"), [("none", [600]), ("auto", [16, 600])])
+def test_what_is_stored_as_it_is_goes_straight_to_its_place(uncached, monkeypatch, codec, pieces):
+    array, values = filled(uncached, "t/x:v0", range(30), codec)
     sizes, real = [], type(uncached.store)._read_into
 
     def read_into(self, key, start, out):
@@ -49,13 +58,15 @@ def test_what_is_stored_as_it_is_goes_straight_to_its_place(uncached, monkeypatc
         return real(self, key, start, out)
 
     monkeypatch.setattr(type(uncached.store), "_read_into", read_into)
+    monkeypatch.setattr(read, "decode_into", None)
     assert np.array_equal(array[...], values)
-    assert sizes == [[600] * 30]
+    assert sizes == [pieces * 30]
 
 
+@pytest.mark.parametrize("codec", ["none", "auto"])
 @pytest.mark.parametrize("how", ["flipped", "cut", "gone"])
-def test_damage_is_found_there_too(uncached, forget, how):
-    array, _ = filled(uncached, "t/x:v0", range(30))
+def test_damage_is_found_there_too(uncached, forget, how, codec):
+    array, _ = filled(uncached, "t/x:v0", range(30), codec)
     (pack,) = uncached.store.list("t/x/packs/")
     data = bytearray(uncached.store.get(pack.key))
     data[7000] ^= 1
@@ -68,8 +79,9 @@ def test_damage_is_found_there_too(uncached, forget, how):
         array[...]
 
 
-def test_damage_that_was_on_the_way_only_is_fetched_again(uncached, monkeypatch):
-    array, values = filled(uncached, "t/x:v0", range(30))
+@pytest.mark.parametrize("codec", ["none", "auto"])
+def test_damage_that_was_on_the_way_only_is_fetched_again(uncached, monkeypatch, codec):
+    array, values = filled(uncached, "t/x:v0", range(30), codec)
     real = type(uncached.store)._read_into
 
     def read_into(self, key, start, out):
