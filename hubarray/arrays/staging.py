@@ -68,6 +68,19 @@ class Staging:
         """Mask of a chunk's elements that were written, of the chunk's shape."""
         return mask_of(coords, self.packed(coords), self.metadata.shape, self.metadata.chunks)
 
+    def require_whole(self) -> None:
+        """Refuse to go on with a write of which a part was lost on the way.
+
+        Raises
+        ------
+        HubError
+        """
+        if self._torn:
+            raise HubError(
+                f"{self.version.name}: an earlier assignment failed partway, so nothing of this transaction can be "
+                "committed; begin another one"
+            )
+
     def write(self, selection: Selection, value: np.ndarray) -> None:
         """Set elements; ``value`` is of the canonical shape.
 
@@ -201,11 +214,7 @@ class Staging:
 
     def _upload(self, chunks: Iterable[tuple[Coords, np.ndarray]]) -> None:
         """Encode chunks while the next ones are drawn; one that is drawn again meanwhile is uploaded again, later."""
-        if self._torn:
-            raise HubError(
-                f"{self.version.name}: an earlier assignment failed partway, so nothing of this transaction can be "
-                "committed; begin another one"
-            )
+        self.require_whole()
 
         def encode(coords: Coords, chunk: np.ndarray) -> tuple[Coords, np.ndarray, Encoded | None]:
             return coords, chunk, encoded(self.version.fetcher, self.metadata, chunk)

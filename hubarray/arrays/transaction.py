@@ -235,6 +235,7 @@ class Transaction:
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.transaction.Operation`."""
+        self._staging.require_whole()
         if base is not self._base:
             self._move_onto(base)
         coords, refs = self._staging.flush()
