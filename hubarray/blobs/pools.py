@@ -135,16 +135,19 @@ def run_in_order(tasks: Iterable[tuple[int, Callable[[], T]]], consume: Callable
     BaseException
         The first failure in the order of the tasks, or of ``consume`` or of drawing; no task runs after that.
     """
-    groups = _groups(tasks)
+    groups: Iterator[tuple[int, list[Callable[[], T]]]] = _groups(tasks)
     first = list(itertools.islice(groups, 2))
     if len(first) == 1 and len(first[0][1]) == 1:
         consume(first[0][1][0]())
         return
+    groups = itertools.chain(first, groups)
+    # What tasks hold is to go with their results.
+    del first
     most = min(max(AHEAD_BYTES_A_CORE * core_count(), MIN_AHEAD_BYTES), MAX_AHEAD_BYTES)
     ahead: deque[tuple[int, Future[list[T]]]] = deque()
     ahead_bytes = 0
     try:
-        for size, some in itertools.chain(first, groups):
+        for size, some in groups:
             while len(ahead) > 1 and ahead_bytes + size > most:
                 ahead_bytes -= _consume_next(ahead, consume)
             ahead.append((size, pools.cpu.submit(_results, some)))

@@ -2,6 +2,7 @@
 
 import threading
 import time
+import weakref
 from functools import partial
 
 import pytest
@@ -28,6 +29,23 @@ def test_results_come_in_the_order_of_the_tasks_on_the_calling_thread(sizes):
 
     run_in_order(((size, partial(task, i, slow)) for i, (size, slow) in enumerate(sizes)), consume)
     assert got == [(i, threading.get_ident()) for i in range(len(sizes))]
+
+
+def test_what_a_task_holds_goes_with_its_result():
+    tasks, alive = [], []
+
+    def task(held):
+        return weakref.ref(held)
+
+    def consume(held):
+        alive.append(held)
+        if len(alive) == 20:
+            assert [one for one in alive[:10] if one() is not None] == []
+
+    for _ in range(40):
+        tasks.append((GROUP_BYTES, partial(task, {1})))
+    run_in_order((tasks.pop(0) for _ in range(40)), consume)
+    assert len(alive) == 40
 
 
 def test_tasks_run_while_earlier_results_are_consumed():
@@ -86,7 +104,7 @@ def test_the_first_failure_in_order_is_raised_and_nothing_runs_after_it(where):
         consumed.append(number)
 
     def tasks():
-        for number in range(1000):
+        for number in range(5000):
             if where == "drawing" and number == 90:
                 raise ValueError(20)
             yield GROUP_BYTES, partial(task, number)
@@ -97,4 +115,4 @@ def test_the_first_failure_in_order_is_raised_and_nothing_runs_after_it(where):
     assert len(consumed) == 20 or where == "drawing"
     ran = len(running)
     time.sleep(0.02)
-    assert len(running) == ran < 1000
+    assert len(running) == ran < 5000
