@@ -112,15 +112,16 @@ class ChunkWriter:
     ) -> Iterator[tuple[int, Callable[[], _Chunk]]]:
         """How to encode each chunk, with what it takes; what is stored of them is fetched for all at once."""
         old_refs = self._old_refs(tasks, metadata, base, version)
-        fresh = [task for task in tasks if self._ref_of_before(task, old_refs.get(task.coords)) is None]
-        stored = {t.coords: old_refs[t.coords] for t in fresh if t.coords in old_refs and old_refs[t.coords]["length"]}
+        before = [self._ref_of_before(task, old_refs.get(task.coords)) for task in tasks]
+        fresh = [task.coords for task, ref in zip(tasks, before, strict=True) if ref is None]
+        stored = {coords: old_refs[coords] for coords in fresh if coords in old_refs and old_refs[coords]["length"]}
         olds = _old_chunks(list(stored), metadata, version, stored)
-        for task in tasks:
-            old, contents = old_refs.get(task.coords), olds.pop(task.coords, None)
-            ref = self._ref_of_before(task, old)
+        for task, ref in zip(tasks, before, strict=True):
+            old = old_refs.get(task.coords)
             if ref is not None:
                 yield 0, partial(_Chunk, task, old, ref=ref)
             else:
+                contents = olds.pop(task.coords, None)
                 yield metadata.chunk_bytes, partial(_encode, task, old, contents, metadata, version)
 
     def _ref(self, chunk: _Chunk, metadata: ArrayMetadata, version: Version, packs: PackWriter) -> Refs:
@@ -143,9 +144,9 @@ class ChunkWriter:
     def _ref_of_before(self, task: Task, old: Refs | None) -> Refs | None:
         """What an earlier attempt uploaded of a chunk, if it holds still."""
         done = self._done.get(task.coords)
-        return (
-            done[2] if done is not None and done[:2] == (None if old is None else old.tobytes(), task.state) else None
-        )
+        if done is None or done[:2] != (None if old is None else old.tobytes(), task.state):
+            return None
+        return done[2]
 
     @staticmethod
     def _old_refs(tasks: list[Task], metadata: ArrayMetadata, base: Record, version: Version) -> dict[Coords, Refs]:

@@ -114,7 +114,9 @@ def _read_whole(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs, places: n
         places[i] = chunk
         fetcher.memory.put(keys[i], chunk, chunk.nbytes)
 
-    direct = None if keep else _Places(metadata, places, missing, refs["length"][missing].tolist())
+    direct = (
+        None if keep or fetcher.store.remote else _Places(metadata, places, missing, refs["length"][missing].tolist())
+    )
     _fetch(fetcher, refs[missing], consume, places=direct)
 
 
@@ -137,7 +139,7 @@ class _Places:
 
     def are_final(self, buffers: list[memoryview]) -> bool:
         """See :class:`hubarray.blobs.local_files.Places`."""
-        return len(buffers) == 1 or self._codec.is_raw(buffers[0], self._chunk_bytes)
+        return self._codec.is_raw(buffers[0], self._chunk_bytes)
 
 
 def _read_batch(
