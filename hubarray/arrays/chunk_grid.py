@@ -39,7 +39,7 @@ class Projection:
     in_result : tuple
         Index into the canonical result.
     whole : bool
-        Whether every element of the chunk that lies within the array is selected, once, in order.
+        Whether every element of the chunk that lies within the array is selected, in whatever order.
     """
 
     coords: tuple[int, ...]
@@ -62,7 +62,7 @@ def chunk_view(chunk: np.ndarray, selection: Selection) -> np.ndarray:
 
 
 def project(selection: Selection, shape: Sequence[int], chunks: Sequence[int]) -> Iterator[Projection]:
-    """The chunks that a selection touches, in C order of their coordinates.
+    """The chunks that a selection touches, each once, in C order of their coordinates.
 
     Parameters
     ----------
@@ -150,9 +150,7 @@ class Box(Sequence[Projection]):
             Of the canonical shape, C-contiguous.
         chunks : sequence of int
         """
-        if self._rest is None or not self._rest.whole or out.shape != (self._count * chunks[0], *chunks[1:]):
-            return None
-        if not self._parts[0].whole_chunks:
+        if self._rest is None or not all(axis.whole_chunks for axis in self._parts):
             return None
         return out.reshape(self._count, *chunks)
 

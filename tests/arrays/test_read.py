@@ -1,5 +1,7 @@
 """Reads of whole chunks that pass the memory cache by."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 import hubarray as hub
 from hubarray.arrays import read
 from hubarray.errors import CorruptDataError
+from tests.arrays import strategies
 
 
 @pytest.fixture
@@ -25,6 +28,18 @@ def filled(root, name, written, codec, *, compressible=()):
             most = 9 if row in compressible else 1 << 32
             values[row] = transaction[row] = np.random.default_rng(row).integers(most, size=(50, 3))
     return array, values
+
+
+@pytest.mark.parametrize("memory_cache_bytes", [0, 1 << 20])
+@pytest.mark.parametrize("chunks", list(itertools.product(strategies.WAYS_TO_CUT_FOUR, repeat=2)))
+def test_whatever_is_taken_of_axes_cut_in_whatever_way_comes_as_numpys(any_root, chunks, memory_cache_bytes):
+    hub.configure(memory_cache_bytes=memory_cache_bytes)
+    values = np.arange(16).reshape(4, 4)
+    array = hub.array((4, 4), "t/x:v0", "i8", chunks=chunks, root=any_root)
+    array[...] = values
+    for key in itertools.product(strategies.WAYS_TO_TAKE_FOUR, repeat=2):
+        assert strategies.same(array[key], values[key]), key
+        assert np.array_equal(array.lazy[key], values[key]), key
 
 
 @pytest.mark.parametrize("codec", ["none", "auto"])

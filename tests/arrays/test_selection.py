@@ -80,6 +80,22 @@ def test_a_box_is_what_project_yields_one_at_a_time(data):
     assert box.numbers(numbering.strides(grid)).tolist() == numbers
 
 
+@pytest.mark.parametrize("chunks", list(itertools.product(strategies.WAYS_TO_CUT_FOUR, repeat=2)))
+def test_whatever_is_taken_of_axes_cut_in_whatever_way_is_put_where_numpy_has_it(chunks):
+    array = np.arange(16).reshape(4, 4)
+    stored = _split(array, chunks)
+    for key in itertools.product(strategies.WAYS_TO_TAKE_FOUR, repeat=2):
+        assert strategies.same(_read(array, chunks, key), array[key]), key
+        selection = parse(key, array.shape)
+        out = np.full(selection.canonical_shape, -1)
+        box = Box(selection, array.shape, chunks)
+        places = box.chunk_after_chunk(out, chunks)
+        if places is not None:
+            for place, one in zip(places, box, strict=True):
+                place[...] = stored[one.coords]
+            assert np.array_equal(selection.from_canonical(out), array[key]), key
+
+
 @pytest.mark.parametrize(
     ("key", "is_chunks"),
     [
@@ -90,6 +106,8 @@ def test_a_box_is_what_project_yields_one_at_a_time(data):
         (slice(None, None, -1), False),
         (slice(0, 8, 2), False),
         ((slice(None), slice(0, 2)), False),
+        ((slice(None), slice(None, None, -1)), False),
+        ((slice(2, 3), slice(None, None, -1)), False),
     ],
 )
 def test_only_chunks_in_their_order_lie_one_after_the_other_in_the_result(key, is_chunks):
