@@ -105,7 +105,6 @@ class Staging:
                     self._written[one.coords] = None
                     self._dirty.pop(one.coords, None)
             for one in partial_ones:
-                # One chunk may be projected to several times by points; each time it is the same array.
                 chunk = self._dirty.get(one.coords)
                 chunk = chunks[one.coords].copy() if chunk is None else chunk
                 chunk_view(chunk, selection)[one.in_chunk] = value[one.in_result]
