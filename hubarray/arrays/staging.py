@@ -107,7 +107,7 @@ class Staging:
             for one in partial_ones:
                 chunk = self._dirty.get(one.coords)
                 chunk = chunks[one.coords].copy() if chunk is None else chunk
-                chunk_view(chunk, selection)[one.in_chunk] = value[one.in_result]
+                chunk_view(chunk, selection)[one.in_chunk] = value[(*one.in_result, ...)]
                 self._dirty[one.coords] = chunk
                 self._dirty.move_to_end(one.coords)
                 if self._mark(one, selection):
@@ -173,7 +173,7 @@ class Staging:
         return coords, refs
 
     def _whole(self, one: Projection, value: np.ndarray) -> np.ndarray:
-        part = value[one.in_result]
+        part = value[(*one.in_result, ...)]
         if part.shape == self.metadata.chunks and part.dtype == self.metadata.dtype:
             return np.ascontiguousarray(part)
         chunk = np.full(self.metadata.chunks, self.metadata.fill)

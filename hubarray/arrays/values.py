@@ -19,6 +19,8 @@ def assignable(value: Any, key: Any, chosen: Selection, dtype: np.dtype[Any]) ->
         NumPy's own, for values that it would not assign.
     """
     values = converted(value, dtype)
+    if isinstance(value, np.generic):
+        values = _of_scalar(value, chosen, dtype)
     if chosen.is_scalar and values.ndim:
         # One element takes no array; NumPy says so itself.
         np.empty((), dtype)[()] = value
@@ -39,6 +41,18 @@ def converted(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
         return np.asarray(value)
     return np.asarray(value, dtype)
+
+
+def _of_scalar(value: np.generic, chosen: Selection, dtype: np.dtype[Any]) -> np.ndarray:
+    """A scalar of NumPy's, which NumPy converts as a Python number where it casts an array without axes.
+
+    So nan is no integer, but for selections by points, where it is cast.
+    """
+    if chosen.points is not None:
+        return np.asarray(value, dtype)
+    converted = np.empty((), dtype)
+    converted[()] = value
+    return converted
 
 
 def broadcast(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

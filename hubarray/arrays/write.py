@@ -42,7 +42,7 @@ def draft_of(metadata: ArrayMetadata, grid: tuple[int, ...], **fields: Any) -> D
 
 def _elements_task(projection: Projection, selection: Selection, value: np.ndarray, metadata: ArrayMetadata) -> Task:
     def contents(old: np.ndarray | None) -> np.ndarray:
-        part = value[projection.in_result]
+        part = value[(*projection.in_result, ...)]
         if projection.whole and part.shape == metadata.chunks and part.dtype == metadata.dtype:
             return np.ascontiguousarray(part)
         chunk = np.full(metadata.chunks, metadata.fill) if old is None else old

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from typing import TypeVar
 
 from hubarray import process
@@ -123,6 +124,7 @@ def run_in_order(tasks: Iterable[tuple[int, Callable[[], T]]], consume: Callable
 
     Tasks are drawn and results consumed on the calling thread, while the threads work on what was drawn ahead: 16 MiB
     a core, 32 to 256 MiB in all, or two tasks if those are more. One that is the only one runs on the calling thread.
+    All see the caller's context variables, ``np.errstate`` among them.
 
     Parameters
     ----------
@@ -150,7 +152,7 @@ def run_in_order(tasks: Iterable[tuple[int, Callable[[], T]]], consume: Callable
         for size, some in groups:
             while len(ahead) > 1 and ahead_bytes + size > most:
                 ahead_bytes -= _consume_next(ahead, consume)
-            ahead.append((size, pools.cpu.submit(_results, some)))
+            ahead.append((size, pools.cpu.submit(copy_context().run, _results, some)))
             ahead_bytes += size
         while ahead:
             _consume_next(ahead, consume)

@@ -97,6 +97,40 @@ def test_values_that_numpy_refuses_are_refused_and_nothing_is_written(images, ke
     assert np.array_equal(images[...], before)
 
 
+@pytest.mark.parametrize("shape", [(), (5,)], ids=str)
+@pytest.mark.parametrize("dtype", ["i4", "u1", "S3", "M8[s]"])
+@pytest.mark.parametrize(
+    "value",
+    [np.float32("nan"), np.float64(1e20), np.datetime64("2020"), np.datetime64("NaT"), np.timedelta64(3, "s"), np.int64(300), np.array(np.nan, "f4"), np.array([1e20]), np.array(300)],
+    ids=repr,
+)  # fmt: skip
+@pytest.mark.parametrize("key", [(), ..., None, 0, slice(0, 1), [0]], ids=str)
+def test_scalars_of_numpy_are_converted_and_arrays_without_axes_are_cast_as_numpy_does_it(shape, dtype, value, key):
+    model, array = np.zeros(shape, dtype), hub.array(shape, "t/scalars", dtype, chunks=(2,) * len(shape))
+
+    def outcome(target):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                target[key] = value
+            except (ValueError, TypeError, OverflowError, IndexError, RuntimeError) as error:
+                return type(error)
+        return target[...].tobytes()
+
+    expected = outcome(model)
+    assert outcome(array) == expected
+    with array.transaction() as transaction:
+        assert outcome(transaction) == expected
+
+
+@pytest.mark.parametrize("chunks", [3, 100])
+def test_errors_that_numpy_is_told_to_raise_are_raised_however_many_chunks_there_are(chunks):
+    array = hub.array((100, 10), "t/errors", "f4", chunks=(chunks, 10))
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+        array[...] = np.full((100, 10), 1e300)
+    assert (array.commit, array[0, 0]) == (1, 0)
+
+
 def test_a_value_may_have_more_leading_axes_of_length_one(images):
     images[0] = np.ones((1, 1, 6, 5))
     assert (images[0] == 1).all()

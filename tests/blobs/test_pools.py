@@ -1,5 +1,6 @@
 """Tasks on threads whose results come in order."""
 
+import contextvars
 import threading
 import time
 import weakref
@@ -56,6 +57,14 @@ def test_tasks_run_while_earlier_results_are_consumed():
         assert third_ran.wait(10)
 
     run_in_order(((GROUP_BYTES, task) for task in tasks), consume)
+
+
+def test_tasks_see_the_context_of_the_caller():
+    variable = contextvars.ContextVar("variable", default="another's")
+    variable.set("the caller's")
+    seen = []
+    run_in_order([(GROUP_BYTES, variable.get)] * 3, seen.append)
+    assert seen == ["the caller's"] * 3
 
 
 def test_a_task_alone_runs_on_the_calling_thread():
