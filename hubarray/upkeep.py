@@ -341,7 +341,7 @@ def verify(name: str, *, data: bool = True, root: RootLike = None) -> Report:
     name : str
         ``owner/name`` for all versions, or ``owner/name:version`` for one.
     data : bool
-        Whether to read and hash every blob, which costs as much as reading all the data; else only
+        Whether to read every blob and compare its hash, which costs as much as reading all the data; else only
         records and manifest nodes are read and the packs' sizes compared.
     root : str, path or Root, optional
 

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import hubarray as hub
+from hubarray.arrays import codecs
+from hubarray.errors import CorruptDataError
 from hubarray.history.hints import encode_hint, hint_writer
 from hubarray.history.log import Log
 from hubarray.names import parse
@@ -173,6 +175,25 @@ def test_a_damaged_cache_entry_is_fetched_again(make_root, forget, isolated):
         fetch._shared._memory.clear()
         fetch._shared._fetchers.clear()
         assert np.array_equal(_read_all(root), expected)
+
+
+@pytest.mark.parametrize("kind", ["local", "memory"])
+@pytest.mark.parametrize("memory_cache_bytes", [0, 1 << 20])
+def test_bytes_that_are_as_stored_and_do_not_decode_are_named(make_root, monkeypatch, kind, memory_cache_bytes):
+    hub.configure(memory_cache_bytes=memory_cache_bytes, disk_cache_bytes=0)
+    array = hub.array((4, 6), "t/x:v0", "i4", chunks=(1, 6), codec="gzip", root=make_root(kind))
+    monkeypatch.setattr(codecs._Checked, "encode", lambda self, chunk: b"neither gzip nor anything else")
+    array[...] = 1
+
+    def in_transaction(key):
+        with array.transaction() as transaction:
+            transaction[key]
+
+    reads = [(array.__getitem__, key) for key in (0, ..., (..., slice(1, 3)), [2, 0])]
+    for use, key in [*reads, (in_transaction, 0), (lambda key: array.__setitem__(key, 2), (0, 0))]:
+        with pytest.raises(CorruptDataError, match=r"t/x/packs/[0-9a-f]{32}: bytes \d+ to \d+ .* does not decode"):
+            use(key)
+    assert array.commit == 2
 
 
 def test_nothing_is_written_over_damage_that_was_met(stored, forget):

@@ -9,21 +9,38 @@ import numpy as np
 
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.ref import BlobName, Refs, blob_hash, blob_names
+from hubarray.blobs.ref import BlobName, BlobPlace, Refs, blob_hash, blob_names, blob_place
+from hubarray.errors import CorruptDataError
 from hubarray.storage.base import Buffer
 
 
-def decode_into(fetcher: Fetcher, metadata: ArrayMetadata, data: Buffer, out: np.ndarray) -> None:
-    """Decode into a contiguous array of the chunk's shape."""
+def decode_into(
+    fetcher: Fetcher, metadata: ArrayMetadata, data: Buffer, out: np.ndarray, ref: np.void | Refs | BlobPlace
+) -> None:
+    """Decode the bytes of a ref into a contiguous array of the chunk's shape.
+
+    Raises
+    ------
+    CorruptDataError
+        They do not decode; their key is named.
+    """
     began = time.perf_counter()
-    metadata.codec.decode(data, out)
+    try:
+        metadata.codec.decode(data, out)
+    except CorruptDataError as error:
+        place = ref if isinstance(ref, BlobPlace) else blob_place(ref)
+        raise CorruptDataError(
+            f"{fetcher.store.where(place.key)}: bytes {place.offset} to {place.offset + place.length} are what was "
+            f"stored, and not what the array's codec reads: {error}; write these elements again or restore a commit "
+            "before them"
+        ) from None
     fetcher.clock.add("decode", time.perf_counter() - began)
 
 
-def decoded(fetcher: Fetcher, metadata: ArrayMetadata, data: Buffer) -> np.ndarray:
-    """A chunk in memory of its own, read-only."""
+def decoded(fetcher: Fetcher, metadata: ArrayMetadata, data: Buffer, ref: np.void | Refs) -> np.ndarray:
+    """A chunk in memory of its own, read-only; as :func:`decode_into`."""
     chunk = np.empty(metadata.chunks, metadata.dtype)
-    decode_into(fetcher, metadata, data, chunk)
+    decode_into(fetcher, metadata, data, chunk, ref)
     chunk.setflags(write=False)
     return chunk
 

@@ -188,7 +188,8 @@ def _old_chunks(
             chunks[one] = chunk
 
     def consume(position: int, data: Buffer) -> None:
-        chunks[missing[position]] = decoded(fetcher, metadata, data)
+        one = missing[position]
+        chunks[one] = decoded(fetcher, metadata, data, refs[one])
 
     if missing:
         fetcher.fetch(np.array([refs[one] for one in missing], REF), consume)

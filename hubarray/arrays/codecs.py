@@ -157,7 +157,7 @@ def _fast(chain: list[dict[str, Any]]) -> Codec | None:
         compressor = _compressor(name, configuration)
     except (KeyError, ValueError, TypeError):
         return None
-    return _KINDS.get(name, _Compressed)(compressor) if compressor else None
+    return _KINDS[name](compressor) if compressor else None
 
 
 def _compressor(name: str, configuration: dict[str, Any]) -> Any:
@@ -234,6 +234,16 @@ class _Compressed(_Encoded):
         return len(decoded)
 
 
+class _Checked(_Compressed):
+    """Zstandard and gzip, which may store a checksum beside what they compress.
+
+    Bytes and checksum have to be of one moment, though another thread may be changing the caller's array.
+    """
+
+    def encode(self, chunk: np.ndarray) -> Buffer:
+        return memoryview(self._compressor.encode(chunk.tobytes()))
+
+
 class _Blosc(_Compressed):
     """Blosc, decoded past numcodecs' class, which spends more on checks than a small chunk takes."""
 
@@ -265,7 +275,7 @@ class _Lz4(_Compressed):
         return size
 
 
-_KINDS: dict[str, type[_Compressed]] = {"blosc": _Blosc, "numcodecs.lz4": _Lz4}
+_KINDS: dict[str, type[_Compressed]] = {"blosc": _Blosc, "numcodecs.lz4": _Lz4, "zstd": _Checked, "gzip": _Checked}
 
 
 class _ZarrChain(_Encoded):
@@ -278,7 +288,8 @@ class _ZarrChain(_Encoded):
         from zarr.core.buffer import default_buffer_prototype
         from zarr.core.sync import sync
 
-        value = default_buffer_prototype().nd_buffer.from_numpy_array(chunk)
+        # As in _Checked: the chain may have a checksum.
+        value = default_buffer_prototype().nd_buffer.from_numpy_array(chunk.copy())
         (encoded,) = sync(self._pipeline.encode([(value, self._spec)]))
         return np.ascontiguousarray(encoded.as_numpy_array()).view("u1").data
 

@@ -54,10 +54,10 @@ def read_within_chunk(
     if not fetcher.read_at_hand(blob, encoded):
         if not fetcher.store.remote:
             return None
-        decode_into(fetcher, metadata, fetcher.blob(blob), decoded)
+        decode_into(fetcher, metadata, fetcher.blob(blob), decoded, blob)
         return _kept(fetcher, where, decoded, index)
     if not into_place:
-        decode_into(fetcher, metadata, encoded, decoded)
+        decode_into(fetcher, metadata, encoded, decoded, blob)
     result = decoded[index]
     if isinstance(result, np.ndarray) and result.size == decoded.size and not fetcher.memory.seen_before(where):
         return result

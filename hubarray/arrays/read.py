@@ -108,9 +108,9 @@ def _read_whole(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs, places: n
     def consume(position: int, data: Buffer) -> None:
         i = missing[position]
         if not keep:
-            decode_into(fetcher, metadata, data, places[i])
+            decode_into(fetcher, metadata, data, places[i], refs[i])
             return
-        chunk = decoded(fetcher, metadata, data)
+        chunk = decoded(fetcher, metadata, data, refs[i])
         places[i] = chunk
         fetcher.memory.put(keys[i], chunk, chunk.nbytes)
 
@@ -159,16 +159,17 @@ def _read_batch(
     missing = _not_in_memory(fetcher, refs, keys, lambda i, chunk: _place(chunk, selection, projections[i], out))
 
     def consume(position: int, data: Buffer) -> None:
-        projection = projections[missing[position]]
+        i = missing[position]
+        projection = projections[i]
         if not keep and selection.points is None:
             target = out[(*projection.in_result, ...)]
             if projection.whole and target.shape == metadata.chunks and target.flags.c_contiguous:
-                decode_into(fetcher, metadata, data, target)
+                decode_into(fetcher, metadata, data, target, refs[i])
                 return
-        chunk = decoded(fetcher, metadata, data)
+        chunk = decoded(fetcher, metadata, data, refs[i])
         _place(chunk, selection, projection, out)
         if keep:
-            fetcher.memory.put(keys[missing[position]], chunk, chunk.nbytes)
+            fetcher.memory.put(keys[i], chunk, chunk.nbytes)
 
     _fetch(fetcher, refs[missing], consume)
 
@@ -251,8 +252,9 @@ def _load_into_memory(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs) -> 
     missing = [i for i, key in enumerate(keys) if fetcher.memory.get(key) is None]
 
     def consume(position: int, data: Buffer) -> None:
-        chunk = decoded(fetcher, metadata, data)
-        fetcher.memory.put(keys[missing[position]], chunk, chunk.nbytes)
+        i = missing[position]
+        chunk = decoded(fetcher, metadata, data, refs[i])
+        fetcher.memory.put(keys[i], chunk, chunk.nbytes)
 
     fetcher.fetch(refs[missing], consume)
 

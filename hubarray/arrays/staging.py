@@ -251,7 +251,8 @@ def fetch_chunks(
     present = np.flatnonzero(refs["length"])
 
     def consume(position: int, data: Buffer) -> None:
-        chunks[coords[present[position]]] = decoded(version.fetcher, metadata, data)
+        i = present[position]
+        chunks[coords[i]] = decoded(version.fetcher, metadata, data, refs[i])
 
     version.fetcher.fetch(refs[present], consume)
     for i in np.flatnonzero(refs["length"] == 0).tolist():

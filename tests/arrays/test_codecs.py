@@ -1,5 +1,6 @@
 """What every codec promises, and that zarr-python reads what is written and writes what is read."""
 
+import threading
 import warnings
 
 import numpy as np
@@ -114,3 +115,33 @@ def test_a_chunk_of_another_size_is_refused(codec):
 def test_an_unknown_codec_is_refused(codec):
     with pytest.raises(hub.ConfigError, match="codec"):
         _chain(codec, "float32")
+
+
+@pytest.mark.parametrize(
+    "codec",
+    [
+        "gzip",
+        [{"name": "bytes"}, {"name": "zstd", "configuration": {"level": 3, "checksum": True}}],
+        [{"name": "bytes"}, {"name": "crc32c"}],
+    ],
+    ids=str,
+)
+def test_a_chunk_that_changes_while_it_is_encoded_can_still_be_decoded(codec):
+    source = np.random.default_rng(0).integers(0, 255, (100, 1000)).astype("f4")
+    chain = named_chain(codec, source.dtype, source.shape)
+    one = codec_for(chain, dtype_to_json(source.dtype), source.dtype, source.shape)
+    over = threading.Event()
+
+    def change():
+        while not over.is_set():
+            np.add(source, 1, out=source)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        encoded = [one.encode(source) for _ in range(10)]
+    finally:
+        over.set()
+        thread.join()
+    for blob in encoded:
+        one.decode(blob, np.empty_like(source))
