@@ -147,7 +147,7 @@ class LocalStore(Store):
                 os.unlink(written)
             self._sync_folder(parent)
         except BaseException as error:
-            Path(written).unlink(missing_ok=True)
+            _remove(written)
             if isinstance(error, OSError) and not isinstance(error, FileExistsError):
                 raise self._error(error, key) from None
             raise
@@ -195,8 +195,8 @@ class LocalStore(Store):
                 ) from None
             raise self._error(error, key) from None
         finally:
-            one.unlink(missing_ok=True)
-            two.unlink(missing_ok=True)
+            _remove(one)
+            _remove(two)
         self._links_checked = True
 
     def _head(self, key: str) -> ObjectInfo:
@@ -273,6 +273,12 @@ class LocalStore(Store):
         if isinstance(error, PermissionError):
             return AccessDeniedError(f"{where}: permission denied; check who owns {self.folder}")
         return StorageError(f"{where}: {error.strerror or error}")
+
+
+def _remove(path: str | Path) -> None:
+    """Remove a temporary file, if that can be done: what went wrong before is what matters."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
 
 
 def write_all(descriptor: int, pieces: Iterable[Buffer]) -> None:

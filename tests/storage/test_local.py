@@ -28,6 +28,18 @@ def test_a_filesystem_without_hard_links_is_refused_by_name(tmp_path, monkeypatc
     assert list(tmp_path.rglob("*")) == [tmp_path / "root"]
 
 
+def test_a_filesystem_that_is_read_only_is_said_to_be(tmp_path, monkeypatch):
+    def read_only(path, *_, **__):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+    # What Linux says to both, whether the file is there or not.
+    for name in ("open", "unlink"):
+        monkeypatch.setattr(os, name, read_only)
+    for write in (LocalStore.put, LocalStore.put_if_absent):
+        with pytest.raises(hub.StorageError, match=r"file://.*/a/b: Read-only file system"):
+            write(LocalStore(tmp_path), "a/b", b"x")
+
+
 def test_nothing_half_written_is_ever_under_a_final_name(tmp_path, monkeypatch):
     store = LocalStore(tmp_path)
 
