@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hubarray as hub
-from hubarray.blobs import pack
+from hubarray.blobs import pack, pools
 
 MIB = 1 << 20
 ROWS, SIDE = 512, 256
@@ -78,6 +78,21 @@ def test_a_transaction_holds_a_batch_and_uploads_whatever_it_writes(make_root, m
 
     monkeypatch.setattr(pack, "core_count", lambda: 2)
     assert peak_bytes(write) < pack.uploading_bytes(2) + 48 * MIB < source.nbytes / 4
+
+
+def test_a_transaction_of_partial_chunks_holds_what_is_stated_whatever_it_writes(make_root, monkeypatch):
+    array = hub.array((64, 8 * MIB), "t/written:v0", "u1", chunks=(1, 8 * MIB), root=make_root("local"))
+    hub.configure(memory_cache_bytes=16 * MIB)
+    column = np.random.default_rng(0).integers(0, 256, (64, MIB), "u1")
+
+    def write():
+        with array.transaction() as t:
+            for start in range(0, 3 * MIB, MIB):
+                t[:, start : start + MIB] = column
+
+    monkeypatch.setattr(pack, "core_count", lambda: 2)
+    monkeypatch.setattr(pools, "core_count", lambda: 2)
+    assert peak_bytes(write) < (128 + 64 + 64 + 64 + 48) * MIB
 
 
 @pytest.mark.parametrize("kind", ["local", "s3"])

@@ -96,7 +96,7 @@ class Staging:
         batch = max(1, BATCH_BYTES // max(1, self.metadata.chunk_bytes))
         for projections in batched(project(selection, self.metadata.shape, self.metadata.chunks), batch):
             partial_ones = [one for one in projections if not one.whole]
-            chunks = self.chunks([one.coords for one in partial_ones])
+            chunks = self.chunks([one.coords for one in partial_ones if one.coords not in self._dirty])
             complete: dict[Coords, np.ndarray] = {}
             self._torn = True
             for one in projections:
@@ -106,13 +106,14 @@ class Staging:
                     self._dirty.pop(one.coords, None)
             for one in partial_ones:
                 chunk = self._dirty.get(one.coords)
-                chunk = chunks[one.coords].copy() if chunk is None else chunk
+                chunk = chunks.pop(one.coords).copy() if chunk is None else chunk
                 chunk_view(chunk, selection)[one.in_chunk] = value[(*one.in_result, ...)]
                 self._dirty[one.coords] = chunk
                 self._dirty.move_to_end(one.coords)
                 if self._mark(one, selection):
                     complete[one.coords] = self._dirty.pop(one.coords)
-            yield from complete.items()
+            for coords in list(complete):
+                yield coords, complete.pop(coords)
             yield from self._beyond(MAX_DIRTY_BYTES)
 
     def put(self, coords: Coords, chunk: np.ndarray, written: np.ndarray) -> None:

@@ -46,9 +46,11 @@ class Transaction:
     """What ``with a.transaction("message") as t`` gives: an array to read and write, committed at the end.
 
     Takes NumPy's indexing as the array does. Complete chunks are uploaded as
-    they fill; at most about 128 MiB of partial chunks and 32 MiB of uploads a
-    core (64 to 512 MiB in all) are held. It belongs to the process that began
-    it, and may be used by its threads.
+    they fill. Held are at most about 128 MiB of partial chunks, 64 MiB of those
+    that an assignment is changing, 16 MiB a core of chunks that are being
+    encoded (32 to 256 MiB in all) and as much of what they were encoded to, and
+    32 MiB a core of uploads (64 to 512 MiB in all). It belongs to the process
+    that began it, and may be used by its threads.
 
     Raises
     ------
