@@ -49,7 +49,8 @@ def array(
     name : str
         ``owner/name:version``; ``public`` and ``main`` where owner or version are left out.
     dtype : dtype, default float64
-        Any of NumPy's fixed-size types, but for ``longdouble``, ``clongdouble`` and fields that are arrays.
+        Any of NumPy's fixed-size types, but for ``longdouble``, ``clongdouble`` and fields that are
+        arrays or have fields themselves.
         Stored little-endian and unpadded.
     chunks : "auto", int or tuple of int
         Shape of a chunk. ``"auto"`` chooses by the size of a sample, ``a[i]``.

@@ -56,6 +56,7 @@ class Staging:
         self._dirty: OrderedDict[Coords, np.ndarray] = OrderedDict()
         self._leaving: dict[Coords, np.ndarray] = {}
         self._torn = False
+        self._failure = ""
         self._refs: dict[Coords, Refs] = {}
         self._written: dict[Coords, np.ndarray | None] = {}
 
@@ -78,7 +79,7 @@ class Staging:
         if self._torn:
             raise HubError(
                 f"{self.version.name}: an earlier assignment failed partway, so nothing of this transaction can be "
-                "committed; begin another one"
+                f"committed; begin another one (it failed with {self._failure})"
             )
 
     def write(self, selection: Selection, value: np.ndarray) -> None:
@@ -230,7 +231,11 @@ class Staging:
             if self._leaving[coords] is chunk:
                 del self._leaving[coords]
 
-        run_in_order(tasks(), place)
+        try:
+            run_in_order(tasks(), place)
+        except BaseException as error:
+            self._failure = f"{type(error).__name__}: {error}"
+            raise
         self._torn = False
 
 

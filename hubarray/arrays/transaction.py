@@ -132,7 +132,12 @@ class Transaction:
         return result[()] if chosen.is_scalar else result
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Assign elements, to become visible with the transaction."""
+        """Assign elements, to become visible with the transaction.
+
+        One that fails partway (a read or an upload, or one of many values that cannot be converted) leaves a
+        transaction that is not committed, even if the error is caught within the block. One that NumPy refuses for its
+        key or its shape leaves it as it was.
+        """
         self._check_open()
         with self._lock:
             chosen = self._parsed(key)
@@ -252,6 +257,8 @@ class Transaction:
         return chosen
 
     def _check_open(self) -> None:
+        if self._state == "new":
+            raise HubError("the transaction has not begun; enter it by `with array.transaction() as t:`")
         if self._state != "open":
             raise ReadOnlyError("the transaction has ended; what is done after its block is not part of it")
         if os.getpid() != self._process:

@@ -47,13 +47,12 @@ class PackWriter:
         self._store = store
         self._home = home
         self._home_index = homes.index(home)
-        self._open: list[Buffer] = []
-        self._open_bytes = 0
-        self._open_id = new_id()
+        self._begin_pack()
         self._uploads: dict[Future[None], int] = {}
         self._uploading_bytes = 0
         self._most_bytes = uploading_bytes(core_count())
         self._keys: list[str] = []
+        self._failure: BaseException | None = None
 
     def add(self, blob: Buffer, digest: bytes | None = None) -> Refs:
         """Add a blob, whose hash may be known already; returns its ref."""
@@ -77,10 +76,11 @@ class PackWriter:
         Raises
         ------
         StorageError
-            An upload failed.
+            An upload failed, now or before: what was to be in it has refs already.
         """
         if self._open and not self._uploads and self._open_bytes < OWN_PACK_BYTES:
-            self._put(self._open_id, self._take_open())
+            self._put(self._open_id, self._open)
+            self._begin_pack()
         elif self._open:
             self._close_open()
         self._wait_below(0)
@@ -98,14 +98,14 @@ class PackWriter:
             self._store.delete(self._keys)
 
     def _close_open(self) -> None:
-        pack = self._open_id
-        self._upload(pack, self._take_open())
+        self._upload(self._open_id, self._open)
+        # Only now: interrupted before, its blobs are still to be uploaded.
+        self._begin_pack()
 
-    def _take_open(self) -> list[Buffer]:
-        blobs, self._open = self._open, []
+    def _begin_pack(self) -> None:
+        self._open: list[Buffer] = []
         self._open_bytes = 0
         self._open_id = new_id()
-        return blobs
 
     def _upload(self, pack: str, blobs: list[Buffer]) -> None:
         size = sum(len(blob) for blob in blobs)
@@ -119,9 +119,14 @@ class PackWriter:
             done, _ = wait(self._uploads, return_when=FIRST_COMPLETED)
             for upload in done:
                 self._uploading_bytes -= self._uploads.pop(upload)
-                upload.result()
+        if self._failure is not None:
+            raise self._failure
 
     def _put(self, pack: str, blobs: list[Buffer]) -> None:
         key = pack_key(self._home, pack)
         self._keys.append(key)
-        self._store.put(key, blobs, unread=True)
+        try:
+            self._store.put(key, blobs, unread=True)
+        except BaseException as error:
+            self._failure = error
+            raise
