@@ -17,7 +17,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hubarray.errors import AccessDeniedError, ObjectMissingError, StorageError, UnsafeStoreError
+from hubarray.errors import (
+    AccessDeniedError,
+    ObjectMissingError,
+    StorageError,
+    UnavailableError,
+    UnsafeStoreError,
+)
 from hubarray.storage.base import MAX_BUFFERS, Buffer, ObjectInfo, Store
 
 _TEMPORARY = ".tmp-"
@@ -111,6 +117,8 @@ class LocalStore(Store):
         try:
             self._write(key, (data,), os.link)
         except FileExistsError:
+            # Whoever created it may have been killed before this.
+            self._sync_created(key, os.path.dirname(self._path(key)))
             return False
         return True
 
@@ -144,11 +152,13 @@ class LocalStore(Store):
             if publish is not None:
                 publish(written, path)
             if publish is os.link:
-                os.unlink(written)
-            self._sync_folder(parent)
+                _remove(written)
+                self._sync_created(key, parent)
+            else:
+                self._sync_folder(parent)
         except BaseException as error:
             _remove(written)
-            if isinstance(error, OSError) and not isinstance(error, FileExistsError):
+            if isinstance(error, OSError) and not isinstance(error, (FileExistsError, StorageError)):
                 raise self._error(error, key) from None
             raise
 
@@ -164,6 +174,15 @@ class LocalStore(Store):
                 if not os.path.isdir(path):
                     raise NotADirectoryError(errno.ENOTDIR, "a file stands where a folder is needed", path) from None
             self._sync_folder(os.path.dirname(path))
+
+    def _sync_created(self, key: str, folder: str) -> None:
+        """Sync the folder of a file that others can see already, so that a failure leaves open whether it stays."""
+        try:
+            self._sync_folder(folder)
+        except OSError as error:
+            raise UnavailableError(
+                f"{self.where(key)}: is there, but its folder cannot be synced: {error.strerror or error}"
+            ) from None
 
     @staticmethod
     def _sync_folder(folder: str) -> None:

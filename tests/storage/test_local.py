@@ -56,6 +56,38 @@ def test_nothing_half_written_is_ever_under_a_final_name(tmp_path, monkeypatch):
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
+def _failing_in(monkeypatch, root, name, folder, times):
+    """Have a call for anything in a folder of the root fail, some times."""
+    real, calls = getattr(os, name), []
+
+    def fail(target, *args, **kwargs):
+        path = os.readlink(f"/dev/fd/{target}") if isinstance(target, int) else str(target)
+        there = path.startswith(str(root.store.folder / folder)) and (name == "unlink" or os.path.isdir(path))
+        if there and len(calls) < times:
+            calls.append(path)
+            raise OSError(errno.EIO, "Input/output error")
+        return real(target, *args, **kwargs)
+
+    monkeypatch.setattr(os, name, fail)
+    return calls
+
+
+@pytest.mark.parametrize("name", ["unlink", "fsync"])
+def test_a_commit_that_is_in_the_log_is_a_success_whatever_fails_after_it(root, monkeypatch, name):
+    array = hub.array(3, "t/x:v0", "i8", chunks=2, root=root)
+    calls = _failing_in(monkeypatch, root, name, "t/x/log", 1)
+    array.append([4])
+    assert len(calls) == 1
+    assert (array.commit, hub.load("t/x:v0", root=root)[...].tolist()) == (2, [0, 0, 0, 4])
+
+
+def test_a_commit_that_is_in_the_log_and_cannot_be_made_durable_is_not_said_to_have_failed(root, monkeypatch):
+    array = hub.array(3, "t/x:v0", "i8", chunks=2, root=root)
+    _failing_in(monkeypatch, root, "fsync", "t/x/log", 100)
+    with pytest.raises(hub.CommitOutcomeUnknown, match="cannot be synced"):
+        array.append([4])
+
+
 @given(st.lists(st.integers(0, 30), max_size=20), st.integers(1, 40), st.integers(1, 5), st.integers(1, 40))
 def test_buffers_are_written_back_to_back_in_short_steps_whatever_a_call_takes(sizes, step, most_buffers, taken):
     pieces = [bytes([65 + n]) * size for n, size in enumerate(sizes)]
