@@ -7,7 +7,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 
 from hubarray.blobs.pools import core_count, pools
 from hubarray.blobs.ref import Refs, blob_hash, homes, make_ref, new_id, pack_key
-from hubarray.errors import HubError
+from hubarray.errors import HubError, StorageError
 from hubarray.storage.base import Buffer, Store
 
 PACK_BYTES = 16 << 20
@@ -52,7 +52,7 @@ class PackWriter:
         self._uploading_bytes = 0
         self._most_bytes = uploading_bytes(core_count())
         self._keys: list[str] = []
-        self._failure: BaseException | None = None
+        self._failure: Exception | None = None
 
     def add(self, blob: Buffer, digest: bytes | None = None) -> Refs:
         """Add a blob, whose hash may be known already; returns its ref."""
@@ -127,6 +127,9 @@ class PackWriter:
         self._keys.append(key)
         try:
             self._store.put(key, blobs, unread=True)
-        except BaseException as error:
+        except Exception as error:
             self._failure = error
+            raise
+        except BaseException:
+            self._failure = StorageError(f"{self._store.where(key)}: its upload was interrupted; begin anew")
             raise

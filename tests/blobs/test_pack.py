@@ -1,5 +1,7 @@
 """Packs on their way into a store that fails for a while."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,21 @@ def test_what_was_interrupted_before_it_was_uploaded_is_uploaded_by_the_next_att
     for ref in (large, small):
         place = blob_place(ref)
         assert place.is_intact(root.store.get(place.key, place.offset, place.length))
+
+
+def test_an_interrupted_upload_is_not_an_interrupt_for_what_follows_it(root, monkeypatch):
+    packs = PackWriter(root.store, "lab/x")
+    packs.add(b"x" * 100)
+
+    def interrupted(descriptor):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        packs.finish()
+    monkeypatch.undo()
+    with pytest.raises(hub.StorageError, match="its upload was interrupted; begin anew"):
+        packs.finish()
 
 
 def test_a_transaction_of_which_a_part_could_not_be_uploaded_is_not_committed(root):
