@@ -8,6 +8,7 @@ and a bit mask for a chunk that is written in part.
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -90,7 +91,20 @@ class Staging:
         HubError
             An earlier write failed partway.
         """
+        self.require_whole()
         self._upload(self._replaced(selection, value))
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[None]:
+        """What fails within leaves changes of which nothing can be committed."""
+        self.require_whole()
+        self._torn = True
+        try:
+            yield
+        except BaseException as error:
+            self._failure = f"{type(error).__name__}: {error}"
+            raise
+        self._torn = False
 
     def _replaced(self, selection: Selection, value: np.ndarray) -> Iterator[tuple[Coords, np.ndarray]]:
         """Write into the chunks in memory, and give those that are complete or too many."""
@@ -167,6 +181,7 @@ class Staging:
 
     def flush(self) -> tuple[list[Coords], Refs]:
         """Upload everything that is still in memory; returns every chunk written and its ref."""
+        self.require_whole()
         self._upload(self._beyond(0))
         coords = self.touched
         refs = np.zeros(len(coords), REF)
@@ -215,7 +230,7 @@ class Staging:
 
     def _upload(self, chunks: Iterable[tuple[Coords, np.ndarray]]) -> None:
         """Encode chunks while the next ones are drawn; one that is drawn again meanwhile is uploaded again, later."""
-        self.require_whole()
+        torn = self._torn
 
         def encode(coords: Coords, chunk: np.ndarray) -> tuple[Coords, np.ndarray, Encoded | None]:
             return coords, chunk, encoded(self.version.fetcher, self.metadata, chunk)
@@ -236,7 +251,7 @@ class Staging:
         except BaseException as error:
             self._failure = f"{type(error).__name__}: {error}"
             raise
-        self._torn = False
+        self._torn = torn
 
 
 def mask_of(coords: Coords, packed: bytes | None, shape: tuple[int, ...], chunks: tuple[int, ...]) -> np.ndarray:

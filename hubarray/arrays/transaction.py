@@ -134,9 +134,9 @@ class Transaction:
     def __setitem__(self, key: Any, value: Any) -> None:
         """Assign elements, to become visible with the transaction.
 
-        One that fails partway (a read or an upload, or one of many values that cannot be converted) leaves a
-        transaction that is not committed, even if the error is caught within the block. One that NumPy refuses for its
-        key or its shape leaves it as it was.
+        One that fails partway (an upload, or one of many values that cannot be converted) leaves a transaction that
+        is not committed, even if the error is caught within the block. One that fails before it changed anything
+        (NumPy refuses its key or its shape, or what it would change in part cannot be read) leaves it as it was.
         """
         self._check_open()
         with self._lock:
@@ -157,8 +157,12 @@ class Transaction:
             grown = (start + len(values), *metadata.shape[1:])
             chunking.checked_shape(grown, metadata.dtype.itemsize)
             self._staging.metadata = metadata.with_shape(grown)
+            try:
+                self._staging.write(_rows(start, len(values), metadata.shape[1:]), values)
+            except BaseException:
+                self._staging.metadata = metadata
+                raise
             self._appended += len(values)
-            self._staging.write(_rows(start, len(values), metadata.shape[1:]), values)
 
     def worker(self) -> Worker:
         """A picklable handle through which other processes write for this transaction.
@@ -213,19 +217,20 @@ class Transaction:
         masks = {i: part.mask(i, self._staging.metadata.chunks) for i in fresh}
         overlapping = [i for i in fresh if self._staging.is_written(part.coords[i])]
         self._refuse_overlaps(part, masks)
-        theirs = fetch_chunks(
-            self._version, self._staging.metadata, [part.coords[i] for i in overlapping], refs[overlapping]
-        )
-        for i in fresh:
-            coords, packed = part.coords[i], part.written[i]
-            self._added.setdefault(coords, []).append((packed, hashes[i]))
-            if coords in theirs:
-                mask = masks[i]
-                chunk = self._staging.chunks([coords])[coords].copy()
-                chunk[mask] = theirs[coords][mask]
-                self._staging.put(coords, chunk, self._staging.written(coords) | mask)
-            else:
-                self._staging.take(coords, refs[i], np.packbits(masks[i]))
+        both = [part.coords[i] for i in overlapping]
+        theirs = fetch_chunks(self._version, self._staging.metadata, both, refs[overlapping])
+        ours = self._staging.chunks(both)
+        with self._staging.changing():
+            for i in fresh:
+                coords, packed = part.coords[i], part.written[i]
+                self._added.setdefault(coords, []).append((packed, hashes[i]))
+                if coords in theirs:
+                    mask = masks[i]
+                    chunk = ours.pop(coords).copy()
+                    chunk[mask] = theirs.pop(coords)[mask]
+                    self._staging.put(coords, chunk, self._staging.written(coords) | mask)
+                else:
+                    self._staging.take(coords, refs[i], np.packbits(masks[i]))
 
     def _refuse_overlaps(self, part: Part, masks: dict[int, np.ndarray]) -> None:
         for i, mask in masks.items():

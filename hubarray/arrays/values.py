@@ -24,6 +24,8 @@ def assignable(value: Any, key: Any, chosen: Selection, dtype: np.dtype[Any]) ->
     if chosen.is_scalar and values.ndim:
         # One element takes no array; NumPy says so itself.
         np.empty((), dtype)[()] = value
+    if isinstance(key, tuple) and len(key) == 1:
+        (key,) = key
     if isinstance(key, np.ndarray) and key.dtype == np.bool_ and key.ndim == len(chosen.axes) > 0 and values.ndim > 1:
         raise TypeError(
             "NumPy boolean array indexing assignment requires a 0 or 1-dimensional input, "
@@ -50,9 +52,9 @@ def _of_scalar(value: np.generic, chosen: Selection, dtype: np.dtype[Any]) -> np
     """
     if chosen.points is not None:
         return np.asarray(value, dtype)
-    converted = np.empty((), dtype)
-    converted[()] = value
-    return converted
+    out = np.empty((), dtype)
+    out[()] = value
+    return out
 
 
 def broadcast(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

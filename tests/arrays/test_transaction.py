@@ -1,5 +1,6 @@
 """Transactions: snapshot reads, own writes, all or nothing, conflicts by element, merges by element."""
 
+import contextlib
 import multiprocessing
 import os
 import sys
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 import hubarray as hub
 from hubarray.arrays import staging
+from hubarray.blobs.ref import REF, pack_id
 from tests.arrays import strategies
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -230,6 +232,65 @@ def test_an_assignment_that_failed_partway_is_not_committed_even_if_its_error_is
     ):
         t.__exit__(None, None, None)
     assert hub.load("t/x:v0", root=root).commit == commit
+
+
+@contextlib.contextmanager
+def _away(path):
+    """A file or folder that cannot be found for a while."""
+    elsewhere = path.parents[2] / "elsewhere"
+    path.rename(elsewhere)
+    yield
+    elsewhere.rename(path)
+
+
+def test_rows_that_could_not_be_appended_are_not_there_and_can_be_appended_again(root):
+    hub.configure(memory_cache_bytes=0)
+    array = hub.array(5, "t/rows:v0", "i8", chunks=4, root=root)
+    array[...] = range(5)
+    with array.transaction() as t:
+        with _away(root.store.folder / "t/rows/packs"), pytest.raises(hub.CorruptDataError):
+            t.append([5, 6])
+        assert t.shape == (5,)
+        t.append([5, 6, 7])
+    assert array[...].tolist() == list(range(8))
+
+
+def test_a_part_that_could_not_be_added_can_be_added_again(root):
+    hub.configure(memory_cache_bytes=0)
+    array = hub.array(8, "t/parts:v0", "i8", chunks=4, root=root)
+    array[...] = range(8)
+
+    def write(worker, *indices):
+        with worker as w:
+            for index in indices:
+                w[index] = 10 * index
+        return w.part
+
+    with array.transaction() as t:
+        first, second = write(t.worker(), 4), write(t.worker(), 1, 5)
+        t.add(first)
+        ref = np.frombuffer(first.refs, REF)[0]
+        with _away(root.store.folder / f"t/parts/packs/{pack_id(ref)}"), pytest.raises(hub.CorruptDataError):
+            t.add(second)
+        t.add(second)
+    assert array[...].tolist() == [0, 10, 2, 3, 40, 50, 6, 7]
+
+
+def test_a_part_of_which_a_chunk_could_not_be_uploaded_leaves_nothing_to_commit(root, monkeypatch):
+    hub.configure(memory_cache_bytes=0)
+    array = hub.array(8, "t/parts:v0", "i8", chunks=4, root=root)
+    array[...] = range(8)
+    t = array.transaction().__enter__()
+    with t.worker() as w:
+        w[5] = 50
+    t[4] = 40
+    monkeypatch.setattr(staging.Staging, "put", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        t.add(w.part)
+    for use in (lambda: t.add(w.part), lambda: t.__setitem__(0, 1), lambda: t.__exit__(None, None, None)):
+        with pytest.raises(hub.HubError, match="ZeroDivisionError"):
+            use()
+    assert array.commit == 2
 
 
 def test_a_transaction_that_is_not_entered_says_so(array):
