@@ -75,6 +75,8 @@ def _failing_in(monkeypatch, root, name, folder, times):
 @pytest.mark.parametrize("name", ["unlink", "fsync"])
 def test_a_commit_that_is_in_the_log_is_a_success_whatever_fails_after_it(root, monkeypatch, name):
     array = hub.array(3, "t/x:v0", "i8", chunks=2, root=root)
+    # The hint of the creation lies in this folder, too.
+    hub.flush()
     calls = _failing_in(monkeypatch, root, name, "t/x/log", 1)
     array.append([4])
     assert len(calls) == 1
