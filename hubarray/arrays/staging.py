@@ -98,13 +98,20 @@ class Staging:
     def changing(self) -> Iterator[None]:
         """What fails within leaves changes of which nothing can be committed."""
         self.require_whole()
-        self._torn = True
+        with self._whole_at_the_end():
+            self._torn = True
+            yield
+
+    @contextlib.contextmanager
+    def _whole_at_the_end(self) -> Iterator[None]:
+        """Changes that are torn until all is done; what fails is remembered. Part of a larger change, they stay so."""
+        torn = self._torn
         try:
             yield
         except BaseException as error:
             self._failure = f"{type(error).__name__}: {error}"
             raise
-        self._torn = False
+        self._torn = torn
 
     def _replaced(self, selection: Selection, value: np.ndarray) -> Iterator[tuple[Coords, np.ndarray]]:
         """Write into the chunks in memory, and give those that are complete or too many."""
@@ -230,7 +237,6 @@ class Staging:
 
     def _upload(self, chunks: Iterable[tuple[Coords, np.ndarray]]) -> None:
         """Encode chunks while the next ones are drawn; one that is drawn again meanwhile is uploaded again, later."""
-        torn = self._torn
 
         def encode(coords: Coords, chunk: np.ndarray) -> tuple[Coords, np.ndarray, Encoded | None]:
             return coords, chunk, encoded(self.version.fetcher, self.metadata, chunk)
@@ -246,12 +252,8 @@ class Staging:
             if self._leaving[coords] is chunk:
                 del self._leaving[coords]
 
-        try:
+        with self._whole_at_the_end():
             run_in_order(tasks(), place)
-        except BaseException as error:
-            self._failure = f"{type(error).__name__}: {error}"
-            raise
-        self._torn = torn
 
 
 def mask_of(coords: Coords, packed: bytes | None, shape: tuple[int, ...], chunks: tuple[int, ...]) -> np.ndarray:

@@ -19,6 +19,10 @@ def obstacle(root):
     return packs
 
 
+def _interrupted(*_):
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("size", [100, OWN_PACK_BYTES])
 def test_an_upload_that_failed_fails_whatever_follows_it(root, obstacle, size):
     packs = PackWriter(root.store, "lab/x")
@@ -35,10 +39,7 @@ def test_what_was_interrupted_before_it_was_uploaded_is_uploaded_by_the_next_att
     packs = PackWriter(root.store, "lab/x")
     large, small = packs.add(b"x" * OWN_PACK_BYTES), packs.add(b"y" * 100)
 
-    def interrupted(limit_bytes):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(packs, "_wait_below", interrupted)
+    monkeypatch.setattr(packs, "_wait_below", _interrupted)
     with pytest.raises(KeyboardInterrupt):
         packs.finish()
     monkeypatch.undo()
@@ -51,11 +52,7 @@ def test_what_was_interrupted_before_it_was_uploaded_is_uploaded_by_the_next_att
 def test_an_interrupted_upload_is_not_an_interrupt_for_what_follows_it(root, monkeypatch):
     packs = PackWriter(root.store, "lab/x")
     packs.add(b"x" * 100)
-
-    def interrupted(descriptor):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "fsync", interrupted)
+    monkeypatch.setattr(os, "fsync", _interrupted)
     with pytest.raises(KeyboardInterrupt):
         packs.finish()
     monkeypatch.undo()
