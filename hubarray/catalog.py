@@ -11,7 +11,7 @@ from hubarray.arrays.array import Array, open_array
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.diff import diff as diff_records
-from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.metadata import ArrayMetadata, metadata_of
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError
 from hubarray.history import commits, copying, listing, transaction
 from hubarray.history.commits import Commit
@@ -193,7 +193,8 @@ def list_(prefix: str = "", *, root: RootLike = None) -> list[str]:
     Notes
     -----
     Costs a listing for each owner and name, and up to three requests a
-    version (a deleted one still has its log), made in parallel.
+    version (a deleted one still has its log), made in parallel. A version that
+    cannot be opened, because somebody damaged it, is listed too, with a warning.
 
     Examples
     --------
@@ -425,7 +426,7 @@ def _is_auto(value: Any) -> bool:
 
 
 def _check_same(record: Record, wanted: ArrayMetadata, *, any_chunks: bool, any_codec: bool) -> None:
-    there = ArrayMetadata.from_json(record.array) if record.head.kind == "array" else None
+    there = metadata_of(record) if record.head.kind == "array" else None
     same = there is not None and (
         (there.shape, there.dtype, there.fill.tobytes()) == (wanted.shape, wanted.dtype, wanted.fill.tobytes())
         and (any_chunks or there.chunks == wanted.chunks)

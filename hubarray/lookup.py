@@ -6,16 +6,15 @@ import difflib
 import os
 
 from hubarray import names
-from hubarray.errors import ConfigError, NotFoundError, ReadOnlyError, TagNotFoundError
+from hubarray.errors import ConfigError, HubError, NotFoundError, TagNotFoundError
 from hubarray.history import listing
-from hubarray.history.record import Record
+from hubarray.history.record import MAX_GRACE_SECONDS, Record
 from hubarray.history.version import Version, version_of
 from hubarray.names import Name
 from hubarray.storage.url import Root, resolve
 
 RootLike = str | os.PathLike[str] | Root | None
 
-MAX_GRACE_SECONDS = 100 * 365 * 86400
 _SHOWN_NAMES = 5
 
 
@@ -69,7 +68,8 @@ def suggestions(root: Root, name: Name) -> str:
         if versions:
             return f". {name.home} has the versions {', '.join(versions)}"
         there = [one for one in listing.names_of(root.store, name.owner) if one != name.name]
-    except (ReadOnlyError, OSError):
+    except (HubError, OSError):
+        # A neighbour that is damaged must not stand before what went wrong here.
         return ""
     if len(there) >= _SHOWN_NAMES:
         there = difflib.get_close_matches(name.name, there, n=_SHOWN_NAMES, cutoff=0.5)

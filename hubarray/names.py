@@ -17,6 +17,7 @@ import re
 from dataclasses import dataclass, replace
 
 from hubarray.errors import InvalidNameError
+from hubarray.shown import shown_url
 
 DEFAULT_OWNER = "public"
 DEFAULT_VERSION = "main"
@@ -115,6 +116,29 @@ def parse(text: str, *, commit_allowed: bool = False) -> Name:
     return Name(owner, name, version if colon else DEFAULT_VERSION, commit, bool(colon), tag)
 
 
+def parse_home(text: str) -> str:
+    """Read ``owner/name`` and nothing else: what a record, a node or a referrer calls a home.
+
+    Raises
+    ------
+    InvalidNameError
+    """
+    owner, slash, name = text.partition("/") if isinstance(text, str) else ("", "", "")
+    if not slash or not is_part(owner) or not is_part(name):
+        raise InvalidNameError(f"{_shown(str(text))}: is not 'owner/name'")
+    return text
+
+
+def is_part(text: str) -> bool:
+    """Whether text may be an owner, a name or a version."""
+    return _PART.fullmatch(text) is not None
+
+
+def is_tag(text: str) -> bool:
+    """Whether text may be a tag."""
+    return _TAG.fullmatch(text) is not None
+
+
 def checked_tag(text: str) -> str:
     """A tag as it may stand after ``@``.
 
@@ -173,5 +197,5 @@ def parse_prefix(text: str) -> tuple[str, str]:
 
 
 def _shown(text: str) -> str:
-    shown = ascii(text)
+    shown = ascii(shown_url(text))
     return shown if len(shown) <= 80 else shown[:77] + "..."

@@ -44,7 +44,7 @@ def said(shell, *arguments, code=0):
 def test_listing_and_describing(filled):
     hub.copy("lab/x:v0", "lab/y:v1", root=filled.root)
     assert filled("ls").split() == ["lab/x:v0", "lab/y:v1"]
-    assert said(filled, "ls", "lab/y") == ["lab/y:v1"]
+    assert said(filled, "ls", "lab/y") == [{"name": "lab/y:v1", "state": "", "problem": None}]
     assert "(40, 6)" in filled("ls", "-l")
     facts = said(filled, "info", "lab/x:v0")
     assert (facts["shape"], facts["dtype"], facts["commit"], facts["attrs"]) == ([40, 6], "int32", 2, {"unit": "mm"})

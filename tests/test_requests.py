@@ -171,7 +171,9 @@ def _dense_path(root, number, monkeypatch):
 
     def full(dtype):
         table = np.frombuffer(rng.bytes(dtype.itemsize * FANOUT), dtype).copy()
-        table["home"], table["length"] = index, rng.integers(150_000, 250_000, FANOUT)
+        table["home"], table["length"] = index, rng.integers(50_000, 100_000, FANOUT)
+        if dtype is REF:
+            table["offset"] %= 16 << 20
         return table
 
     leaf = full(REF)

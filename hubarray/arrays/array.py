@@ -14,7 +14,7 @@ from hubarray.arrays import chunking, selection
 from hubarray.arrays.adapters import Adapters
 from hubarray.arrays.ahead import Pace, rows_ahead
 from hubarray.arrays.attributes import Attributes
-from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.metadata import ArrayMetadata, metadata_of
 from hubarray.arrays.operators import NoOperators
 from hubarray.arrays.quick import read_within_chunk
 from hubarray.arrays.read import load_chunks, read, require_loadable, worth_keeping
@@ -458,6 +458,4 @@ def _restored(root: Root, name: Name, number: int, pinned: bool) -> Array:
 def _metadata(record: Record) -> ArrayMetadata:
     if record.head.kind == "deleted":
         raise NotFoundError(f"{record.ref}: is deleted")
-    if record.head.kind != "array":
-        raise ConfigError(f"{record.ref}: is a {record.head.kind}, not an array")
-    return ArrayMetadata.from_json(record.array)
+    return metadata_of(record)

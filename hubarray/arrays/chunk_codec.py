@@ -10,7 +10,7 @@ import numpy as np
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import BlobName, BlobPlace, Refs, blob_hash, blob_names, blob_place
-from hubarray.errors import CorruptDataError
+from hubarray.errors import ConfigError, CorruptDataError, HubError
 from hubarray.storage.base import Buffer
 
 
@@ -57,7 +57,21 @@ def encoded(fetcher: Fetcher, metadata: ArrayMetadata, chunk: np.ndarray) -> Enc
     began = time.perf_counter()
     result = None
     if not is_all_fill(chunk, metadata.fill):
-        blob = metadata.codec.encode(chunk)
+        codec = metadata.codec
+        try:
+            blob = codec.encode(chunk)
+        except (HubError, MemoryError):
+            raise
+        except Exception as error:
+            # Codecs of others raise what they like.
+            raise ConfigError(
+                f"the array's codecs do not encode this chunk: {type(error).__name__}: {error}"
+            ) from error
+        if len(blob) > metadata.most_blob_bytes:
+            raise ConfigError(
+                f"a chunk of {chunk.nbytes:,} bytes takes {len(blob):,} once encoded, and {metadata.most_blob_bytes:,} "
+                "are allowed; choose another codec"
+            )
         result = Encoded(blob, blob_hash(blob))
     fetcher.clock.add("encode", time.perf_counter() - began)
     return result

@@ -192,5 +192,6 @@ def _old_chunks(
         chunks[one] = decoded(fetcher, metadata, data, refs[one])
 
     if missing:
-        fetcher.fetch(np.array([refs[one] for one in missing], REF), consume)
+        wanted = np.array([refs[one] for one in missing], REF)
+        fetcher.fetch(wanted, consume, most_bytes=metadata.most_blob_bytes)
     return chunks

@@ -11,9 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-import warnings
-import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -24,6 +22,7 @@ from numcodecs.lz4 import decompress as lz4_decompress
 from numcodecs.zstd import Zstd
 
 from hubarray import process
+from hubarray.arrays.bounded import announced_bytes, decompressed
 from hubarray.arrays.dtypes import dtype_from_json, dtype_to_json, fill_to_json
 from hubarray.errors import ConfigError, CorruptDataError
 from hubarray.storage.base import Buffer
@@ -31,6 +30,9 @@ from hubarray.storage.base import Buffer
 _BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
 _ONE_BYTE_KINDS = "bSV"
 _TRIAL_BYTES = 16 << 20
+_MAX_CODECS = 16
+_MAX_INNER_CHUNKS = 1 << 16
+_INDEX_ENTRY_BYTES = 16
 # https://github.com/Blosc/c-blosc/blob/main/README_CHUNK_FORMAT.rst: a header, whose flags say whether what follows is
 # a plain copy, which is what blosc stores of bytes that it cannot make smaller.
 _BLOSC_HEADER_BYTES, _BLOSC_COPIED = 16, 2
@@ -84,12 +86,49 @@ def named_chain(codec: Any, dtype: np.dtype[Any], chunks: tuple[int, ...]) -> li
         return [_bytes_codec(dtype), *_NAMED[codec](dtype)]
     if not isinstance(codec, Sequence) or not codec:
         raise ConfigError("codec is a name or a non-empty list of Zarr v3 codecs")
-    chain = [{"name": one} if isinstance(one, str) else dict(one) for one in codec]
+    try:
+        chain = [{"name": one} if isinstance(one, str) else dict(one) for one in codec]
+    except (TypeError, ValueError):
+        raise ConfigError("codec: each of a Zarr v3 list is a name, or a mapping of name and configuration") from None
     chain = [_bytes_codec(dtype) if one == {"name": "bytes"} else one for one in chain]
+    check_chain(chain, chunks, dtype.itemsize)
     if _fast(chain) is None:
         _check_with_zarr(chain, dtype, chunks)
     _check_by_trial(chain, dtype, chunks)
     return chain
+
+
+def check_chain(chain: Any, chunks: Sequence[int], itemsize: int) -> None:
+    """Refuse what is no list of codecs, or has shards whose index would take more than the shard.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if not isinstance(chain, list) or not 0 < len(chain) <= _MAX_CODECS:
+        raise ConfigError(f"codecs are a list of 1 to {_MAX_CODECS}")
+    for one in chain:
+        configuration = one.get("configuration", {}) if isinstance(one, dict) else None
+        if not isinstance(configuration, dict) or not isinstance(one.get("name"), str):
+            raise ConfigError("a codec is a name and a configuration")
+        if one["name"] == "sharding_indexed":
+            _check_shards(configuration, chunks, itemsize)
+
+
+def _check_shards(configuration: dict[str, Any], chunks: Sequence[int], itemsize: int) -> None:
+    inner = configuration.get("chunk_shape")
+    if not isinstance(inner, (list, tuple)) or len(inner) != len(chunks):
+        raise ConfigError("sharding_indexed: its chunk_shape has one length an axis")
+    if not all(type(n) is int and 1 <= n <= outer for n, outer in zip(inner, chunks, strict=True)):
+        raise ConfigError("sharding_indexed: its chunk_shape is larger than the shard, or below 1")
+    count = math.prod(-(-outer // n) for n, outer in zip(inner, chunks, strict=True))
+    if count > _MAX_INNER_CHUNKS or count * _INDEX_ENTRY_BYTES > math.prod(chunks) * itemsize + (1 << 20):
+        raise ConfigError(
+            f"sharding_indexed: {count:,} chunks a shard; {_MAX_INNER_CHUNKS:,} are allowed, and fewer of small ones"
+        )
+    for part in ("codecs", "index_codecs"):
+        if part in configuration:
+            check_chain(configuration[part], inner, itemsize)
 
 
 def _check_by_trial(chain: list[dict[str, Any]], dtype: np.dtype[Any], chunks: tuple[int, ...]) -> None:
@@ -153,11 +192,36 @@ def _fast(chain: list[dict[str, Any]]) -> Codec | None:
     if len(chain) == 1:
         return _Raw()
     name, configuration = chain[1]["name"], chain[1].get("configuration", {})
-    try:
-        compressor = _compressor(name, configuration)
-    except (KeyError, ValueError, TypeError):
+    known = _PLAIN_SETTINGS.get(name, {})
+    if not known or not all(known.get(key, _never)(value) for key, value in configuration.items()):
         return None
-    return _KINDS[name](compressor) if compressor else None
+    try:
+        return _KINDS[name](_compressor(name, configuration))
+    except (KeyError, ValueError):
+        return None
+
+
+def _within(low: int, high: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and low <= value <= high
+
+
+def _never(value: Any) -> bool:
+    return False
+
+
+# What the compressors below take as it is; zarr-python judges everything else.
+_PLAIN_SETTINGS: dict[str, dict[str, Callable[[Any], bool]]] = {
+    "blosc": {
+        "cname": lambda value: value in ("lz4", "lz4hc", "blosclz", "zstd", "snappy", "zlib"),
+        "clevel": _within(0, 9),
+        "shuffle": lambda value: value in ("noshuffle", "shuffle", "bitshuffle"),
+        "blocksize": _within(0, (1 << 31) - 1),
+        "typesize": _within(1, 255),
+    },
+    "zstd": {"level": _within(-131072, 22), "checksum": lambda value: isinstance(value, bool)},
+    "gzip": {"level": _within(0, 9)},
+    "numcodecs.lz4": {"acceleration": _within(-(1 << 31), (1 << 31) - 1)},
+}
 
 
 def _compressor(name: str, configuration: dict[str, Any]) -> Any:
@@ -175,9 +239,7 @@ def _compressor(name: str, configuration: dict[str, Any]) -> Any:
         return Zstd(level=configuration["level"], checksum=configuration.get("checksum", False))
     if name == "gzip":
         return GZip(level=configuration["level"])
-    if name == "numcodecs.lz4":
-        return LZ4(acceleration=configuration.get("acceleration", 1))
-    return None
+    return LZ4(acceleration=configuration.get("acceleration", 1))
 
 
 class _Raw:
@@ -221,17 +283,14 @@ class _Compressed(_Encoded):
         target = _as_bytes(out)
         try:
             size = self._decode_into(data, target)
-        except (ValueError, RuntimeError, TypeError, OSError, EOFError, zlib.error) as error:
+        except (ValueError, RuntimeError, TypeError) as error:
             raise CorruptDataError(f"a chunk does not decode: {error}") from None
         if size != len(target):
             raise _wrong_size(size, len(target))
 
     def _decode_into(self, data: Buffer, target: np.ndarray) -> int:
         """Decode into place, if it is of the size of what is decoded, which is returned."""
-        decoded = np.frombuffer(self._compressor.decode(data), "u1")
-        if len(decoded) == len(target):
-            target[:] = decoded
-        return len(decoded)
+        raise NotImplementedError
 
 
 class _Checked(_Compressed):
@@ -242,6 +301,26 @@ class _Checked(_Compressed):
 
     def encode(self, chunk: np.ndarray) -> Buffer:
         return memoryview(self._compressor.encode(chunk.tobytes()))
+
+
+class _Zstd(_Checked):
+    """Zstandard."""
+
+    def _decode_into(self, data: Buffer, target: np.ndarray) -> int:
+        size = announced_bytes("zstd", data) or 0
+        if size == len(target):
+            self._compressor.decode(data, target)
+        return size
+
+
+class _Gzip(_Checked):
+    """gzip, which does not say in advance how much it holds."""
+
+    def _decode_into(self, data: Buffer, target: np.ndarray) -> int:
+        decoded = decompressed("gzip", data, len(target), {})
+        if len(decoded) == len(target):
+            target[:] = np.frombuffer(decoded, "u1")
+        return len(decoded)
 
 
 class _Blosc(_Compressed):
@@ -275,7 +354,7 @@ class _Lz4(_Compressed):
         return size
 
 
-_KINDS: dict[str, type[_Compressed]] = {"blosc": _Blosc, "numcodecs.lz4": _Lz4, "zstd": _Checked, "gzip": _Checked}
+_KINDS: dict[str, type[_Compressed]] = {"blosc": _Blosc, "numcodecs.lz4": _Lz4, "zstd": _Zstd, "gzip": _Gzip}
 
 
 class _ZarrChain(_Encoded):
@@ -300,46 +379,23 @@ class _ZarrChain(_Encoded):
         value = default_buffer_prototype().buffer.from_bytes(bytes(data))
         try:
             (decoded,) = sync(self._pipeline.decode([(value, self._spec)]))
-            out[...] = decoded.as_numpy_array().reshape(out.shape)
-        except (ValueError, RuntimeError, TypeError) as error:
-            raise CorruptDataError(f"a chunk does not decode: {error}") from None
+            found = decoded.as_numpy_array()
+            if found.size != out.size or not np.can_cast(found.dtype, out.dtype, "equiv"):
+                raise _wrong_size(found.nbytes, out.nbytes)
+            out[...] = found.reshape(out.shape)
+        except MemoryError:
+            raise
+        except Exception as error:
+            # There are as many ways to fail as there are authors of codecs.
+            raise CorruptDataError(f"a chunk does not decode: {type(error).__name__}: {error}") from None
 
 
 def _zarr_pipeline(chain: list[dict[str, Any]], data_type: Any, chunks: tuple[int, ...]) -> tuple[Any, Any]:
     with process.importing:
-        from zarr.core.array import create_codec_pipeline
-        from zarr.core.array_spec import ArrayConfig, ArraySpec
-        from zarr.core.buffer import default_buffer_prototype
-        from zarr.core.metadata import ArrayV3Metadata
+        from hubarray.arrays.zarr_chain import zarr_pipeline
 
-    with warnings.catch_warnings():
-        # zarr-python warns of data types without a final specification; docs/FORMAT.md pins ours.
-        warnings.simplefilter("ignore")
-        metadata = ArrayV3Metadata.from_dict(
-            {
-                "zarr_format": 3,
-                "node_type": "array",
-                "shape": list(chunks),
-                "data_type": data_type,
-                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(chunks)}},
-                "chunk_key_encoding": {"name": "default"},
-                "fill_value": _any_fill(data_type),
-                "codecs": chain,
-                "attributes": {},
-            }
-        )
-        spec = ArraySpec(
-            shape=chunks,
-            dtype=metadata.data_type,
-            fill_value=metadata.fill_value,
-            config=ArrayConfig(order="C", write_empty_chunks=True),
-            prototype=default_buffer_prototype(),
-        )
-        return create_codec_pipeline(metadata), spec
-
-
-def _any_fill(data_type: Any) -> Any:
-    return fill_to_json(np.zeros((), dtype_from_json(data_type)))
+    fill = fill_to_json(np.zeros((), dtype_from_json(data_type)))
+    return zarr_pipeline(chain, data_type, fill, chunks)
 
 
 def _check_with_zarr(chain: list[dict[str, Any]], dtype: np.dtype[Any], chunks: tuple[int, ...]) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hubarray.arrays.chunk_grid import merged_boxes
-from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.metadata import metadata_of
 from hubarray.blobs.ref import REF, Refs
 from hubarray.errors import ConfigError
 from hubarray.history import numbering
@@ -53,7 +53,7 @@ def diff(first: tuple[Version, Record], second: tuple[Version, Record]) -> Diff:
     ConfigError
         They have other chunks or data types, so chunks cannot be compared.
     """
-    sides = [ArrayMetadata.from_json(record.array) for _, record in (first, second)]
+    sides = [metadata_of(record) for _, record in (first, second)]
     one, two = sides
     if not one.stored_like(two):
         raise ConfigError(
@@ -76,7 +76,7 @@ def differing_chunks(
     first: tuple[Version, Record], second: tuple[Version, Record]
 ) -> tuple[list[tuple[int, ...]], Refs, Refs]:
     """Coordinates of the chunks in which two records differ, in C order, and their refs on either side."""
-    chunks = ArrayMetadata.from_json(first[1].array).chunks
+    chunks = metadata_of(first[1]).chunks
     coords = [tuple(row) for row in _candidates(first, second).tolist()]
     one, two = (refs_at(*side, chunks, coords) for side in (first, second))
     differ = np.flatnonzero((one["length"] != two["length"]) | (one["hash"] != two["hash"]).any(axis=1)).tolist()

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError
+from hubarray.shown import shown_text
 
 _PLAIN = {
     np.dtype(name): name
@@ -36,7 +37,12 @@ _PLAIN = {
 }
 _BY_NAME = {name: dtype for dtype, name in _PLAIN.items()}
 _TIME_KINDS = {"M": "numpy.datetime64", "m": "numpy.timedelta64"}
-_CHARACTER_BYTES = 4
+_TIME_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "μs", "ns", "ps", "fs", "as")
+_SIZED_KINDS = {"fixed_length_utf32": ("U", 4), "null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1)}
+
+
+class UnknownTypeError(ConfigError):
+    """A data type or codec of a newer version, or of a package that is not there."""
 
 
 def checked_dtype(dtype: Any) -> np.dtype[Any]:
@@ -101,33 +107,42 @@ def dtype_to_json(dtype: np.dtype[Any]) -> Any:
     if dtype.kind in _TIME_KINDS:
         unit, count = np.datetime_data(dtype)
         return {"name": _TIME_KINDS[dtype.kind], "configuration": {"unit": unit, "scale_factor": count}}
-    name = {"U": "fixed_length_utf32", "S": "null_terminated_bytes", "V": "raw_bytes"}[dtype.kind]
+    name = next(name for name, (kind, _) in _SIZED_KINDS.items() if kind == dtype.kind)
     return {"name": name, "configuration": {"length_bytes": dtype.itemsize}}
 
 
 def dtype_from_json(data_type: Any) -> np.dtype[Any]:
-    """The inverse of :func:`dtype_to_json`.
+    """The inverse of :func:`dtype_to_json`, for JSON of whoever.
 
     Raises
     ------
-    ConfigError
+    UnknownTypeError
         A type that this version does not know.
+    ValueError, TypeError, KeyError
+        One that it knows, described as it cannot be.
     """
     if isinstance(data_type, str) and data_type in _BY_NAME:
         return _BY_NAME[data_type]
     if isinstance(data_type, dict):
         name, configuration = data_type.get("name"), data_type.get("configuration", {})
         if name == "structured":
-            return np.dtype([(field, dtype_from_json(inner)) for field, inner in configuration["fields"]])
+            fields = [(field, dtype_from_json(inner)) for field, inner in configuration["fields"]]
+            if any(inner.names is not None for _, inner in fields):
+                raise ValueError("a field has fields itself")
+            return np.dtype(fields)
         for kind, time_name in _TIME_KINDS.items():
             if name == time_name:
-                return np.dtype(f"<{kind}8[{configuration['scale_factor']}{configuration['unit']}]")
-        length = configuration.get("length_bytes")
-        if name == "fixed_length_utf32":
-            return np.dtype(f"<U{length // _CHARACTER_BYTES}")
-        if name in ("null_terminated_bytes", "raw_bytes"):
-            return np.dtype(f"{'S' if name == 'null_terminated_bytes' else 'V'}{length}")
-    raise ConfigError(f"data type {data_type!r} is not known to this version of hubarray")
+                scale, unit = configuration["scale_factor"], configuration["unit"]
+                if type(scale) is not int or not 1 <= scale < 1 << 31 or unit not in _TIME_UNITS:
+                    raise ValueError(f"{time_name} has no such unit")
+                return np.dtype(f"<{kind}8[{scale}{unit}]")
+        if name in _SIZED_KINDS:
+            kind, character_bytes = _SIZED_KINDS[name]
+            count, rest = divmod(configuration["length_bytes"], character_bytes)
+            if type(count) is not int or rest or not 1 <= count * character_bytes < 1 << 31:
+                raise ValueError(f"{name} has no such length")
+            return np.dtype(f"<{kind}{count}")
+    raise UnknownTypeError(f"data type {shown_text(str(data_type))[:200]} is not known to this version of hubarray")
 
 
 def fill_to_json(fill: np.ndarray) -> Any:
@@ -152,22 +167,35 @@ def fill_to_json(fill: np.ndarray) -> Any:
 
 
 def fill_from_json(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
-    """The inverse of :func:`fill_to_json`: a read-only 0-d array."""
+    """The inverse of :func:`fill_to_json`, for JSON of whoever: a read-only 0-d array.
+
+    Raises
+    ------
+    ValueError, TypeError, OverflowError
+        It is no fill value of this type.
+    """
     if dtype.names is not None or dtype.kind == "V":
         fill = np.frombuffer(base64.standard_b64decode(value), dtype).reshape(()).copy()
     elif dtype.kind == "S":
         fill = np.array(base64.standard_b64decode(value), dtype)
     elif dtype.kind in "Mm":
-        fill = np.array(value, "<i8").view(dtype)
+        fill = np.array(_of_kind(value, int), "<i8").view(dtype)
     elif dtype.kind == "c":
         part = np.dtype(f"<f{dtype.itemsize // 2}")
-        fill = np.concatenate([_float_from_json(piece, part) for piece in value]).view(dtype).reshape(())
+        real, imaginary = value
+        fill = np.concatenate([_float_from_json(piece, part) for piece in (real, imaginary)]).view(dtype).reshape(())
     elif dtype.kind == "f":
         fill = _float_from_json(value, dtype).reshape(())
     else:
-        fill = np.array(value, dtype)
+        fill = np.array(_of_kind(value, {"b": bool, "U": str}.get(dtype.kind, int)), dtype)
     fill.setflags(write=False)
     return fill
+
+
+def _of_kind(value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise TypeError(f"a {kind.__name__} is wanted and not a {type(value).__name__}")
+    return value
 
 
 def checked_fill(value: Any, dtype: np.dtype[Any]) -> np.ndarray:

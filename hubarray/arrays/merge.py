@@ -12,7 +12,7 @@ import numpy as np
 
 from hubarray.arrays.chunk_grid import clipped
 from hubarray.arrays.diff import differing_chunks, refs_at
-from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.metadata import ArrayMetadata, metadata_of
 from hubarray.arrays.staging import Staging, fetch_chunks
 from hubarray.arrays.transaction import changed_elements, region_text
 from hubarray.arrays.write import draft_of
@@ -116,7 +116,7 @@ class Merge:
         # Looked for on every base: another merge may have been made meanwhile.
         theirs = (self._version, self._theirs)
         self._bases = find_bases(theirs, (version, base))
-        ours = ArrayMetadata.from_json(base.array)
+        ours = metadata_of(base)
         shape = self._merged_shape(ours, version)
         olds = [one.attrs for _, one in self._bases]
         attrs = _merged_attrs(olds, self._theirs.attrs, base.attrs, self._on_conflict, version)
@@ -178,8 +178,8 @@ class Merge:
         return conflicts
 
     def _merged_shape(self, ours: ArrayMetadata, version: Version) -> tuple[int, ...]:
-        theirs = ArrayMetadata.from_json(self._theirs.array)
-        olds = [ArrayMetadata.from_json(one.array) for _, one in self._bases]
+        theirs = metadata_of(self._theirs)
+        olds = [metadata_of(one) for _, one in self._bases]
         for one in (theirs, *olds):
             if not one.stored_like(ours):
                 raise ConflictError(

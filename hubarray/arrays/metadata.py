@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from hubarray.arrays import dtypes
-from hubarray.arrays.codecs import Codec, codec_for
-from hubarray.errors import ConfigError
+from hubarray.arrays import chunking, dtypes
+from hubarray.arrays.bounded import most_bytes
+from hubarray.arrays.codecs import Codec, check_chain, codec_for
+from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError
+from hubarray.history.record import Record, record_key
 from hubarray.process import cached_property
+from hubarray.shown import shown_text
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,8 @@ class ArrayMetadata:
         0-d, read-only, of the array's dtype.
     codecs : tuple of dict
         The Zarr v3 codec chain.
+    where : str
+        The key of the record that says so, for errors.
     """
 
     shape: tuple[int, ...]
@@ -31,6 +36,7 @@ class ArrayMetadata:
     chunks: tuple[int, ...]
     fill: np.ndarray
     codecs: tuple[dict[str, Any], ...]
+    where: str = field(default="", compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """The array's ``zarr.json``, without attributes."""
@@ -47,28 +53,36 @@ class ArrayMetadata:
 
     @staticmethod
     def from_json(fields: dict[str, Any]) -> ArrayMetadata:
-        """The inverse of :meth:`to_json`.
+        """The inverse of :meth:`to_json`, for JSON of whoever: everything is checked that anybody relies on.
 
         Raises
         ------
-        ConfigError
+        UnknownTypeError
             It describes what this version cannot handle.
+        ConfigError
+            It is no description of an array, or of one that :func:`hubarray.array` would not make.
         """
         try:
             if fields["chunk_grid"]["name"] != "regular":
-                raise ConfigError(
-                    f"chunk grid {fields['chunk_grid']['name']!r} is not known to this version of hubarray"
-                )
+                name = shown_text(str(fields["chunk_grid"]["name"]))[:80]
+                raise dtypes.UnknownTypeError(f"chunk grid {name!r} is not known to this version of hubarray")
             dtype = dtypes.dtype_from_json(fields["data_type"])
+            shape = chunking.checked_shape(tuple(fields["shape"]), dtype.itemsize)
+            wanted = tuple(fields["chunk_grid"]["configuration"]["chunk_shape"])
+            chunks = chunking.checked_chunks(wanted, shape, dtype.itemsize)
+            check_chain(fields["codecs"], chunks, dtype.itemsize)
             return ArrayMetadata(
-                shape=tuple(fields["shape"]),
+                shape=shape,
                 dtype=dtype,
-                chunks=tuple(fields["chunk_grid"]["configuration"]["chunk_shape"]),
+                chunks=chunks,
                 fill=dtypes.fill_from_json(fields["fill_value"], dtype),
                 codecs=tuple(fields["codecs"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise ConfigError(f"array metadata cannot be read: {type(error).__name__}: {error}") from None
+        except dtypes.UnknownTypeError:
+            raise
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+            what = shown_text(str(error))[:300]
+            raise ConfigError(f"array metadata cannot be read: {type(error).__name__}: {what}") from None
 
     def with_shape(self, shape: tuple[int, ...]) -> ArrayMetadata:
         """The same array at another shape."""
@@ -76,8 +90,23 @@ class ArrayMetadata:
 
     @cached_property
     def codec(self) -> Codec:
-        """The codec of the chain."""
-        return codec_for(list(self.codecs), dtypes.dtype_to_json(self.dtype), self.dtype, self.chunks)
+        """The codec of the chain.
+
+        Raises
+        ------
+        FormatVersionError
+            zarr-python knows no such chain.
+        """
+        try:
+            return codec_for(list(self.codecs), dtypes.dtype_to_json(self.dtype), self.dtype, self.chunks)
+        except Exception as error:
+            # zarr-python and the authors of codecs raise what they like of a chain that they do not accept.
+            names = shown_text(", ".join(one["name"] for one in self.codecs))[:200]
+            raise FormatVersionError(
+                f"{self.where or 'this array'}: its codecs [{names}] cannot be used here "
+                f"({type(error).__name__}: {shown_text(str(error))[:300]}); install the package that has them, or "
+                "upgrade hubarray"
+            ) from None
 
     @cached_property
     def decoding(self) -> tuple[str, tuple[int, ...], str]:
@@ -89,6 +118,11 @@ class ArrayMetadata:
         """Bytes of one decoded chunk."""
         return int(np.prod(self.chunks, dtype=np.int64)) * self.dtype.itemsize
 
+    @cached_property
+    def most_blob_bytes(self) -> int:
+        """How long an encoded chunk may be."""
+        return most_bytes(self.chunk_bytes)
+
     def stored_like(self, other: ArrayMetadata) -> bool:
         """Whether chunks of both mean the same: equal chunk shape, dtype, codecs and fill value, bit for bit."""
         one, two = ((m.chunks, m.dtype, m.codecs, m.fill.tobytes(), len(m.shape)) for m in (self, other))
@@ -98,3 +132,26 @@ class ArrayMetadata:
         """One line for error messages."""
         names = ", ".join(one["name"] for one in self.codecs)
         return f"shape {self.shape}, dtype {self.dtype}, chunks {self.chunks}, fill {self.fill}, codecs [{names}]"
+
+
+def metadata_of(record: Record) -> ArrayMetadata:
+    """The description that a record of an array has.
+
+    Raises
+    ------
+    FormatVersionError
+        It is of another kind, or describes what this version cannot handle; the record's key is named.
+    CorruptDataError
+        It describes no array.
+    """
+    where = record_key(record.ref, record.head.number)
+    if record.head.kind != "array":
+        raise FormatVersionError(f"{where}: is a {record.head.kind}, not an array; upgrade hubarray if it is to be one")
+    try:
+        return replace(ArrayMetadata.from_json(record.array), where=where)
+    except dtypes.UnknownTypeError as error:
+        raise FormatVersionError(
+            f"{where}: {error}; upgrade hubarray, or install the package that has it (bfloat16 and float8: ml_dtypes)"
+        ) from None
+    except ConfigError as error:
+        raise CorruptDataError(f"{where}: its field 'array' cannot be read ({error}); restore it from a copy") from None

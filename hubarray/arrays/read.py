@@ -117,7 +117,7 @@ def _read_whole(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs, places: n
     direct = (
         None if keep or fetcher.store.remote else _Places(metadata, places, missing, refs["length"][missing].tolist())
     )
-    _fetch(fetcher, refs[missing], consume, places=direct)
+    _fetch(fetcher, metadata, refs[missing], consume, places=direct)
 
 
 class _Places:
@@ -171,7 +171,7 @@ def _read_batch(
         if keep:
             fetcher.memory.put(keys[i], chunk, chunk.nbytes)
 
-    _fetch(fetcher, refs[missing], consume)
+    _fetch(fetcher, metadata, refs[missing], consume)
 
 
 def _not_in_memory(
@@ -193,10 +193,13 @@ def worth_keeping(fetcher: Fetcher, size_bytes: int) -> bool:
     return size_bytes <= fetcher.memory.budget_bytes // _CACHED_SHARE
 
 
-def _fetch(fetcher: Fetcher, refs: Refs, consume: Consume, *, places: Places | None = None) -> None:
+def _fetch(
+    fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs, consume: Consume, *, places: Places | None = None
+) -> None:
     if len(refs):
         disk_share = fetcher.disk.budget_bytes // _CACHED_SHARE if fetcher.disk is not None else 0
-        fetcher.fetch(refs, consume, keep=int(refs["length"].sum()) <= disk_share, places=places)
+        keep = int(refs["length"].sum()) <= disk_share
+        fetcher.fetch(refs, consume, keep=keep, places=places, most_bytes=metadata.most_blob_bytes)
 
 
 def require_loadable(version: Version, metadata: ArrayMetadata, selection: Selection) -> None:
@@ -234,7 +237,7 @@ def load_chunks(version: Version, record: Record, metadata: ArrayMetadata, selec
     if len(refs) * metadata.chunk_bytes <= fetcher.memory.budget_bytes // 2:
         _load_into_memory(fetcher, metadata, refs)
     elif disk is not None and int(refs["length"].sum()) <= disk.budget_bytes // 2:
-        _load_onto_disk(version, disk, refs)
+        _load_onto_disk(version, disk, metadata, refs)
     elif fetcher.store.remote:
         if fetcher.memory.budget_bytes == 0 and disk is None:
             raise ConfigError(
@@ -256,13 +259,13 @@ def _load_into_memory(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs) -> 
         chunk = decoded(fetcher, metadata, data, refs[i])
         fetcher.memory.put(keys[i], chunk, chunk.nbytes)
 
-    fetcher.fetch(refs[missing], consume)
+    fetcher.fetch(refs[missing], consume, most_bytes=metadata.most_blob_bytes)
 
 
-def _load_onto_disk(version: Version, disk: DiskCache, refs: Refs) -> None:
+def _load_onto_disk(version: Version, disk: DiskCache, metadata: ArrayMetadata, refs: Refs) -> None:
     failures = disk.failures
     if disk.writable:
-        version.fetcher.fetch(refs, lambda position, data: None)
+        version.fetcher.fetch(refs, lambda position, data: None, most_bytes=metadata.most_blob_bytes)
     if not disk.writable or disk.failures != failures:
         raise ConfigError(
             f"{version.name}: what is fetched ahead cannot be kept, because the disk cache at {disk.folder} cannot be "

@@ -277,7 +277,7 @@ def fetch_chunks(
         i = present[position]
         chunks[coords[i]] = decoded(version.fetcher, metadata, data, refs[i])
 
-    version.fetcher.fetch(refs[present], consume)
+    version.fetcher.fetch(refs[present], consume, most_bytes=metadata.most_blob_bytes)
     for i in np.flatnonzero(refs["length"] == 0).tolist():
         chunks[coords[i]] = np.full(metadata.chunks, metadata.fill)
     return chunks

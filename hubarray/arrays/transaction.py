@@ -18,7 +18,7 @@ import numpy as np
 
 from hubarray.arrays import chunking, selection
 from hubarray.arrays.chunk_grid import chunk_view, clipped, project, region_of
-from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.metadata import ArrayMetadata, metadata_of
 from hubarray.arrays.read import refs_of
 from hubarray.arrays.selection import AxisSlice, Selection
 from hubarray.arrays.staging import Staging, fetch_chunks, rows_of
@@ -76,7 +76,7 @@ class Transaction:
         self._version = version
         self._base = base
         self._packs = PackWriter(version.store, version.name.home)
-        metadata = ArrayMetadata.from_json(base.array)
+        metadata = metadata_of(base)
         self._base_shape = metadata.shape
         self._staging = Staging(version, base, metadata, self._packs)
         self._keys: list[tuple[Any, Selection]] = []
@@ -271,7 +271,7 @@ class Transaction:
 
     def _move_onto(self, base: Record) -> None:
         """Check against what others did, and stage everything again on their record."""
-        after = ArrayMetadata.from_json(base.array)
+        after = metadata_of(base)
         if after.shape != self._base_shape:
             self._check_shape(after.shape)
         changes = self._others_changes(base, after)

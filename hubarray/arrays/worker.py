@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays import selection
-from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.metadata import ArrayMetadata, metadata_of
 from hubarray.arrays.staging import Staging, mask_of
 from hubarray.arrays.values import assignable
 from hubarray.blobs.pack import PackWriter
@@ -87,7 +87,7 @@ class Worker:
         root, name, base, shape, transaction = self._description
         version = version_of(root, name)
         record = version.live(base)
-        metadata = ArrayMetadata.from_json(record.array).with_shape(shape)
+        metadata = metadata_of(record).with_shape(shape)
         writer = PartWriter(version, record, metadata, transaction)
         self._open_blocks().append(writer)
         return writer

@@ -16,7 +16,7 @@ import numpy as np
 
 from hubarray.arrays.chunk_grid import Projection, chunk_view, clipped, project
 from hubarray.arrays.chunk_writer import ChunkWriter, Task
-from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.metadata import ArrayMetadata, metadata_of
 from hubarray.arrays.read import refs_of
 from hubarray.arrays.selection import AxisSlice, Selection
 from hubarray.blobs.pack import PackWriter
@@ -73,7 +73,7 @@ class SetElements:
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.transaction.Operation`."""
-        metadata = ArrayMetadata.from_json(base.array)
+        metadata = metadata_of(base)
         self._check_fits(metadata, version)
         projections = project(self._selection, metadata.shape, metadata.chunks)
         tasks = (_elements_task(one, self._selection, self._value, metadata) for one in projections)
@@ -111,7 +111,7 @@ class Append:
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.transaction.Operation`."""
-        before = ArrayMetadata.from_json(base.array)
+        before = metadata_of(base)
         if self._rows.shape[1:] != before.shape[1:]:
             raise ConflictError(
                 f"{version.name}: was resized to {before.shape} by somebody else meanwhile, so rows of shape "
@@ -142,7 +142,7 @@ class Resize:
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.transaction.Operation`."""
-        before = ArrayMetadata.from_json(base.array)
+        before = metadata_of(base)
         for axis in self._lengths:
             if before.shape[axis] != self._seen[axis]:
                 raise ConflictError(
@@ -201,7 +201,7 @@ class SetAttributes:
         attrs = {key: value for key, value in base.attrs.items() if key not in self._removals} | self._updates
         if attrs == base.attrs:
             return None
-        metadata = ArrayMetadata.from_json(base.array)
+        metadata = metadata_of(base)
         return draft_of(metadata, base.grid, attrs=attrs, message="set attributes")
 
 
@@ -218,7 +218,7 @@ class Expire:
         if self._number <= base.head.expired_to:
             return None
         message = f"expire commits up to {self._number}"
-        return draft_of(ArrayMetadata.from_json(base.array), base.grid, expired_to=self._number, message=message)
+        return draft_of(metadata_of(base), base.grid, expired_to=self._number, message=message)
 
 
 class Tag:
@@ -252,7 +252,7 @@ class Tag:
             raise ConfigError(f"{version.name}: has {MAX_TAGS} tags, and more are not kept")
         message = f"tag {self._number} {self._tag}"
         tags = base.tags | {self._tag: self._number}
-        return draft_of(ArrayMetadata.from_json(base.array), base.grid, tags=tags, message=message)
+        return draft_of(metadata_of(base), base.grid, tags=tags, message=message)
 
 
 class Freeze:
@@ -264,7 +264,7 @@ class Freeze:
         """See :class:`hubarray.history.transaction.Operation`."""
         if base.head.frozen:
             return None
-        return draft_of(ArrayMetadata.from_json(base.array), base.grid, frozen=True, message="freeze")
+        return draft_of(metadata_of(base), base.grid, frozen=True, message="freeze")
 
 
 class Restore:
@@ -347,7 +347,7 @@ class Replace:
 def _state_of(record: Record, *, fresh: bool, message: str) -> Draft:
     """A commit with the state that a record of the same name has."""
     return Draft(
-        counts=numbering.chunk_counts(record.array["shape"], ArrayMetadata.from_json(record.array).chunks),
+        counts=numbering.chunk_counts(record.array["shape"], metadata_of(record).chunks),
         grid=record.grid,
         array=record.array,
         attrs=record.attrs,

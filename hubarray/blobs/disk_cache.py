@@ -4,7 +4,8 @@ Keys name immutable bytes, so nothing in it can be stale; bytes are hashed by
 whoever reads them. Space is reserved under a file lock by creating the
 temporary file at its full size, so the budget holds whatever process is killed
 when. Nothing here ever fails a read or write of the user: a full disk or a
-read-only folder means carrying on uncached.
+read-only folder means carrying on uncached, and so does a folder that another
+user owns or may write to.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import hashlib
 import logging
 import os
 import secrets
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -56,6 +58,7 @@ class DiskCache:
         self.writable = True
         self.failures = 0
         self._found_damage = False
+        self._trusted: bool | None = None
         self.hits = self.misses = 0
         self._lock_files: set[int] = set()
         self.after_fork()
@@ -85,13 +88,31 @@ class DiskCache:
 
     def open(self, key: str) -> int | None:
         """A descriptor to read the file of a key, for the caller to close; None if there is none. Marks it as used."""
+        if not self._is_trusted():
+            return None
         try:
-            descriptor = os.open(self.path(key), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self.path(key), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return None
-        with contextlib.suppress(OSError):
-            self._touch(descriptor, os.fstat(descriptor))
+        status = os.fstat(descriptor)
+        if status.st_uid != os.geteuid() or not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            return None
+        self._touch(descriptor, status)
         return descriptor
+
+    def _is_trusted(self) -> bool:
+        """Whether the folder is this user's alone; what others may write is not even read. Looked at once."""
+        if self._trusted is None:
+            try:
+                status = os.lstat(self.folder)
+            except OSError:
+                return True
+            ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+            self._trusted = ours and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+            if not self._trusted:
+                self.complain(PermissionError(errno.EPERM, "it is another user's, or others may write to it"))
+        return self._trusted
 
     @staticmethod
     def _touch(descriptor: int, status: os.stat_result) -> None:
@@ -102,13 +123,13 @@ class DiskCache:
 
     def has(self, key: str) -> bool:
         """Whether a file is there for a key; it may be gone a moment later."""
-        there = os.path.exists(self.path(key))
+        there = self._is_trusted() and os.path.exists(self.path(key))
         if not there:
             self.count(misses=1)
         return there
 
-    def put(self, key: str, data: Buffer) -> None:
-        """Keep bytes, unless they are more than a quarter of the budget."""
+    def put(self, key: str, data: Buffer, *, replace: bool = False) -> None:
+        """Keep bytes, unless they are more than a quarter of the budget; with ``replace`` in place of those there."""
         size = len(data)
         if not self.writable or size > self.budget_bytes // 4:
             return
@@ -116,7 +137,7 @@ class DiskCache:
         temporary = f"{os.path.dirname(path)}/{_TEMPORARY}{secrets.token_hex(8)}"
         try:
             self.make_folder(Path(path).parent)
-            descriptor = self._reserve(path, temporary, size)
+            descriptor = self._reserve(path, temporary, size, replace)
             if descriptor is None:
                 return
             try:
@@ -133,6 +154,12 @@ class DiskCache:
         except OSError as error:
             self.complain(error)
 
+    def forget(self, key: str) -> None:
+        """Remove what is kept for a key, if anything is."""
+        if self._is_trusted():
+            with contextlib.suppress(OSError):
+                os.unlink(self.path(key))
+
     def reject(self, key: str) -> None:
         """Forget a file whose bytes turned out to be wrong: a miss after all."""
         self.count(hits=-1, misses=1)
@@ -140,8 +167,7 @@ class DiskCache:
             told, self._found_damage = self._found_damage, True
         if not told:
             log.warning("%s: a cached file is damaged, and is fetched again; check the disk", self.path(key))
-        with contextlib.suppress(OSError):
-            os.unlink(self.path(key))
+        self.forget(key)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -161,9 +187,9 @@ class DiskCache:
         digest = hashlib.blake2b(key.encode(), digest_size=20).hexdigest()
         return f"{self.folder}/{digest[0]}/{digest[1:]}"
 
-    def _reserve(self, path: str, temporary: str, size: int) -> int | None:
+    def _reserve(self, path: str, temporary: str, size: int, replace: bool) -> int | None:
         with self.locked():
-            if os.path.exists(path):
+            if not replace and os.path.exists(path):
                 return None
             if not self.make_room(size):
                 return None
@@ -228,7 +254,7 @@ class DiskCache:
         self.make_folder(self.folder)
         # One thread at a time waits for the file's lock: whenever it is given up, the kernel wakes all who wait for it.
         with self._turn:
-            descriptor = os.open(f"{self.folder}/lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(f"{self.folder}/lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             self._lock_files.add(descriptor)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -242,7 +268,7 @@ class DiskCache:
 
     def _read_used(self) -> int | None:
         try:
-            descriptor = os.open(f"{self.folder}/used", os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(f"{self.folder}/used", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 used = int(os.read(descriptor, 64))
             finally:
@@ -253,19 +279,26 @@ class DiskCache:
 
     def _write_used(self, used: int) -> None:
         # Of one length, and not truncated first: ext4 takes that for a file being replaced, and waits for the disk.
-        descriptor = os.open(f"{self.folder}/used", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(f"{self.folder}/used", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             os.write(descriptor, b"%020d" % max(0, used))
         finally:
             os.close(descriptor)
 
     def make_folder(self, folder: Path) -> None:
-        """Make a folder and those above it that are missing, each for this user alone."""
-        if os.path.isdir(folder):
-            return
-        for one in (*reversed(folder.parents), folder):
-            if not one.exists():
-                one.mkdir(mode=0o700, exist_ok=True)
+        """Make a folder and those above it that are missing, each for this user alone.
+
+        Raises
+        ------
+        OSError
+            Also where the cache's folder is another user's, or others may write to it.
+        """
+        if not os.path.isdir(folder):
+            for one in (*reversed(folder.parents), folder):
+                if not one.exists():
+                    one.mkdir(mode=0o700, exist_ok=True)
+        if not self._is_trusted():
+            raise PermissionError(errno.EPERM, "it is another user's, or others may write to it")
 
     def complain(self, error: OSError) -> None:
         """Say once that caching does not work; a full disk may have room again later."""

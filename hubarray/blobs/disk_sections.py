@@ -129,7 +129,7 @@ class DiskSections:
         path = self._cache.path(key)
         self._cache.make_folder(Path(path).parent)
         with self._cache.locked():
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
                 entry, position = self._reserve(descriptor, path, start, size)
             except BaseException:

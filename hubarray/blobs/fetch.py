@@ -75,7 +75,15 @@ class Fetcher:
         """What this process has asked of the root, and found in its caches."""
         return totals([self.store.stats], [self.memory], [] if self.disk is None else [self.disk], [self.clock])
 
-    def fetch(self, refs: Refs, consume: Consume, *, keep: bool = True, places: Places | None = None) -> None:
+    def fetch(
+        self,
+        refs: Refs,
+        consume: Consume,
+        *,
+        keep: bool = True,
+        places: Places | None = None,
+        most_bytes: int | None = None,
+    ) -> None:
         """Hand each ref's verified bytes to ``consume(position, bytes)``, on whatever thread has them.
 
         Parameters
@@ -89,6 +97,8 @@ class Fetcher:
             Whether fetched bytes go into the disk cache.
         places : Places, optional
             What lies in a local file may be read there directly; then it is not consumed.
+        most_bytes : int, optional
+            How long a blob may be, of whoever said where it is; a longer one is not fetched.
 
         Raises
         ------
@@ -98,6 +108,12 @@ class Fetcher:
         """
         if len(refs) == 0:
             return
+        if most_bytes is not None and (refs["length"] > most_bytes).any():
+            place = blob_place(refs[refs["length"].argmax()])
+            raise CorruptDataError(
+                f"{self.store.where(place.key)}: a commit refers to {place.length:,} bytes of it as one chunk, which "
+                f"has at most {most_bytes:,}; restore an older commit"
+            )
         if not self.store.remote:
             read_local(self._reads, refs, consume, places)
             return
@@ -133,14 +149,14 @@ class Fetcher:
             with pools.codec_slots:
                 consume(i, data)
 
-    def blobs(self, refs: Refs) -> list[bytes]:
+    def blobs(self, refs: Refs, *, most_bytes: int | None = None) -> list[bytes]:
         """The verified bytes of each ref, to keep; not put into the disk cache. As :meth:`fetch` otherwise."""
         found: dict[int, bytes] = {}
 
         def consume(i: int, data: Buffer) -> None:
             found[i] = bytes(data)
 
-        self.fetch(refs, consume, keep=False)
+        self.fetch(refs, consume, keep=False, most_bytes=most_bytes)
         return [found[i] for i in range(len(refs))]
 
     def read_at_hand(self, blob: BlobPlace, out: memoryview) -> bool:
@@ -176,7 +192,7 @@ class Fetcher:
                 self.disk.reject(cache_key)
 
         def fetch() -> Buffer:
-            data = self._reads.unverified(key)
+            data = self._reads.unverified(key, 0, length + 1)
             if len(data) != length or blob_hash(data) != digest:
                 raise CorruptDataError(
                     f"{self.store.where(key)}: the object does not match the hash it was stored under "

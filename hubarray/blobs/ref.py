@@ -21,6 +21,9 @@ from hubarray import process
 from hubarray.storage.base import Buffer
 
 ID_BYTES = 16
+# A chunk is below 2 GiB, and what a codec makes of one at most twice that and a little; packs are 16 MiB or one blob.
+MAX_BLOB_BYTES = (4 << 30) + (1 << 20)
+MAX_PACK_BYTES = 8 << 30
 
 REF = np.dtype(
     [
@@ -64,6 +67,22 @@ def make_ref(home: int, pack: str, offset: int, length: int, digest: bytes) -> R
 def null_ref() -> Refs:
     """The ref of a chunk that is absent: all zeros, so its length is 0 as no blob's is."""
     return np.zeros((), REF)
+
+
+def check_refs(refs: Refs, homes_there: int) -> None:
+    """Check refs as a record or node of whoever has them, before anything is computed from them.
+
+    Raises
+    ------
+    ValueError
+        A length, a place or a home that no ref can have.
+    """
+    lengths = refs["length"]
+    present = lengths > 0
+    if (lengths > MAX_BLOB_BYTES).any() or (refs["offset"] > MAX_PACK_BYTES).any():
+        raise ValueError("it refers to bytes that no pack can have")
+    if (refs["home"][present] >= homes_there).any():
+        raise ValueError("it refers to a home that it does not list")
 
 
 BlobName = tuple[str, bytes, int]
@@ -185,10 +204,7 @@ class Homes:
     def load(self, entries: np.ndarray, table: Sequence[str]) -> None:
         """Turn the homes of entries from indices into a holder's table into indices into this one, in place.
 
-        Raises
-        ------
-        IndexError
-            A stored index is outside the holder's table.
+        The indices are within the table: see :func:`check_refs`.
         """
         lookup = np.array([self.index(name) for name in table], np.uint32)
         present = entries["length"] > 0

@@ -19,8 +19,9 @@ import numpy as np
 
 import hubarray as hub
 from hubarray import config, names
-from hubarray.cli.output import Output, confirmed
-from hubarray.errors import AlreadyExistsError, ConfigError
+from hubarray.cli.output import Output, confirmed, table_lines
+from hubarray.errors import AlreadyExistsError, ConfigError, CorruptDataError, FormatVersionError
+from hubarray.history import listing
 from hubarray.interop.html import human_bytes, stored_bytes
 from hubarray.storage.url import resolve
 
@@ -29,19 +30,31 @@ DONE, NOT_DONE, PROBLEMS = 0, 1, 3
 
 def ls(arguments: Namespace, output: Output) -> int:
     """``hubarray ls``."""
-    found = hub.list(arguments.prefix, root=arguments.root)
+    owner, beginning = names.parse_prefix(arguments.prefix)
+    found = listing.live_versions(resolve(arguments.root).store, owner, beginning)
+    rows = [
+        {"name": str(name), "state": "damaged" if problem else "", "problem": problem}
+        for name, problem in found.items()
+    ]
     if not arguments.long:
-        output.value(found, found)
+        output.value(rows, (f"{row['name']}  (damaged)" if row["problem"] else str(row["name"]) for row in rows))
         return DONE
-    rows = []
-    for name in found:
-        array = hub.load(name, root=arguments.root)
-        state = "frozen" if array.frozen else ""
-        rows.append(
-            {"name": name, "shape": array.shape, "dtype": str(array.dtype), "commit": array.commit, "state": state}
-        )
-    output.table(rows)
+    rows = [_described(row, arguments.root) for row in rows]
+    output.value(rows, table_lines([{key: one for key, one in row.items() if key != "problem"} for row in rows]))
     return DONE
+
+
+def _described(row: dict[str, Any], root: str | None) -> dict[str, Any]:
+    """A row of ``ls`` with what is found on opening the version."""
+    about: dict[str, Any] = {"shape": "", "dtype": "", "commit": ""}
+    if not row["problem"]:
+        try:
+            array = hub.load(row["name"], root=root)
+            about = {"shape": array.shape, "dtype": str(array.dtype), "commit": array.commit}
+            row = row | {"state": "frozen" if array.frozen else ""}
+        except (CorruptDataError, FormatVersionError) as error:
+            row = row | {"state": "damaged", "problem": str(error)}
+    return {"name": row["name"], **about, "state": row["state"], "problem": row["problem"]}
 
 
 def info(arguments: Namespace, output: Output) -> int:

@@ -14,8 +14,9 @@ from hubarray.blobs.ref import REF, Refs, homes, same_refs
 from hubarray.history import numbering, scatter
 from hubarray.history.listing import versions_of
 from hubarray.history.numbering import Numbers
-from hubarray.history.reach import read_log, readable, referrers, strictly, walk
+from hubarray.history.reach import read_log, readable, strictly, walk
 from hubarray.history.record import Record
+from hubarray.history.referrers import referrers
 from hubarray.history.transaction import Draft, counts_of
 from hubarray.history.verify import distinct_refs
 from hubarray.history.version import Version

@@ -7,24 +7,22 @@ that is not permitted, or the roots differ, the blobs are copied.
 
 from __future__ import annotations
 
-import json
 import logging
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from hubarray.blobs.pack import PackWriter
-from hubarray.blobs.ref import REF, new_id
+from hubarray.blobs.ref import REF
 from hubarray.errors import AccessDeniedError
 from hubarray.history import transaction
 from hubarray.history.manifest import Manifest
 from hubarray.history.overlay import EMPTY, MAX_OVERLAY_REFS
 from hubarray.history.record import Record
+from hubarray.history.referrers import write_referrer
 from hubarray.history.transaction import Contents, Draft
 from hubarray.history.version import Version
 from hubarray.progress import progress
-from hubarray.storage.base import Store
 
 BATCH_BYTES = 64 << 20
 
@@ -94,12 +92,6 @@ def _shared_contents(source: Version, record: Record, target: Version) -> Conten
         log.warning("%s: no permission to refer to the data of %s, so it is copied", target.name, foreign)
         return None
     return Contents(record.manifest, record.overlay, (target.name.home, *foreign))
-
-
-def write_referrer(store: Store, home: str, referrer: str) -> None:
-    """Leave a note beside a home's data that another name reads it."""
-    body = {"hubarray": 1, "referrer": referrer, "time": datetime.now(UTC).isoformat()}
-    store.put(f"{home}/referrers/{new_id()}.json", json.dumps(body).encode())
 
 
 def _copied_contents(source: Version, record: Record, target: Version) -> Contents:

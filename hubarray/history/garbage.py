@@ -30,8 +30,9 @@ from hubarray.history.clock import store_time
 from hubarray.history.listing import versions_of
 from hubarray.history.log import Log
 from hubarray.history.manifest import NodeRef
-from hubarray.history.reach import read_log, referrers, strictly, walk
+from hubarray.history.reach import read_log, strictly, walk
 from hubarray.history.record import Record, encode_stub, record_key
+from hubarray.history.referrers import referrers
 from hubarray.history.safety import PROBE_FOLDER
 from hubarray.names import Name, parse
 from hubarray.process import uptime_seconds

@@ -18,11 +18,13 @@ from dataclasses import dataclass
 import xxhash
 
 from hubarray import process
-from hubarray.errors import HubError
+from hubarray.errors import CorruptDataError, HubError
+from hubarray.history.fields import MAX_NUMBER, Fields, parse_json
 from hubarray.names import Name
 from hubarray.storage.base import Buffer, Store
 
 INTERVAL_SECONDS = 1.0
+MAX_HINT_BYTES = 4096
 
 log = logging.getLogger("hubarray.history")
 
@@ -45,13 +47,11 @@ def _digest(number: int) -> str:
 def decode_hint(data: Buffer) -> int | None:
     """The number a hint names; None if the bytes are not a whole hint, which is as good as none."""
     try:
-        fields = json.loads(bytes(data))
-        number = fields["number"]
-        if isinstance(number, int) and number > 0 and fields["xxh3"] == _digest(number):
-            return number
-    except (ValueError, KeyError, TypeError):
-        pass
-    return None
+        fields = Fields(parse_json(bytes(data), "the hint"), "the hint")
+        number = fields.integer("number", 1, MAX_NUMBER)
+        return number if fields.text("xxh3") == _digest(number) else None
+    except CorruptDataError:
+        return None
 
 
 @dataclass

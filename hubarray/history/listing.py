@@ -7,35 +7,38 @@ from collections.abc import Iterator
 from functools import partial
 
 from hubarray.blobs.pools import run_all
-from hubarray.errors import CorruptDataError, FormatVersionError, NotFoundError
+from hubarray.errors import CorruptDataError, FormatVersionError, NotFoundError, StorageError, UnavailableError
 from hubarray.history.log import Log
-from hubarray.names import Name, parse
+from hubarray.names import Name, is_part
 from hubarray.storage.base import Store
 
 log = logging.getLogger("hubarray.history")
 
 
-def live_versions(store: Store, owner: str, beginning: str) -> list[Name]:
-    """Versions that exist, sorted: of all owners, of one, or of its names that begin with something.
+def live_versions(store: Store, owner: str, beginning: str) -> dict[Name, str | None]:
+    """Versions that exist, sorted, and why one cannot be opened: of all owners, of one, or by a name's beginning.
 
     Costs a listing for each owner and name, and up to three requests for each
     version, because a deleted version still has its log.
     """
     candidates = [name for home in _homes(store, owner, beginning) for name in versions_of(store, home)]
-    found: dict[str, Name] = {}
+    found: dict[Name, str | None] = {}
 
     def look(name: Name) -> None:
+        damage = None
         try:
-            live = is_live(store, name)
-        except (CorruptDataError, FormatVersionError) as error:
+            if not is_live(store, name):
+                return
+        except UnavailableError:
+            raise
+        except (CorruptDataError, FormatVersionError, StorageError) as error:
             # One damaged version must not hide the others, nor be hidden itself.
             log.warning("%s cannot be opened: %s", name, error)
-            live = True
-        if live:
-            found[str(name)] = name
+            damage = str(error)
+        found[name] = damage
 
     run_all((1, partial(look, name)) for name in candidates if str(name).startswith(_wanted(owner, beginning)))
-    return [found[text] for text in sorted(found)]
+    return {name: found[name] for name in sorted(found, key=str)}
 
 
 def versions_of(store: Store, name: Name) -> list[Name]:
@@ -67,7 +70,7 @@ def _homes(store: Store, owner: str, beginning: str) -> Iterator[Name]:
     for one in [owner] if owner else _folders(store, ""):
         for part in names_of(store, one):
             if part.startswith(beginning.partition(":")[0]):
-                yield parse(f"{one}/{part}")
+                yield Name(one, part)
 
 
 def _wanted(owner: str, beginning: str) -> str:
@@ -77,4 +80,5 @@ def _wanted(owner: str, beginning: str) -> str:
 def _folders(store: Store, prefix: str) -> list[str]:
     infos = store.list(prefix, shallow=True)
     names = (info.key.removeprefix(prefix).rstrip("/") for info in infos if info.is_folder)
-    return sorted(name for name in names if name[:1].isalnum())
+    # What others keep beside, such as "raw data", is no name and none of our concern.
+    return sorted(name for name in names if is_part(name))

@@ -18,8 +18,18 @@ from hubarray.errors import (
     UnavailableError,
 )
 from hubarray.history import search
-from hubarray.history.hints import decode_hint, hint_key
-from hubarray.history.record import HEAD_READ_BYTES, Head, Record, decode, decode_head, encode, record_key
+from hubarray.history.fields import MAX_NUMBER
+from hubarray.history.hints import MAX_HINT_BYTES, decode_hint, hint_key
+from hubarray.history.record import (
+    HEAD_READ_BYTES,
+    MAX_RECORD_BYTES,
+    Head,
+    Record,
+    decode,
+    decode_head,
+    encode,
+    record_key,
+)
 from hubarray.names import Name
 from hubarray.storage.base import Buffer, Store
 
@@ -49,7 +59,7 @@ class Log:
         ------
         ObjectMissingError, CorruptDataError, FormatVersionError, StorageError
         """
-        return self.decode(self.store.get(record_key(self.name, number)), number)
+        return self.decode(self.store.get(record_key(self.name, number), 0, MAX_RECORD_BYTES), number)
 
     def decode(self, data: Buffer, number: int) -> Record:
         """A record's bytes, checked."""
@@ -94,7 +104,7 @@ class Log:
             The hint names a record that is not there.
         """
         try:
-            hinted = decode_hint(self.store.get(hint_key(self.name)))
+            hinted = decode_hint(self.store.get(hint_key(self.name), 0, MAX_HINT_BYTES + 1))
             if hinted is None:
                 log.warning(
                     "%s: not a hint; looking for the newest commit without it", self.store.where(hint_key(self.name))
@@ -123,7 +133,13 @@ class Log:
             Nothing is known and there is no first record.
         """
         start = known.head.number if known else 0
-        number = search.newest_from(start, self.exists)
+        try:
+            number = search.newest_from(start, self.exists, MAX_NUMBER)
+        except ValueError as error:
+            raise CorruptDataError(
+                f"{self.store.where(f'{self.name.home}/log/{self.name.version}/')}: the store answers as if there were "
+                f"records without end ({error}); check what serves this root"
+            ) from None
         if known is not None and number == start:
             return known
         if number == 0:

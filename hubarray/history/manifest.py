@@ -19,15 +19,24 @@ import numpy as np
 
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.pools import run_all
-from hubarray.blobs.ref import ID_BYTES, REF, Refs, blob_hash, homes, new_id
+from hubarray.blobs.ref import ID_BYTES, REF, Refs, blob_hash, check_refs, homes, new_id
 from hubarray.errors import CorruptDataError
+from hubarray.history.fields import parse_json
 from hubarray.history.numbering import Numbers
 from hubarray.history.overlay import LEAF_NUMBERS
-from hubarray.storage.base import Buffer
+from hubarray.names import parse_home
+from hubarray.storage.base import Buffer, Store
 
 FANOUT = LEAF_NUMBERS
 MAGIC = b"HUBN"
 NODE_FORMAT = 1
+# So many levels number more than a uint64 does.
+MAX_LEVELS = 7
+_HEADER_BYTES = 8
+_TABLE_BYTES = 65535
+# A frame is at most its content, a header, a length and a checksum for each block, and the end mark.
+_MAX_FRAME_BYTES = FANOUT * REF.itemsize + 1024
+MAX_NODE_BYTES = _HEADER_BYTES + _TABLE_BYTES + _MAX_FRAME_BYTES
 
 CHILD = np.dtype([("node", "u1", (ID_BYTES,)), ("hash", "u1", (16,)), ("length", "<u4"), ("home", "<u4")])
 
@@ -69,18 +78,77 @@ def encode_node(table: np.ndarray, level: int, home: str) -> bytes:
     return header + names_json + lz4.frame.compress(planes, content_checksum=False)
 
 
-def decode_node(data: Buffer, level: int, where: str) -> np.ndarray:
-    """The entries of a node whose hash was checked already."""
-    view = memoryview(data)
-    if bytes(view[:4]) != MAGIC or view[4] != NODE_FORMAT or view[5] != level:
-        raise CorruptDataError(f"{where}: not a level {level} manifest node of format {NODE_FORMAT}")
-    end = 8 + int.from_bytes(view[6:8], "little")
+def decode_node(data: Buffer, level: int, node: NodeRef, where: str) -> np.ndarray:
+    """The entries of a node whose hash was checked already, and which whoever wrote it may have filled with anything.
+
+    Raises
+    ------
+    CorruptDataError
+        It is not a node of this level and home; its key is named.
+    """
+    try:
+        return _decoded(memoryview(data), level, node)
+    except (ValueError, RuntimeError, CorruptDataError) as error:
+        raise CorruptDataError(
+            f"{where}: not a level {level} manifest node of format {NODE_FORMAT}: {error}; restore it from a copy"
+        ) from None
+
+
+def _decoded(view: memoryview, level: int, node: NodeRef) -> np.ndarray:
+    if len(view) > MAX_NODE_BYTES or bytes(view[:6]) != MAGIC + bytes([NODE_FORMAT, level]):
+        raise ValueError("its header is another one's")
+    end = _HEADER_BYTES + int.from_bytes(view[6:8], "little")
+    table = parse_json(bytes(view[_HEADER_BYTES:end]), "its table of homes")
+    if not isinstance(table, list) or [parse_home(one) for one in table][:1] != [node.home]:
+        raise ValueError("its table of homes does not begin with its own")
     dtype = CHILD if level else REF
-    planes = np.frombuffer(lz4.frame.decompress(view[end:]), "u1").reshape(dtype.itemsize, FANOUT)
-    table = np.ascontiguousarray(planes.T).view(dtype).reshape(FANOUT)
-    homes.load(table, json.loads(bytes(view[8:end])))
-    table.setflags(write=False)
-    return table
+    planes = np.frombuffer(_decompressed(view[end:], dtype.itemsize * FANOUT), "u1")
+    entries = np.ascontiguousarray(planes.reshape(dtype.itemsize, FANOUT).T).view(dtype).reshape(FANOUT)
+    if level:
+        _check_children(entries, len(table))
+    else:
+        check_refs(entries, len(table))
+    homes.load(entries, table)
+    entries.setflags(write=False)
+    return entries
+
+
+def _decompressed(frame: memoryview, size: int) -> bytes:
+    """The content of one lz4 frame that has to be this long; never more of it is made."""
+    decompressor = lz4.frame.LZ4FrameDecompressor()
+    # One byte more than there may be, so that the end mark is read too.
+    content: bytes = decompressor.decompress(frame, max_length=size + 1)
+    if len(content) != size or not decompressor.eof or decompressor.unused_data:
+        raise ValueError("its frame does not hold its entries and nothing else")
+    return content
+
+
+def _check_children(children: np.ndarray, homes_there: int) -> None:
+    present = children[children["length"] > 0]
+    if (present["length"] > MAX_NODE_BYTES).any() or (present["home"] >= homes_there).any():
+        raise ValueError("it refers to a node that cannot be")
+    ids = np.ascontiguousarray(present["node"]).view(f"V{ID_BYTES}").ravel()
+    if len(np.unique(ids)) != len(ids):
+        # Ids are never used again, so this is no tree; walking it could take for ever.
+        raise ValueError("it refers to one node twice")
+
+
+class _Walk:
+    """Refuses trees that are none: whose inner nodes are met again on the way through them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._met: set[str] = set()
+
+    def enter(self, node: NodeRef, level: int) -> None:
+        """Take note of a node. Leaves are not kept: those of one inner node are distinct, and there are many."""
+        if level == 0:
+            return
+        if node.id in self._met:
+            raise CorruptDataError(
+                f"{self._store.where(node.key)}: one manifest refers to this node twice; restore an older commit"
+            )
+        self._met.add(node.id)
 
 
 class Manifest:
@@ -127,7 +195,7 @@ class Manifest:
     def leaves(self) -> Iterator[tuple[int, Refs]]:
         """Every present leaf as (its index, its 1,024 refs), in order. Reads the whole tree."""
         if self.root is not None:
-            yield from self._walk(self.root.node, self.root.depth - 1, 0)
+            yield from self._walk(self.root.node, self.root.depth - 1, 0, _Walk(self._fetcher.store))
 
     def entries(self) -> Iterator[tuple[Numbers, Refs]]:
         """Present chunks, leaf by leaf: numbers and refs."""
@@ -246,7 +314,7 @@ class Manifest:
         table = self._fetcher.memory.get(cache_key)
         if table is None:
             data = self._fetcher.object(node.key, node.length, node.digest)
-            table = decode_node(data, level, self._fetcher.store.where(node.key))
+            table = decode_node(data, level, node, self._fetcher.store.where(node.key))
             self._fetcher.memory.put(cache_key, table, table.nbytes)
         return table
 
@@ -259,13 +327,14 @@ class Manifest:
         self._fetcher.memory.put(("node", self._fetcher.identity, node.key), kept, kept.nbytes)
         return node
 
-    def _walk(self, node: NodeRef, level: int, index: int) -> Iterator[tuple[int, Refs]]:
+    def _walk(self, node: NodeRef, level: int, index: int, walk: _Walk) -> Iterator[tuple[int, Refs]]:
+        walk.enter(node, level)
         table = self._load(node, level)
         if level == 0:
             yield index, table
             return
         for i in np.flatnonzero(table["length"]).tolist():
-            yield from self._walk(_node_ref(table[i]), level - 1, index * FANOUT + i)
+            yield from self._walk(_node_ref(table[i]), level - 1, index * FANOUT + i, walk)
 
 
 def differing_leaves(one: Manifest, two: Manifest) -> Iterator[tuple[int, Refs | None, Refs | None]]:
@@ -273,17 +342,20 @@ def differing_leaves(one: Manifest, two: Manifest) -> Iterator[tuple[int, Refs |
 
     Reads only the nodes that the trees do not share.
     """
-    sides = [None if tree.root is None else (tree, tree.root.node, tree.root.depth - 1) for tree in (one, two)]
+    sides = [
+        None if tree.root is None else (tree, tree.root.node, tree.root.depth - 1, _Walk(tree._fetcher.store))
+        for tree in (one, two)
+    ]
     depth = max((tree.root.depth for tree in (one, two) if tree.root is not None), default=0)
     if depth:
         yield from _differing(sides[0], sides[1], depth - 1, 0)
 
 
-_Side = tuple[Manifest, NodeRef, int] | None
+_Side = tuple[Manifest, NodeRef, int, _Walk] | None
 
 
 def _differing(one: _Side, two: _Side, level: int, index: int) -> Iterator[tuple[int, Refs | None, Refs | None]]:
-    if (one and one[1:]) == (two and two[1:]):
+    if (one and one[1:3]) == (two and two[1:3]):
         return
     if level == 0:
         tables = [None if side is None else side[0]._load(side[1], 0) for side in (one, two)]
@@ -297,11 +369,12 @@ def _differing(one: _Side, two: _Side, level: int, index: int) -> Iterator[tuple
 def _children(side: _Side, level: int) -> dict[int, _Side]:
     if side is None:
         return {}
-    tree, node, node_level = side
+    tree, node, node_level, walk = side
     if node_level < level:
         return {0: side}
+    walk.enter(node, level)
     table = tree._load(node, level)
-    return {i: (tree, _node_ref(table[i]), level - 1) for i in np.flatnonzero(table["length"]).tolist()}
+    return {i: (tree, _node_ref(table[i]), level - 1, walk) for i in np.flatnonzero(table["length"]).tolist()}
 
 
 def children_of(table: np.ndarray) -> list[NodeRef]:

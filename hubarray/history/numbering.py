@@ -64,6 +64,17 @@ def number_of(coords: Sequence[int], grid: Sequence[int]) -> int:
     return sum(c * s for c, s in zip(coords, strides(grid), strict=True)) if coords else 0
 
 
+def number_limit(counts: Sequence[int], grid: Sequence[int]) -> int:
+    """The number that every chunk's is below.
+
+    Examples
+    --------
+    >>> number_limit((3, 2), (10,)), number_limit((), ())
+    (30, 1)
+    """
+    return counts[0] * math.prod(grid) if counts else 1
+
+
 def coords_array(numbers: Numbers, grid: Sequence[int], ndim: int) -> npt.NDArray[np.uint64]:
     """Coordinates of many numbers, shape ``(len(numbers), ndim)``."""
     out = np.zeros((len(numbers), ndim), np.uint64)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hubarray.blobs.ref import REF, Refs, homes
+from hubarray.blobs.ref import REF, Refs, check_refs, homes
 from hubarray.history.numbering import Numbers
 
 LEAF_NUMBERS = 1024
@@ -63,17 +63,20 @@ class Overlay:
 
     @staticmethod
     def decode(text: str, table: Sequence[str]) -> Overlay:
-        """The inverse of :meth:`encode`.
+        """The inverse of :meth:`encode`, for text of whoever.
 
         Raises
         ------
-        ValueError, IndexError
-            The text is not an overlay.
+        ValueError
+            The text is not an overlay: not packed entries, out of order, or with refs that no pack can have.
         """
         entries = np.frombuffer(base64.b64decode(text, validate=True), _ENTRY)
-        refs = entries["ref"].copy()
+        numbers, refs = entries["number"].astype(np.uint64), entries["ref"].copy()
+        if (numbers[1:] <= numbers[:-1]).any():
+            raise ValueError("its numbers are out of order")
+        check_refs(refs, len(table))
         homes.load(refs, table)
-        return Overlay(entries["number"].astype(np.uint64), refs)
+        return Overlay(numbers, refs)
 
 
 EMPTY = Overlay(np.zeros(0, np.uint64), np.zeros(0, REF))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
@@ -11,11 +10,11 @@ import numpy as np
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.pools import run_all
 from hubarray.blobs.ref import Refs
-from hubarray.errors import CorruptDataError, HubError, ObjectMissingError
+from hubarray.errors import CorruptDataError, ObjectMissingError
 from hubarray.history.log import Log
 from hubarray.history.manifest import NodeRef, children_of, decode_node
-from hubarray.history.record import Record, record_key
-from hubarray.names import Name, parse
+from hubarray.history.record import RECORD_NAME, Record, record_key
+from hubarray.names import Name
 from hubarray.storage.base import ObjectInfo, Store
 
 Load = Callable[[NodeRef, int], np.ndarray | None]
@@ -56,7 +55,9 @@ def strictly(fetcher: Fetcher) -> Load:
     """A ``load`` for :func:`walk` that raises CorruptDataError for what cannot be read."""
 
     def load(node: NodeRef, level: int) -> np.ndarray:
-        return decode_node(fetcher.object(node.key, node.length, node.digest), level, fetcher.store.where(node.key))
+        return decode_node(
+            fetcher.object(node.key, node.length, node.digest), level, node, fetcher.store.where(node.key)
+        )
 
     return load
 
@@ -72,7 +73,7 @@ def read_log(store: Store, name: Name) -> tuple[dict[int, Record], dict[int, Obj
     log = Log(store, name)
     folder = f"{name.home}/log/{name.version}/"
     infos = {info.key.removeprefix(folder): info for info in store.list(folder)}
-    found = {int(key[:16]): info for key, info in infos.items() if key[:16].isdigit()}
+    found = {int(match.group(1)): info for key, info in infos.items() if (match := RECORD_NAME.fullmatch(key))}
     newest = log.newest().head.number if found else 0
     records: dict[int, Record] = {}
 
@@ -97,20 +98,3 @@ def readable(records: dict[int, Record]) -> Iterator[Record]:
     for number, record in records.items():
         if record.head.kind not in ("deleted", "expired") and (number > newest.head.expired_to or number in tagged):
             yield record
-
-
-def referrers(store: Store, home: str) -> list[tuple[ObjectInfo, str]]:
-    """Notes of the names that refer to a home; one that cannot be read protects everything."""
-    found = []
-    for info in store.list(f"{home}/referrers/"):
-        try:
-            referrer = json.loads(bytes(store.get(info.key)))["referrer"]
-            found.append((info, parse(referrer).home))
-        except ObjectMissingError:
-            continue
-        except (ValueError, KeyError, TypeError, HubError) as error:
-            raise CorruptDataError(
-                f"{store.where(info.key)}: this referrer cannot be read, so it is unknown what it protects and nothing "
-                f"is collected; hub.repair the names that were copied from this one, then delete it ({error})"
-            ) from None
-    return found

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
 from typing import Any
 
 import blake3
 import numpy as np
 import xxhash
 
-from hubarray.blobs.ref import homes
-from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError
-from hubarray.history.manifest import NodeRef, Root
-from hubarray.history.overlay import EMPTY, Overlay
+from hubarray import names
+from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError, InvalidNameError
+from hubarray.history import numbering
+from hubarray.history.fields import MAX_INT64, Fields, parse_json
+from hubarray.history.manifest import MAX_LEVELS, MAX_NODE_BYTES, NodeRef, Root
+from hubarray.history.overlay import EMPTY, MAX_OVERLAY_REFS, Overlay
 from hubarray.names import Name
+from hubarray.shown import shown_text
 from hubarray.storage.base import Buffer
 
 FORMAT = 1
@@ -29,9 +33,15 @@ MAX_ATTRS_BYTES = 64 << 10
 MAX_MESSAGE_BYTES = 16 << 10
 MAX_CHANGED_RUNS = 1000
 MAX_TAGS = 1000
+MAX_GRACE_SECONDS = 100 * 365 * 86400
+MAX_CHANGED_NODE_BYTES = 1 << 31
 HEAD_READ_BYTES = 1024
 
-_FORMAT_FIELD = re.compile(rb'\{"hubarray":(\d+)[,}]')
+RECORD_NAME = re.compile(r"([0-9]{16})\.json", re.ASCII)
+KINDS = ("array", "table", "deleted", "expired")
+_MAX_AXES = 64
+_MAX_TIME_LETTERS = 64
+_FORMAT_FIELD = re.compile(rb'\{"hubarray":(\d{1,9})[,}]')
 _HASH_FIELD = b'"blake3":"'
 _HASH_LINE_BYTES = len(_HASH_FIELD) + 64 + len(b'"}\n')
 
@@ -185,30 +195,36 @@ def decode(data: Buffer, name: Name, number: int, where: str) -> Record:
     """
     raw = bytes(data)
     _check_format(raw, where)
+    if len(raw) >= MAX_RECORD_BYTES:
+        raise CorruptDataError(
+            f"{where}: is longer than the {MAX_RECORD_BYTES} bytes that a record may have; restore it from a copy"
+        )
     text, last = raw[:-_HASH_LINE_BYTES], raw[-_HASH_LINE_BYTES:]
     digest = blake3.blake3(text).hexdigest()
     if last != _HASH_FIELD + digest.encode() + b'"}\n':
         raise CorruptDataError(f"{where}: the record does not match its own hash; restore it from a copy")
-    try:
-        fields = json.loads(raw)
-        head = Head(**fields["head"])
-        table = fields.get("overlay_homes", [])
-        record = Record(
-            head=head,
-            array=fields.get("array", {}),
-            attrs=fields.get("attrs", {}),
-            tags={str(tag): int(commit) for tag, commit in fields.get("tags", {}).items()},
-            grid=tuple(fields.get("numbering_grid", ())),
-            manifest=_root(fields["manifest"]) if fields.get("manifest") else None,
-            overlay=Overlay.decode(fields.get("overlay", ""), table),
-            homes=tuple(fields.get("homes", ())),
-            changed=_changed(fields.get("changed", [])),
-            digest=digest,
-        )
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
-        raise CorruptDataError(f"{where}: the record cannot be read ({type(error).__name__}: {error})") from None
-    _check_place(head, name, number, where)
-    return record
+    body = Fields(parse_json(raw, where), where)
+    head = _head(body, name, number, where)
+    home = f"{head.owner}/{head.name}"
+    homes = tuple(body.checked_home("homes", one) for one in body.items("homes", MAX_RECORD_BYTES, [home]))
+    if not homes or homes[0] != home or len(set(homes)) != len(homes):
+        body.refuse("homes", "does not begin with the record's own home, or has one twice")
+    grid = body.integers("numbering_grid", _MAX_AXES, 1, MAX_INT64, [])
+    description = body.take("array", dict, {})
+    if head.kind == "array":
+        _check_numbering(body.inner("array"), grid)
+    return Record(
+        head=head,
+        array=description,
+        attrs=body.take("attrs", dict, {}),
+        tags=_tags(body, number),
+        grid=grid,
+        manifest=_root(body, homes),
+        overlay=_overlay(body, homes),
+        homes=homes,
+        changed=_changed(body),
+        digest=digest,
+    )
 
 
 def decode_head(data: Buffer, name: Name, number: int, where: str) -> Head | None:
@@ -218,16 +234,99 @@ def decode_head(data: Buffer, name: Name, number: int, where: str) -> Head | Non
     line, newline, _ = raw.partition(b",\n")
     if not newline:
         return None
-    try:
-        fields = json.loads(line + b"}")
-        head = Head(**fields["head"])
-        intact = fields["head_xxh3"] == _head_hash(_dumps(fields["head"]))
-    except (ValueError, TypeError, KeyError) as error:
-        raise CorruptDataError(f"{where}: the record cannot be read ({type(error).__name__}: {error})") from None
-    if not intact:
+    return _head(Fields(parse_json(line + b"}", where), where), name, number, where)
+
+
+_HEAD_FIELDS = frozenset(one.name for one in fields(Head))
+
+
+def _head(body: Fields, name: Name, number: int, where: str) -> Head:
+    """The head of a record, every field of it checked."""
+    head = body.inner("head")
+    if body.text("head_xxh3") != _head_hash(_dumps(head.raw)):
         raise CorruptDataError(f"{where}: the record's head does not match its own hash; restore it from a copy")
     _check_place(head, name, number, where)
-    return head
+    kind = head.text("kind")
+    if kind not in KINDS:
+        raise FormatVersionError(
+            f"{where}: is of the kind {shown_text(kind[:80])!r}, which this hubarray does not know; upgrade hubarray"
+        )
+    head.only(_HEAD_FIELDS)
+    return Head(
+        name.owner,
+        name.name,
+        name.version,
+        number,
+        head.id("id"),
+        head.id("line"),
+        head.id("generation"),
+        kind,
+        _time(head),
+        head.text("author"),
+        parent=head.digest("parent") if "parent" in head.raw else None,
+        frozen=head.flag("frozen", False),
+        expired_to=head.integer("expired_to", 0, number - 1, 0),
+        grace_seconds=head.number("grace_seconds", MAX_GRACE_SECONDS, Head.grace_seconds),
+        source=_source(head) if "source" in head.raw else None,
+        message=head.text("message", ""),
+    )
+
+
+def _time(head: Fields) -> str:
+    text: str = head.text("time")
+    try:
+        known = len(text) <= _MAX_TIME_LETTERS and datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        known = False
+    if not known:
+        head.refuse("time", "is no moment with a time zone")
+    return text
+
+
+def _source(head: Fields) -> str:
+    text: str = head.text("source")
+    try:
+        if names.parse(text, commit_allowed=True).commit is None:
+            head.refuse("source", "names no commit")
+    except InvalidNameError:
+        head.refuse("source", "is no name")
+    return text
+
+
+def _tags(body: Fields, number: int) -> dict[str, int]:
+    raw: dict[str, Any] = body.take("tags", dict, {})
+    if len(raw) > MAX_TAGS:
+        body.refuse("tags", f"has {len(raw)} entries, more than {MAX_TAGS}")
+    tags = Fields(raw, body.where, "tags")
+    for tag in raw:
+        if not names.is_tag(tag):
+            tags.refuse(tag, "is no tag")
+    return {tag: tags.integer(tag, 1, number) for tag in raw}
+
+
+def _check_numbering(description: Fields, grid: tuple[int, ...]) -> None:
+    """Refuse a description whose chunks have no numbers; data types and codecs are for arrays to check."""
+    shape = description.integers("shape", _MAX_AXES, 0, MAX_INT64)
+    configuration = description.inner("chunk_grid").inner("configuration")
+    chunks = configuration.integers("chunk_shape", _MAX_AXES, 1, MAX_INT64)
+    if len(chunks) != len(shape) or len(grid) != max(0, len(shape) - 1):
+        configuration.refuse("chunk_shape", "or the numbering grid has another number of axes than the shape")
+    counts = numbering.chunk_counts(shape, chunks)
+    if not numbering.fits(grid, counts) or numbering.number_limit(counts, grid) > 1 << 64:
+        description.refuse("shape", "has chunks that the numbering grid cannot number")
+
+
+def _overlay(body: Fields, homes: tuple[str, ...]) -> Overlay:
+    table = body.items("overlay_homes", len(homes), [])
+    if not set(table) <= set(homes):
+        body.refuse("overlay_homes", "names a home that the record does not list")
+    try:
+        overlay = Overlay.decode(body.text("overlay", ""), table)
+    except ValueError as error:
+        body.refuse("overlay", f"cannot be read: {error}")
+    if len(overlay) > MAX_OVERLAY_REFS:
+        body.refuse("overlay", f"has {len(overlay)} entries, more than {MAX_OVERLAY_REFS}")
+    return overlay
 
 
 def _check_format(raw: bytes, where: str) -> None:
@@ -241,10 +340,11 @@ def _check_format(raw: bytes, where: str) -> None:
         )
 
 
-def _check_place(head: Head, name: Name, number: int, where: str) -> None:
-    found = (head.owner, head.name, head.version, head.number)
-    if found != (name.owner, name.name, name.version, number):
-        raise CorruptDataError(f"{where}: holds the record of {head.owner}/{head.name}:{head.version}@{head.number}")
+def _check_place(head: Fields, name: Name, number: int, where: str) -> None:
+    found = tuple(head.take(part, (str, int)) for part in ("owner", "name", "version", "number"))
+    if found != (name.owner, name.name, name.version, number) or type(found[3]) is not int:
+        its = "{}/{}:{}@{}".format(*(shown_text(str(one)[:128]) for one in found))
+        raise CorruptDataError(f"{where}: holds the record of {its}")
 
 
 def _dumps(value: Any) -> str:
@@ -259,27 +359,41 @@ def _node_json(node: NodeRef) -> dict[str, Any]:
     return {"home": node.home, "id": node.id, "length": node.length, "xxh3": node.digest.hex()}
 
 
-def _node(fields: dict[str, Any]) -> NodeRef:
-    homes.index(fields["home"])
-    return NodeRef(fields["home"], fields["id"], int(fields["length"]), bytes.fromhex(fields["xxh3"]))
+def _node(fields: Fields, most_bytes: int) -> NodeRef:
+    length = fields.integer("length", 1, most_bytes)
+    return NodeRef(fields.home("home"), fields.id("id"), length, bytes.fromhex(fields.id("xxh3")))
 
 
 def _root_json(root: Root) -> dict[str, Any]:
     return _node_json(root.node) | {"depth": root.depth}
 
 
-def _root(fields: dict[str, Any]) -> Root:
-    return Root(_node(fields), int(fields["depth"]))
+def _root(body: Fields, homes: tuple[str, ...]) -> Root | None:
+    if body.raw.get("manifest") is None:
+        return None
+    fields = body.inner("manifest")
+    node = _node(fields, MAX_NODE_BYTES)
+    if node.home not in homes:
+        fields.refuse("home", "is a home that the record does not list")
+    return Root(node, fields.integer("depth", 1, MAX_LEVELS))
 
 
 def _changed_json(changed: Changed) -> Any:
     return _node_json(changed.node) if changed.node else [list(run) for run in changed.runs]
 
 
-def _changed(fields: Any) -> Changed:
-    if isinstance(fields, dict):
-        return Changed(node=_node(fields))
-    return Changed(runs=tuple((int(first), int(count)) for first, count in fields))
+def _changed(body: Fields) -> Changed:
+    if isinstance(body.raw.get("changed"), dict):
+        return Changed(node=_node(body.inner("changed"), MAX_CHANGED_NODE_BYTES))
+    runs: list[tuple[int, int]] = []
+    end = 0
+    for run in body.items("changed", MAX_CHANGED_RUNS, []):
+        known = isinstance(run, list) and len(run) == 2 and all(type(one) is int for one in run)
+        if not known or not (end <= run[0] and run[1] >= 1 and run[0] + run[1] <= 1 << 64):
+            body.refuse("changed", "is no list of runs, in order and apart")
+        runs.append((run[0], run[1]))
+        end = run[0] + run[1]
+    return Changed(runs=tuple(runs))
 
 
 def encode_runs(runs: list[tuple[int, int]]) -> bytes:

@@ -17,13 +17,13 @@ import numpy as np
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import REF, Refs, blob_hash, blob_key, blob_place, matches
 from hubarray.errors import CorruptDataError, FormatVersionError, NotFoundError, ObjectMissingError, StorageError
-from hubarray.history.copying import write_referrer
 from hubarray.history.hints import encode_hint, hint_key
 from hubarray.history.listing import versions_of
 from hubarray.history.log import Log
 from hubarray.history.manifest import NodeRef, decode_node
-from hubarray.history.reach import referrers, walk
-from hubarray.history.record import Record, record_key
+from hubarray.history.reach import walk
+from hubarray.history.record import RECORD_NAME, Record, record_key
+from hubarray.history.referrers import referrers, write_referrer
 from hubarray.history.verify import Damage, Problem, distinct_refs, verify
 from hubarray.names import Name, parse
 from hubarray.storage.base import Buffer
@@ -170,7 +170,7 @@ def _places_by_hash(fetcher: Fetcher, home: str, lost: Refs) -> dict[bytes, list
     def load(node: NodeRef, level: int) -> np.ndarray | None:
         try:
             data = fetcher.object(node.key, node.length, node.digest)
-            return decode_node(data, level, fetcher.store.where(node.key))
+            return decode_node(data, level, node, fetcher.store.where(node.key))
         except (CorruptDataError, StorageError):
             return None
 
@@ -196,11 +196,11 @@ def _all_records(fetcher: Fetcher, home: str) -> Iterator[Record]:
         for name in versions_of(fetcher.store, parse(one)):
             log = Log(fetcher.store, name)
             for info in fetcher.store.list(f"{one}/log/{name.version}/"):
-                number = info.key.rpartition("/")[2].removesuffix(".json")
-                if not number.isdigit():
+                match = RECORD_NAME.fullmatch(info.key.rpartition("/")[2])
+                if match is None:
                     continue
                 try:
-                    record = log.read(int(number))
+                    record = log.read(int(match.group(1)))
                 except (CorruptDataError, FormatVersionError, ObjectMissingError):
                     continue
                 waiting |= set(record.homes)

@@ -18,16 +18,19 @@ from hubarray.blobs.pools import run_all
 from hubarray.blobs.ref import REF, Refs, blob_hash, blob_key, matches
 from hubarray.errors import ConflictError, CorruptDataError, HubError, NotFoundError, ObjectMissingError
 from hubarray.history.clock import store_time
-from hubarray.history.copying import write_referrer
 from hubarray.history.hints import encode_hint, hint_key
 from hubarray.history.manifest import NodeRef, decode_node
 from hubarray.history.reach import read_log, readable, walk
-from hubarray.history.record import Record, record_key
+from hubarray.history.record import MAX_RECORD_BYTES, Record, record_key
+from hubarray.history.referrers import write_referrer
 from hubarray.history.safety import require_atomic_create
 from hubarray.history.version import Version
 from hubarray.process import uptime_seconds
 from hubarray.progress import progress
 from hubarray.storage.base import Buffer, ObjectInfo, Store
+
+# What a pack has beside what is reached goes along, as far as packs usually reach.
+_USUAL_PACK_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -154,7 +157,7 @@ def _reached(source: Version, records: list[Record]) -> tuple[list[NodeRef], dic
 
     def load(node: NodeRef, level: int) -> np.ndarray:
         nodes.append(node)
-        return decode_node(_node(source, node), level, source.store.where(node.key))
+        return decode_node(_node(source, node), level, node, source.store.where(node.key))
 
     walk(records, load, found.append)
     refs = np.concatenate([*found, np.zeros(0, REF)])
@@ -177,7 +180,8 @@ def _node(source: Version, node: NodeRef) -> Buffer:
 def _pack(store: Store, key: str, refs: Refs) -> Buffer:
     """A pack's bytes, every blob of it that is reached checked."""
     try:
-        data = memoryview(store.get(key))
+        needed = int((refs["offset"] + refs["length"]).max())
+        data = memoryview(store.get(key, 0, max(needed, _USUAL_PACK_BYTES)))
     except ObjectMissingError:
         raise CorruptDataError(
             f"{store.where(key)}: a commit names this object and it is gone; hub.repair may help"
@@ -201,7 +205,11 @@ def _extend_log(source: Version, target: Version, records: dict[int, Record], kn
                 f"sent may be collected; {number - 1} commits are there. Transfer again: what is there is skipped"
             )
         key = record_key(target.name, number)
-        data = source.store.get(record_key(source.name, number))
-        if not target.store.put_if_absent(key, data) and blob_hash(target.store.get(key)) != blob_hash(data):
+        data = source.store.get(record_key(source.name, number), 0, MAX_RECORD_BYTES)
+        if source.log.decode(data, number).digest != records[number].digest:
+            raise ConflictError(f"{source.store.where(key)}: was exchanged while it was sent; transfer again")
+        if not target.store.put_if_absent(key, data) and blob_hash(target.store.get(key, 0, MAX_RECORD_BYTES)) != (
+            blob_hash(data)
+        ):
             raise ConflictError(f"{target.store.where(key)}: somebody else committed {number} meanwhile")
     target.store.put(hint_key(target.name), encode_hint(max(records)), no_store=True)

@@ -5,8 +5,7 @@ Nothing is taken from a cache, and one problem does not end the search.
 
 from __future__ import annotations
 
-import json
-import re
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,16 +16,17 @@ from hubarray.blobs.coalesce import Run, plan_runs
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.pools import run_all
 from hubarray.blobs.ref import REF, Refs, blob_hash, blob_key, matches
-from hubarray.errors import CorruptDataError, FormatVersionError, HubError, ObjectMissingError
-from hubarray.history.hints import decode_hint, hint_key
+from hubarray.errors import CorruptDataError, FormatVersionError, ObjectMissingError
+from hubarray.history.hints import MAX_HINT_BYTES, decode_hint, hint_key
 from hubarray.history.log import Log
 from hubarray.history.manifest import NodeRef, decode_node
 from hubarray.history.reach import readable, walk
-from hubarray.history.record import Record, record_key
-from hubarray.names import Name, parse
+from hubarray.history.record import RECORD_NAME, Record, record_key
+from hubarray.history.referrers import notes
+from hubarray.names import Name
 from hubarray.progress import progress
 
-_RECORD = re.compile(r"(\d{16})\.json")
+_SHOWN_GAP = 1000
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,13 @@ def verify(fetcher: Fetcher, versions: list[Name], *, data: bool) -> Report:
 
     def load(node: NodeRef, level: int) -> np.ndarray | None:
         data = _check_object(fetcher, node, report)
-        return None if data is None else decode_node(data, level, fetcher.store.where(node.key))
+        if data is None:
+            return None
+        try:
+            return decode_node(data, level, node, fetcher.store.where(node.key))
+        except CorruptDataError as error:
+            report.add(node.key, str(error))
+            return None
 
     walk(records, load, refs.append)
     distinct = distinct_refs(refs)
@@ -140,13 +146,11 @@ def _check_referrers(fetcher: Fetcher, records: list[Record], report: Report) ->
     needed = {(home, record.homes[0]) for record in records for home in record.homes[1:]}
     for home in sorted({home for home, _ in needed} | names):
         known: set[str] = set()
-        for info in fetcher.store.list(f"{home}/referrers/"):
-            try:
-                known.add(parse(json.loads(bytes(fetcher.store.get(info.key)))["referrer"]).home)
-            except ObjectMissingError:
-                continue
-            except (ValueError, KeyError, TypeError, HubError) as error:
-                report.add(info.key, f"the referrer cannot be read ({error}), so nothing of {home} is collected")
+        for info, note in notes(fetcher.store, home):
+            if isinstance(note, CorruptDataError):
+                report.add(info.key, f"the referrer cannot be read ({note}), so nothing of {home} is collected")
+            else:
+                known.add(note)
         for _, referrer in sorted(one for one in needed if one[0] == home and one[1] not in known):
             report.add(f"{home}/referrers/", f"nothing there protects the data that {referrer} reads")
             report.damage.referrers.add((home, referrer))
@@ -163,12 +167,15 @@ def _records(fetcher: Fetcher, name: Name, report: Report) -> Iterator[Record]:
     # The hint first: what is committed after the listing is not missing from it.
     hinted = _hinted(fetcher, name, report)
     folder = f"{name.home}/log/{name.version}/"
-    found = [_RECORD.fullmatch(info.key.removeprefix(folder)) for info in fetcher.store.list(folder)]
+    found = [RECORD_NAME.fullmatch(info.key.removeprefix(folder)) for info in fetcher.store.list(folder)]
     numbers = sorted(int(match.group(1)) for match in found if match)
-    newest = max([*numbers, hinted])
-    for number in sorted(set(range(1, newest + 1)) - set(numbers)):
-        report.add(record_key(name, number), "the record is missing")
-        report.damage.records.append((name, number))
+    for below, after in itertools.pairwise([0, *numbers, max([0, *numbers[-1:], hinted]) + 1]):
+        # Whoever wrote a record or hint may have given it any number, so a gap may be endless.
+        for number in range(below + 1, min(after, below + 1 + _SHOWN_GAP)):
+            report.add(record_key(name, number), "the record is missing")
+            report.damage.records.append((name, number))
+        if after - below - 1 > _SHOWN_GAP:
+            report.add(record_key(name, after - 1), f"and {after - below - 1 - _SHOWN_GAP:,} records before it, too")
     records: dict[int, Record] = {}
 
     def read(number: int) -> None:
@@ -189,7 +196,7 @@ def _records(fetcher: Fetcher, name: Name, report: Report) -> Iterator[Record]:
 
 def _hinted(fetcher: Fetcher, name: Name, report: Report) -> int:
     try:
-        number = decode_hint(fetcher.store.get(hint_key(name)))
+        number = decode_hint(fetcher.store.get(hint_key(name), 0, MAX_HINT_BYTES + 1))
     except ObjectMissingError:
         return 0
     if number is None:
@@ -201,7 +208,7 @@ def _hinted(fetcher: Fetcher, name: Name, report: Report) -> int:
 def _check_object(fetcher: Fetcher, node: NodeRef, report: Report) -> bytes | None:
     report.nodes += 1
     try:
-        data = bytes(fetcher.store.get(node.key))
+        data = bytes(fetcher.store.get(node.key, 0, node.length + 1))
     except ObjectMissingError:
         report.add(node.key, "the object is missing")
         report.damage.nodes.append(node)

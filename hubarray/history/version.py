@@ -14,6 +14,7 @@ from hubarray.blobs.fetch import Fetcher, fetcher_for
 from hubarray.blobs.ref import REF, BlobPlace, Refs, blob_place
 from hubarray.errors import (
     CorruptDataError,
+    FormatVersionError,
     HubError,
     NotFoundError,
     TagNotFoundError,
@@ -242,21 +243,38 @@ class Version:
 
     def _frozen_from_disk(self, error: UnavailableError) -> Record:
         """Stand in for a store that does not answer: a frozen version's last record from the disk cache."""
-        disk = self.fetcher.disk
-        cached = disk.get(self._frozen_key()) if disk is not None else None
-        if cached is None:
+        kept = self._kept_frozen()
+        if kept is None:
             raise error
-        number, _, data = cached.partition(b"\n")
-        return self.saw(self.log.decode(data, int(number)))
+        return self.saw(kept)
 
     def _remember_if_frozen(self, record: Record) -> None:
-        """Keep a frozen version's record on disk, so that it opens without a network."""
+        """Keep a frozen version's newest record on disk, so that it opens without a network; else keep none."""
         disk = self.fetcher.disk
-        if disk is not None and record.head.frozen and not disk.has(self._frozen_key()):
-            disk.put(self._frozen_key(), b"%d\n" % record.head.number + encode(record)[0])
+        if disk is None:
+            return
+        key = self._newest_frozen_key()
+        if not record.head.frozen:
+            disk.forget(key)
+            return
+        kept = self._kept_frozen()
+        if kept is None or kept.head.number < record.head.number:
+            disk.put(key, b"%016d" % record.head.number + encode(record)[0], replace=True)
 
-    def _frozen_key(self) -> str:
-        return f"{self.fetcher.identity} {self.name} frozen"
+    def _kept_frozen(self) -> Record | None:
+        """What is kept of a frozen version; None if that is nothing, or not whole."""
+        disk = self.fetcher.disk
+        cached = None if disk is None else disk.get(self._newest_frozen_key())
+        if cached is None or not cached[:16].isdigit():
+            return None
+        try:
+            return self.log.decode(cached[16:], int(cached[:16]))
+        except (CorruptDataError, FormatVersionError):
+            return None
+
+    def _newest_frozen_key(self) -> str:
+        """The only key of the disk cache whose bytes are replaced: a version deleted and frozen again has another."""
+        return f"{self.fetcher.identity} {self.name} newest, if frozen"
 
     def refs(self, record: Record, numbers: Numbers) -> Refs:
         """The refs of chunks at a record: its overlay over its manifest."""

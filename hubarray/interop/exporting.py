@@ -187,7 +187,7 @@ def _to_zarr(array: Array, target: Root, overwrite: bool) -> None:
             chosen = refs[inside]
             marker.check()
             missing = [i for i, key in enumerate(keys) if there.get(key) != int(chosen["length"][i])]
-            blobs = version.fetcher.blobs(chosen[missing])
+            blobs = version.fetcher.blobs(chosen[missing], most_bytes=metadata.most_blob_bytes)
             run_all((len(blob), partial(store.put, keys[i], blob)) for i, blob in zip(missing, blobs, strict=True))
             bar.update(int(chosen["length"].sum()))
             chunks, size = chunks + len(keys), size + int(chosen["length"].sum())

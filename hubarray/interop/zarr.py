@@ -180,7 +180,7 @@ class HubStore(Store):
         if not refs["length"][0]:
             return None
         try:
-            return version.fetcher.blobs(refs)[0]
+            return version.fetcher.blobs(refs, most_bytes=metadata.most_blob_bytes)[0]
         except CorruptDataError as error:
             self._seen._refuse_expired(record, error)
             raise

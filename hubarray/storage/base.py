@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import logging
+import re
 import threading
 import time
 from collections import Counter
@@ -19,7 +20,8 @@ from datetime import datetime
 from typing import TypeAlias
 
 from hubarray import process
-from hubarray.errors import ReadOnlyError, UnavailableError
+from hubarray.errors import ReadOnlyError, StorageError, UnavailableError
+from hubarray.shown import hidden_urls, shown_text
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -27,6 +29,9 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 MAX_BUFFERS = 1024
 # What a piece of a range that is still arriving has at least.
 PIECE_BYTES = 512 << 10
+
+# A part that is empty, "." or "..", and what cannot stand in a file's name: such a key could lead out of its root.
+_LEADS_AWAY = re.compile(r"(?:^|/)\.{0,2}(?:/|$)|[\x00-\x1f\x7f\\]")
 
 log = logging.getLogger("hubarray.storage")
 
@@ -41,12 +46,32 @@ class ObjectInfo:
     is_folder: bool = False
 
 
+def leads_away(key: str) -> bool:
+    """Whether a key could lead out of its root.
+
+    Examples
+    --------
+    >>> [leads_away(key) for key in ("lab/x/packs/0a", ".probe/0a", "lab/../../etc", "lab//x", "/etc", "")]
+    [False, False, True, True, True, True]
+    """
+    # Nearly all keys have nothing to look at; this is done for every request.
+    if "/." not in key and "//" not in key and "\\" not in key and key.isprintable() and key[:1] not in "/.":
+        return key[-1:] in ("", "/")
+    return _LEADS_AWAY.search(key) is not None
+
+
 def unanswered(where: str, reason: str) -> UnavailableError:
     """What every engine says of a server that is down, or answers what no handler could use."""
     return UnavailableError(
         f"{where}: the server did not answer as it should ({reason}); "
         "try again, and check that it runs and that the root names the right endpoint"
     )
+
+
+def fit_to_be_shown(text: str) -> str:
+    """The first line of what a client or a server says, without secrets and control characters."""
+    lines = text.strip().splitlines() or [""]
+    return shown_text(hidden_urls(lines[0][:600]))[:300]
 
 
 class RequestStats:
@@ -90,7 +115,9 @@ class RequestStats:
 class Store(abc.ABC):
     """A flat space of keys, as every engine offers it.
 
-    Keys are relative to the root, use ``/``, and are never empty. Errors are
+    Keys are relative to the root, use ``/``, and are never empty. Those with an
+    empty part, ``.`` or ``..``, a backslash or a control character are refused, and
+    passed over in listings: whoever thought of them means to leave the root. Errors are
     those of :mod:`hubarray.errors` and name the key and the root.
 
     Attributes
@@ -123,12 +150,14 @@ class Store(abc.ABC):
     def get(self, key: str, start: int | None = None, length: int | None = None) -> Buffer:
         """The object's bytes, or ``length`` of them from ``start``.
 
-        A range past the end gives the bytes there are, possibly none.
+        A range past the end gives the bytes there are, possibly none; never more than
+        ``length``, and no more memory, whatever a server sends.
 
         Raises
         ------
         ObjectMissingError, AccessDeniedError, UnavailableError, StorageError
         """
+        self._refuse_leading_away(key)
         began = time.perf_counter()
         size = 0
         try:
@@ -148,6 +177,7 @@ class Store(abc.ABC):
         ------
         ObjectMissingError, AccessDeniedError, UnavailableError, StorageError
         """
+        self._refuse_leading_away(key)
         seconds, size = 0.0, 0
         pieces = self._pieces(key, start, length)
         try:
@@ -175,6 +205,7 @@ class Store(abc.ABC):
         ------
         ObjectMissingError, AccessDeniedError, UnavailableError, StorageError
         """
+        self._refuse_leading_away(key)
         began = time.perf_counter()
         size = 0
         try:
@@ -198,6 +229,7 @@ class Store(abc.ABC):
             killed process leaves of it is a part of an object, under that key.
         """
         self._refuse_if_read_only(key)
+        self._refuse_leading_away(key)
         began = time.perf_counter()
         pieces = data if isinstance(data, (list, tuple)) else (data,)
         size = sum(len(piece) for piece in pieces)
@@ -224,6 +256,7 @@ class Store(abc.ABC):
             The outcome is unknown.
         """
         self._refuse_if_read_only(key)
+        self._refuse_leading_away(key)
         began = time.perf_counter()
         try:
             return self._put_if_absent(key, data)
@@ -233,6 +266,7 @@ class Store(abc.ABC):
 
     def head(self, key: str) -> ObjectInfo:
         """Size and modification time, or ObjectMissingError."""
+        self._refuse_leading_away(key)
         began = time.perf_counter()
         try:
             return self._head(key)
@@ -248,9 +282,13 @@ class Store(abc.ABC):
         """
         if prefix and not prefix.endswith("/"):
             raise ValueError(f"a listing's prefix is a folder, ending in '/': {prefix!r}")
+        if prefix:
+            self._refuse_leading_away(prefix[:-1])
         began = time.perf_counter()
         self.stats.add("list")
-        yield from self._list(prefix, shallow)
+        for info in self._list(prefix, shallow):
+            if not leads_away(info.key[:-1] if info.is_folder else info.key):
+                yield info
         self._log("LIST", prefix, 0, began)
 
     def delete(self, keys: Iterable[str]) -> None:
@@ -259,6 +297,8 @@ class Store(abc.ABC):
         if not keys:
             return
         self._refuse_if_read_only(keys[0])
+        for key in keys:
+            self._refuse_leading_away(key)
         began = time.perf_counter()
         try:
             self._delete(keys)
@@ -276,6 +316,13 @@ class Store(abc.ABC):
     def where(self, key: str) -> str:
         """How messages name a key: its full URL."""
         return f"{self.url}/{key}"
+
+    def _refuse_leading_away(self, key: str) -> None:
+        if leads_away(key):
+            raise StorageError(
+                f"{self.url}: {shown_text(key)!r} is no key, because it could lead out of the root; whoever wrote it "
+                "into this root is not to be trusted"
+            )
 
     def _refuse_if_read_only(self, key: str) -> None:
         if self.read_only:

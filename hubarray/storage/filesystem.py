@@ -1,4 +1,4 @@
-"""Whatever fsspec speaks: ``gs://`` (gcsfs), ``s3://`` (s3fs), ``https://``, ``memory://`` and the rest.
+"""Whatever fsspec speaks: ``gs://`` (gcsfs), ``s3://`` (s3fs), ``memory://`` and the rest.
 
 fsspec's own ``pipe_file(mode="create")`` is not atomic everywhere, so commits
 are allowed only where it is known to be: S3 and GCS, which send the condition
@@ -29,7 +29,7 @@ from hubarray.errors import (
     UnavailableError,
     UnsafeStoreError,
 )
-from hubarray.storage.base import Buffer, ObjectInfo, Store, unanswered
+from hubarray.storage.base import Buffer, ObjectInfo, Store, fit_to_be_shown, unanswered
 from hubarray.storage.options import for_s3fs
 
 _REQUEST_SECONDS = 20.0
@@ -73,12 +73,11 @@ class FilesystemStore(Store):
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
         super().__init__(url)
         self.protocol = url.partition("://")[0]
-        self.read_only = self.protocol in ("http", "https")
         self.remote = self.protocol != "memory"
         self.proven_create = self.protocol == "memory"
         self.endpoint = options.get("endpoint_url") or dict(options.get("client_kwargs") or {}).get("endpoint_url")
         self._fs = _filesystem(self.protocol, options)
-        self._base = url if self.read_only else str(self._fs._strip_protocol(url)).rstrip("/")
+        self._base = str(self._fs._strip_protocol(url)).rstrip("/")
 
     def where(self, key: str) -> str:
         """The key's URL and, where one was given, the server's address."""
@@ -107,9 +106,6 @@ class FilesystemStore(Store):
             if _is_past_the_end(error):
                 return b""
             raise self._error(error, key) from None
-        if length is not None and len(data) > length:
-            # The server ignored the Range header and sent the whole object.
-            return memoryview(data)[begin : begin + length]
         return bytes(data)
 
     def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, unread: bool) -> None:
@@ -273,7 +269,7 @@ def _modified(info: Mapping[str, Any]) -> datetime | None:
 
 def _reason(error: BaseException) -> str:
     text = str(error).strip()
-    return f"{type(error).__name__}: {text.splitlines()[0][:300]}" if text else type(error).__name__
+    return f"{type(error).__name__}: {fit_to_be_shown(text)}" if text else type(error).__name__
 
 
 def _status(error: BaseException) -> int | None:

@@ -4,6 +4,9 @@ A record must appear whole or not at all, so an object is written under a
 temporary name, fsynced, and then given its name: by ``rename`` for ``put``, by
 ``link`` for ``put_if_absent``, which fails if the name exists. ``O_EXCL`` on the
 final name would leave an empty record for ever if the process were killed.
+
+Whoever else writes into the folder may put anything there: only regular files are
+read, and links are followed only where they stay within the root.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import errno
 import os
 import secrets
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +34,10 @@ _TEMPORARY = ".tmp-"
 # For longer writes Linux takes page cache in units of megabytes, and a virtual machine has those from its host again
 # each time: packs of 16 MiB took a quarter more processor time.
 _STEP_BYTES = 256 << 10
+# For how long a folder that was found to lie within the root is taken to be there still.
+_CHECKED_SECONDS = 1.0
+_MAX_CHECKED = 4096
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 _NO_LINK = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
@@ -55,21 +63,65 @@ class LocalStore(Store):
         super().__init__(self.folder.as_uri())
         self._prefix = f"{self.folder}{os.sep}"
         self._links_checked = False
+        self._checked: dict[str, float] = {}
         if self.folder.exists() and not self.folder.is_dir():
             raise StorageError(f"the root {self.folder} is a file; name a folder, or a path where none is yet")
 
     def _path(self, key: str) -> str:
         return self._prefix + key
 
-    def _get(self, key: str, start: int | None, length: int | None) -> Buffer:
+    def _open(self, key: str) -> tuple[int, int]:
+        """A descriptor to read a regular file within the root, for the caller to close, and the file's size."""
+        path = self._path(key)
+        self._require_inside(os.path.dirname(path), key)
         try:
-            descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                descriptor = os.open(path, _READ)
+            except OSError as error:
+                if error.errno not in (errno.ELOOP, errno.EMLINK):
+                    raise
+                real = os.path.realpath(path)
+                self._require_inside(os.path.dirname(real), key)
+                descriptor = os.open(real, _READ)
+            status = os.fstat(descriptor)
+        except StorageError:
+            raise
         except OSError as error:
             raise self._error(error, key) from None
+        if stat.S_ISREG(status.st_mode):
+            return descriptor, status.st_size
+        os.close(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise ObjectMissingError(f"{self.where(key)}: no such object")
+        raise self._no_file(key)
+
+    def _no_file(self, key: str) -> StorageError:
+        return StorageError(f"{self.where(key)}: is no regular file, so it is not read; move it away")
+
+    def _require_inside(self, folder: str, key: str) -> None:
+        """Refuse a folder that a link has led out of the root."""
+        now = time.monotonic()
+        if now - self._checked.get(folder, float("-inf")) < _CHECKED_SECONDS:
+            return
+        if not self._is_inside(folder):
+            raise StorageError(
+                f"{self.where(key)}: a link leads out of the root {self.folder}; put what it leads to into the root, "
+                "or remove the link"
+            )
+        if len(self._checked) >= _MAX_CHECKED:
+            self._checked.clear()
+        self._checked[folder] = now
+
+    def _is_inside(self, path: str) -> bool:
+        real, root = os.path.realpath(path), os.path.realpath(self.folder)
+        return real == root or real.startswith(os.path.join(root, ""))
+
+    def _get(self, key: str, start: int | None, length: int | None) -> Buffer:
+        descriptor, size = self._open(key)
         try:
             offset = start or 0
-            if length is None:
-                length = max(0, os.fstat(descriptor).st_size - offset)
+            there = max(0, size - offset)
+            length = there if length is None else min(length, there)
             data = os.pread(descriptor, length, offset)
             if len(data) == length or not data:
                 return data
@@ -80,10 +132,7 @@ class LocalStore(Store):
             os.close(descriptor)
 
     def _read_into(self, key: str, start: int, out: Sequence[memoryview]) -> int:
-        try:
-            descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise self._error(error, key) from None
+        descriptor, _ = self._open(key)
         try:
             done, total = os.preadv(descriptor, out, start), sum(map(len, out))
             while 0 < done < total:
@@ -131,16 +180,18 @@ class LocalStore(Store):
         path = self._path(key)
         parent = os.path.dirname(path)
         written = path if publish is None else os.path.join(parent, _TEMPORARY + secrets.token_hex(8))
-        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | (os.O_TRUNC if publish is None else os.O_EXCL)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if publish is None else os.O_EXCL)
         # A concurrent delete may prune a folder between its making and its use.
         for attempt in range(5):
             try:
-                self._make_folders(parent)
+                self._make_folders(parent, key)
                 descriptor = os.open(written, flags, 0o666)
                 break
             except FileNotFoundError:
                 if attempt == 4:
                     raise StorageError(f"{self.where(key)}: its folder cannot be made, or keeps disappearing") from None
+            except StorageError:
+                raise
             except OSError as error:
                 raise self._error(error, key) from None
         try:
@@ -162,11 +213,13 @@ class LocalStore(Store):
                 raise self._error(error, key) from None
             raise
 
-    def _make_folders(self, folder: str) -> None:
+    def _make_folders(self, folder: str, key: str) -> None:
         missing = []
         while not os.path.isdir(folder):
             missing.append(folder)
             folder = os.path.dirname(folder)
+        if folder.startswith(self._prefix):
+            self._require_inside(folder, key)
         for path in reversed(missing):
             try:
                 os.mkdir(path)
@@ -196,7 +249,7 @@ class LocalStore(Store):
         if self._links_checked:
             return
         try:
-            self._make_folders(str(self.folder))
+            self._make_folders(str(self.folder), key)
         except OSError as error:
             raise StorageError(
                 f"the root {self.folder} cannot be created: {error.strerror or error}; choose another folder"
@@ -219,18 +272,28 @@ class LocalStore(Store):
         self._links_checked = True
 
     def _head(self, key: str) -> ObjectInfo:
+        path = self._path(key)
+        self._require_inside(os.path.dirname(path), key)
         try:
-            status = os.stat(self._path(key))
+            status = os.lstat(path)
+            if stat.S_ISLNK(status.st_mode):
+                self._require_inside(os.path.dirname(os.path.realpath(path)), key)
+                status = os.stat(path)
+        except StorageError:
+            raise
         except OSError as error:
             raise self._error(error, key) from None
-        if not stat.S_ISREG(status.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             raise ObjectMissingError(f"{self.where(key)}: no such object")
+        if not stat.S_ISREG(status.st_mode):
+            raise self._no_file(key)
         return _info(key, status)
 
     def _list(self, prefix: str, shallow: bool) -> Iterator[ObjectInfo]:
         folders = [prefix]
         while folders:
             folder = folders.pop()
+            self._require_inside(self._path(folder).rstrip(os.sep), folder)
             try:
                 entries = list(os.scandir(self._path(folder)))
             except (FileNotFoundError, NotADirectoryError):
@@ -239,7 +302,7 @@ class LocalStore(Store):
                 raise self._error(error, folder) from None
             for entry in entries:
                 key = folder + entry.name
-                if entry.name.startswith("."):
+                if entry.name.startswith(".") or (entry.is_symlink() and not self._is_inside(entry.path)):
                     continue
                 if entry.is_dir():
                     if shallow:
@@ -248,23 +311,27 @@ class LocalStore(Store):
                         folders.append(f"{key}/")
                     continue
                 try:
-                    yield _info(key, entry.stat())
+                    status = entry.stat()
                 except FileNotFoundError:
                     continue
+                if stat.S_ISREG(status.st_mode):
+                    yield _info(key, status)
 
     def leftovers(self, prefix: str) -> Iterator[ObjectInfo]:
         """Temporary files of processes that were killed between writing and naming them."""
+        self._require_inside(self._path(prefix).rstrip(os.sep), prefix)
         for folder, _, files in os.walk(self._path(prefix)):
             for name in files:
                 if name.startswith(_TEMPORARY):
                     path = os.path.join(folder, name)
                     with contextlib.suppress(FileNotFoundError):
-                        yield _info(path.removeprefix(self._prefix), os.stat(path))
+                        yield _info(path.removeprefix(self._prefix), os.lstat(path))
 
     def _delete(self, keys: Sequence[str]) -> None:
         folders = set()
         for key in keys:
             path = self._path(key)
+            self._require_inside(os.path.dirname(path), key)
             try:
                 os.unlink(path)
             except FileNotFoundError:

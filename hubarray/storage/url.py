@@ -12,7 +12,8 @@ from urllib.parse import unquote, urlsplit
 
 from hubarray import config, process
 from hubarray.errors import ConfigError
-from hubarray.storage.base import Store
+from hubarray.shown import has_user, shown_url
+from hubarray.storage.base import Store, leads_away
 from hubarray.storage.options import checked_endpoint, endpoint_from_environment
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
@@ -98,14 +99,18 @@ def normalize(url: str | os.PathLike[str]) -> str:
         return Path(os.path.abspath(os.path.expanduser(text))).as_uri()
     scheme, _, rest = text.partition("://")
     scheme = scheme.lower()
+    if leads_away(rest.strip("/")) and scheme != "file":
+        raise ConfigError(f"{shown_url(text)}: a root has no empty parts, '.', '..' or control characters in its path")
     if scheme == "file":
         return Path(os.path.abspath(unquote(urlsplit(text).path))).as_uri()
-    if "@" in rest.partition("/")[0]:
+    if has_user(text):
         raise ConfigError(f"{scheme}://...: credentials do not belong in a URL; pass storage_options")
+    if "?" in rest:
+        raise ConfigError(f"{shown_url(text)}: a root has no query, such as a signature; pass storage_options")
     if not rest.strip("/") or rest.startswith("/"):
-        raise ConfigError(f"{text}: the bucket or host is missing")
+        raise ConfigError(f"{shown_url(text)}: the bucket or host is missing")
     if scheme in ("s3", "gs", "gcs") and not _BUCKET.fullmatch(rest.partition("/")[0]):
-        raise ConfigError(f"{text}: {rest.partition('/')[0]!r} is not the name of a bucket")
+        raise ConfigError(f"{shown_url(text)}: {rest.partition('/')[0]!r} is not the name of a bucket")
     return f"{scheme}://{rest.rstrip('/')}"
 
 
@@ -137,6 +142,10 @@ def open_store(root: Root) -> Store:
         with process.importing:
             from hubarray.storage.objectstore import ObjectStore
         return ObjectStore(root.url, root._options)
+    if root.scheme in ("http", "https"):
+        with process.importing:
+            from hubarray.storage.http import HttpStore
+        return HttpStore(root.url, root._options)
     with process.importing:
         from hubarray.storage.filesystem import FilesystemStore
     return FilesystemStore(root.url, root._options)

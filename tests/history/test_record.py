@@ -26,9 +26,9 @@ def _record(message="a message", entries=3, runs=((0, 5), (9, 1))):
         "scans",
         "v1",
         7,
-        "id",
-        "line",
-        "generation",
+        "1" * 32,
+        "2" * 32,
+        "3" * 32,
         "array",
         "2026-11-21T00:00:00.000000+00:00",
         "me",
@@ -38,7 +38,10 @@ def _record(message="a message", entries=3, runs=((0, 5), (9, 1))):
     )
     return Record(
         head=head,
-        array={"shape": [1, 2]},
+        array={
+            "shape": [1, 2, 3],
+            "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, 2, 1]}},
+        },
         attrs={"unit": "µm", "nested": [1, {"a": None}]},
         grid=(2, 3),
         manifest=Root(NodeRef("lab/scans", new_id(), 100, bytes(range(16))), 2),

@@ -150,7 +150,7 @@ RULES = {
     ),
     "14: the log is probed beyond the hint": (
         commits_beyond_a_stale_hint_are_found,
-        lambda patch: patch.setattr(search, "newest_from", lambda known, exists: known or 1),
+        lambda patch: patch.setattr(search, "newest_from", lambda known, exists, most: known or 1),
     ),
     "15: what outlives a call pins one commit": (
         an_iteration_reads_one_commit,

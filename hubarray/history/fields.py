@@ -1,0 +1,177 @@
+"""JSON from a bucket, checked field by field as it is taken: whoever writes there is not thereby trusted. Pure.
+
+Every error is a CorruptDataError that names the object's key and the field.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn, TypeVar
+
+from hubarray import names
+from hubarray.errors import CorruptDataError, InvalidNameError
+from hubarray.shown import shown_text
+
+MAX_DEPTH = 128
+MAX_NUMBER = 10**16 - 1
+MAX_INT64 = (1 << 63) - 1
+
+_HEX_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_HEX_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+T = TypeVar("T")
+
+
+def parse_json(raw: bytes, where: str) -> Any:
+    """JSON as it is written by us: UTF-8, finite numbers, at most 128 levels deep.
+
+    Raises
+    ------
+    CorruptDataError
+    """
+    try:
+        value = json.loads(raw.decode("utf-8"), parse_constant=_not_finite)
+    except (ValueError, RecursionError) as error:
+        raise CorruptDataError(f"{where}: not JSON as it is written here: {_reason(error)}") from None
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and is_deep(value):
+        raise CorruptDataError(f"{where}: not JSON as it is written here: more than {MAX_DEPTH} levels deep")
+    return value
+
+
+def is_deep(value: Any) -> bool:
+    """Whether lists and mappings are nested more than 128 deep."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [inner for one in level if isinstance(one, (list, dict)) for inner in _inside(one)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: list[Any] | dict[str, Any]) -> Iterator[Any]:
+    return iter(value.values() if isinstance(value, dict) else value)
+
+
+def _not_finite(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _reason(error: Exception) -> str:
+    return "nested too deep" if isinstance(error, RecursionError) else shown_text(str(error))[:200]
+
+
+class Fields:
+    """The fields of one JSON object.
+
+    Parameters
+    ----------
+    value : Any
+        What was decoded; anything but a mapping is refused.
+    where : str
+        How errors name the object it is from.
+    path : str
+        How errors name this part of it.
+    """
+
+    def __init__(self, value: Any, where: str, path: str = "") -> None:
+        self.where = where
+        self._path = path
+        if not isinstance(value, dict):
+            self.refuse("", "is no JSON object")
+        self.raw: dict[str, Any] = value
+
+    def refuse(self, name: str, what: str) -> NoReturn:
+        """Raise the error for a field.
+
+        Raises
+        ------
+        CorruptDataError
+        """
+        field = ".".join(filter(None, (self._path, name)))
+        named = f"its field {shown_text(field)!r}" if field else "it"
+        raise CorruptDataError(
+            f"{self.where}: {named} {what}; whoever wrote it did not follow the format: restore it from a copy"
+        )
+
+    def take(self, name: str, kind: type[T] | tuple[type[Any], ...], default: Any = ...) -> Any:
+        """A field of one of some JSON types; ``True`` is no number."""
+        value = self.raw.get(name, default)
+        if value is ...:
+            self.refuse(name, "is missing")
+        if value is default:
+            return value
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            self.refuse(name, f"is a {type(value).__name__}")
+        return value
+
+    def only(self, known: frozenset[str]) -> None:
+        """Refuse fields that the format does not know."""
+        for name in self.raw.keys() - known:
+            self.refuse(name, "is not known")
+
+    def text(self, name: str, default: Any = ...) -> Any:
+        """A string."""
+        return self.take(name, str, default)
+
+    def flag(self, name: str, default: Any = ...) -> Any:
+        """True or false."""
+        return self.take(name, bool, default)
+
+    def integer(self, name: str, low: int, high: int, default: Any = ...) -> int:
+        """A whole number within bounds, both included."""
+        value: int = self.take(name, int, default)
+        if not low <= value <= high:
+            self.refuse(name, f"is not within {low} and {high}")
+        return value
+
+    def number(self, name: str, high: float, default: Any = ...) -> float:
+        """A number above 0 and up to a bound."""
+        value = self.take(name, (int, float), default)
+        if not 0 < value <= high:
+            self.refuse(name, f"is not above 0 and up to {high:,.0f}")
+        return float(value)
+
+    def id(self, name: str) -> str:
+        """128 bits in hex."""
+        return self._matching(name, _HEX_ID, "is not 32 hexadecimal digits")
+
+    def digest(self, name: str) -> str:
+        """256 bits in hex."""
+        return self._matching(name, _HEX_DIGEST, "is not 64 hexadecimal digits")
+
+    def home(self, name: str) -> str:
+        """``owner/name``."""
+        return self.checked_home(name, self.text(name))
+
+    def checked_home(self, name: str, value: Any) -> str:
+        """A value of this field that has to be ``owner/name``."""
+        try:
+            return names.parse_home(value)
+        except InvalidNameError:
+            self.refuse(name, "is not 'owner/name'")
+
+    def items(self, name: str, most: int, default: Any = ...) -> list[Any]:
+        """A list of at most so many."""
+        value: list[Any] = self.take(name, list, default)
+        if len(value) > most:
+            self.refuse(name, f"has {len(value)} entries, more than {most}")
+        return value
+
+    def integers(self, name: str, most: int, low: int, high: int, default: Any = ...) -> tuple[int, ...]:
+        """A list of whole numbers within bounds."""
+        values = self.items(name, most, default)
+        if not all(type(one) is int and low <= one <= high for one in values):
+            self.refuse(name, f"holds what is no whole number within {low} and {high}")
+        return tuple(values)
+
+    def inner(self, name: str) -> Fields:
+        """A field that is an object itself."""
+        return Fields(self.take(name, dict), self.where, f"{self._path}.{name}" if self._path else name)
+
+    def _matching(self, name: str, pattern: re.Pattern[str], what: str) -> str:
+        value: str = self.text(name)
+        if not pattern.fullmatch(value):
+            self.refuse(name, what)
+        return value

@@ -1,0 +1,97 @@
+"""How text that is not ours is shown: URLs without secrets, and text without what a terminal would obey. Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_HIDDEN = "***"
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/{1,2}[^\s'\"<>]+")
+_PORT = re.compile(r"(?:[^:@]*\.[^:@]*|localhost|\[[0-9A-Fa-f:.]+\]):\d{1,5}", re.IGNORECASE)
+# Letters and marks of no width that change the order of what stands beside them, or cannot be seen.
+_OBEYED = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+
+
+def shown_url(url: str) -> str:
+    """A URL fit to be shown, stored and logged: without user, password, the values of its query, and its fragment.
+
+    Text that is no URL stays as it is. The only way by which a URL gets into a message.
+
+    Examples
+    --------
+    >>> shown_url("https://me:pa/ss@host/x.zarr?X-Amz-Signature=abc&part=1")
+    'https://***@host/x.zarr?X-Amz-Signature=***&part=***'
+    >>> shown_url("s3://bucket/hub/lab/scans:v1@paper")
+    's3://bucket/hub/lab/scans:v1@paper'
+    """
+    scheme, slashes, rest = _split(url)
+    if not slashes:
+        return url
+    path, mark, query = _without_user(rest).partition("#")[0].partition("?")
+    # What stands alone in a query, as some tokens do, is a value too.
+    parts = [f"{part.partition('=')[0]}={_HIDDEN}" if "=" in part else _HIDDEN for part in re.split("[&;]", query)]
+    return f"{scheme}{slashes}{path}?{'&'.join(parts)}" if mark and query else f"{scheme}{slashes}{path}"
+
+
+def has_user(url: str) -> bool:
+    """Whether a URL names a user or password, also one with a ``/`` in it.
+
+    Examples
+    --------
+    >>> has_user("s3://key:se/cret@bucket/x"), has_user("https://host.org:8080/lab/x@3")
+    (True, False)
+    """
+    _, slashes, rest = _split(url)
+    return bool(slashes) and _without_user(rest) != rest
+
+
+def hidden_urls(text: str) -> str:
+    """Text of others, such as a client's error, with each URL in it as :func:`shown_url` shows it.
+
+    Examples
+    --------
+    >>> hidden_urls("cannot reach https://me:secret@host/a?token=1, given up")
+    'cannot reach https://***@host/a?token=***, given up'
+    """
+    return _URL.sub(lambda found: _punctuated(found.group()), text)
+
+
+def shown_text(text: str) -> str:
+    """Text from a bucket, a source or a server on one line, with control and invisible characters escaped.
+
+    Examples
+    --------
+    >>> shown_text("fine \\x1b[31mred\\nforged line")
+    'fine \\\\x1b[31mred\\\\nforged line'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escaped(one) if unicodedata.category(one) in _OBEYED else one for one in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def _split(url: str) -> tuple[str, str, str]:
+    scheme, slashes, rest = url.partition("://")
+    return (scheme, slashes, rest) if slashes else (url, "", "")
+
+
+def _without_user(rest: str) -> str:
+    """What follows the ``//``; a user reaches up to the last ``@`` where what is before the first ``/`` is no host."""
+    kept = rest
+    while "@" in kept:
+        authority = re.split("[/?#]", kept, maxsplit=1)[0]
+        if "@" in authority:
+            kept = kept[len(authority.rpartition("@")[0]) + 1 :]
+        elif ":" in authority and not _PORT.fullmatch(authority):
+            kept = kept.rpartition("@")[2]
+        else:
+            break
+    return rest if kept == rest else f"{_HIDDEN}@{kept}"
+
+
+def _punctuated(url: str) -> str:
+    body = url.rstrip(".,;:)]}")
+    return shown_url(body) + url[len(body) :]

@@ -1,0 +1,241 @@
+"""``https://`` and ``http://``: roots that somebody serves as plain files, to be read only.
+
+A server is not trusted with memory, time or other hosts: no more of a reply is taken than was asked for, and a
+redirect is followed only within the host that the user named.
+"""
+
+from __future__ import annotations
+
+import email.utils
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import quote, unquote, urljoin, urlsplit
+
+import fsspec.asyn
+
+from hubarray import process
+from hubarray.errors import AccessDeniedError, ConfigError, ObjectMissingError, ReadOnlyError, StorageError
+from hubarray.shown import hidden_urls, shown_text, shown_url
+from hubarray.storage.base import Buffer, ObjectInfo, Store, unanswered
+
+_REQUEST_SECONDS = 20.0
+_SLOWEST_BYTES_PER_SECOND = 256 * 1024
+_PIECE_BYTES = 256 << 10
+_MOST_OBJECT_BYTES = 8 << 30
+_MOST_LISTING_BYTES = 16 << 20
+_MOST_REDIRECTS = 5
+_MOST_FOLDERS = 100_000
+_MOST_LEVELS = 8
+_FOUND, _PARTIAL, _PAST_THE_END = 200, 206, 416
+
+
+class HttpStore(Store):
+    """A root on a web server.
+
+    Parameters
+    ----------
+    url : str
+        ``https://host/path``.
+    options : mapping
+        As fsspec's ``HTTPFileSystem`` takes them: ``headers``, ``client_kwargs``, ...
+    """
+
+    read_only = True
+
+    def __init__(self, url: str, options: Mapping[str, Any]) -> None:
+        super().__init__(url)
+        with process.importing:
+            from fsspec.implementations.http import HTTPFileSystem
+
+        client = {**dict(options.get("client_kwargs") or {}), "auto_decompress": False}
+        try:
+            self._fs = HTTPFileSystem(
+                **{**options, "client_kwargs": client}, use_listings_cache=False, skip_instance_cache=True
+            )
+        except TypeError as error:
+            raise ConfigError(f"{url}: storage_options: {error}") from None
+
+    def _get(self, key: str, start: int | None, length: int | None) -> Buffer:
+        if length == 0:
+            return b""
+        return self._sync(self._body(self._address(key), start or 0, length), key, length or 0)
+
+    def _head(self, key: str) -> ObjectInfo:
+        headers = self._sync(self._headers(self._address(key)), key)
+        size = headers.get("Content-Length", "")
+        return ObjectInfo(key, int(size) if size.isascii() and size.isdigit() else 0, _moment(headers))
+
+    def _list(self, prefix: str, shallow: bool) -> Iterator[ObjectInfo]:
+        folders, met = [prefix], 1
+        while folders:
+            folder = folders.pop()
+            for name in self._names(folder):
+                if not name.endswith("/"):
+                    yield ObjectInfo(folder + name, 0, None)
+                elif shallow:
+                    yield ObjectInfo(folder + name, 0, None, is_folder=True)
+                elif folder.count("/") < _MOST_LEVELS:
+                    folders.append(folder + name)
+                    met += 1
+            if met > _MOST_FOLDERS:
+                raise StorageError(f"{self.where(prefix)}: lists more than {_MOST_FOLDERS:,} folders; check the server")
+
+    def _names(self, folder: str) -> list[str]:
+        """What the page of a folder links to right below it; none if there is no page."""
+        address = f"{self.url}/{quote(folder)}"
+        try:
+            page = self._sync(self._body(address, 0, _MOST_LISTING_BYTES), folder)
+        except ObjectMissingError:
+            return []
+        links = _Links()
+        links.feed(bytes(page).decode("utf-8", "replace"))
+        names = dict.fromkeys(_name_below(address, link) for link in links.found)
+        return [name for name in names if name]
+
+    def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, unread: bool) -> None:
+        raise ReadOnlyError(f"{self.where(key)}: this root can only be read")
+
+    def _put_if_absent(self, key: str, data: Buffer) -> bool:
+        raise ReadOnlyError(f"{self.where(key)}: this root can only be read")
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        raise ReadOnlyError(f"{self.where(keys[0])}: this root can only be read")
+
+    def _address(self, key: str) -> str:
+        return f"{self.url}/{quote(key)}"
+
+    def _sync(self, request: Any, key: str, payload_bytes: int = 0) -> Any:
+        """Run a request on fsspec's loop within a time limit."""
+        seconds = _REQUEST_SECONDS + payload_bytes / _SLOWEST_BYTES_PER_SECOND
+        try:
+            return fsspec.asyn.sync(self._fs.loop, lambda: request, timeout=seconds)
+        except StorageError:
+            raise
+        except _Refused as error:
+            raise self._refusal(error, key) from None
+        except TimeoutError:
+            raise unanswered(self.where(key), f"within {seconds:.0f} s") from None
+        except Exception as error:
+            # aiohttp raises in as many ways as a connection can break.
+            reason = shown_text(hidden_urls(str(error)))[:300] or type(error).__name__
+            raise unanswered(self.where(key), reason) from None
+
+    def _refusal(self, error: _Refused, key: str) -> StorageError:
+        where, status = self.where(key), error.status
+        if error.reason:
+            return StorageError(f"{where}: {error.reason}")
+        if status in (404, 410):
+            return ObjectMissingError(f"{where}: no such object")
+        if status in (401, 403):
+            return AccessDeniedError(f"{where}: the server refused access ({status}); check storage_options")
+        if status >= 500 or status in (408, 425, 429):
+            return unanswered(where, str(status))
+        return StorageError(f"{where}: the server answered {status}")
+
+    async def _body(self, address: str, start: int, length: int | None) -> bytes:
+        """At most ``length`` bytes from ``start``, however many the server sends."""
+        wanted = _MOST_OBJECT_BYTES if length is None else length
+        ranged = start > 0 or length is not None
+        headers = {"Range": f"bytes={start}-{'' if length is None else start + length - 1}"} if ranged else {}
+        async with await self._answer("GET", address, headers) as reply:
+            if reply.status == _PAST_THE_END:
+                return b""
+            if reply.status not in (_FOUND, _PARTIAL):
+                raise _Refused(reply.status)
+            if reply.headers.get("Content-Encoding", "identity") != "identity":
+                raise _Refused(reply.status, "the server compresses what it sends, though it was asked not to")
+            # A server that knows no ranges sends all from the beginning.
+            passed = start if reply.status == _FOUND else 0
+            pieces = []
+            while wanted > 0 and (piece := await reply.content.read(min(_PIECE_BYTES, passed or wanted))):
+                if passed:
+                    passed -= len(piece)
+                    continue
+                pieces.append(piece)
+                wanted -= len(piece)
+            if wanted == 0 and length is None:
+                raise _Refused(reply.status, f"is longer than {_MOST_OBJECT_BYTES:,} bytes")
+            return b"".join(pieces)
+
+    async def _headers(self, address: str) -> Mapping[str, str]:
+        async with await self._answer("HEAD", address, {}) as reply:
+            if reply.status != _FOUND:
+                raise _Refused(reply.status)
+            headers: Mapping[str, str] = reply.headers
+            return headers
+
+    async def _answer(self, method: str, address: str, headers: dict[str, str]) -> Any:
+        """The reply at the end of redirects within the host."""
+        session = await self._fs.set_session()
+        headers = {"Accept-Encoding": "identity", **headers}
+        for _ in range(_MOST_REDIRECTS):
+            reply = await session.request(method, address, headers=headers, allow_redirects=False)
+            if reply.status not in (301, 302, 303, 307, 308):
+                return reply
+            target = urljoin(address, reply.headers.get("Location", ""))
+            reply.close()
+            if not _same_host(address, target):
+                shown = shown_text(shown_url(target))[:200]
+                raise _Refused(
+                    reply.status, f"the server sends readers on to another host, {shown}; name that one if it is meant"
+                )
+            address = target
+        raise _Refused(reply.status, "the server sends readers on and on")
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, reason: str = "") -> None:
+        super().__init__(status, reason)
+        self.status = status
+        self.reason = reason
+
+
+class _Links(HTMLParser):
+    """Where the links of a page lead to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take note of a link."""
+        if tag == "a":
+            self.found += [value for name, value in attrs if name == "href" and value]
+
+
+def _name_below(folder: str, link: str) -> str | None:
+    """The name right below a folder that a link on its page is to; a folder's ends in ``/``.
+
+    Examples
+    --------
+    >>> [_name_below("http://h/x/", link) for link in ("a", "b%20c/", "/x/d", "../y", "http://i/x/e", "a/b", "?C=N")]
+    ['a', 'b c/', 'd', None, None, None, None]
+    """
+    try:
+        target = urljoin(folder, link).partition("#")[0].partition("?")[0]
+    except ValueError:
+        return None
+    if not target.startswith(folder):
+        return None
+    name = unquote(target.removeprefix(folder))
+    return name if name and "/" not in name[:-1] and name != "/" else None
+
+
+def _same_host(one: str, two: str) -> bool:
+    try:
+        here, there = urlsplit(one), urlsplit(two)
+        same = (here.scheme, here.hostname, here.port) == (there.scheme, there.hostname, there.port)
+        upgraded = (here.scheme, there.scheme) == ("http", "https") and here.hostname == there.hostname
+    except ValueError:
+        return False
+    return same or (upgraded and here.port is None and there.port is None)
+
+
+def _moment(headers: Mapping[str, str]) -> datetime | None:
+    try:
+        moment = email.utils.parsedate_to_datetime(headers["Last-Modified"])
+    except (KeyError, ValueError, TypeError):
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
