@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hubarray import names
@@ -11,7 +11,7 @@ from hubarray.arrays.array import Array, open_array
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.diff import diff as diff_records
-from hubarray.arrays.metadata import ArrayMetadata, metadata_of
+from hubarray.arrays.metadata import ArrayMetadata, checked_dims, metadata_of
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError
 from hubarray.history import commits, copying, listing, transaction
 from hubarray.history.commits import Commit
@@ -37,6 +37,7 @@ def array(
     root: RootLike = None,
     message: str | None = None,
     grace_seconds: float | None = None,
+    dims: Sequence[str | None] | None = None,
 ) -> Array:
     """Create an array under a name, or open the one that is there if it is the same.
 
@@ -50,7 +51,7 @@ def array(
         ``owner/name:version``; ``public`` and ``main`` where owner or version are left out.
     dtype : dtype, default float64
         Any of NumPy's fixed-size types, but for ``longdouble``, ``clongdouble`` and fields that are
-        arrays or have fields themselves.
+        arrays or have fields themselves; ``"bfloat16"`` and the float8 types where ml_dtypes is installed.
         Stored little-endian and unpadded.
     chunks : "auto", int or tuple of int
         Shape of a chunk. ``"auto"`` chooses by the size of a sample, ``a[i]``.
@@ -70,6 +71,8 @@ def array(
     grace_seconds : float, optional
         How long unreferenced parts are safe from collection; default 7 days. Of a version that
         exists, or existed before, it stays, or becomes longer when the version is created again.
+    dims : sequence of (str or None), optional
+        Names of the axes, one each, which xarray and other readers of Zarr show.
 
     Returns
     -------
@@ -100,6 +103,7 @@ def array(
         chunks=chunk_shape,
         fill=dtypes.fill_from_json(dtypes.fill_to_json(fill), stored),
         codecs=tuple(codecs.named_chain(codec, stored, chunk_shape)),
+        dims=checked_dims(dims, len(lengths)),
     )
     attributes = checked_attrs(attrs)
     version = version_of(where, parsed)
@@ -431,6 +435,7 @@ def _check_same(record: Record, wanted: ArrayMetadata, *, any_chunks: bool, any_
         (there.shape, there.dtype, there.fill.tobytes()) == (wanted.shape, wanted.dtype, wanted.fill.tobytes())
         and (any_chunks or there.chunks == wanted.chunks)
         and (any_codec or there.codecs == wanted.codecs)
+        and (wanted.dims is None or there.dims == wanted.dims)
     )
     if not same:
         found = there.describe() if there else f"a {record.head.kind}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -14,13 +14,13 @@ from hubarray.arrays import chunking, selection
 from hubarray.arrays.adapters import Adapters
 from hubarray.arrays.ahead import Pace, rows_ahead
 from hubarray.arrays.attributes import Attributes
-from hubarray.arrays.metadata import ArrayMetadata, metadata_of
+from hubarray.arrays.metadata import ArrayMetadata, checked_dims, metadata_of
 from hubarray.arrays.operators import NoOperators
 from hubarray.arrays.quick import read_within_chunk
 from hubarray.arrays.read import load_chunks, read, require_loadable, worth_keeping
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.values import assignable, rows_that_fit
-from hubarray.arrays.write import Append, Resize, SetAttributes, SetElements
+from hubarray.arrays.write import Append, Resize, SetAttributes, SetDims, SetElements
 from hubarray.blobs.pools import pools
 from hubarray.blobs.stats import Stats
 from hubarray.errors import ConfigError, ConflictError, CorruptDataError, NotFoundError, ReadOnlyError
@@ -100,6 +100,15 @@ class Array(NoOperators, Adapters):
     def fill_value(self) -> Any:
         """The value of elements that were never written."""
         return self._metadata.fill[()]
+
+    @property
+    def dims(self) -> tuple[str | None, ...]:
+        """Name of each axis, None for those without; setting them is a commit: ``a.dims = ("time", "y", "x")``."""
+        return self._metadata.dims or (None,) * self.ndim
+
+    @dims.setter
+    def dims(self, names: Sequence[str | None] | None) -> None:
+        self._commit(SetDims(checked_dims(names, self.ndim)), self._writable_record())
 
     @property
     def attrs(self) -> Attributes:
@@ -228,10 +237,11 @@ class Array(NoOperators, Adapters):
         record = self._record()
         return _restored, (self._root, self._version.name, record.head.number, self._pinned is not None)
 
-    def append(self, rows: Any, *, message: str | None = None) -> None:
-        """Add rows after the last one, in one commit.
+    def append(self, rows: Any, *, message: str | None = None) -> slice:
+        """Add rows after the last one, in one commit, and say where they are.
 
-        Two processes that append at once both succeed, one after the other.
+        Two processes that append at once both succeed, one after the other, so only what is returned
+        tells where these rows are.
 
         Parameters
         ----------
@@ -240,18 +250,25 @@ class Array(NoOperators, Adapters):
         message : str, optional
             For the log.
 
+        Returns
+        -------
+        slice
+            The rows that were added: ``a[a.append(rows)]`` are they.
+
         Raises
         ------
         ValueError
-            The shape does not fit.
+            The shape does not fit, or text is longer than the dtype holds.
         """
         record = self._writable_record()
         metadata = self._metadata_of(record)
         values = rows_that_fit(rows, metadata)
-        if len(values):
-            grown = (metadata.shape[0] + len(values), *metadata.shape[1:])
-            chunking.checked_shape(grown, metadata.dtype.itemsize)
-            self._commit(Append(values), record, message)
+        if not len(values):
+            return slice(metadata.shape[0], metadata.shape[0])
+        chunking.checked_shape((metadata.shape[0] + len(values), *metadata.shape[1:]), metadata.dtype.itemsize)
+        operation = Append(values)
+        self._commit(operation, record, message)
+        return slice(operation.start, operation.start + len(values))
 
     def resize(self, shape: Any, *, message: str | None = None) -> None:
         """Change the length of axes, in one commit.

@@ -23,7 +23,7 @@ from numcodecs.zstd import Zstd
 
 from hubarray import process
 from hubarray.arrays.bounded import announced_bytes, decompressed
-from hubarray.arrays.dtypes import dtype_from_json, dtype_to_json, fill_to_json
+from hubarray.arrays.dtypes import dtype_from_json, dtype_to_json, fill_to_json, is_ml
 from hubarray.errors import ConfigError, CorruptDataError
 from hubarray.storage.base import Buffer
 
@@ -147,7 +147,7 @@ def _check_by_trial(chain: list[dict[str, Any]], dtype: np.dtype[Any], chunks: t
 
 
 def _bytes_codec(dtype: np.dtype[Any]) -> dict[str, Any]:
-    if dtype.itemsize == 1 or dtype.kind in _ONE_BYTE_KINDS:
+    if dtype.itemsize == 1 or (dtype.kind in _ONE_BYTE_KINDS and not is_ml(dtype)):
         return {"name": "bytes"}
     return _BYTES
 

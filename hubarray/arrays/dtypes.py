@@ -2,17 +2,20 @@
 
 The names of plain numbers and the fill value encodings are those of the Zarr
 v3 core specification; datetimes, fixed-length strings and structured types
-follow zarr-python 3.1's extension names. Tests hold this against zarr-python.
+follow zarr-python 3.1's extension names, bfloat16 and the float8 types TensorStore's.
+Tests hold this against zarr-python and TensorStore.
 """
 
 from __future__ import annotations
 
 import base64
+import functools
 import math
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from hubarray import process
 from hubarray.errors import ConfigError
 from hubarray.shown import shown_text
 
@@ -36,6 +39,17 @@ _PLAIN = {
     ]
 }
 _BY_NAME = {name: dtype for dtype, name in _PLAIN.items()}
+# Of the package ml_dtypes, which NumPy takes for void types of one or two bytes.
+_ML_NAMES = (
+    "bfloat16",
+    "float8_e3m4",
+    "float8_e4m3",
+    "float8_e4m3b11fnuz",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+)
 _TIME_KINDS = {"M": "numpy.datetime64", "m": "numpy.timedelta64"}
 _TIME_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "μs", "ns", "ps", "fs", "as")
 _SIZED_KINDS = {"fixed_length_utf32": ("U", 4), "null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1)}
@@ -43,6 +57,25 @@ _SIZED_KINDS = {"fixed_length_utf32": ("U", 4), "null_terminated_bytes": ("S", 1
 
 class UnknownTypeError(ConfigError):
     """A data type or codec of a newer version, or of a package that is not there."""
+
+
+@functools.cache
+def ml_dtype(name: str) -> np.dtype[Any] | None:
+    """A dtype of the package ml_dtypes by its name; None where it has no such, or is not there."""
+    if name not in _ML_NAMES:
+        return None
+    try:
+        with process.importing:
+            import ml_dtypes
+    except ImportError:
+        return None
+    found = getattr(ml_dtypes, name, None)
+    return None if found is None else np.dtype(found)
+
+
+def is_ml(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype is a float of the package ml_dtypes."""
+    return dtype.itemsize <= 2 and dtype.name in _ML_NAMES
 
 
 def checked_dtype(dtype: Any) -> np.dtype[Any]:
@@ -59,10 +92,14 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
     >>> checked_dtype(">i4")
     dtype('int32')
     """
+    if isinstance(dtype, str) and dtype in _ML_NAMES:
+        dtype = ml_dtype(dtype) or _refuse_ml(dtype)
     try:
         dtype = np.dtype(dtype)
     except TypeError as error:
         raise ConfigError(f"dtype: {error}") from None
+    if is_ml(dtype):
+        return dtype
     if dtype.hasobject:
         raise ConfigError(
             f"dtype {dtype}: Python objects cannot be stored, because that would need pickle, which runs code when "
@@ -82,11 +119,15 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
     return little
 
 
+def _refuse_ml(name: str) -> NoReturn:
+    raise ConfigError(f"dtype {name!r} needs the package ml_dtypes, which is not installed: pip install ml_dtypes")
+
+
 def _checked_structure(dtype: np.dtype[Any]) -> np.dtype[Any]:
     fields = []
     for name in dtype.names or ():
         inner = dtype[name]
-        if inner.subdtype is not None or inner.names is not None:
+        if inner.subdtype is not None or inner.names is not None or is_ml(inner):
             raise ConfigError(
                 f"dtype field {name!r} is {inner}: fields have to be scalars, because Zarr's structured type has no "
                 "nested or subarray fields; make it an array of its own"
@@ -101,6 +142,8 @@ def dtype_to_json(dtype: np.dtype[Any]) -> Any:
     """Zarr v3 ``data_type`` of a checked dtype."""
     if dtype in _PLAIN:
         return _PLAIN[dtype]
+    if is_ml(dtype):
+        return dtype.name
     if dtype.names is not None:
         fields = [[name, dtype_to_json(dtype[name])] for name in dtype.names]
         return {"name": "structured", "configuration": {"fields": fields}}
@@ -121,8 +164,8 @@ def dtype_from_json(data_type: Any) -> np.dtype[Any]:
     ValueError, TypeError, KeyError
         One that it knows, described as it cannot be.
     """
-    if isinstance(data_type, str) and data_type in _BY_NAME:
-        return _BY_NAME[data_type]
+    if isinstance(data_type, str) and (known := _BY_NAME.get(data_type) or ml_dtype(data_type)):
+        return known
     if isinstance(data_type, dict):
         name, configuration = data_type.get("name"), data_type.get("configuration", {})
         if name == "structured":
@@ -148,6 +191,8 @@ def dtype_from_json(data_type: Any) -> np.dtype[Any]:
 def fill_to_json(fill: np.ndarray) -> Any:
     """Zarr v3 ``fill_value`` of a 0-d array; keeps every bit, signs of zero and NaN payloads too."""
     dtype = fill.dtype
+    if is_ml(dtype):
+        return _float_to_json(fill.reshape(1))
     if dtype.names is not None or dtype.kind == "V":
         return base64.standard_b64encode(fill.tobytes()).decode("ascii")
     if dtype.kind == "S":
@@ -174,7 +219,9 @@ def fill_from_json(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     ValueError, TypeError, OverflowError
         It is no fill value of this type.
     """
-    if dtype.names is not None or dtype.kind == "V":
+    if is_ml(dtype):
+        fill = _float_from_json(value, dtype).reshape(())
+    elif dtype.names is not None or dtype.kind == "V":
         fill = np.frombuffer(base64.standard_b64decode(value), dtype).reshape(()).copy()
     elif dtype.kind == "S":
         fill = np.array(base64.standard_b64decode(value), dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,6 +17,8 @@ from hubarray.history.record import Record, record_key
 from hubarray.process import cached_property
 from hubarray.shown import shown_text
 
+MAX_DIM_LETTERS = 256
+
 
 @dataclass(frozen=True)
 class ArrayMetadata:
@@ -27,6 +30,8 @@ class ArrayMetadata:
         0-d, read-only, of the array's dtype.
     codecs : tuple of dict
         The Zarr v3 codec chain.
+    dims : tuple of (str or None), or None
+        Names of the axes, Zarr's ``dimension_names``.
     where : str
         The key of the record that says so, for errors.
     """
@@ -36,6 +41,7 @@ class ArrayMetadata:
     chunks: tuple[int, ...]
     fill: np.ndarray
     codecs: tuple[dict[str, Any], ...]
+    dims: tuple[str | None, ...] | None = None
     where: str = field(default="", compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -49,6 +55,7 @@ class ArrayMetadata:
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
             "fill_value": dtypes.fill_to_json(self.fill),
             "codecs": list(self.codecs),
+            **({} if self.dims is None else {"dimension_names": list(self.dims)}),
         }
 
     @staticmethod
@@ -77,6 +84,7 @@ class ArrayMetadata:
                 chunks=chunks,
                 fill=dtypes.fill_from_json(fields["fill_value"], dtype),
                 codecs=tuple(fields["codecs"]),
+                dims=checked_dims(fields.get("dimension_names"), len(shape)),
             )
         except dtypes.UnknownTypeError:
             raise
@@ -130,8 +138,31 @@ class ArrayMetadata:
 
     def describe(self) -> str:
         """One line for error messages."""
-        names = ", ".join(one["name"] for one in self.codecs)
-        return f"shape {self.shape}, dtype {self.dtype}, chunks {self.chunks}, fill {self.fill}, codecs [{names}]"
+        names = shown_text(", ".join(one["name"] for one in self.codecs))
+        named = "" if self.dims is None else f", dims {self.dims}"
+        return (
+            f"shape {self.shape}, dtype {self.dtype}, chunks {self.chunks}, fill {self.fill}, codecs [{names}]{named}"
+        )
+
+
+def checked_dims(dims: Any, ndim: int) -> tuple[str | None, ...] | None:
+    """Names of axes, as ``hub.array(dims=...)`` takes them: one an axis, distinct, None for those without.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if dims is None:
+        return None
+    names = (dims,) if isinstance(dims, str) else tuple(dims) if isinstance(dims, Iterable) else None
+    if names is None or len(names) != ndim or not all(one is None or isinstance(one, str) for one in names):
+        raise ConfigError(f"dims={shown_text(repr(dims))[:200]}: give one name an axis, of which there are {ndim}")
+    given = [one for one in names if one is not None]
+    if len(set(given)) != len(given) or any(len(one) > MAX_DIM_LETTERS for one in given):
+        raise ConfigError(
+            f"dims={shown_text(repr(dims))[:200]}: names are distinct, and have up to {MAX_DIM_LETTERS} letters"
+        )
+    return names if given else None
 
 
 def metadata_of(record: Record) -> ArrayMetadata:

@@ -9,6 +9,8 @@ import numpy as np
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.selection import Selection
 
+_SHOWN_LETTERS = 60
+
 
 def assignable(value: Any, key: Any, chosen: Selection, dtype: np.dtype[Any]) -> np.ndarray:
     """What is assigned to a selection, as a read-only view of the selection's shape.
@@ -16,7 +18,7 @@ def assignable(value: Any, key: Any, chosen: Selection, dtype: np.dtype[Any]) ->
     Raises
     ------
     ValueError, TypeError, OverflowError
-        NumPy's own, for values that it would not assign.
+        NumPy's own, for values that it would not assign; and for text longer than the dtype holds.
     """
     values = converted(value, dtype)
     if isinstance(value, np.generic):
@@ -41,8 +43,52 @@ def converted(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     checked; arrays keep theirs and are cast when they are placed.
     """
     if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
-        return np.asarray(value)
-    return np.asarray(value, dtype)
+        values = np.asarray(value)
+        _refuse_cut_text(values, dtype)
+        return values
+    # First as NumPy does it, for its own errors.
+    values = np.asarray(value, dtype)
+    wide = _wide(dtype)
+    if wide is not None:
+        _refuse_cut_text(np.asarray(value, wide), dtype)
+    return values
+
+
+def _wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """A dtype that takes text of any length where another cuts it; None where that has no text."""
+    if dtype.names is not None:
+        wide = [(name, _wide(dtype[name]) or dtype[name]) for name in dtype.names]
+        return np.dtype(wide) if np.dtype(wide) != dtype else None
+    return np.dtype(object) if dtype.kind in "SU" else None
+
+
+def _refuse_cut_text(values: np.ndarray, dtype: np.dtype[Any], field: str = "") -> None:
+    """Refuse text that is longer than what holds it; NumPy would cut it without a word."""
+    if dtype.names is not None and values.dtype.names is not None:
+        for name, theirs in zip(dtype.names, values.dtype.names, strict=False):
+            _refuse_cut_text(values[theirs], dtype[name], f" in the field {name!r}")
+        return
+    if dtype.kind not in "SU" or not values.size:
+        return
+    held = dtype.itemsize // (4 if dtype.kind == "U" else 1)
+    if values.dtype.kind == dtype.kind and values.dtype.itemsize <= dtype.itemsize:
+        return
+    if values.dtype.kind in "SUT":
+        lengths = np.strings.str_len(values)
+    elif values.dtype.hasobject:
+        # Numbers are written as NumPy writes them; only what is text already is cut otherwise.
+        sizes = (len(one) if isinstance(one, (str, bytes)) else 0 for one in values.flat)
+        lengths = np.fromiter(sizes, np.intp, values.size)
+    else:
+        return
+    widest = int(lengths.max())
+    if widest > held:
+        what = str(values.flat[int(lengths.argmax())])
+        shown = what if len(what) <= _SHOWN_LETTERS else f"{what[:_SHOWN_LETTERS]}..."
+        raise ValueError(
+            f"text of {widest} characters{field} does not fit {dtype.str[1:]}, which holds {held}, and is not cut: "
+            f"{shown!r}; to widen it, write a new version: hub.store(a[...].astype('{dtype.kind}{widest}'), ...)"
+        )
 
 
 def _of_scalar(value: np.generic, chosen: Selection, dtype: np.dtype[Any]) -> np.ndarray:

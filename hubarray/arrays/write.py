@@ -100,13 +100,19 @@ class SetElements:
 
 
 class Append:
-    """``a.append(rows)``: rows after the last one, wherever that is by then."""
+    """``a.append(rows)``: rows after the last one, wherever that is by then.
+
+    Attributes
+    ----------
+    start : int
+        Where the rows went, when it was applied for the last time.
+    """
 
     on_frozen = False
 
     def __init__(self, rows: np.ndarray) -> None:
         self._rows = rows
-        self._start = -1
+        self.start = -1
         self._writer = ChunkWriter()
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
@@ -118,8 +124,8 @@ class Append:
                 f"{self._rows.shape[1:]} no longer fit; nothing was written"
             )
         start, count = before.shape[0], self._rows.shape[0]
-        if start != self._start:
-            self._start, self._writer = start, ChunkWriter()
+        if start != self.start:
+            self.start, self._writer = start, ChunkWriter()
         metadata = before.with_shape((start + count, *before.shape[1:]))
         rows = AxisSlice(start, 1, count)
         rest = tuple(AxisSlice(0, 1, length) for length in before.shape[1:])
@@ -203,6 +209,23 @@ class SetAttributes:
             return None
         metadata = metadata_of(base)
         return draft_of(metadata, base.grid, attrs=attrs, message="set attributes")
+
+
+class SetDims:
+    """Name the axes anew."""
+
+    on_frozen = False
+
+    def __init__(self, dims: tuple[str | None, ...] | None) -> None:
+        self._dims = dims
+
+    def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
+        """See :class:`hubarray.history.transaction.Operation`."""
+        before = metadata_of(base)
+        if before.dims == self._dims:
+            return None
+        after = replace(before, dims=self._dims)
+        return draft_of(after, base.grid, array=after.to_json(), message="name axes")
 
 
 class Expire:
@@ -295,7 +318,9 @@ class Restore:
             raise ConflictError(
                 f"{base.ref.at(None)}: somebody else committed {base.head.number} meanwhile; nothing was written"
             )
-        return _state_of(old, fresh=old.head.generation != base.head.generation, message=f"restore {old.ref}")
+        state = _state_of(old, fresh=old.head.generation != base.head.generation, message=f"restore {old.ref}")
+        # What was frozen when it was deleted comes back so.
+        return replace(state, frozen=True) if old.head.frozen else state
 
 
 class Delete:

@@ -317,7 +317,7 @@ def _check_numbering(description: Fields, grid: tuple[int, ...]) -> None:
 
 
 def _overlay(body: Fields, homes: tuple[str, ...]) -> Overlay:
-    table = body.items("overlay_homes", len(homes), [])
+    table = [body.checked_home("overlay_homes", one) for one in body.items("overlay_homes", len(homes), [])]
     if not set(table) <= set(homes):
         body.refuse("overlay_homes", "names a home that the record does not list")
     try:

@@ -339,7 +339,7 @@ def _next_head(
     if revived:
         changes["line"] = new_id()
     if draft.fresh or revived:
-        changes |= {"generation": new_id(), "frozen": False}
+        changes |= {"generation": new_id(), "frozen": bool(draft.frozen)}
     elif draft.frozen is not None:
         changes["frozen"] = draft.frozen
     if draft.expired_to is not None:

@@ -15,6 +15,8 @@ from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.worker import Part, Worker
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop import blocks
+from hubarray.interop.plain import plain_json
+from hubarray.interop.sources.memory import array_like
 from hubarray.interop.staged import NOTE, publish, removed_on_failure, staging_name
 from hubarray.lookup import RootLike, locate
 from hubarray.storage.url import Root
@@ -67,7 +69,7 @@ def _read(root: Root, name: str, key: tuple[Any, ...]) -> np.ndarray:
 
 
 def store(
-    source: da.Array,
+    source: Any,
     name: str,
     *,
     chunks: Any = "auto",
@@ -77,15 +79,17 @@ def store(
     root: RootLike = None,
     message: str | None = None,
 ) -> Array:
-    """Write a Dask array under a name: its workers upload, in parallel, and one commit at the end shows all of it.
+    """Write a Dask array, or any other, under a name: workers upload, in parallel, and one commit shows all of it.
 
     Where the name exists with the same shape and dtype, its contents are replaced in that commit; else it appears when
     all is there, and lies under a version ``<version>.storing-...`` until then (and after a kill, until it is deleted).
 
     Parameters
     ----------
-    source : dask.array.Array
-        Of known chunk sizes. Rechunk it to multiples of the array's chunks for speed; any chunks are right.
+    source : dask.array.Array, or array
+        Of known chunk sizes. Rechunk it to multiples of the array's chunks for speed; any chunks are right. Arrays of
+        NumPy, xarray, Zarr, h5py, PyTorch on the CPU and whatever has ``__array__`` are taken too, with names of axes
+        and attributes where they have them; so is a frame whose columns are of one dtype.
     name : str
     chunks, codec, attrs, overwrite
         As for :func:`hubarray.array`.
@@ -100,7 +104,7 @@ def store(
     Raises
     ------
     ConfigError
-        Not a Dask array, or one of unknown shape.
+        Not an array, or one of unknown shape.
     AlreadyExistsError
         The name is taken by an array of another description.
 
@@ -114,24 +118,46 @@ def store(
     """
     import dask.array as da
 
-    if not isinstance(source, da.Array):
-        raise ConfigError(f"hub.store writes Dask arrays, not {type(source).__name__}; assign others: a[...] = values")
+    found = array_like(source)
+    if found is None:
+        raise ConfigError(
+            f"hub.store writes arrays, not {type(source).__name__}; of samples one by one hub.import_ makes one"
+        )
+    attrs = plain_json(found.attrs) | dict(attrs or {})
+    source = found.array if isinstance(found.array, da.Array) else _as_blocks(found.array)
     if any(n != n for n in source.shape):
         raise ConfigError(f"{name}: the Dask array's shape is unknown; call its compute_chunk_sizes() first")
     if isinstance(source._meta, np.ma.MaskedArray):
         raise ConfigError(f"{name}: masks are not stored; fill the array first: da.ma.filled(...)")
     where, parsed = locate(name, root)
     checked_attrs(attrs)
-    described = {"chunks": chunks, "codec": codec}
+    described: dict[str, Any] = {"chunks": chunks, "codec": codec}
     if catalog.exists(str(parsed), root=where) and not overwrite:
-        array = catalog.array(source.shape, str(parsed), source.dtype, root=where, attrs=attrs, **described)
+        array = catalog.array(
+            source.shape, str(parsed), source.dtype, root=where, attrs=attrs, dims=found.dims, **described
+        )
         _write_all(array, source, name, message)
         return array
     staged = staging_name(parsed, "storing", own=True)
     with removed_on_failure(staged, where):
-        staging = catalog.array(source.shape, staged, source.dtype, attrs={NOTE: "store"}, root=where, **described)
+        staging = catalog.array(
+            source.shape, staged, source.dtype, attrs={NOTE: "store"}, root=where, dims=found.dims, **described
+        )
         _write_all(staging, source, name, message)
-    return publish(staging, parsed, attrs=attrs or {}, message=message or _MESSAGE, overwrite=overwrite)
+    return publish(staging, parsed, attrs=attrs, message=message or _MESSAGE, overwrite=overwrite)
+
+
+def is_dask(source: Any) -> bool:
+    """Whether something is a Dask array, or an xarray.DataArray around one."""
+    return hasattr(source, "__dask_graph__") and source.__dask_graph__() is not None and hasattr(source, "dtype")
+
+
+def _as_blocks(array: Any) -> da.Array:
+    """An array in memory, or opened elsewhere, as a Dask array of blocks of its own chunks."""
+    import dask.array as da
+
+    # Not a hash of all its values, which Dask would take for a name.
+    return da.from_array(array, chunks=getattr(array, "chunks", None) or "auto", name=False)
 
 
 def _write_all(array: Array, source: da.Array, name: str, message: str | None) -> None:

@@ -17,6 +17,7 @@ from hubarray.blobs.pools import run_all
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, ObjectMissingError
 from hubarray.history import numbering
 from hubarray.interop.missing import needed
+from hubarray.interop.zarr_attributes import zarr_json
 from hubarray.lookup import RootLike
 from hubarray.progress import progress
 from hubarray.storage.base import Store
@@ -149,6 +150,8 @@ def _write_hdf5(array: Array, key: str, path: str) -> None:
         except TypeError as error:
             raise ConfigError(f"{array.name}:{array.version}: HDF5 has no {array.dtype} ({error})") from None
         _fill(array, dataset)
+        for axis, label in zip(dataset.dims, array.dims, strict=True):
+            axis.label = label or ""
         for name, value in array.attrs.items():
             dataset.attrs[name] = value if _hdf5_holds(value) else json.dumps(value)
 
@@ -162,7 +165,7 @@ def _hdf5_holds(value: Any) -> bool:
 def _to_zarr(array: Array, target: Root, overwrite: bool) -> None:
     store = target.store
     record, metadata = array._seen
-    described = metadata.to_json() | {"attributes": dict(array.attrs)}
+    described = zarr_json(array)
     marker = _Marker(store, record.digest)
     there = {info.key: info.size_bytes for info in store.list("")}
     begun = marker.found()

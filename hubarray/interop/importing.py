@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import blake3
@@ -14,15 +16,22 @@ from hubarray import catalog
 from hubarray.arrays import chunking
 from hubarray.arrays.array import Array
 from hubarray.arrays.attributes import checked_attrs
-from hubarray.errors import AlreadyExistsError, ConflictError, NotFoundError, SourceError
+from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, SourceError
 from hubarray.interop import dask as dask_interop
 from hubarray.interop.plain import plain_json
-from hubarray.interop.sources import Source, open_source
+from hubarray.interop.sources import open_source
+from hubarray.interop.sources.base import Source, row_bytes
+from hubarray.interop.sources.images import Images
 from hubarray.interop.staged import NOTE, left_over, publish, removed_on_failure, staging_name
 from hubarray.lookup import RootLike, locate
+from hubarray.names import Name
 from hubarray.progress import progress
+from hubarray.shown import shown_text
 
 BLOCK_BYTES = 64 << 20
+MOST_BLOCKS = 4
+
+log = logging.getLogger("hubarray.interop")
 
 
 def import_(
@@ -30,6 +39,7 @@ def import_(
     name: str,
     *,
     key: str | None = None,
+    follow_links: bool = False,
     chunks: Any = "auto",
     codec: Any = "auto",
     attrs: Mapping[str, Any] | None = None,
@@ -38,26 +48,33 @@ def import_(
 ) -> Array:
     """Make an array of what is elsewhere.
 
-    Holds about 64 MiB of it at a time, beside what the reader of a format needs, such as a chunk of a Zarr. It
+    Holds about 64 MiB of it at a time, beside what the reader of a format needs, such as a chunk of a Zarr, a page or
+    an image. What can only be read by whole rows is refused where a row takes more than 512 MiB. It
     appears under its name when all of it is there; until then it lies under the version ``<version>.importing``.
-    Where an import of the same local source was interrupted, what was sent is kept; ``hub.delete`` of that version
-    gives it up.
+    Where an import of the same local source was interrupted or failed halfway, what was sent is kept, and the error
+    says so; ``hub.delete`` of that version gives it up.
 
     Parameters
     ----------
-    source : path, URL, array or iterable
-        ``.npy``, ``.npz``; Zarr v2 and v3, anywhere fsspec reaches; HDF5; a TIFF stack; a folder or glob of images
-        of equal size, sorted by name; audio (samples by channels) and video (frames) through PyAV; a NumPy or Dask
-        array; any iterable of samples of equal shape and dtype, however many. Images are taken as they are stored,
-        whatever their EXIF orientation; Pillow reads colour in 8 bits.
+    source : path, URL, Root, array or iterable
+        ``.npy``, ``.npz``; Zarr v2 and v3, anywhere fsspec reaches; HDF5; TIFF, OME-TIFF and GeoTIFF; a folder or glob
+        of images of equal size, sorted by name; audio (samples by channels) and video (frames) through PyAV; arrays of
+        NumPy, Dask, xarray, Zarr, h5py, PyTorch on the CPU, or whatever has ``__array__``; a frame whose columns are of
+        one dtype; any iterable of samples of equal shape and dtype, however many. Images are taken as they are
+        stored, whatever their EXIF orientation; Pillow reads colour in 8 bits. A Root has storage options; a URL in
+        the configured root's bucket is reached with the configured ones.
     name : str
         Must not exist.
     key : str, optional
         Which array, of a file that holds several.
+    follow_links : bool
+        Whether data may come from other files than the source: links that lead out of a folder, external and virtual
+        datasets of HDF5. A source of somebody else's could otherwise bring any file of this machine into the array.
     chunks, codec
         As for :func:`hubarray.array`.
     attrs : mapping, optional
-        As for :func:`hubarray.array`, beside those of Zarr and HDF5 that JSON can hold, and rates of audio and video.
+        As for :func:`hubarray.array`, beside those of Zarr, HDF5 and xarray that JSON can hold, physical sizes and tags
+        of TIFF, and rates of audio and video. Names of axes come along as ``a.dims``.
     root : str, path or Root, optional
     message : str, optional
         For the log.
@@ -65,6 +82,8 @@ def import_(
     Returns
     -------
     Array
+        Where images lie in folders by class, ``a.attrs["classes"]`` has the names of the classes,
+        ``<name>.labels`` the class of each image, and ``<name>.files`` its path.
 
     Raises
     ------
@@ -83,11 +102,11 @@ def import_(
     checked_attrs(attrs)
     if catalog.exists(str(parsed), root=where):
         raise AlreadyExistsError(f"{parsed}: exists already; choose another version, or delete it first")
-    if hasattr(source, "__dask_graph__"):
+    if dask_interop.is_dask(source):
         return dask_interop.store(
             source, str(parsed), chunks=chunks, codec=codec, attrs=attrs, root=where, message=message
         )
-    opened = open_source(source, key=key)
+    opened = open_source(source, key=key, follow_links=follow_links)
     alone = opened.fingerprint is None
     staged = staging_name(parsed, "importing", own=alone)
     try:
@@ -96,10 +115,50 @@ def import_(
             _fill(staging, opened)
     except (ConflictError, NotFoundError) as error:
         raise ConflictError(f"{parsed}: another import of this name is running, or ended just now ({error})") from error
-    if opened.fingerprint is not None and open_source(source, key=key).fingerprint != opened.fingerprint:
+    except SourceError as error:
+        raise SourceError(f"{error}{_left(staged, where)}") from error.__cause__
+    again = None if alone else open_source(source, key=key, follow_links=follow_links)
+    if again is not None and again.fingerprint != opened.fingerprint:
+        catalog.delete(staged, root=where)
         raise SourceError(f"{opened.where}: changed while it was read; import it again")
-    named = plain_json(opened.attrs) | dict(attrs or {})
-    return publish(staging, parsed, attrs=named, message=message or _printable(f"import {opened.where}"))
+    named = _attributes(opened, attrs)
+    if isinstance(opened, Images) and opened.classes:
+        _add_companions(opened, parsed, where)
+    return publish(staging, parsed, attrs=named, message=message or f"import {shown_text(opened.where)}")
+
+
+def _left(staged: str, root: Any) -> str:
+    """What a failed import leaves: nothing, if it came to nothing, else how to go on."""
+    there = left_over(staged, root)
+    if there is None:
+        return ""
+    if not len(there):
+        catalog.delete(staged, root=root)
+        return ""
+    return (
+        f"; the first {len(there):,} rows are kept as {staged}: mend the source and import it again, which begins "
+        f"anew, or remove them with hub.delete({staged!r})"
+    )
+
+
+def _attributes(source: Source, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The source's own attributes, as far as they fit beside those that were given."""
+    named: dict[str, Any] = plain_json(source.attrs)
+    for name in sorted(named, key=lambda one: len(json.dumps(named[one])), reverse=True):
+        try:
+            return checked_attrs(named | dict(given or {}))
+        except ConfigError:
+            log.warning("%s: its attribute %s is too large, and left out", source.where, shown_text(name))
+            del named[name]
+    return checked_attrs(given)
+
+
+def _add_companions(source: Images, name: Name, root: Any) -> None:
+    """The class and the path of each image, as arrays beside it: there first, so that nobody finds images without."""
+    for suffix, values in (("labels", np.asarray(source.labels)), ("files", np.asarray(source.names))):
+        beside = str(replace(name, name=f"{name.name}.{suffix}"))
+        attrs = {"classes": source.classes} if suffix == "labels" else {}
+        dask_interop.store(values, beside, attrs=attrs, overwrite=True, root=root, message=f"import {source.where}")
 
 
 def _staged(source: Source, name: str, chunks: Any, codec: Any, root: Any) -> Array:
@@ -114,12 +173,8 @@ def _staged(source: Source, name: str, chunks: Any, codec: Any, root: Any) -> Ar
             return there
     return catalog.array(
         (0, *source.row_shape), name, source.dtype, chunks=sized, codec=codec, attrs={NOTE: note}, overwrite=True,
-        root=root,
+        root=root, dims=source.dims,
     )  # fmt: skip
-
-
-def _printable(text: str) -> str:
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _digest(source: Source) -> str | None:
@@ -129,14 +184,20 @@ def _digest(source: Source) -> str | None:
 
 
 def _fill(staging: Array, source: Source) -> None:
-    row_bytes = max(1, int(np.prod(source.row_shape, dtype=np.int64)) * source.dtype.itemsize)
-    block_rows = max(1, BLOCK_BYTES // (row_bytes * staging.chunks[0])) * staging.chunks[0]
-    total = None if source.rows is None else source.rows * row_bytes
+    size = row_bytes(source)
+    total = None if source.rows is None else source.rows * size
+    if size > BLOCK_BYTES:
+        _fill_by_parts(staging, source, total)
+        return
+    block_rows = max(1, BLOCK_BYTES // (size * staging.chunks[0])) * staging.chunks[0]
+    if block_rows * size > MOST_BLOCKS * BLOCK_BYTES:
+        # Chunks of many rows that are cut along other axes: they are written part by part.
+        block_rows = max(1, BLOCK_BYTES // size)
     done = len(staging) - len(staging) % staging.chunks[0]
     if done != len(staging):
         staging.resize((done, *staging.shape[1:]))
-    with progress(total, f"importing {source.where}") as bar:
-        bar.update(done * row_bytes)
+    with progress(total, f"importing {shown_text(source.where)}") as bar:
+        bar.update(done * size)
         for rows in source.blocks(done, block_rows):
             staging.append(rows)
             done += len(rows)
@@ -145,3 +206,21 @@ def _fill(staging: Array, source: Source) -> None:
             bar.update(rows.nbytes)
     if source.rows is not None and len(staging) != source.rows:
         raise SourceError(f"{source.where}: had {source.rows} rows at first, and {len(staging)} came; import it again")
+
+
+def _fill_by_parts(staging: Array, source: Source, total: int | None) -> None:
+    """Rows that are too large to be held, one after the other; the last one that is there may not be whole."""
+    done = max(0, len(staging) - 1)
+    with progress(total, f"importing {shown_text(source.where)}") as bar:
+        bar.update(done * row_bytes(source))
+        while source.rows is None or done < source.rows:
+            staging.resize((done + 1, *source.row_shape))
+            came = 0
+            for place, values in source.parts(done, BLOCK_BYTES):
+                staging[(done, *place)] = values
+                came += values.nbytes
+                bar.update(values.nbytes)
+            if not came:
+                staging.resize((done, *source.row_shape))
+                return
+            done += 1

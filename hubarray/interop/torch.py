@@ -11,6 +11,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, default_collate, get_worker_info
 
 from hubarray.arrays.array import Array
+from hubarray.arrays.dtypes import is_ml
 from hubarray.errors import ConfigError
 from hubarray.readers.columns import check_options, columns, row_bytes
 from hubarray.readers.groups import RowReader, in_groups
@@ -81,7 +82,7 @@ class Columns:
 
 def _check_dtype(array: Array) -> None:
     try:
-        torch.from_numpy(np.zeros(0, array.dtype))
+        _tensor(np.zeros(0, array.dtype))
     except TypeError:
         raise ConfigError(
             f"{array.name}:{array.version}: PyTorch has no tensors of dtype {array.dtype}; pass transform= to convert "
@@ -89,12 +90,20 @@ def _check_dtype(array: Array) -> None:
         ) from None
 
 
+def _tensor(value: np.ndarray) -> torch.Tensor:
+    """A tensor that shares memory with an array, but where PyTorch could not: it has no negative strides."""
+    if any(stride < 0 for stride in value.strides):
+        value = value.copy()
+    if is_ml(value.dtype) and hasattr(torch, value.dtype.name):
+        bits = value.view(np.int16 if value.dtype.itemsize == 2 else np.uint8)
+        return torch.from_numpy(bits).view(getattr(torch, value.dtype.name))
+    return torch.from_numpy(value)
+
+
 def tensors(value: Any) -> Any:
     """NumPy arrays and numbers as tensors that share their memory, within tuples, lists and dictionaries too."""
-    if isinstance(value, np.ndarray):
-        return torch.from_numpy(value)
-    if isinstance(value, np.generic):
-        return torch.from_numpy(np.asarray(value))
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _tensor(np.asarray(value))
     if isinstance(value, dict):
         return {key: tensors(one) for key, one in value.items()}
     if isinstance(value, (tuple, list)):

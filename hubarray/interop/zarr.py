@@ -23,8 +23,7 @@ from hubarray.arrays.transaction import changed_elements
 from hubarray.errors import ConfigError, CorruptDataError, HubError, ReadOnlyError
 from hubarray.history import numbering
 from hubarray.history.retry import retry
-
-_DIMENSION_NAMES = "dimension_names"
+from hubarray.interop.zarr_attributes import DIMENSION_NAMES, decoded_attributes, zarr_json
 
 
 def to_zarr_store(array: Array, *, variable: str | None = None) -> HubStore:
@@ -186,13 +185,10 @@ class HubStore(Store):
             raise
 
     def _description(self) -> dict[str, Any]:
-        attributes = dict(self._seen.attrs)
-        described = self._seen._seen[1].to_json() | {"attributes": attributes}
-        given = attributes.get(_DIMENSION_NAMES)
-        if isinstance(given, list) and len(given) == self._seen.ndim:
-            described[_DIMENSION_NAMES] = given
-        elif self._variable is not None:
-            described[_DIMENSION_NAMES] = [f"dim_{axis}" for axis in range(self._seen.ndim)]
+        described = zarr_json(self._seen)
+        if self._variable is not None:
+            names = described.get(DIMENSION_NAMES) or [None] * self._seen.ndim
+            described[DIMENSION_NAMES] = [f"dim_{axis}" if one is None else one for axis, one in enumerate(names)]
         return described
 
     def _place(self, key: str) -> Any:
@@ -262,21 +258,20 @@ class HubStore(Store):
 
     def _describe(self, data: bytes) -> None:
         wanted = json.loads(data)
-        attributes = wanted.pop("attributes", {})
-        names = wanted.pop(_DIMENSION_NAMES, None)
         after = ArrayMetadata.from_json(wanted)
+        attributes = decoded_attributes(wanted.get("attributes", {}), after.dtype)
         before = self._array._metadata
         if not after.stored_like(before):
             raise ConfigError(
                 f"{self._array.name}: writing zarr.json can change the shape and the attributes only.\n"
                 f"  there:  {before.describe()}\n  wanted: {after.describe()}"
             )
-        if names is not None and any(names) and names != self._description().get(_DIMENSION_NAMES):
-            attributes[_DIMENSION_NAMES] = names
+        if after.dims is not None and list(after.dims) != self._description().get(DIMENSION_NAMES):
+            self._array.dims = after.dims
         if after.shape != before.shape:
             self._array.resize(after.shape)
         there = dict(self._array.attrs)
-        gone = tuple(key for key in there if key not in attributes and key != _DIMENSION_NAMES)
+        gone = tuple(key for key in there if key not in attributes)
         if gone or any(there.get(key, ...) != value for key, value in attributes.items()):
             self._array._change_attrs(attributes, gone)
 

@@ -14,7 +14,7 @@ from hubarray import config, process
 from hubarray.errors import ConfigError
 from hubarray.shown import has_user, shown_url
 from hubarray.storage.base import Store, leads_away
-from hubarray.storage.options import checked_endpoint, endpoint_from_environment
+from hubarray.storage.options import checked_endpoint, endpoint_from_environment, for_s3fs
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
 
@@ -68,6 +68,11 @@ class Root:
         if not endpoint and self.scheme == "s3":
             endpoint = endpoint_from_environment()
         return f"{self.url} at {endpoint}" if endpoint else self.url
+
+    @property
+    def path(self) -> str:
+        """The folder, of a root that is one."""
+        return unquote(urlsplit(self.url).path)
 
     @property
     def store(self) -> Store:
@@ -132,12 +137,33 @@ def resolve(root: str | os.PathLike[str] | Root | None) -> Root:
     return given
 
 
+def fsspec_options(place: str | Root) -> dict[str, Any]:
+    """Keyword arguments of the fsspec filesystem that reaches a place: a Root's own, or the configured ones.
+
+    A URL gets the configured options where it is in the configured root's bucket, or on its host.
+    """
+    if isinstance(place, str):
+        settings = config.current()
+        configured = Root(settings.root, storage_options=settings.storage_options)
+        same = _bucket(place) == _bucket(configured.url) and configured.scheme != "file"
+        place = Root(configured.url, storage_options=settings.storage_options) if same else Root(_bucket(place) + "/x")
+    if place.scheme in ("s3", "s3a"):
+        return for_s3fs(place._options)
+    return dict(place._options)
+
+
+def _bucket(url: str) -> str:
+    """Scheme and bucket, or host, of a URL."""
+    scheme, slashes, rest = url.partition("://")
+    return f"{scheme.lower()}{slashes}{re.split('[/?#]', rest, maxsplit=1)[0]}"
+
+
 def open_store(root: Root) -> Store:
     """A new store for a root; :attr:`Root.store` shares one for the process."""
     if root.scheme == "file":
         with process.importing:
             from hubarray.storage.local import LocalStore
-        return LocalStore(unquote(urlsplit(root.url).path))
+        return LocalStore(root.path)
     if root.scheme == "s3" and not process.is_forked_child():
         with process.importing:
             from hubarray.storage.objectstore import ObjectStore

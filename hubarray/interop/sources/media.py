@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import wave
 from collections.abc import Iterator
 from typing import Any
@@ -10,22 +11,27 @@ import numpy as np
 
 from hubarray.errors import SourceError
 from hubarray.interop.missing import needed
-from hubarray.interop.sources import Source, readable, stamp
+from hubarray.interop.sources.base import MAX_ROW_BYTES, check_sizes, readable, stamp, whole_parts
 
-
-def open_media(where: str, *, audio: bool) -> Source:
-    """Samples of shape (channels,) of an audio file, or frames of shape (height, width, 3) of a video."""
-    return Media(where, "audio" if audio else "video")
+_FORMATS = {
+    ".wav": "wav", ".flac": "flac", ".mp3": "mp3", ".ogg": "ogg", ".mp4": "mov", ".mov": "mov", ".mkv": "matroska",
+    ".webm": "matroska", ".avi": "avi",
+}  # fmt: skip
 
 
 class Media:
-    """The first audio or video stream of a file. How many rows there are is known at its end."""
+    """The first audio or video stream of a file: samples of shape (channels,), or frames of (height, width, 3).
+
+    How many rows there are is known at its end.
+    """
 
     def __init__(self, where: str, kind: str) -> None:
         self._av = needed("av", extra="media", why="importing audio and video")
         self.where = where
         self._kind = kind
-        with readable(where), self._av.open(where) as file:
+        # By its suffix and not by what is inside: playlists, say, lead to other files.
+        self._format = _FORMATS[os.path.splitext(where)[1].lower()]
+        with readable(where), self._opened() as file:
             streams = getattr(file.streams, kind)
             if not streams:
                 raise SourceError(f"{where}: has no {kind}")
@@ -33,6 +39,8 @@ class Media:
             known = kind == "audio" and streams[0].duration and streams[0].time_base
             self._seconds = float(streams[0].duration * streams[0].time_base) if known else 0.0
             self._rate = float(rate)
+            if kind == "video" and streams[0].width * streams[0].height * 3 > MAX_ROW_BYTES:
+                raise SourceError(f"{where}: its frames are larger than is read at once")
             first = next(self._frames(file), None)
         if where.lower().endswith(".wav"):
             self._seconds = max(self._seconds, _wav_seconds(where))
@@ -41,13 +49,21 @@ class Media:
         self.rows: int | None = None
         self.row_shape, self.dtype = first.shape[1:], first.dtype
         self.attrs: dict[str, Any] = {"sample_rate" if kind == "audio" else "frame_rate": float(rate)}
+        self.dims: tuple[str | None, ...] | None = (
+            ("sample", "channel") if kind == "audio" else ("frame", "y", "x", "c")
+        )
         self.fingerprint: list[Any] | None = stamp(where)
+        check_sizes(self, whole_rows=True)
+
+    def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
+        """See :class:`Source`."""
+        return whole_parts(self, row)
 
     def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
         """See :class:`Source`. What lies before ``start`` is decoded and passed over."""
         held: list[np.ndarray] = []
         count = total = 0
-        with readable(self.where), self._av.open(self.where) as file:
+        with readable(self.where), self._opened() as file:
             for rows in self._frames(file):
                 if rows.shape[1:] != self.row_shape:
                     raise SourceError(f"{self.where}: a frame has shape {rows.shape[1:]}, the first {self.row_shape}")
@@ -68,6 +84,9 @@ class Media:
             )
         if held:
             yield np.concatenate(held)
+
+    def _opened(self) -> Any:
+        return self._av.open(self.where, format=self._format, options={"protocol_whitelist": "file"})
 
     def _frames(self, file: Any) -> Iterator[np.ndarray]:
         if self._kind == "video":

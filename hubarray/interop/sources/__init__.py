@@ -1,0 +1,76 @@
+"""What arrays are imported from: each source tells its samples' shape and yields them in blocks, from any row on."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from hubarray.errors import ConfigError
+from hubarray.interop.sources.base import Source, readable, require_file
+from hubarray.interop.sources.hierarchies import is_zarr, open_hdf5, open_zarr
+from hubarray.interop.sources.images import IMAGE_SUFFIXES, TIFF_SUFFIXES, Images, Tiff
+from hubarray.interop.sources.memory import Rows, Samples, array_like
+from hubarray.interop.sources.numpy_files import Npz, RemoteNpy, open_npy
+from hubarray.shown import shown_url
+from hubarray.storage.url import Root, fsspec_options
+
+HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf", ".nc")
+MEDIA_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".mp4", ".mkv", ".avi", ".mov", ".webm")
+AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg")
+
+
+def open_source(source: Any, *, key: str | None = None, follow_links: bool = False) -> Source:
+    """What a value given to :func:`hubarray.import_` means.
+
+    Raises
+    ------
+    SourceError
+        It cannot be read, or refers to data elsewhere and ``follow_links`` does not allow that.
+    ConfigError
+        Nobody knows how to read such a thing, or it has several arrays and ``key`` does not say which.
+    """
+    if isinstance(source, Root):
+        return _opened(source.url, fsspec_options(source), key, follow_links=follow_links)
+    if not isinstance(source, (str, os.PathLike)):
+        found = array_like(source)
+        if found is not None:
+            return Rows(f"the {type(source).__name__}", found)
+        if isinstance(source, Iterable) and not isinstance(source, (bytes, dict)):
+            return Samples(source)
+        raise ConfigError(f"{type(source).__name__}: give a path, a URL, an array, or an iterable of samples")
+    where = os.fspath(source)
+    return _opened(where, fsspec_options(where) if "://" in where else {}, key, follow_links=follow_links)
+
+
+def _opened(where: str, options: Mapping[str, Any], key: str | None, *, follow_links: bool) -> Source:
+    if where.startswith("file://"):
+        where = Root(where).path
+    shown = shown_url(where)
+    suffix = Path(where.split("?")[0]).suffix.lower()
+    if key is not None and not (suffix in (".npz", *HDF5_SUFFIXES) or is_zarr(where, suffix)):
+        raise ConfigError(f"{shown}: holds one array, so key={key!r} (--key) means nothing")
+    with readable(shown):
+        require_file(where)
+        if suffix == ".npy":
+            return RemoteNpy(where, shown, options) if "://" in where else open_npy(where)
+        if suffix == ".npz":
+            return Npz(where, key)
+        if suffix in HDF5_SUFFIXES:
+            return open_hdf5(where, key, follow_links=follow_links)
+        if suffix in MEDIA_SUFFIXES:
+            from hubarray.interop.sources.media import Media
+
+            return Media(where, "audio" if suffix in AUDIO_SUFFIXES else "video")
+        if is_zarr(where, suffix):
+            return open_zarr(where, shown, key, options, follow_links=follow_links)
+        if suffix in TIFF_SUFFIXES and not glob.has_magic(where):
+            return Tiff(where)
+        if os.path.isdir(where) or glob.has_magic(where) or suffix in IMAGE_SUFFIXES:
+            return Images(where, follow_links=follow_links)
+    raise ConfigError(
+        f"{shown}: not known how to read; known are .npy, .npz, Zarr, HDF5, TIFF, folders and globs of images, audio "
+        "and video"
+    )

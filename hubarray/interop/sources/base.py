@@ -1,0 +1,173 @@
+"""What a source of rows is, and what holds for all of them: errors in our terms, no links out, bounded rows."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import stat
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+
+from hubarray.errors import ConfigError, HubError, SourceError
+from hubarray.shown import hidden_urls, shown_text
+
+log = logging.getLogger("hubarray.interop")
+
+SINGLE = "is a single value, without rows; make an array of shape () with hub.array and assign it"
+MAX_ROW_BYTES = 512 << 20
+MAX_CHUNK_BYTES = 2 << 30
+MAX_SOURCE_BYTES = 1 << 50
+
+
+class Source(Protocol):
+    """Rows to import.
+
+    Attributes
+    ----------
+    where : str
+        For messages, fit to be shown.
+    rows : int or None
+        How many, if it is known before they are read.
+    row_shape : tuple of int
+    dtype : dtype
+    attrs : dict
+        JSON values that came along.
+    dims : tuple of (str or None), or None
+        Names of all axes.
+    fingerprint : list or None
+        JSON that changes when the source does; None if that cannot be told, or it can be read only once.
+    """
+
+    where: str
+    rows: int | None
+    row_shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    attrs: dict[str, Any]
+    dims: tuple[str | None, ...] | None
+    fingerprint: list[Any] | None
+
+    def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
+        """Rows from ``start`` on, at most so many at a time."""
+
+    def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
+        """A row that is too large to be held, in parts of about so many bytes: their place in the row, and values.
+
+        Raises
+        ------
+        SourceError
+            This source has rows whole only, and this one is larger than 512 MiB.
+        """
+
+
+def whole_parts(source: Source, row: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
+    """:meth:`Source.parts` of a source that has rows whole only."""
+    for rows in source.blocks(row, 1):
+        yield (), rows[0]
+        return
+
+
+def row_bytes(source: Source) -> int:
+    """Bytes of one row, at least 1."""
+    return max(1, math.prod(source.row_shape) * source.dtype.itemsize)
+
+
+def check_sizes(source: Source, *, whole_rows: bool) -> None:
+    """Refuse, by what is declared alone, what would take more memory or time than can be meant.
+
+    Raises
+    ------
+    SourceError
+    """
+    size = row_bytes(source)
+    if whole_rows and size > MAX_ROW_BYTES:
+        raise SourceError(
+            f"{source.where}: a row of it takes {size:,} bytes and can only be read whole, which is done up to "
+            f"{MAX_ROW_BYTES:,}; make the array with hub.array, and assign it in parts"
+        )
+    if source.rows is not None and source.rows * size > MAX_SOURCE_BYTES:
+        raise SourceError(
+            f"{source.where}: says that it has {source.rows:,} rows of {size:,} bytes, more than can be copied; make "
+            "the array with hub.array, and assign what is there"
+        )
+
+
+@contextlib.contextmanager
+def readable(where: str) -> Iterator[None]:
+    """Whatever goes wrong in a library that reads a source, in our terms; ``where`` is fit to be shown."""
+    try:
+        yield
+    except (HubError, MemoryError):
+        raise
+    except FileNotFoundError as error:
+        raise SourceError(f"{where}: there is no such file ({_said(error)})") from None
+    except Exception as error:
+        raise SourceError(f"{where}: cannot be read: {type(error).__name__}: {_said(error)}") from None
+
+
+def _said(error: Exception) -> str:
+    return shown_text(hidden_urls(str(error)))[:500]
+
+
+def stamp(path: str) -> list[Any]:
+    """What changes when a local file does."""
+    status = os.stat(path)
+    return [os.path.abspath(path), status.st_size, status.st_mtime_ns]
+
+
+def chosen(where: str, key: str | None, keys: list[str]) -> str:
+    """The one of several arrays that is meant."""
+    if key is None and len(keys) == 1:
+        return keys[0]
+    if key not in keys:
+        given = "say which with key= (--key)" if key is None else f"not {key!r}"
+        raise ConfigError(f"{where}: holds {', '.join(sorted(map(shown_text, keys))) or 'no array'}; {given}")
+    return key
+
+
+def require_file(path: str) -> None:
+    """Refuse what would block for ever, or is no file at all, before it is opened.
+
+    Raises
+    ------
+    SourceError
+    """
+    with contextlib.suppress(OSError):
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise SourceError(f"{path}: is neither a file nor a folder, so it is not opened")
+
+
+def refuse_links_out(folder: str, paths: Iterator[str] | list[str]) -> None:
+    """Refuse paths below a folder that a link has led out of it: they may be any file of this machine.
+
+    Raises
+    ------
+    SourceError
+    """
+    inside = os.path.join(os.path.realpath(folder), "")
+    for path in paths:
+        require_file(path)
+        real = os.path.realpath(path)
+        if not real.startswith(inside):
+            raise link_refused(path, f"leads out of {folder}")
+
+
+def link_refused(what: str, why: str) -> SourceError:
+    """What is said of data that lies elsewhere than in the source that was named."""
+    return SourceError(
+        f"{what}: {why}, so it could be any file of this machine; pass follow_links=True (--follow-links) if that is "
+        "meant"
+    )
+
+
+def tree(folder: str) -> list[str]:
+    """Every file below a folder, sorted; folders that are links are entered only if they stay inside it."""
+    found = []
+    for inner, folders, names in os.walk(folder):
+        found += [os.path.join(inner, name) for name in names]
+        found += [os.path.join(inner, name) for name in folders if os.path.islink(os.path.join(inner, name))]
+    return sorted(found)

@@ -1,0 +1,246 @@
+"""What is in memory, or opened already: arrays, whatever gives itself as one, frames, and samples one by one."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hubarray.arrays.dtypes import ml_dtype
+from hubarray.errors import ConfigError, SourceError
+from hubarray.interop.plain import plain_json
+from hubarray.interop.sources.base import SINGLE, check_sizes, readable, whole_parts
+
+log = logging.getLogger("hubarray.interop")
+
+_PARTS_ALONG = 4
+
+
+@dataclass(frozen=True)
+class Found:
+    """Something like an array.
+
+    Attributes
+    ----------
+    array : Any
+        With shape, dtype and slices.
+    attrs : dict
+        JSON values that came along.
+    dims : tuple of (str or None), or None
+    """
+
+    array: Any
+    attrs: dict[str, Any] = field(default_factory=dict)
+    dims: tuple[str | None, ...] | None = None
+
+
+def array_like(source: Any) -> Found | None:
+    """What a value is that has a shape, or a column of one dtype; None where it is something else.
+
+    Raises
+    ------
+    ConfigError
+        It is like an array, and cannot be stored as one.
+    """
+    if isinstance(source, np.ma.MaskedArray):
+        raise ConfigError("a masked array: masks are not stored; fill it first: source.filled(...)")
+    if isinstance(source, np.ndarray):
+        return Found(_plain(source))
+    if hasattr(source, "columns") and hasattr(source, "to_numpy"):
+        return _frame(source)
+    package = type(source).__module__.partition(".")[0]
+    if package == "torch" and hasattr(source, "detach"):
+        return Found(_tensor(source))
+    if package == "xarray" and hasattr(source, "data_vars"):
+        raise ConfigError(f"an xarray.Dataset of {', '.join(map(str, source.data_vars))}: store its arrays one by one")
+    if package == "xarray" and hasattr(source, "dims"):
+        return Found(_plain(source.data), json_attrs("xarray", source.attrs), tuple(map(str, source.dims)))
+    if package == "zarr" and hasattr(source, "metadata"):
+        return Found(source, json_attrs("zarr", source.attrs), zarr_dims(source))
+    if package == "h5py" and hasattr(source, "shape"):
+        return Found(source, json_attrs("h5py", source.attrs), hdf5_dims(source))
+    if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, bytes)):
+        return Found(_texts(source))
+    if hasattr(source, "__dask_graph__") and hasattr(source, "dtype"):
+        return Found(source)
+    if hasattr(source, "__array__") or hasattr(source, "__array_interface__") or isinstance(source, memoryview):
+        return Found(_plain(np.asarray(source)))
+    return None
+
+
+def _plain(array: Any) -> Any:
+    """Text in columns of Python objects, as strings of the widest one's width; everything else as it is."""
+    if isinstance(array, np.ndarray) and array.dtype == object and array.size:
+        kinds = {type(one) for one in array.flat}
+        if kinds == {str} or kinds == {bytes}:
+            return _texts(array.ravel().tolist()).reshape(array.shape)
+    return array
+
+
+def _texts(values: Sequence[Any]) -> np.ndarray:
+    texts = np.asarray(values)
+    if texts.dtype.kind not in "SU":
+        raise ConfigError("a list of text and of other things; give all of it one type")
+    if texts.dtype.itemsize == 0:
+        texts = texts.astype(f"{texts.dtype.kind}1")
+    return texts
+
+
+def _frame(frame: Any) -> Found:
+    """A table of columns, where all are of one dtype."""
+    names = [str(one) for one in frame.columns]
+    dtypes = {str(one) for one in getattr(frame, "dtypes", [])}
+    array = np.asarray(frame.to_numpy()) if len(dtypes) == 1 else None
+    array = None if array is None else _plain(array)
+    if array is None or array.dtype == object:
+        raise ConfigError(
+            f"a frame whose columns are of {len(dtypes)} dtypes ({', '.join(sorted(dtypes))}): an array has one; store "
+            "columns of one dtype, frame[['a', 'b']], or each as an array of its own; what is mixed belongs in a table"
+        )
+    return Found(array, {"columns": names})
+
+
+def _tensor(tensor: Any) -> np.ndarray:
+    if tensor.device.type != "cpu":
+        raise ConfigError(f"a tensor on {tensor.device}: bring it to memory first: tensor.cpu()")
+    tensor = tensor.detach().contiguous()
+    name = str(tensor.dtype).removeprefix("torch.")
+    known = ml_dtype(name)
+    if known is None:
+        return np.asarray(tensor.numpy())
+    import torch
+
+    bits = {1: torch.uint8, 2: torch.int16}[known.itemsize]
+    return np.asarray(tensor.view(bits).numpy().view(known))
+
+
+def json_attrs(where: str, attributes: Mapping[Any, Any]) -> dict[str, Any]:
+    """Attributes that JSON can hold: text, numbers, and arrays of them. The others are left out, with a warning."""
+    found, left_out = {}, []
+    for name, value in attributes.items():
+        plain = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+        try:
+            json.dumps(plain_json(plain))
+            found[str(name)] = plain
+        except (TypeError, ValueError, RecursionError):
+            left_out.append(str(name))
+    if left_out:
+        log.warning("%s: attributes that JSON cannot hold are left out: %s", where, ", ".join(left_out))
+    return found
+
+
+def zarr_dims(array: Any) -> tuple[str | None, ...] | None:
+    """Axis names of a Zarr array: ``dimension_names`` in format 3, xarray's attribute in format 2."""
+    names = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS")
+    known = isinstance(names, (list, tuple)) and len(names) == len(array.shape)
+    return tuple(None if one is None else str(one) for one in names) if known else None
+
+
+def hdf5_dims(dataset: Any) -> tuple[str | None, ...] | None:
+    """Axis names of an HDF5 dataset: labels of its dimensions, or the names of scales attached to them."""
+    names: list[str | None] = []
+    for one in dataset.dims:
+        scales = [name for name in one.keys() if name] if not one.label else []  # noqa: SIM118 - h5py's own
+        names.append(one.label or (scales[0] if scales else None))
+    return tuple(names) if any(names) else None
+
+
+class Rows:
+    """Anything that is sliced along its first axis."""
+
+    def __init__(self, where: str, found: Found, fingerprint: list[Any] | None = None) -> None:
+        array = found.array
+        if not len(array.shape):
+            raise ConfigError(f"{where}: {SINGLE}")
+        self.where = where
+        self.rows: int | None = int(array.shape[0])
+        self.row_shape = tuple(map(int, array.shape[1:]))
+        self.dtype = np.dtype(array.dtype)
+        if self.dtype.hasobject:
+            raise ConfigError(f"{where}: holds text of variable length or Python objects; store it with a plain dtype")
+        self.attrs = found.attrs
+        self.dims = found.dims
+        self.fingerprint = fingerprint
+        self._array = array
+        check_sizes(self, whole_rows=not self.row_shape)
+
+    def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
+        """See :class:`Source`."""
+        for first in range(start, self.rows or 0, block_rows):
+            with readable(self.where):
+                yield np.asarray(self._array[first : first + block_rows])
+
+    def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
+        """See :class:`Source`."""
+        for key in _parts_of(self.row_shape, self.dtype.itemsize, most_bytes):
+            with readable(self.where):
+                yield key, np.asarray(self._array[(row, *key)])
+
+
+def _parts_of(shape: tuple[int, ...], itemsize: int, most_bytes: int) -> Iterator[tuple[slice, ...]]:
+    """Slices that cut a shape into boxes of about so many bytes, along its leading axes.
+
+    Examples
+    --------
+    >>> list(_parts_of((2, 5), 1, 3))
+    [(slice(0, 1, None), slice(0, 3, None)), (slice(0, 1, None), slice(3, 5, None)), \
+(slice(1, 2, None), slice(0, 3, None)), (slice(1, 2, None), slice(3, 5, None))]
+    """
+    steps = []
+    below = itemsize
+    for length in reversed(shape):
+        step = max(1, min(length, most_bytes // below)) if length else 1
+        steps.append(step)
+        below *= length if step == length else step
+    for begins in itertools.product(*(range(0, n, step) for n, step in zip(shape, reversed(steps), strict=True))):
+        sizes = zip(begins, shape, reversed(steps), strict=True)
+        yield tuple(slice(begin, min(begin + step, n)) for begin, n, step in sizes)
+
+
+class Samples:
+    """Samples of equal shape from an iterator, however many."""
+
+    def __init__(self, samples: Iterable[Any]) -> None:
+        self.where = "the iterable"
+        self._samples = iter(samples)
+        first = next(self._samples, None)
+        if first is None:
+            raise SourceError("the iterable has no samples, so their shape is unknown; create an empty array instead")
+        self._first = _sample(first)
+        self.rows: int | None = None
+        self.row_shape = self._first.shape
+        self.dtype = self._first.dtype
+        self.attrs: dict[str, Any] = {}
+        self.dims: tuple[str | None, ...] | None = None
+        self.fingerprint: list[Any] | None = None
+
+    def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
+        """See :class:`Source`."""
+        samples = itertools.chain([self._first], self._samples)
+        number = 0
+        while some := list(itertools.islice(samples, block_rows)):
+            rows = np.empty((len(some), *self.row_shape), self.dtype)
+            for i, sample in enumerate(some):
+                value = _sample(sample)
+                if value.shape != self.row_shape or not np.can_cast(value.dtype, self.dtype, "safe"):
+                    raise SourceError(
+                        f"sample {number} is {value.dtype} of shape {value.shape}, and the first one {self.dtype} of "
+                        f"{self.row_shape}; give all of them one dtype; samples of different shapes belong in a table"
+                    )
+                rows[i] = value
+                number += 1
+            yield rows
+
+    def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
+        """See :class:`Source`."""
+        return whole_parts(self, row)
+
+
+def _sample(value: Any) -> np.ndarray:
+    found = array_like(value)
+    return np.asarray(value if found is None else found.array)

@@ -1,0 +1,141 @@
+"""``.npy`` and ``.npz``."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from hubarray.errors import ConfigError, SourceError
+from hubarray.interop.sources.base import SINGLE, check_sizes, chosen, readable, row_bytes, stamp, whole_parts
+from hubarray.interop.sources.memory import Found, Rows
+
+
+_PASSED_BYTES = 1 << 20
+
+
+def open_npy(where: str) -> Rows:
+    """A local ``.npy``, mapped into memory."""
+    return Rows(where, Found(np.load(where, mmap_mode="r", allow_pickle=False)), stamp(where))
+
+
+class RemoteNpy:
+    """A ``.npy`` behind a URL, read in ranges, or from its beginning where a server knows none.
+
+    Parameters
+    ----------
+    url : str
+    shown : str
+        The URL as it may be shown.
+    options : mapping
+        Of fsspec's filesystem.
+    """
+
+    def __init__(self, url: str, shown: str, options: Mapping[str, Any]) -> None:
+        import fsspec
+
+        self.where = shown
+        ranged, whole = (
+            partial(fsspec.open, url, "rb", **options),
+            partial(fsspec.open, url, "rb", block_size=0, **options),
+        )
+        self._open: Callable[[], Any] = ranged
+        try:
+            shape, fortran, self.dtype, self._size = self._described(shown)
+        except ValueError as error:
+            if "range" not in str(error):
+                raise
+            self._open = whole
+            shape, fortran, self.dtype, self._size = self._described(shown)
+        if fortran and len(shape) > 1:
+            raise ConfigError(f"{shown}: is in Fortran order, which can be imported from a local file only")
+        self.rows: int | None = shape[0]
+        self.row_shape = shape[1:]
+        self.attrs: dict[str, Any] = {}
+        self.dims: tuple[str | None, ...] | None = None
+        self.fingerprint: list[Any] | None = [shown, self._size]
+        check_sizes(self, whole_rows=True)
+
+    def _described(self, shown: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int | None]:
+        with self._open() as file:
+            return (*_header(file, shown), getattr(file, "size", None))
+
+    def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
+        """See :class:`Source`."""
+        size = row_bytes(self)
+        with readable(self.where), self._open() as file:
+            _header(file, self.where)
+            _pass_over(file, start * size)
+            for first in range(start, self.rows or 0, block_rows):
+                count = min(block_rows, (self.rows or 0) - first)
+                yield _rows_of(file.read(count * size), count, self.row_shape, self.dtype, self.where)
+
+    def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
+        """See :class:`Source`."""
+        return whole_parts(self, row)
+
+
+class Npz:
+    """One array of a ``.npz``, compressed or not, read from its beginning on."""
+
+    def __init__(self, where: str, key: str | None) -> None:
+        self.where = where
+        with zipfile.ZipFile(where) as archive:
+            keys = [name.removesuffix(".npy") for name in archive.namelist()]
+            self._member = f"{chosen(where, key, keys)}.npy"
+            with archive.open(self._member) as file:
+                shape, fortran, self.dtype = _header(file, where)
+        if fortran and len(shape) > 1:
+            raise ConfigError(f"{where}: is in Fortran order; save it in C order")
+        self.rows: int | None = shape[0]
+        self.row_shape = shape[1:]
+        self.attrs: dict[str, Any] = {}
+        self.dims: tuple[str | None, ...] | None = None
+        self.fingerprint: list[Any] | None = [*stamp(where), self._member]
+        check_sizes(self, whole_rows=True)
+
+    def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
+        """See :class:`Source`."""
+        size = row_bytes(self)
+        with readable(self.where), zipfile.ZipFile(self.where) as archive, archive.open(self._member) as file:
+            _header(file, self.where)
+            file.seek(start * size, os.SEEK_CUR)
+            for first in range(start, self.rows or 0, block_rows):
+                count = min(block_rows, (self.rows or 0) - first)
+                yield _rows_of(file.read(count * size), count, self.row_shape, self.dtype, self.where)
+
+    def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
+        """See :class:`Source`."""
+        return whole_parts(self, row)
+
+
+def _header(file: Any, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    major, _ = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read(file)
+    if dtype.hasobject:
+        raise ConfigError(f"{where}: holds Python objects, which are never loaded; save it with a plain dtype")
+    if not shape:
+        raise ConfigError(f"{where}: {SINGLE}")
+    if any(length < 0 for length in shape):
+        raise SourceError(f"{where}: says that it has the shape {shape}")
+    return shape, fortran, dtype
+
+
+def _pass_over(file: Any, size: int) -> None:
+    """Go on by so many bytes, of a file that may not be able to seek."""
+    if file.seekable():
+        file.seek(size, os.SEEK_CUR)
+        return
+    while size > 0 and (piece := file.read(min(size, _PASSED_BYTES))):
+        size -= len(piece)
+
+
+def _rows_of(data: bytes, count: int, row_shape: tuple[int, ...], dtype: np.dtype[Any], where: str) -> np.ndarray:
+    if len(data) != count * int(np.prod(row_shape, dtype=np.int64)) * dtype.itemsize:
+        raise SourceError(f"{where}: is cut short")
+    return np.frombuffer(data, dtype).reshape(count, *row_shape)

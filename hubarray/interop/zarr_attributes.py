@@ -1,0 +1,73 @@
+"""What Zarr says of an array beside its elements: attributes as xarray writes them, and names of axes."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hubarray.arrays.array import Array
+
+DIMENSION_NAMES = "dimension_names"
+_FILL = "_FillValue"
+_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def decoded_attributes(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Attributes as people write them: ``_FillValue`` of floats is a number, and NaN, which says nothing, left out.
+
+    Examples
+    --------
+    >>> decoded_attributes({"_FillValue": "AAAAAAAA+H8=", "units": "K"}, np.dtype("f4"))
+    {'units': 'K'}
+    >>> decoded_attributes({"_FillValue": "AAAAAAA4j8A="}, np.dtype("f4"))
+    {'_FillValue': -999.0}
+    """
+    found = dict(attributes)
+    value = found.get(_FILL)
+    if dtype.kind == "f" and isinstance(value, str):
+        number = _WORDS.get(value, _number(value))
+        if number is not None and math.isnan(number):
+            del found[_FILL]
+        elif number is not None:
+            found[_FILL] = number if math.isfinite(number) else value
+    return found
+
+
+def encoded_attributes(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
+    """The inverse of :func:`decoded_attributes`, for readers that expect what xarray writes.
+
+    Examples
+    --------
+    >>> encoded_attributes({"_FillValue": -999.0}, np.dtype("f4"))
+    {'_FillValue': 'AAAAAAA4j8A='}
+    """
+    found = dict(attributes)
+    value = found.get(_FILL)
+    number = _WORDS.get(value) if isinstance(value, str) else value
+    if dtype.kind == "f" and isinstance(number, (int, float)) and not isinstance(number, bool):
+        found[_FILL] = base64.standard_b64encode(struct.pack("<d", float(number))).decode()
+    return found
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(struct.unpack("<d", base64.standard_b64decode(text))[0])
+    except (binascii.Error, ValueError, struct.error):
+        return None
+
+
+def zarr_json(array: Array) -> dict[str, Any]:
+    """The ``zarr.json`` of an array as readers of Zarr want it, with its attributes as xarray writes them."""
+    metadata = array._metadata
+    attributes = encoded_attributes(dict(array.attrs), metadata.dtype)
+    # Before arrays had names of axes, an attribute stood for them.
+    given = attributes.get(DIMENSION_NAMES)
+    names = metadata.dims or (given if isinstance(given, list) and len(given) == len(metadata.shape) else None)
+    described = metadata.to_json() | {"attributes": attributes}
+    return described if names is None else described | {DIMENSION_NAMES: list(names)}

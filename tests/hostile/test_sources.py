@@ -1,0 +1,234 @@
+"""Sources of somebody else's: no other file of this machine, no more memory than is stated, nothing that blocks."""
+
+import os
+import zipfile
+
+import h5py
+import numpy as np
+import pytest
+import tifffile
+import zarr
+from PIL import Image
+
+import hubarray as hub
+from hubarray.interop import importing
+from hubarray.interop.sources import base
+
+SECRET = np.arange(64, dtype="u1")
+
+
+@pytest.fixture
+def secret(tmp_path):
+    (tmp_path / "secret").mkdir()
+    path = tmp_path / "secret" / "data"
+    path.write_bytes(SECRET.tobytes())
+    return path
+
+
+def _external(folder, secret):
+    with h5py.File(folder / "x.h5", "w") as file:
+        file.create_dataset("d", (64,), "u1", external=[(str(secret), 0, 64)])
+    return folder / "x.h5", {}
+
+
+def _other_file(folder):
+    with h5py.File(folder / "secret" / "other.h5", "w") as file:
+        file["d"] = SECRET
+    return folder / "secret" / "other.h5"
+
+
+def _virtual(folder, secret):
+    layout = h5py.VirtualLayout((64,), "u1")
+    layout[:] = h5py.VirtualSource(_other_file(folder), "d", shape=(64,))
+    with h5py.File(folder / "x.h5", "w") as file:
+        file.create_virtual_dataset("d", layout)
+    return folder / "x.h5", {}
+
+
+def _external_link(folder, secret):
+    other = _other_file(folder)
+    with h5py.File(folder / "x.h5", "w") as file:
+        file["group"] = h5py.ExternalLink(str(other), "/")
+        file["round"] = h5py.SoftLink("/group")
+    return folder / "x.h5", {"key": "round/d"}
+
+
+def _zarr_chunk(folder, secret):
+    zarr.create_array(str(folder / "x.zarr"), data=SECRET, chunks=(64,), compressors=None)
+    (folder / "x.zarr" / "c" / "0").unlink()
+    (folder / "x.zarr" / "c" / "0").symlink_to(secret)
+    return folder / "x.zarr", {}
+
+
+def _zarr_folder(folder, secret):
+    zarr.create_array(str(folder / "x.zarr"), data=SECRET, chunks=(64,), compressors=None)
+    (folder / "x.zarr" / "c").rename(folder / "secret" / "c")
+    (folder / "x.zarr" / "c").symlink_to(folder / "secret" / "c")
+    return folder / "x.zarr", {}
+
+
+def _image(folder, secret):
+    Image.fromarray(SECRET.reshape(8, 8)).save(folder / "secret" / "a.png")
+    (folder / "images").mkdir()
+    (folder / "images" / "a.png").symlink_to(folder / "secret" / "a.png")
+    return folder / "images", {}
+
+
+def _glob(folder, secret):
+    _image(folder, secret)
+    return str(folder / "images" / "*.png"), {}
+
+
+LEADING_OUT = [_external, _virtual, _external_link, _zarr_chunk, _zarr_folder, _image, _glob]
+
+
+@pytest.mark.parametrize("kind", LEADING_OUT, ids=lambda kind: kind.__name__)
+def test_data_elsewhere_is_refused_unless_it_is_asked_for(kind, root, tmp_path, secret):
+    source, options = kind(tmp_path, secret)
+    with pytest.raises(hub.SourceError, match="follow_links=True"):
+        hub.import_(source, "t/x:v0", root=root, **options)
+    assert hub.list(root=root) == []
+    array = hub.import_(source, "t/x:v0", root=root, follow_links=True, **options)
+    assert array[...].ravel().tolist() == SECRET.tolist()
+
+
+def test_links_that_stay_inside_are_followed(root, tmp_path):
+    (tmp_path / "images").mkdir()
+    Image.fromarray(SECRET.reshape(8, 8)).save(tmp_path / "images" / "a.png")
+    (tmp_path / "images" / "b.png").symlink_to("a.png")
+    (tmp_path / "there").symlink_to(tmp_path / "images")
+    assert len(hub.import_(tmp_path / "there", "t/x:v0", root=root)) == 2
+
+
+@pytest.mark.parametrize("name", ["pipe.npy", "pipe.h5", "pipe.tiff", "pipe.wav", "images", "x.zarr"])
+def test_what_would_block_is_not_opened(root, tmp_path, name):
+    path = tmp_path / name
+    if "." not in name:
+        path.mkdir()
+        os.mkfifo(path / "a.png")
+    elif name == "x.zarr":
+        zarr.create_array(str(path), data=SECRET)
+        os.mkfifo(path / "more")
+    else:
+        os.mkfifo(path)
+    with pytest.raises(hub.SourceError, match="neither a file nor a folder"):
+        hub.import_(path, "t/x:v0", root=root)
+
+
+def test_rows_that_can_only_be_held_whole_are_bounded_by_what_is_declared(root, tmp_path):
+    header = b"\x93NUMPY\x01\x00v\x00{'descr': '|u1', 'fortran_order': False, 'shape': (1, 1600000000), }"
+    with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("a.npy", header.ljust(127) + b"\n" + bytes(1000))
+    with pytest.raises(hub.SourceError, match=r"1,600,000,000 bytes .* only be read whole"):
+        hub.import_(tmp_path / "x.npz", "t/x:v0", root=root)
+    tifffile.memmap(tmp_path / "x.tiff", shape=(40_000, 20_000), dtype="u1", photometric="minisblack").flush()
+    with pytest.raises(hub.SourceError, match=r"a page of it takes 800,000,000 bytes"):
+        hub.import_(tmp_path / "x.tiff", "t/x:v0", root=root)
+    zarr.create_array(str(tmp_path / "rows.zarr"), shape=(2**50, 4), chunks=(1000, 4), dtype="f8")
+    with pytest.raises(hub.SourceError, match="more than can be copied"):
+        hub.import_(tmp_path / "rows.zarr", "t/x:v0", root=root)
+    zarr.create_array(str(tmp_path / "chunks.zarr"), shape=(2**33,), chunks=(2**33,), dtype="u1")
+    with pytest.raises(hub.SourceError, match="its chunks have 8,589,934,592 bytes"):
+        hub.import_(tmp_path / "chunks.zarr", "t/x:v0", root=root)
+    assert hub.list(root=root) == []
+
+
+def test_an_image_that_declares_too_much_is_not_decoded(root, tmp_path, monkeypatch):
+    monkeypatch.setattr("hubarray.interop.sources.images.MAX_ROW_BYTES", 50)
+    Image.fromarray(SECRET.reshape(8, 8)).save(tmp_path / "a.png")
+    with pytest.raises(hub.SourceError, match="8 x 8, more than is read at once"):
+        hub.import_(tmp_path / "a.png", "t/x:v0", root=root)
+
+
+@pytest.mark.parametrize("kind", ["npy", "ome"])
+def test_rows_larger_than_a_block_come_in_parts_and_an_interrupted_import_goes_on(root, tmp_path, monkeypatch, kind):
+    values = np.random.default_rng(0).integers(0, 255, (3, 5, 40, 7), "u1")
+    if kind == "npy":
+        np.save(tmp_path / "x.npy", values)
+        source = tmp_path / "x.npy"
+    else:
+        tifffile.imwrite(tmp_path / "x.ome.tiff", values, metadata={"axes": "TZYX"}, photometric="minisblack")
+        source = tmp_path / "x.ome.tiff"
+    monkeypatch.setattr(importing, "BLOCK_BYTES", 300)
+    real, calls = hub.Array.__setitem__, []
+
+    def broken(self, key, value):
+        calls.append(key)
+        if len(calls) == 8:
+            raise KeyboardInterrupt
+        real(self, key, value)
+
+    monkeypatch.setattr(hub.Array, "__setitem__", broken)
+    with pytest.raises(KeyboardInterrupt):
+        hub.import_(source, "t/x:v0", root=root)
+    assert not hub.exists("t/x:v0", root=root)
+    array = hub.import_(source, "t/x:v0", root=root)
+    assert np.array_equal(array[...], values)
+    assert hub.list(root=root) == ["t/x:v0"]
+
+
+def test_an_import_that_fails_leaves_nothing_or_says_what(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(importing, "BLOCK_BYTES", 64 * 4)
+    (tmp_path / "images").mkdir()
+    for i in range(20):
+        Image.fromarray(SECRET.reshape(8, 8)).save(tmp_path / "images" / f"{i:02d}.png")
+    whole = (tmp_path / "images" / "19.png").read_bytes()
+    (tmp_path / "images" / "19.png").write_bytes(whole[: len(whole) - 30])
+    with pytest.raises(hub.SourceError, match=r"rows are kept as t/x:v0\.importing") as caught:
+        hub.import_(tmp_path / "images", "t/x:v0", root=root, chunks=(2, 8, 8))
+    assert hub.list(root=root) == ["t/x:v0.importing"]
+    assert "hub.delete('t/x:v0.importing')" in str(caught.value)
+    (tmp_path / "images" / "19.png").write_bytes(whole)
+    assert len(hub.import_(tmp_path / "images", "t/x:v0", root=root, chunks=(2, 8, 8))) == 20
+    (tmp_path / "images" / "00.png").write_bytes(whole[: len(whole) - 30])
+    with pytest.raises(hub.SourceError):
+        hub.import_(tmp_path / "images", "t/y:v0", root=root, chunks=(2, 8, 8))
+    assert hub.list(root=root) == ["t/x:v0"]
+
+
+def test_folders_by_class_give_labels_and_file_names_too(root, tmp_path):
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        for i in range(3):
+            Image.fromarray(SECRET.reshape(8, 8) + i).save(tmp_path / name / f"{i}.png")
+    images = hub.import_(tmp_path, "t/pets:v0", root=root)
+    assert images.shape == (6, 8, 8)
+    assert images.attrs["classes"] == ["cat", "dog"]
+    assert hub.load("t/pets.labels:v0", root=root)[...].tolist() == [0, 0, 0, 1, 1, 1]
+    assert hub.load("t/pets.files:v0", root=root)[...].tolist()[-1] == os.path.join("dog", "2.png")
+
+
+def test_urls_are_shown_and_stored_without_their_secrets(root, tmp_path, static_npy, caplog):
+    url = f"{static_npy}/x.npy?X-Amz-Signature=topsecret&part=1"
+    array = hub.import_(url, "t/x:v0", root=root)
+    assert array[...].tolist() == SECRET.tolist()
+    assert "X-Amz-Signature=***" in next(array.log()).message
+    for use in (
+        lambda: hub.import_(f"{static_npy}/nothing.npy?sig=topsecret", "t/y:v0", root=root),
+        lambda: hub.import_("https://me:topsecret@127.0.0.1:1/x.npy", "t/y:v0", root=root),
+        lambda: hub.import_("https://me:top/topsecret@127.0.0.1:1/x.docx", "t/y:v0", root=root),
+        lambda: hub.load("s3://me:top/topsecret@bucket/t/x:v0"),
+        lambda: hub.load("https://me:topsecret@host/t/x:v 0"),
+        lambda: hub.Root("https://host/x?sig=topsecret"),
+        lambda: hub.export("t/x:v0", "s3://me:top/topsecret@bucket/x.zarr", root=root),
+        lambda: hub.export("t/x:v0", "https://h/x.npy?sig=topsecret", root=root),
+    ):
+        with pytest.raises(hub.HubError) as caught:
+            use()
+        assert "topsecret" not in str(caught.value) + repr(caught.value)
+    assert "topsecret" not in caplog.text
+    assert "topsecret" not in "".join(str(bytes(root.store.get(info.key))) for info in root.store.list(""))
+
+
+@pytest.fixture
+def static_npy(tmp_path):
+    from tests import servers
+
+    (tmp_path / "served").mkdir()
+    np.save(tmp_path / "served" / "x.npy", SECRET)
+    with servers.static_http(tmp_path / "served") as url:
+        yield url
+
+
+def test_sizes_of_sources_are_what_the_documents_state():
+    assert (base.MAX_ROW_BYTES, base.MAX_CHUNK_BYTES) == (512 << 20, 2 << 30)

@@ -1,0 +1,98 @@
+"""What has a shape and elements is taken as it is meant, wherever it comes from."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import xarray
+import zarr
+
+import hubarray as hub
+
+VALUES = np.arange(12.0).reshape(4, 3)
+
+
+class Interface:
+    """An array only by its interface."""
+
+    def __init__(self, values):
+        self.__array_interface__ = values.__array_interface__
+        self._kept = values
+
+
+TAKEN = {
+    "ndarray": VALUES,
+    "list": VALUES.tolist(),
+    "frame": pd.DataFrame(VALUES, columns=["a", "b", "c"]),
+    "DataArray": xarray.DataArray(VALUES),
+    "zarr": zarr.create_array({}, data=VALUES),
+    "tensor": torch.from_numpy(VALUES),
+    "interface": Interface(VALUES),
+    "memoryview": memoryview(VALUES),
+}
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_values_are_what_is_stored(root, name):
+    assert np.array_equal(hub.import_(TAKEN[name], "t/x:v0", root=root)[...], VALUES)
+    if name not in ("list", "memoryview"):
+        assert np.array_equal(hub.store(TAKEN[name], "t/y:v0", root=root)[...], VALUES)
+
+
+def test_columns_are_named_and_a_series_is_a_column(root):
+    assert hub.import_(TAKEN["frame"], "t/x:v0", root=root).attrs["columns"] == ["a", "b", "c"]
+    assert hub.import_(pd.Series([1, 2]), "t/y:v0", root=root)[...].tolist() == [1, 2]
+    assert hub.import_(pd.DataFrame({"a": ["x", "long"]}), "t/z:v0", root=root)[...].tolist() == [["x"], ["long"]]
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (pd.DataFrame({"a": [1], "b": ["x"]}), "belongs in a table"),
+        (pd.DataFrame({"a": [1], "b": [1.5]}), "2 dtypes"),
+        (xarray.Dataset({"v": ("x", [1.0])}), "one by one"),
+        (np.ma.masked_greater(np.arange(5), 3), "masks are not stored"),
+    ],
+)
+def test_what_is_no_one_array_is_refused(root, source, words):
+    for make in (hub.import_, hub.store):
+        with pytest.raises(hub.ConfigError, match=words):
+            make(source, "t/x:v0", root=root)
+    assert hub.list(root=root) == []
+
+
+def test_storing_again_replaces_the_contents_in_one_commit(root):
+    hub.store(VALUES, "t/x:v0", root=root)
+    array = hub.store(VALUES + 1, "t/x:v0", root=root)
+    assert array.commit == 2
+    assert np.array_equal(array[...], VALUES + 1)
+
+
+def test_what_was_frozen_and_deleted_comes_back_frozen(root):
+    array = hub.array(3, "t/x:v0", root=root)
+    array[...] = 5
+    hub.freeze("t/x:v0", root=root)
+    hub.delete("t/x:v0", root=root)
+    back = hub.undo("t/x:v0", root=root)
+    assert back.frozen
+    with pytest.raises(hub.FrozenError):
+        back[0] = 1
+    hub.delete("t/x:v0", root=root)
+    assert not hub.restore("t/x:v0", 2, root=root).frozen
+    hub.delete("t/x:v0", root=root)
+    assert not hub.array(3, "t/x:v0", root=root).frozen
+
+
+def test_an_append_says_where_its_rows_are(root, other_machine):
+    array = hub.array((0, 2), "t/x:v0", "i8", root=root)
+    assert array.append([[1, 1], [2, 2]]) == slice(0, 2)
+    other_machine(lambda: hub.load("t/x:v0", root=root).append([[3, 3]]))
+    assert array.append([[4, 4]]) == slice(3, 4)
+    assert array.append(np.zeros((0, 2))) == slice(4, 4)
+    assert array[...].tolist() == [[1, 1], [2, 2], [3, 3], [4, 4]]
+
+
+def test_a_transform_may_turn_images_round(root):
+    array = hub.import_(VALUES, "t/x:v0", root=root)
+    dataset = array.to_pytorch(transform=lambda row: row[::-1])
+    assert dataset[1].tolist() == [5.0, 4.0, 3.0]
