@@ -21,6 +21,7 @@ from hubarray.history.version import version_of
 from hubarray.lookup import RootLike, checked_grace, existing, locate, newest, suggestions
 from hubarray.process import uptime_seconds
 from hubarray.progress import progress
+from hubarray.shown import shown_url
 from hubarray.storage.url import resolve
 
 
@@ -157,7 +158,7 @@ def load(name: str, *, at: Any = None, root: RootLike = None) -> Array:
     where, parsed = locate(name, root, commit_allowed=True)
     if at is not None:
         if parsed.commit is not None:
-            raise ConfigError(f"{name}: give a commit number or at=, not both")
+            raise ConfigError(f"{shown_url(name)}: give a commit number or at=, not both")
         moment = commits.parse_moment(at)
         version, newest = existing(where, parsed)
         parsed = parsed.at(commits.number_at(version, newest, moment))

@@ -11,6 +11,7 @@ from hubarray.history import listing
 from hubarray.history.record import MAX_GRACE_SECONDS, Record
 from hubarray.history.version import Version, version_of
 from hubarray.names import Name
+from hubarray.shown import shown_url
 from hubarray.storage.url import Root, resolve
 
 RootLike = str | os.PathLike[str] | Root | None
@@ -23,7 +24,7 @@ def locate(name: str, root: RootLike, *, commit_allowed: bool = False) -> tuple[
     url, rest = names.split_root(name)
     parsed = names.parse(rest, commit_allowed=commit_allowed)
     if url is not None and root is not None:
-        raise ConfigError(f"{name}: the name has a root in it, so root= cannot be given too")
+        raise ConfigError(f"{shown_url(name)}: the name has a root in it, so root= cannot be given too")
     where = resolve(url if url is not None else root)
     if parsed.tag is None:
         return where, parsed

@@ -25,6 +25,7 @@ from hubarray.history.verify import Report
 from hubarray.history.version import Version, version_of
 from hubarray.lookup import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.process import uptime_seconds
+from hubarray.shown import shown_url
 from hubarray.storage.url import Root, resolve
 
 
@@ -272,7 +273,9 @@ def collect_garbage(
     """
     where, parsed = locate(name, root)
     if parsed.version_given:
-        raise ConfigError(f"{name}: garbage is collected for all versions of a name, which share data: {parsed.home}")
+        raise ConfigError(
+            f"{shown_url(name)}: garbage is collected for all versions of a name, which share data: {parsed.home}"
+        )
     if not listing.versions_of(where.store, parsed):
         raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{suggestions(where, parsed)}")
     grace = None if grace_seconds is None else checked_grace(grace_seconds)
@@ -367,7 +370,7 @@ def verify(name: str, *, data: bool = True, root: RootLike = None) -> Report:
     if parsed.version_given:
         versions = [one for one in versions if one.version == parsed.version]
     if not versions:
-        raise NotFoundError(f"{name}: there is nothing under {where.url}{suggestions(where, parsed)}")
+        raise NotFoundError(f"{shown_url(name)}: there is nothing under {where.url}{suggestions(where, parsed)}")
     return verification.verify(fetcher_for(where), versions, data=data)
 
 
@@ -398,7 +401,9 @@ def repair(name: str, *, root: RootLike = None) -> Repair:
     """
     where, parsed = locate(name, root)
     if parsed.version_given:
-        raise ConfigError(f"{name}: all versions of a name are repaired together, as they share data: {parsed.home}")
+        raise ConfigError(
+            f"{shown_url(name)}: all versions of a name are repaired together, as they share data: {parsed.home}"
+        )
     if not listing.versions_of(where.store, parsed):
         raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{suggestions(where, parsed)}")
     return repairing.repair(fetcher_for(where), parsed.home)

@@ -293,12 +293,15 @@ class DiskCache:
         OSError
             Also where the cache's folder is another user's, or others may write to it.
         """
-        if not os.path.isdir(folder):
+        for made in (False, True):
+            # Before anything is made in it, and again once it is there.
+            if not self._is_trusted():
+                raise PermissionError(errno.EPERM, "it is another user's, or others may write to it")
+            if made or os.path.isdir(folder):
+                return
             for one in (*reversed(folder.parents), folder):
                 if not one.exists():
                     one.mkdir(mode=0o700, exist_ok=True)
-        if not self._is_trusted():
-            raise PermissionError(errno.EPERM, "it is another user's, or others may write to it")
 
     def complain(self, error: OSError) -> None:
         """Say once that caching does not work; a full disk may have room again later."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import json
 import shutil
 import sys
 import time
@@ -23,7 +24,8 @@ from hubarray.cli.output import Output, confirmed, table_lines
 from hubarray.errors import AlreadyExistsError, ConfigError, CorruptDataError, FormatVersionError
 from hubarray.history import listing
 from hubarray.interop.html import human_bytes, stored_bytes
-from hubarray.storage.url import resolve
+from hubarray.shown import shown_text, shown_url
+from hubarray.storage.url import Root, resolve
 
 DONE, NOT_DONE, PROBLEMS = 0, 1, 3
 
@@ -92,7 +94,7 @@ def log(arguments: Namespace, output: Output) -> int:
         output.value([asdict(one) for one in commits], [])
         return DONE
     for one in commits:
-        print(f"{one.number:>6}  {one.time:%Y-%m-%d %H:%M:%S}  {one.author}  {one.message}")
+        print(shown_text(f"{one.number:>6}  {one.time:%Y-%m-%d %H:%M:%S}  {one.author}  {one.message}"))
     return DONE
 
 
@@ -152,24 +154,35 @@ def import_(arguments: Namespace, output: Output) -> int:
         except ValueError:
             raise ConfigError(f"--chunks {arguments.chunks}: give numbers, such as 16,64,64") from None
     array = hub.import_(
-        arguments.source, arguments.name, key=arguments.key, chunks=chunks, codec=arguments.codec,
-        root=arguments.root, message=arguments.message,
+        _place(arguments.source, arguments.source_options), arguments.name, key=arguments.key, chunks=chunks,
+        codec=arguments.codec, follow_links=arguments.follow_links, root=arguments.root, message=arguments.message,
     )  # fmt: skip
     return _made(array, output)
 
 
+def _place(url: str, options: str | None) -> Any:
+    """A path or URL, with storage options where they are given as JSON."""
+    if options is None:
+        return url
+    try:
+        parsed = json.loads(options)
+    except ValueError:
+        raise ConfigError("the storage options are no JSON object, such as '{\"anon\": true}'") from None
+    return Root(url, storage_options=parsed)
+
+
 def export(arguments: Namespace, output: Output) -> int:
     """``hubarray export``."""
-    hub.export(
-        arguments.name, arguments.target, format=arguments.format, overwrite=arguments.overwrite, root=arguments.root
-    )
-    output.value({"exported": arguments.target}, [f"{arguments.name} is in {arguments.target}"])
+    target = _place(arguments.target, arguments.target_options)
+    hub.export(arguments.name, target, format=arguments.format, overwrite=arguments.overwrite, root=arguments.root)
+    shown = shown_url(arguments.target)
+    output.value({"exported": shown}, [f"{arguments.name} is in {shown}"])
     return DONE
 
 
 def transfer(arguments: Namespace, output: Output) -> int:
     """``hubarray transfer``."""
-    done = hub.transfer(arguments.name, arguments.to, root=arguments.root)
+    done = hub.transfer(arguments.name, _place(arguments.to, arguments.target_options), root=arguments.root)
     text = (
         f"{done.commits} commits, {done.objects} objects of {human_bytes(done.bytes)} sent; {done.skipped} were there"
     )
@@ -236,7 +249,7 @@ def get(arguments: Namespace, output: Output) -> int:
         with open(arguments.output, "wb") as file:
             np.save(file, values, allow_pickle=False)
     else:
-        output.value(values.tolist(), [str(values)])
+        output.value(values.tolist(), str(values).split("\n"))
         return DONE
     output.json = output.json and arguments.output != "-"
     output.value({"saved": arguments.output, "shape": list(values.shape), "dtype": str(values.dtype)}, [])

@@ -13,7 +13,7 @@ SHELLS = ("bash", "zsh", "fish")
 def completion(arguments: Namespace, output: Output) -> int:
     """Print the script of a shell."""
     commands = _commands(arguments.top)
-    output.value(None, [{"bash": _bash, "zsh": _zsh, "fish": _fish}[arguments.shell](commands)])
+    output.value(None, {"bash": _bash, "zsh": _zsh, "fish": _fish}[arguments.shell](commands).split("\n"))
     return 0
 
 

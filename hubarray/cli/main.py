@@ -17,6 +17,7 @@ import hubarray as hub
 from hubarray.cli import commands, completion, doctor
 from hubarray.cli.output import Output
 from hubarray.errors import HubError
+from hubarray.shown import shown_text
 
 _PROGRAM = "hubarray"
 
@@ -119,6 +120,8 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("source")
     one.add_argument("name")
     one.add_argument("--key", help="which array, of a file with several")
+    one.add_argument("--follow-links", action="store_true", help="take data that lies in other files, too")
+    one.add_argument("--source-options", metavar="JSON", help="storage options of the source, as s3fs takes them")
     one.add_argument("--chunks", help="shape of a chunk, such as 16,64,64")
     one.add_argument("--codec", default="auto", help="auto, blosc-zstd, zstd, gzip, lz4 or none")
     message(one)
@@ -133,6 +136,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("target")
     one.add_argument("--format", choices=("zarr", "npy", "hdf5"))
     one.add_argument("--overwrite", action="store_true")
+    one.add_argument("--target-options", metavar="JSON", help="storage options of the target, as s3fs takes them")
 
     one = add(
         "transfer",
@@ -142,6 +146,7 @@ def parser() -> argparse.ArgumentParser:
     )
     one.add_argument("name")
     one.add_argument("to")
+    one.add_argument("--target-options", metavar="JSON", help="storage options of the other root, as s3fs takes them")
 
     one = add(
         "verify",
@@ -257,7 +262,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _failed(chosen: Any, kind: str, text: str) -> int:
-    print(f"{_PROGRAM} {chosen.command}: {text}", file=sys.stderr)
+    for line in f"{_PROGRAM} {chosen.command}: {text}".split("\n"):
+        print(shown_text(line), file=sys.stderr)
     if getattr(chosen, "json", False):
         Output(json=True).fail(kind, text)
     return 1

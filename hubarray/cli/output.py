@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hubarray.interop.plain import plain_json
+from hubarray.shown import shown_text
 
 
 class Output:
@@ -24,11 +25,12 @@ class Output:
         self._value: Any = None
 
     def value(self, value: Any, lines: Iterable[str]) -> None:
-        """A result: JSON, and the same as lines of text, made only if they are printed."""
+        """A result: JSON, and the same as lines of text, each printed on one line, made only if they are printed."""
         self._value = value
         if not self.json:
             for line in lines:
-                print(line)
+                # Authors, messages and attributes are from a bucket: what a terminal would obey is shown instead.
+                print(shown_text(line))
 
     def table(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Rows with the same columns."""

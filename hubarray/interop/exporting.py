@@ -20,8 +20,9 @@ from hubarray.interop.missing import needed
 from hubarray.interop.zarr_attributes import zarr_json
 from hubarray.lookup import RootLike
 from hubarray.progress import progress
+from hubarray.shown import shown_url
 from hubarray.storage.base import Store
-from hubarray.storage.url import Root
+from hubarray.storage.url import Root, beside_the_root
 
 FORMATS = ("zarr", "npy", "hdf5")
 _MARKER = ".hubarray-export.json"
@@ -49,7 +50,8 @@ def export(
     name : str
         ``owner/name:version``, or with ``@`` and a number or tag.
     target : path, URL or Root
-        ``x.npy``, ``x.h5``, or a folder or URL for Zarr v3; a Root has storage options.
+        ``x.npy``, ``x.h5``, or a folder or URL for Zarr v3. A Root has storage options; a URL in the configured root's
+        bucket is reached with the configured ones.
     format : {"zarr", "npy", "hdf5"}, optional
         By default by the target's suffix; Zarr for any other.
     key : str
@@ -77,21 +79,22 @@ def export(
     120
     """
     array = catalog.load(name, root=root).snapshot()
-    text = target.url if isinstance(target, Root) else os.fspath(target)
+    where = target.url if isinstance(target, Root) else os.fspath(target)
+    text = shown_url(where)
     kinds = {".npy": "npy", ".h5": "hdf5", ".hdf5": "hdf5"}
-    suffix = os.path.splitext(text)[1].lower()
+    suffix = os.path.splitext(where.partition("?")[0])[1].lower()
     kind = format or kinds.get(suffix, "zarr")
     if kind not in FORMATS:
         raise ConfigError(f"format={format!r}: choose one of {', '.join(FORMATS)}")
     if format is None and suffix not in (*kinds, ".zarr", ""):
         raise ConfigError(f"{text}: {suffix} is no format that is written; say format= one of {', '.join(FORMATS)}")
     if kind == "zarr":
-        _to_zarr(array, target if isinstance(target, Root) else Root(text), overwrite)
+        _to_zarr(array, target if isinstance(target, Root) else beside_the_root(where), overwrite)
         return
     if isinstance(target, Root) or "://" in text:
         raise ConfigError(f"{text}: {kind} is written to local files; export to Zarr, or copy the file there")
     write = partial(_write_npy, array) if kind == "npy" else partial(_write_hdf5, array, key)
-    _to_file(text, write, overwrite)
+    _to_file(where, write, overwrite)
 
 
 def _to_file(path: str, write: Callable[[str], None], overwrite: bool) -> None:

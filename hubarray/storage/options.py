@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hubarray.errors import ConfigError
+from hubarray.shown import has_user
 
 _S3_NAMES = {
     "key": "access_key_id",
@@ -76,7 +77,7 @@ def checked_endpoint(url: Any) -> str:
     parts = urlsplit(url) if isinstance(url, str) else None
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname or not _PRINTABLE.fullmatch(url):
         raise ConfigError("storage_options: the endpoint is not a URL such as 'https://storage.example.com'")
-    if "@" in parts.netloc:
+    if has_user(url):
         raise ConfigError("storage_options: credentials do not belong in the endpoint's URL; pass them as options")
     return str(url)
 

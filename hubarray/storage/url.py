@@ -142,14 +142,19 @@ def fsspec_options(place: str | Root) -> dict[str, Any]:
 
     A URL gets the configured options where it is in the configured root's bucket, or on its host.
     """
-    if isinstance(place, str):
-        settings = config.current()
-        configured = Root(settings.root, storage_options=settings.storage_options)
-        same = _bucket(place) == _bucket(configured.url) and configured.scheme != "file"
-        place = Root(configured.url, storage_options=settings.storage_options) if same else Root(_bucket(place) + "/x")
-    if place.scheme in ("s3", "s3a"):
-        return for_s3fs(place._options)
-    return dict(place._options)
+    options = place._options if isinstance(place, Root) else _configured_for(place)
+    scheme = place.scheme if isinstance(place, Root) else place.partition("://")[0]
+    return for_s3fs(options) if scheme in ("s3", "s3a") else dict(options)
+
+
+def beside_the_root(url: str) -> Root:
+    """A place that is written to, with the configured options where it is in the configured root's bucket."""
+    return Root(url, storage_options=_configured_for(url))
+
+
+def _configured_for(url: str) -> Mapping[str, Any]:
+    settings = config.current()
+    return settings.storage_options if _bucket(url) == _bucket(normalize(settings.root)) else {}
 
 
 def _bucket(url: str) -> str:

@@ -14,7 +14,6 @@ from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.sources.base import SINGLE, check_sizes, chosen, readable, row_bytes, stamp, whole_parts
 from hubarray.interop.sources.memory import Found, Rows
 
-
 _PASSED_BYTES = 1 << 20
 
 
