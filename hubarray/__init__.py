@@ -22,7 +22,21 @@ from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.worker import Part, PartWriter, Worker
 from hubarray.blobs.fetch import stats
 from hubarray.blobs.stats import Stats
-from hubarray.catalog import array, copy, delete, diff, exists, flush, freeze, load, log, tag, tags
+from hubarray.catalog import (
+    array,
+    copy,
+    delete,
+    diff,
+    exists,
+    flush,
+    freeze,
+    load,
+    log,
+    rename,
+    tag,
+    tags,
+    untag,
+)
 from hubarray.catalog import list_ as list
 from hubarray.config import configure
 from hubarray.errors import (
@@ -112,6 +126,7 @@ __all__ = [
     "load",
     "log",
     "merge_version",
+    "rename",
     "repair",
     "restore",
     "retry",
@@ -121,5 +136,6 @@ __all__ = [
     "tags",
     "transfer",
     "undo",
+    "untag",
     "verify",
 ]

@@ -9,11 +9,11 @@ from hubarray import names
 from hubarray.arrays import chunking, codecs, dtypes, write
 from hubarray.arrays.array import Array, open_array
 from hubarray.arrays.attributes import checked_attrs
-from hubarray.arrays.diff import Diff
+from hubarray.arrays.diff import Diff, diff_elements
 from hubarray.arrays.diff import diff as diff_records
 from hubarray.arrays.metadata import ArrayMetadata, checked_dims, metadata_of
-from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError
-from hubarray.history import commits, copying, listing, transaction
+from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, ReadOnlyError
+from hubarray.history import commits, copying, listing, renaming, transaction
 from hubarray.history.commits import Commit
 from hubarray.history.hints import hint_writer
 from hubarray.history.record import Record
@@ -23,6 +23,8 @@ from hubarray.process import uptime_seconds
 from hubarray.progress import progress
 from hubarray.shown import shown_url
 from hubarray.storage.url import resolve
+
+_RENAMINGS = 5
 
 
 def array(
@@ -54,8 +56,9 @@ def array(
         Any of NumPy's fixed-size types, but for ``longdouble``, ``clongdouble`` and fields that are
         arrays or have fields themselves; ``"bfloat16"`` and the float8 types where ml_dtypes is installed.
         Stored little-endian and unpadded.
-    chunks : "auto", int or tuple of int
-        Shape of a chunk. ``"auto"`` chooses by the size of a sample, ``a[i]``.
+    chunks : "auto", "cube", int or tuple of int
+        Shape of a chunk. ``"auto"`` chooses by the size of a sample, ``a[i]``; ``"cube"`` cuts all axes
+        alike, for volumes that are read in boxes and in cuts of any direction.
     codec : str or list
         ``"auto"`` (blosc with lz4), ``"blosc-zstd"``, ``"zstd"``, ``"gzip"``,
         ``"lz4"``, ``"none"``, or a Zarr v3 codec list.
@@ -270,9 +273,9 @@ def freeze(name: str, *, root: RootLike = None, message: str | None = None) -> N
 
 
 def tag(name: str, tag: str, *, root: RootLike = None, message: str | None = None) -> int:
-    """Name a commit for good: ``name@tag`` reads it from then on, and it never expires.
+    """Name a commit: ``name@tag`` reads it from then on, and it does not expire until :func:`untag`.
 
-    One commit. A tag is not moved and not taken back; only deleting the version ends it. A copy begins
+    One commit. A tag is not moved; untagging and deleting the version end it. A copy begins
     without tags. Frozen versions can be tagged.
 
     Parameters
@@ -319,6 +322,100 @@ def tag(name: str, tag: str, *, root: RootLike = None, message: str | None = Non
     operation = write.Tag(checked, tagged.head.number)
     transaction.commit(version, operation, base=record, message=message, began=began)
     return tagged.head.number
+
+
+def untag(name: str, tag: str, *, root: RootLike = None, message: str | None = None) -> int:
+    """Take a tag away, as a commit; what only the tag kept from expiry may be collected after the grace period.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name:version``.
+    tag : str
+
+    Returns
+    -------
+    int
+        The number of the commit that it named.
+
+    Raises
+    ------
+    TagNotFoundError
+        There is no such tag, or no longer.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> _ = hub.array(3, "docs/untagged:v0")
+    >>> _ = hub.tag("docs/untagged:v0", "draft")
+    >>> hub.untag("docs/untagged:v0", "draft")
+    1
+    >>> hub.tags("docs/untagged:v0")
+    {}
+    """
+    checked = names.checked_tag(tag)
+    where, parsed = locate(name, root)
+    version, record = existing(where, parsed)
+    number = version.tagged(checked)
+    transaction.commit(version, write.Untag(checked), base=record, message=message)
+    return number
+
+
+def rename(name: str, to: str, *, root: RootLike = None, message: str | None = None) -> Array:
+    """Give a version another name, with its commits, their numbers, times and messages, tags and freeze.
+
+    No data moves: it stays under the old name's folder, which a referrer protects. The records are written anew
+    under the new name, one small request each, and the old name is deleted last. Killed midway, the old name is
+    whole, readers of the new one may see the beginning of the history, and calling it again goes on.
+
+    Parameters
+    ----------
+    name, to : str
+        ``owner/name:version``; under ``to`` nothing may ever have been.
+    root : str, path or Root, optional
+        Of both.
+    message : str, optional
+        Of the deletion, in the old name's log.
+
+    Raises
+    ------
+    NotFoundError, AlreadyExistsError
+    ConflictError
+        Somebody wrote under the new name, or went on writing under the old one.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> hub.array(3, "docs/old-name:v0", dtype="int64")[:] = 5
+    >>> hub.rename("docs/old-name:v0", "docs/new-name:v0")[:].tolist()
+    [5, 5, 5]
+    >>> [commit.number for commit in hub.log("docs/new-name:v0")], hub.exists("docs/old-name:v0")
+    ([2, 1], False)
+    """
+    (where, source_name), (there, target_name) = locate(name, root), locate(to, root)
+    if where != there:
+        raise ConfigError("rename works within one root; hub.transfer brings a version to another one")
+    if source_name.at(None) == target_name.at(None):
+        raise ConfigError(f"{source_name}: is its name already")
+    source, target = version_of(where, source_name), version_of(where, target_name)
+    for _ in range(_RENAMINGS):
+        made = renaming.write_anew(source, target)
+        if made is None:
+            break
+        try:
+            operation = write.Delete(only_onto=made.head.number)
+            note = message if message is not None else f"renamed to {target_name}"
+            transaction.commit(source, operation, base=source.refresh(), message=note)
+            break
+        except ConflictError:
+            # Somebody committed under the old name meanwhile: that goes along.
+            continue
+    else:
+        raise ConflictError(
+            f"{source_name}: somebody goes on writing under this name; everything is under {target_name} too, and "
+            "nothing was deleted: rename again when they have stopped"
+        )
+    return open_array(where, target_name)
 
 
 def tags(name: str, *, root: RootLike = None) -> dict[str, int]:
@@ -394,10 +491,18 @@ def log(name: str, *, root: RootLike = None) -> Iterator[Commit]:
         raise NotFoundError(f"{error}{suggestions(where, parsed)}") from None
 
 
-def diff(a: str, b: str, *, root: RootLike = None) -> Diff:
+def diff(a: str, b: str, *, elements: bool = False, root: RootLike = None) -> Diff:
     """The chunks and regions in which two versions or commits differ, and their stored bytes.
 
     From refs alone: costs the manifest nodes that the two do not share, no data.
+
+    Parameters
+    ----------
+    a, b : str
+        Versions or commits.
+    elements : bool
+        Read the chunks that differ, and compare them element by element: regions are then the smallest boxes
+        within each chunk, and ``elements`` says how many differ.
 
     Examples
     --------
@@ -415,7 +520,7 @@ def diff(a: str, b: str, *, root: RootLike = None) -> Diff:
         if record.head.kind != "array":
             raise NotFoundError(f"{parsed}: is not an array at this commit, but {record.head.kind}")
         sides.append((version, record))
-    return diff_records(*sides)
+    return diff_elements(*sides) if elements else diff_records(*sides)
 
 
 def flush() -> None:

@@ -82,10 +82,17 @@ def _restore(
     return Array(where, version, record, pinned=False)
 
 
-def undo(name: str, *, root: RootLike = None, message: str | None = None) -> Array:
+def undo(name: str, *, steps: int = 1, root: RootLike = None, message: str | None = None) -> Array:
     """Take back the newest change: make the state before it the newest one. Undoing twice redoes, but for a deletion.
 
     Commits that changed nothing of the array are passed over: tags, expiry, freezing, compaction.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name:version``.
+    steps : int
+        How many changes are taken back.
 
     Raises
     ------
@@ -105,11 +112,15 @@ def undo(name: str, *, root: RootLike = None, message: str | None = None) -> Arr
     where, parsed = locate(name, root)
     version = version_of(where, parsed)
     newest = _newest(where, version)
-    number, before = newest.head.number, newest.head.number - 1
-    while before and newest.head.kind == "array" and _same_state(version, version.source(before), newest):
+    number, before, state = newest.head.number, newest.head.number, newest
+    for step in range(_counted(steps, "steps")):
         before -= 1
-    if not before:
-        raise NotFoundError(f"{parsed}: nothing was changed since it was created; delete it instead")
+        while before and state.head.kind == "array" and _same_state(version, version.source(before), state):
+            before -= 1
+        if not before:
+            done = f"only {step} changes were made" if step else "nothing was changed"
+            raise NotFoundError(f"{parsed}: {done} since it was created; delete it instead")
+        state = version.source(before)
     return _restore(where, version, before, newest, message=message, only_onto=number)
 
 

@@ -26,6 +26,7 @@ def test_the_public_names_are_these():
         "load",
         "log",
         "merge_version",
+        "rename",
         "repair",
         "restore",
         "retry",
@@ -35,6 +36,7 @@ def test_the_public_names_are_these():
         "tags",
         "transfer",
         "undo",
+        "untag",
         "verify",
     ]
 

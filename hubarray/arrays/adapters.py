@@ -27,6 +27,7 @@ _PLACES = {
     "to_zarr_store": "hubarray.interop.zarr:to_zarr_store",
     "needed": "hubarray.interop.missing:needed",
     "html": "hubarray.interop.html:describe",
+    "undo": "hubarray.upkeep:undo",
 }
 
 
@@ -67,6 +68,14 @@ class Adapters(Statistics, NumpyProtocols):
         """The commit that is the newest now, nothing of it read yet, as in ``a.lazy[0:10_000, ..., 0].mean()``."""
         view: LazyView = adapter("lazy")(self)
         return view
+
+    def undo(self, steps: int = 1, *, message: str | None = None) -> Array:
+        """Take back the newest changes, as a commit; see :func:`hubarray.undo`. Returns the array itself."""
+        array: Any = self
+        array._writable_record()
+        adapter("undo")(f"{array.name}:{array.version}", steps=steps, root=array.root, message=message)
+        refreshed: Array = array.refresh()
+        return refreshed
 
     def to_dask(self, *, block_bytes: int = 64 << 20) -> da.Array:
         """The commit that is the newest now, as a Dask array.

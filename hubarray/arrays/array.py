@@ -32,6 +32,8 @@ from hubarray.history.version import Version, version_of
 from hubarray.names import Name
 from hubarray.storage.url import Root
 
+_FIELD_BYTES = 64 << 20
+
 
 class Array(NoOperators, Adapters):
     """An N-dimensional array in a bucket, under a name and a version.
@@ -147,9 +149,9 @@ class Array(NoOperators, Adapters):
 
     def __repr__(self) -> str:
         record, metadata = self._seen
-        at = f"@{record.head.number}" if self._pinned is not None else ""
-        shown = f"shape {metadata.shape}, dtype {metadata.dtype}, chunks {metadata.chunks}"
-        return f"<hubarray.Array {self._version.name}{at}: {shown}>"
+        state = ", fixed" if self._pinned is not None else ", frozen" if record.head.frozen else ""
+        shown = f"shape {metadata.shape}, dtype {metadata.dtype}, chunks {metadata.chunks}{state}"
+        return f"<hubarray.Array {self._version.name}@{record.head.number} in {self._root.url}: {shown}>"
 
     def __getitem__(self, key: Any) -> Any:
         """Read elements, as NumPy would index an array in memory.
@@ -163,6 +165,8 @@ class Array(NoOperators, Adapters):
         """
         record = self._record()
         metadata = self._metadata_of(record)
+        if metadata.dtype.names is not None and _names_fields(key):
+            return self._field(key)
         try:
             quick = read_within_chunk(self._version, record, metadata, key, self._read_ahead)
             if quick is not None:
@@ -173,6 +177,17 @@ class Array(NoOperators, Adapters):
             self._refuse_expired(record, error)
             raise
         return result[()] if chosen.is_scalar else result
+
+    def _field(self, key: Any) -> np.ndarray:
+        """One field or some of a structured array, block by block, so that the others are not held."""
+        pinned = self.snapshot()
+        out = np.empty(pinned.shape, np.zeros(0, pinned.dtype)[key].dtype)
+        if not pinned.shape:
+            return np.asarray(np.asarray(pinned)[key])
+        rows = max(1, _FIELD_BYTES // max(1, pinned.nbytes // max(1, len(pinned))))
+        for first in range(0, len(pinned), rows):
+            out[first : first + rows] = pinned._rows(slice(first, first + rows))[key]
+        return out
 
     def _rows(self, rows: np.ndarray | slice, out: np.ndarray | None = None) -> np.ndarray:
         """Rows, into ``out`` if it is given, past the memory cache: for epochs and loops, which read each once."""
@@ -438,6 +453,10 @@ class Array(NoOperators, Adapters):
             metadata = metadata if seen.array == record.array else _metadata(record)
             self._seen = (record, metadata)
         return metadata
+
+
+def _names_fields(key: Any) -> bool:
+    return isinstance(key, str) or (isinstance(key, list) and bool(key) and all(isinstance(one, str) for one in key))
 
 
 def open_array(root: Root, name: Name) -> Array:

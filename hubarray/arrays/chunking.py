@@ -69,8 +69,29 @@ def auto_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     return tuple(chunks)
 
 
+def cube_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Chunks of about equal length along every axis, up to 1 MiB: for volumes that are read in boxes and cuts.
+
+    Examples
+    --------
+    >>> cube_chunks((512, 512, 512), 4), cube_chunks((0, 2048, 2048), 1), cube_chunks((1000, 8), 8)
+    ((64, 64, 64), (98, 103, 103), (1000, 8))
+    """
+    lengths = [max(1, length) for length in shape]
+    if lengths and shape[0] == 0:
+        # It will grow: as if it were as long as the others.
+        lengths[0] = max(lengths)
+    sides = list(lengths)
+    while math.prod(sides) * itemsize > WHOLE_SAMPLE_BYTES:
+        longest = sides.index(max(sides))
+        # The axis is cut into one part more than it is, so that its chunks stay of about equal length.
+        parts = -(-lengths[longest] // sides[longest]) + 1
+        sides[longest] = min(sides[longest] - 1, -(-lengths[longest] // parts))
+    return tuple(sides)
+
+
 def checked_chunks(chunks: Any, shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """A chunk shape for an array: ``"auto"``, one length for every axis, or one an axis.
+    """A chunk shape for an array: ``"auto"``, ``"cube"``, one length for every axis, or one an axis.
 
     Raises
     ------
@@ -78,9 +99,9 @@ def checked_chunks(chunks: Any, shape: Sequence[int], itemsize: int) -> tuple[in
         A wrong number of axes, lengths below 1, or a chunk of 2 GiB or more.
     """
     if isinstance(chunks, str):
-        if chunks != "auto":
-            raise ConfigError(f"chunks {chunks!r}: give 'auto' or one length an axis")
-        return auto_chunks(shape, itemsize)
+        if chunks not in ("auto", "cube"):
+            raise ConfigError(f"chunks {chunks!r}: give 'auto', 'cube' or one length an axis")
+        return (auto_chunks if chunks == "auto" else cube_chunks)(shape, itemsize)
     axes = chunks if isinstance(chunks, Iterable) else (chunks,) * len(shape)
     try:
         lengths = tuple(operator.index(length) for length in axes)

@@ -14,7 +14,8 @@ from hubarray.arrays.chunk_grid import clipped
 from hubarray.arrays.diff import differing_chunks, refs_at
 from hubarray.arrays.metadata import ArrayMetadata, metadata_of
 from hubarray.arrays.staging import Staging, fetch_chunks
-from hubarray.arrays.transaction import changed_elements, region_text
+from hubarray.arrays.transaction import region_text
+from hubarray.arrays.values import changed_elements
 from hubarray.arrays.write import draft_of
 from hubarray.blobs.pack import PackWriter
 from hubarray.errors import ConfigError, ConflictError, NotFoundError

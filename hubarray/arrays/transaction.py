@@ -22,7 +22,7 @@ from hubarray.arrays.metadata import ArrayMetadata, metadata_of
 from hubarray.arrays.read import refs_of
 from hubarray.arrays.selection import AxisSlice, Selection
 from hubarray.arrays.staging import Staging, fetch_chunks, rows_of
-from hubarray.arrays.values import assignable, rows_that_fit
+from hubarray.arrays.values import assignable, changed_elements, rows_that_fit
 from hubarray.arrays.worker import Part, Worker, chunk_hashes
 from hubarray.arrays.write import draft_of
 from hubarray.blobs.pack import PackWriter
@@ -37,6 +37,7 @@ from hubarray.process import uptime_seconds
 if TYPE_CHECKING:
     from hubarray.arrays.array import Array
 
+_AGAIN = "nothing was written; hub.retry(function) runs a function with a transaction in it until it gets through"
 _SHOWN_REGIONS = 5
 
 Coords = tuple[int, ...]
@@ -288,12 +289,11 @@ class Transaction:
             if not same or (moved and _reaches(chosen, min(old[0], shape[0]))):
                 raise ConflictError(
                     f"{self._version.name}: was resized from {old} to {shape} by somebody else meanwhile, and this "
-                    "transaction depends on the shape; nothing was written"
+                    f"transaction depends on the shape; {_AGAIN}"
                 )
         if self._shape_seen or (self._appended and shape[1:] != old[1:]):
             raise ConflictError(
-                f"{self._version.name}: was resized from {old} to {shape} by somebody else meanwhile; "
-                "nothing was written"
+                f"{self._version.name}: was resized from {old} to {shape} by somebody else meanwhile; {_AGAIN}"
             )
 
     def _others_changes(self, base: Record, after: ArrayMetadata) -> dict[Coords, tuple[np.ndarray, np.ndarray]]:
@@ -329,7 +329,7 @@ class Transaction:
             raise ConflictError(
                 f"{self._version.name}: was resized to {after.shape} by somebody else meanwhile, and "
                 f"{region_text(coords, lost, after)}, written in this transaction, no longer exists; "
-                "nothing was written"
+                f"{_AGAIN}"
             )
 
     def _check_reads(self, changes: dict[Coords, tuple[np.ndarray, np.ndarray]]) -> None:
@@ -349,7 +349,7 @@ class Transaction:
             more = f" and {len(regions) - _SHOWN_REGIONS} more" if len(regions) > _SHOWN_REGIONS else ""
             raise ConflictError(
                 f"{self._version.name}: elements this transaction read or wrote were changed by somebody else "
-                f"meanwhile, in {', '.join(regions[:_SHOWN_REGIONS])}{more}; nothing was written"
+                f"meanwhile, in {', '.join(regions[:_SHOWN_REGIONS])}{more}; {_AGAIN}"
             )
 
     def _restage(
@@ -417,14 +417,6 @@ def _same_extent(coords: Coords, shape: tuple[int, ...], after: ArrayMetadata) -
         min(chunk, max(0, a - c * chunk)) == min(chunk, max(0, b - c * chunk))
         for c, chunk, a, b in zip(coords, after.chunks, shape, after.shape, strict=True)
     )
-
-
-def changed_elements(old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Mask of elements whose bytes differ."""
-    width = old.dtype.itemsize
-    one = np.ascontiguousarray(old).reshape(-1).view("u1").reshape(-1, width)
-    two = np.ascontiguousarray(new).reshape(-1).view("u1").reshape(-1, width)
-    return (one != two).any(axis=1).reshape(old.shape)
 
 
 def region_text(coords: Coords, mask: np.ndarray, metadata: ArrayMetadata) -> str:

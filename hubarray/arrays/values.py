@@ -143,3 +143,11 @@ def rows_that_fit(rows: Any, metadata: ArrayMetadata) -> np.ndarray:
 
 def _shown(shape: tuple[int, ...]) -> str:
     return "(" + ",".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
+
+
+def changed_elements(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Mask of elements whose bytes differ."""
+    width = old.dtype.itemsize
+    one = np.ascontiguousarray(old).reshape(-1).view("u1").reshape(-1, width)
+    two = np.ascontiguousarray(new).reshape(-1).view("u1").reshape(-1, width)
+    return (one != two).any(axis=1).reshape(old.shape)

@@ -21,7 +21,7 @@ from hubarray.arrays.read import refs_of
 from hubarray.arrays.selection import AxisSlice, Selection
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF
-from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError
+from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, TagNotFoundError
 from hubarray.history import numbering
 from hubarray.history.record import MAX_TAGS, Record
 from hubarray.history.transaction import Contents, Draft
@@ -267,7 +267,7 @@ class Tag:
             return None
         if there is not None:
             raise AlreadyExistsError(
-                f"{version.name}@{self._tag}: names commit {there} already, for good; choose another tag"
+                f"{version.name}@{self._tag}: names commit {there} already; choose another tag, or hub.untag it first"
             )
         if self._number <= base.head.expired_to and self._number not in base.tags.values():
             raise NotFoundError(f"{version.name.at(self._number)}: this commit has expired and cannot be tagged")
@@ -276,6 +276,22 @@ class Tag:
         message = f"tag {self._number} {self._tag}"
         tags = base.tags | {self._tag: self._number}
         return draft_of(metadata_of(base), base.grid, tags=tags, message=message)
+
+
+class Untag:
+    """Take a tag away."""
+
+    on_frozen = True
+
+    def __init__(self, tag: str) -> None:
+        self._tag = tag
+
+    def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
+        """See :class:`hubarray.history.transaction.Operation`."""
+        if self._tag not in base.tags:
+            raise TagNotFoundError(f"{version.name}@{self._tag}: there is no such tag any more")
+        tags = {tag: number for tag, number in base.tags.items() if tag != self._tag}
+        return draft_of(metadata_of(base), base.grid, tags=tags, message=f"untag {base.tags[self._tag]} {self._tag}")
 
 
 class Freeze:
@@ -324,12 +340,23 @@ class Restore:
 
 
 class Delete:
-    """Mark the version deleted; its numbers go on if it is created again."""
+    """Mark the version deleted; its numbers go on if it is created again.
+
+    Parameters
+    ----------
+    only_onto : int or None
+        The number of the commit that this is to follow, if it matters.
+    """
 
     on_frozen = True
 
+    def __init__(self, only_onto: int | None = None) -> None:
+        self._only_onto = only_onto
+
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.transaction.Operation`."""
+        if self._only_onto not in (None, base.head.number):
+            raise ConflictError(f"{version.name}: somebody else committed {base.head.number} meanwhile")
         return Draft(counts=(), grid=(), array={}, attrs={}, kind="deleted", frozen=False, message="delete")
 
 

@@ -11,6 +11,7 @@ import time
 import tokenize
 import uuid
 from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,6 +29,7 @@ from hubarray.shown import shown_text, shown_url
 from hubarray.storage.url import Root, resolve
 
 DONE, NOT_DONE, PROBLEMS = 0, 1, 3
+ASKED_BYTES = 1_000_000_000
 
 
 def ls(arguments: Namespace, output: Output) -> int:
@@ -100,11 +102,15 @@ def log(arguments: Namespace, output: Output) -> int:
 
 def diff(arguments: Namespace, output: Output) -> int:
     """``hubarray diff``; 3 if they differ."""
-    found = hub.diff(arguments.a, arguments.b, root=arguments.root)
+    found = hub.diff(arguments.a, arguments.b, elements=arguments.elements, root=arguments.root)
     regions = [[[part.start, part.stop] for part in region] for region in found.regions]
     lines = ["[" + ", ".join(f"{part.start}:{part.stop}" for part in region) + "]" for region in found.regions]
-    output.value({"regions": regions}, lines)
-    return PROBLEMS if regions else DONE
+    facts: dict[str, Any] = {"regions": regions, "shapes": [list(shape) for shape in found.shapes]}
+    if arguments.elements:
+        facts["elements"] = found.elements
+        lines.append(f"{found.elements:,} elements differ")
+    output.value(facts, lines)
+    return PROBLEMS if found else DONE
 
 
 def copy(arguments: Namespace, output: Output) -> int:
@@ -143,6 +149,69 @@ def tag(arguments: Namespace, output: Output) -> int:
     number = hub.tag(arguments.name, arguments.tag, root=arguments.root, message=arguments.message)
     output.value({"tag": arguments.tag, "commit": number}, [f"{arguments.tag} is commit {number}"])
     return DONE
+
+
+def untag(arguments: Namespace, output: Output) -> int:
+    """``hubarray untag``."""
+    number = hub.untag(arguments.name, arguments.tag, root=arguments.root, message=arguments.message)
+    output.value({"untagged": arguments.tag, "commit": number}, [f"{arguments.tag} no longer names commit {number}"])
+    return DONE
+
+
+def rename(arguments: Namespace, output: Output) -> int:
+    """``hubarray rename``."""
+    return _made(hub.rename(arguments.name, arguments.to, root=arguments.root, message=arguments.message), output)
+
+
+def undo(arguments: Namespace, output: Output) -> int:
+    """``hubarray undo``."""
+    array = hub.undo(arguments.name, steps=arguments.steps, root=arguments.root, message=arguments.message)
+    return _made(array, output)
+
+
+def restore(arguments: Namespace, output: Output) -> int:
+    """``hubarray restore``."""
+    commit = int(arguments.commit) if arguments.commit.isdecimal() else arguments.commit
+    return _made(hub.restore(arguments.name, commit, root=arguments.root, message=arguments.message), output)
+
+
+def merge(arguments: Namespace, output: Output) -> int:
+    """``hubarray merge``."""
+    array = hub.merge_version(
+        arguments.source, into=arguments.into, on_conflict=arguments.on_conflict, root=arguments.root,
+        message=arguments.message,
+    )  # fmt: skip
+    return _made(array, output)
+
+
+def expire(arguments: Namespace, output: Output) -> int:
+    """``hubarray expire``."""
+    if not confirmed(f"Let old commits of {arguments.name} expire?", yes=arguments.yes):
+        output.value({"error": "NotConfirmed", "message": f"{arguments.name} is as it was"}, [])
+        return NOT_DONE
+    number = hub.expire(
+        arguments.name, keep_last=arguments.keep_last, older_than=arguments.older_than, root=arguments.root,
+        message=arguments.message,
+    )  # fmt: skip
+    output.value({"expired_to": number}, [f"commits up to {number} have expired; 'hubarray gc' frees their data"])
+    return DONE
+
+
+def compact(arguments: Namespace, output: Output) -> int:
+    """``hubarray compact``."""
+    done = hub.compact(arguments.name, dry_run=arguments.dry_run, root=arguments.root, message=arguments.message)
+    what = "would be written again" if arguments.dry_run else "written again"
+    output.value(asdict(done), [f"{what}: {done.chunks:,} chunks, {human_bytes(done.bytes)}"])
+    return DONE
+
+
+def repair(arguments: Namespace, output: Output) -> int:
+    """``hubarray repair``; 3 if anything is still wrong."""
+    found = hub.repair(arguments.name, root=arguments.root)
+    facts = {"repaired": [str(one) for one in found.repaired], "problems": [str(one) for one in found.problems]}
+    lines = [*(f"repaired: {one}" for one in facts["repaired"]), *(f"still wrong: {one}" for one in facts["problems"])]
+    output.value(facts, lines or [f"{arguments.name}: all is well"])
+    return PROBLEMS if found.problems else DONE
 
 
 def import_(arguments: Namespace, output: Output) -> int:
@@ -239,7 +308,15 @@ def cache(arguments: Namespace, output: Output) -> int:
 
 def get(arguments: Namespace, output: Output) -> int:
     """``hubarray get``."""
-    values = np.asarray(hub.load(arguments.name, root=arguments.root)[parsed_index(arguments.index)])
+    array = hub.load(arguments.name, root=arguments.root)
+    if arguments.index == "..." and array.nbytes > ASKED_BYTES:
+        size = human_bytes(array.nbytes)
+        if not confirmed(
+            f"Read all of {arguments.name}, {size}? A part is read by an index, such as 0:10.", yes=arguments.yes
+        ):
+            output.value({"error": "NotConfirmed", "message": f"{arguments.name} has {size}"}, [])
+            return NOT_DONE
+    values = np.asarray(array[parsed_index(arguments.index)])
     if arguments.output == "-":
         # Of a file NumPy asks where it is, which a pipe cannot tell; of what only writes it does not.
         np.save(SimpleNamespace(write=sys.stdout.buffer.write), values, allow_pickle=False)
@@ -331,27 +408,40 @@ def bench(arguments: Namespace, output: Output) -> int:
         array = hub.array(samples.shape, name, "u1", chunks=(1, side, side, 3), root=arguments.root)
         with array.transaction("bench") as t:
             t[...] = samples
-        written = time.perf_counter()
-        hub.configure(disk_cache_bytes=0)
+        written = time.perf_counter() - began
+        hub.flush()
+        # Cold is without any cache of ours; a folder's files are in the system's own all the same.
+        hub.configure(disk_cache_bytes=0, memory_cache_bytes=0)
         array = hub.load(name, root=arguments.root)
+        began = time.perf_counter()
         if not np.array_equal(array[...], samples):
             raise ConfigError(f"{name}: what was read is not what was written")
-        read = time.perf_counter()
-        for i in order:
-            array[i]
-        sampled = time.perf_counter()
+        read = time.perf_counter() - began
+        cold = _seconds_of(lambda: [array[i] for i in order])
+        hub.configure(disk_cache_bytes=settings.disk_cache_bytes, memory_cache_bytes=settings.memory_cache_bytes)
+        array = hub.load(name, root=arguments.root)
+        for _ in range(2):
+            # The second time from the memory cache.
+            warm = _seconds_of(lambda: [array[i] for i in order])
     finally:
-        hub.configure(disk_cache_bytes=settings.disk_cache_bytes)
+        hub.configure(disk_cache_bytes=settings.disk_cache_bytes, memory_cache_bytes=settings.memory_cache_bytes)
         if hub.exists(name, root=arguments.root):
             hub.delete(name, root=arguments.root)
     facts = {
         "root": resolve(arguments.root).url,
-        "write_megabytes_per_second": round(samples.nbytes / 1e6 / (written - began), 1),
-        "read_megabytes_per_second": round(samples.nbytes / 1e6 / (read - written), 1),
-        "random_sample_milliseconds": round((sampled - read) / len(order) * 1e3, 3),
+        "write_megabytes_per_second": round(samples.nbytes / 1e6 / written, 1),
+        "cold_read_megabytes_per_second": round(samples.nbytes / 1e6 / read, 1),
+        "cold_random_sample_milliseconds": round(cold / len(order) * 1e3, 3),
+        "warm_random_sample_milliseconds": round(warm / len(order) * 1e3, 3),
     }
     output.facts(facts)
     return DONE
+
+
+def _seconds_of(action: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
 
 
 def _made(array: hub.Array, output: Output) -> int:

@@ -73,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
     )
     one.add_argument("a")
     one.add_argument("b")
+    one.add_argument("--elements", action="store_true", help="read what differs, and compare it element by element")
 
     one = add(
         "copy",
@@ -108,6 +109,88 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("name")
     one.add_argument("tag", nargs="?")
     message(one)
+
+    one = add(
+        "untag",
+        commands.untag,
+        "Take a tag away.",
+        "  hubarray untag lab/scans:v1 draft",
+    )
+    one.add_argument("name")
+    one.add_argument("tag")
+    message(one)
+
+    one = add(
+        "rename",
+        commands.rename,
+        "Give a version another name, with its history; no data moves.",
+        "  hubarray rename lab/scans:v1 lab/volumes:v1",
+    )
+    one.add_argument("name")
+    one.add_argument("to")
+    message(one)
+
+    one = add(
+        "undo",
+        commands.undo,
+        "Take back the newest changes, as a commit.",
+        "  hubarray undo lab/scans:v1\n  hubarray undo lab/scans:v1 -n 3",
+    )
+    one.add_argument("name")
+    one.add_argument("-n", "--steps", type=_count, default=1, help="how many changes (default: 1)")
+    message(one)
+
+    one = add(
+        "restore",
+        commands.restore,
+        "Make an older commit's state the newest one; brings back a deleted version, too.",
+        "  hubarray restore lab/scans:v1 12\n  hubarray restore lab/scans:v1 paper",
+    )
+    one.add_argument("name")
+    one.add_argument("commit", help="a number or a tag")
+    message(one)
+
+    one = add(
+        "merge",
+        commands.merge,
+        "Bring the changes of a copied version into the one it was copied from, or the other way.",
+        "  hubarray merge lab/scans:mine lab/scans:v1\n"
+        "  hubarray merge lab/scans:mine lab/scans:v1 --on-conflict theirs",
+    )
+    one.add_argument("source", help="whose changes are wanted")
+    one.add_argument("into", help="the version that gets them")
+    one.add_argument("--on-conflict", choices=("ours", "theirs"), help="whose elements stay where both changed them")
+    message(one)
+
+    one = add(
+        "expire",
+        commands.expire,
+        "Let old commits go; 'hubarray gc' frees their data after the grace period.",
+        "  hubarray expire lab/scans:v1 --keep-last 10\n  hubarray expire lab/scans:v1 --older-than 2026-01-01 --yes",
+    )
+    one.add_argument("name")
+    one.add_argument("--keep-last", type=_count, metavar="N", help="how many of the newest commits stay")
+    one.add_argument("--older-than", metavar="TIME", help="only commits from before this moment; UTC unless it says so")
+    one.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    message(one)
+
+    one = add(
+        "compact",
+        commands.compact,
+        "Write scattered chunks, and those in mostly dead packs, again side by side.",
+        "  hubarray compact lab/scans:v1 --dry-run\n  hubarray compact lab/scans:v1",
+    )
+    one.add_argument("name")
+    one.add_argument("--dry-run", action="store_true", help="only say what would be written again")
+    message(one)
+
+    one = add(
+        "repair",
+        commands.repair,
+        "Put back what is missing or altered, from whatever still has it.",
+        "  hubarray repair lab/scans",
+    )
+    one.add_argument("name", help="owner/name")
 
     one = add(
         "import",
@@ -184,6 +267,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("index", nargs="?", default="...", help="as in Python's brackets (default: ...)")
     one.add_argument("-o", "--output", help="a .npy file, or - for standard output")
     one.add_argument("--overwrite", action="store_true", help="replace the file")
+    one.add_argument("-y", "--yes", action="store_true", help="do not ask before more than 1 GB is read")
 
     one = add(
         "put",

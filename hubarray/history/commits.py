@@ -90,7 +90,8 @@ def number_at(version: Version, newest: Record, moment: datetime) -> int:
     if number == 0:
         first = version.log.read_head(1).time
         raise NotFoundError(
-            f"{version.name}: did not exist yet at {moment.isoformat()}; its first commit is of {first}"
+            f"{version.name}: did not exist yet at {moment.isoformat()}; its first commit is of {first}. A moment "
+            "without a time zone is taken as UTC"
         )
     return int(number)
 
@@ -110,5 +111,7 @@ def parse_moment(at: Any, what: str = "at") -> datetime:
             at = at.isoformat()
         moment = at if isinstance(at, datetime) else datetime.fromisoformat(at)
     except (TypeError, ValueError):
-        raise ConfigError(f"{what}={at!r}: give a datetime, or text such as '2026-11-01'") from None
+        raise ConfigError(
+            f"{what}={at!r}: give a datetime, or text such as '2026-11-01'; without a time zone it is UTC"
+        ) from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -119,6 +119,40 @@ def column_shape(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int,
     return tuple(lengths)
 
 
+def piece_count(axis: Axis, block: int) -> int:
+    """How many :func:`pieces` there are.
+
+    Examples
+    --------
+    >>> piece_count(range(3, 12, 2), 5), piece_count(range(0, 10**12, 7), 10), piece_count(4, 5)
+    (3, 100000000000, 1)
+    """
+    if not isinstance(axis, range) or not axis:
+        return 1
+    return min(len(axis), abs(axis[-1] // block - axis[0] // block) + 1)
+
+
+def within_chunk(axis: Axis, coord: int, chunk: int) -> Axis | None:
+    """The part of an axis in view that lies in one chunk; None if nothing does.
+
+    Examples
+    --------
+    >>> within_chunk(range(3, 30, 4), 1, 10), within_chunk(range(29, -1, -5), 0, 10), within_chunk(7, 1, 5)
+    (range(11, 23, 4), range(9, -1, -5), 7)
+    >>> within_chunk(range(0, 100, 50), 1, 10) is None, within_chunk(7, 0, 5) is None
+    (True, True)
+    """
+    begin, end = coord * chunk, (coord + 1) * chunk
+    if not isinstance(axis, range):
+        return axis if begin <= axis < end else None
+    rising = axis if axis.step > 0 else axis[::-1]
+    first = max(0, -(-(begin - rising.start) // rising.step))
+    part = rising[first : max(first, -(-(end - rising.start) // rising.step))]
+    if not part:
+        return None
+    return part if axis.step > 0 else part[::-1]
+
+
 def pieces(positions: range, block: int) -> Iterator[range]:
     """Cut positions where they pass from one block of the axis into another.
 

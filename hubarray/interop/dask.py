@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from hubarray.storage.url import Root
 if TYPE_CHECKING:
     import dask.array as da
 
+MAX_BLOCKS = 1 << 18
 _MESSAGE = "store a Dask array"
 
 
@@ -40,6 +42,13 @@ def as_dask(pinned: Array, axes: tuple[blocks.Axis, ...], *, block_bytes: int) -
     from dask.highlevelgraph import HighLevelGraph
 
     block = blocks.block_shape(pinned.shape, pinned.chunks, pinned.dtype.itemsize, block_bytes)
+    count = math.prod(blocks.piece_count(axis, size) for axis, size in zip(axes, block, strict=True))
+    if count > MAX_BLOCKS:
+        raise ConfigError(
+            f"{pinned.name}:{pinned.version}: is {count:,} blocks of about {block_bytes >> 20} MiB, and Dask plans up "
+            f"to {MAX_BLOCKS:,}: take a part of it, a.lazy[0:1000].mean() or a.lazy[0:1000].to_dask(), or larger "
+            "blocks, to_dask(block_bytes=...)"
+        )
     parts = [
         list(blocks.pieces(axis, size)) or [axis] if isinstance(axis, range) else [axis]
         for axis, size in zip(axes, block, strict=True)

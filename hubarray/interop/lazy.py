@@ -17,7 +17,8 @@ from hubarray.arrays.operators import NoOperators
 from hubarray.arrays.statistics import Statistics
 from hubarray.blobs.pools import BLOCK_THREADS, pools
 from hubarray.errors import ConfigError
-from hubarray.interop import blocks, order_statistics
+from hubarray.interop import blocks, order_statistics, sparse_statistics
+from hubarray.interop.dask import as_dask
 from hubarray.progress import progress
 
 if TYPE_CHECKING:
@@ -93,8 +94,6 @@ class LazyView(Statistics, NoOperators, NumpyProtocols):
 
     def to_dask(self, *, block_bytes: int = 64 << 20) -> da.Array:
         """The view as a Dask array; see :meth:`hubarray.Array.to_dask`."""
-        from hubarray.interop.dask import as_dask
-
         return as_dask(self._array, self._axes, block_bytes=block_bytes)
 
     def _statistic(self, name: str, **options: Any) -> Any:
@@ -144,6 +143,9 @@ class LazyView(Statistics, NoOperators, NumpyProtocols):
             raise TypeError(f"np.{function} of {self.dtype} needs a dtype of floats, not {options['dtype']}")
         if self.size == 0 or not self.shape or (self.dtype.kind in "mM" and function.removeprefix("nan") in _SUMMING):
             return _delivered(getattr(np, function)(np.asarray(self), **options), out)
+        sparse = self._from_stored_chunks(function, options)
+        if sparse is not None:
+            return _delivered(sparse, out)
         half = self.dtype == np.float16 and function.removeprefix("nan") in _SUMMING and "dtype" not in options
         if half:
             # Partial sums in half precision overflow; NumPy has wider ones inside, too.
@@ -153,6 +155,13 @@ class LazyView(Statistics, NoOperators, NumpyProtocols):
             lazy = self._without_freedom(lazy, function, options)
         result = self._computed(lazy)
         return _delivered(np.asarray(result).astype(np.float16) if half else result, out)
+
+    def _from_stored_chunks(self, function: str, options: dict[str, Any]) -> Any | None:
+        """A statistic over all elements of what is large and hardly written, from the chunks that were."""
+        plain = options.get("axis") is None and not options.get("keepdims") and "dtype" not in options
+        if not plain or function not in sparse_statistics.KNOWN or self.dtype.kind not in "biuf":
+            return None
+        return sparse_statistics.statistic(function, self._array, self._axes, ddof=options.get("ddof", 0))
 
     def _without_freedom(self, spread: da.Array, function: str, options: dict[str, Any]) -> da.Array:
         """A variance or deviation as NumPy has it where no degree of freedom is left: a division by 0, not below it."""

@@ -19,7 +19,7 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from hubarray.arrays.array import Array
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.read import refs_of
-from hubarray.arrays.transaction import changed_elements
+from hubarray.arrays.values import changed_elements
 from hubarray.errors import ConfigError, CorruptDataError, HubError, ReadOnlyError
 from hubarray.history import numbering
 from hubarray.history.retry import retry

@@ -1,0 +1,119 @@
+"""Small things that people reach for: fields, undo by steps, cubes, differences by element, what an array says of itself."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hubarray as hub
+from hubarray.arrays.chunking import cube_chunks
+
+RECORD = np.dtype([("id", "i8"), ("score", "f4")])
+
+
+def test_fields_are_read_by_name(root):
+    values = np.array([(i, i / 2) for i in range(1000)], RECORD)
+    array = hub.array((1000,), "t/x:v0", RECORD, chunks=64, root=root)
+    array[...] = values
+    assert np.array_equal(array["score"], values["score"])
+    assert array[["score"]].dtype.names == ("score",)
+    assert np.array_equal(array[["score", "id"]], values[["score", "id"]])
+    with pytest.raises((ValueError, KeyError), match="no field"):
+        array["nothing"]
+    with pytest.raises(IndexError):
+        hub.array(3, "t/plain:v0", root=root)["id"]
+
+
+def test_undo_goes_back_by_steps(root):
+    array = hub.array(2, "t/x:v0", "i8", root=root)
+    for value in (1, 2, 3):
+        array[...] = value
+        hub.tag(f"t/x:v0@{array.commit}", f"at{value}", root=root)
+    assert array.undo(2)[...].tolist() == [1, 1]
+    assert hub.undo("t/x:v0", root=root)[...].tolist() == [3, 3]
+    for steps in (0, -1, 1.5, True):
+        with pytest.raises(hub.ConfigError, match="steps="):
+            array.undo(steps)
+    with pytest.raises(hub.NotFoundError, match="only 5 changes"):
+        array.undo(99)
+    with pytest.raises(hub.ReadOnlyError):
+        array.snapshot().undo()
+
+
+@given(st.lists(st.integers(0, 5000), min_size=1, max_size=4), st.sampled_from([1, 2, 8]))
+def test_cubes_fit_and_are_about_as_long_along_every_axis(shape, itemsize):
+    chunks = cube_chunks(shape, itemsize)
+    assert np.prod(chunks, dtype=object) * itemsize <= 1 << 20
+    assert all(1 <= c <= max(1, n) or i == 0 for i, (c, n) in enumerate(zip(chunks, shape, strict=True)))
+    cut = [c for c, n in zip(chunks, shape, strict=True) if c < n]
+    if cut and shape[0]:
+        assert max(cut) <= 2 * min(cut) + 1
+        assert max(chunks) <= 2 * min(cut) + 1
+
+
+def test_a_volume_may_be_cut_into_cubes(root):
+    assert hub.array((512, 512, 512), "t/x:v0", "f4", chunks="cube", root=root).chunks == (64, 64, 64)
+    with pytest.raises(hub.ConfigError, match="'cube'"):
+        hub.array((4, 4), "t/y:v0", chunks="ball", root=root)
+
+
+def test_differences_are_told_by_element_where_that_is_asked(root):
+    array = hub.array((40, 6), "t/x:v0", "f4", chunks=(10, 6), root=root)
+    array[...] = 1
+    array[13, 2:4] = 5
+    array[17, 3] = 6
+    found = hub.diff("t/x:v0@2", "t/x:v0", elements=True, root=root)
+    assert (found.elements, found.regions) == (3, ((slice(13, 18), slice(2, 4)),))
+    assert hub.diff("t/x:v0@2", "t/x:v0", root=root).elements is None
+    array.append(np.zeros((2, 6)))
+    assert hub.diff("t/x:v0@4", "t/x:v0", elements=True, root=root).shapes == ((40, 6), (42, 6))
+    array[13, 2:4], array[17, 3] = 1, 1
+    same = hub.diff("t/x:v0@2", "t/x:v0@7", elements=True, root=root)
+    assert (same.elements, same.chunks) == (0, ())
+    assert same
+
+
+def test_a_conflict_of_a_transaction_names_what_tries_again(root, other_machine):
+    array = hub.array(3, "t/x:v0", "i8", root=root)
+
+    def count():
+        with array.transaction() as t:
+            t[0] = t[0] + 1
+            other_machine(lambda: hub.load("t/x:v0", root=root).__setitem__(0, 5))
+
+    with pytest.raises(hub.ConflictError, match=r"hub\.retry"):
+        count()
+
+
+def test_a_moment_without_a_time_zone_is_said_to_be_utc(root):
+    hub.array(3, "t/x:v0", root=root)
+    with pytest.raises(hub.ConfigError, match="UTC"):
+        hub.load("t/x:v0", at="half past nine", root=root)
+    with pytest.raises(hub.NotFoundError, match="UTC"):
+        hub.load("t/x:v0", at="2020-01-01", root=root)
+
+
+def test_an_array_says_its_commit_its_root_and_whether_it_is_fixed_or_frozen(root):
+    array = hub.array(3, "t/x:v0", "i8", root=root)
+    assert repr(array) == f"<hubarray.Array t/x:v0@1 in {root.url}: shape (3,), dtype int64, chunks (32768,)>"
+    assert repr(array.snapshot()).endswith(", fixed>")
+    hub.freeze("t/x:v0", root=root)
+    assert repr(hub.load("t/x:v0", root=root)).endswith(", frozen>")
+
+
+def test_a_tag_may_be_taken_away_and_given_again(root):
+    array = hub.array(3, "t/x:v0", "i8", root=root)
+    array[...] = 1
+    hub.tag("t/x:v0@1", "draft", root=root)
+    assert hub.untag("t/x:v0", "draft", root=root) == 1
+    with pytest.raises(hub.TagNotFoundError):
+        hub.load("t/x:v0@draft", root=root)
+    with pytest.raises(hub.TagNotFoundError):
+        hub.untag("t/x:v0", "draft", root=root)
+    hub.tag("t/x:v0@2", "draft", root=root)
+    assert hub.load("t/x:v0@draft", root=root).commit == 2
+    hub.tag("t/x:v0@1", "old", root=root)
+    hub.expire("t/x:v0", keep_last=1, root=root)
+    hub.untag("t/x:v0", "old", root=root)
+    with pytest.raises(hub.NotFoundError, match="expired"):
+        hub.tag("t/x:v0@1", "old", root=root)
