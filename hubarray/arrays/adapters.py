@@ -115,6 +115,9 @@ class Adapters(Statistics, NumpyProtocols):
             reads each batch in one parallel fetch. True: a stream that reads groups of chunks ahead, the faster
             way through data that is far away: ``for images, labels in dataset.loader(num_workers=2): ...``
 
+        rows : slice, mask or list of int, optional
+            Only these rows, in this order, as if they were all: a training part, say.
+
         The rest is for streams.
 
         batch_size : int, optional
@@ -167,6 +170,10 @@ class Adapters(Statistics, NumpyProtocols):
         buffer_bytes : int
             Rows that are shuffled together; about three times as much is held while the dataset is. Arrays that fit
             it are read once, and kept as long.
+        rows : slice, mask or list of int, optional
+            Only these rows, in this order, as if they were all.
+        rank, world_size : int, optional
+            This process of how many, each of which gets rows of its own; needs the same ``seed`` everywhere.
 
         Raises
         ------

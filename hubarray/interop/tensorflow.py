@@ -27,21 +27,30 @@ def to_tensorflow(
     seed: int | None = None,
     drop_last: bool = False,
     buffer_bytes: int = 64 << 20,
+    rows: Any = None,
+    rank: int = 0,
+    world_size: int = 1,
 ) -> tf.data.Dataset:
     """See :meth:`hubarray.Array.to_tensorflow`."""
     tf = needed("tensorflow", extra="tensorflow", why="to_tensorflow")
     check_options(batch_size, seed, buffer_bytes)
-    arrays = columns([array, *others])
+    arrays = columns([array, *others], rows)
     lead = () if batch_size is None else (batch_size if drop_last else None,)
     specs = tuple(tf.TensorSpec((*lead, *one.shape[1:]), _dtype(tf, one)) for one in arrays)
     size = batch_size or 1
-    rows = len(arrays[0])
-    order = plan(
-        rows, row_bytes(arrays), arrays[0].chunks[0],
-        batch_rows=size, shuffle=shuffle, seed=_chosen(seed), buffer_bytes=buffer_bytes,
-    )  # fmt: skip
+    if world_size > 1 and seed is None:
+        raise ConfigError("world_size= needs a seed=, the same for every rank: they deal out one order")
+    whole = len(arrays[0])
+    try:
+        order = plan(
+            whole, row_bytes(arrays), arrays[0].chunks[0],
+            batch_rows=size, shuffle=shuffle, seed=_chosen(seed), buffer_bytes=buffer_bytes,
+            rank=rank, world_size=world_size,
+        )  # fmt: skip
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
     passes = iter(range(1 << 62))
-    reader = RowReader(arrays, shuffle and rows * row_bytes(arrays) <= buffer_bytes)
+    reader = RowReader(arrays, shuffle and whole * row_bytes(arrays) <= buffer_bytes)
 
     def generate() -> Iterator[Any]:
         # TensorFlow calls this for each pass, so repeat() shuffles anew.
@@ -55,7 +64,7 @@ def to_tensorflow(
                 yield sample[0] if len(sample) == 1 else sample
 
     signature = specs[0] if len(specs) == 1 else specs
-    count = rows // size if drop_last else -(-rows // size)
+    count = order.rank_rows // size if drop_last else -(-order.rank_rows // size)
     dataset = tf.data.Dataset.from_generator(generate, output_signature=signature)
     return dataset.apply(tf.data.experimental.assert_cardinality(count)).prefetch(tf.data.AUTOTUNE)
 

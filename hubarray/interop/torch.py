@@ -33,9 +33,10 @@ def to_pytorch(
     rank: int | None = None,
     world_size: int | None = None,
     buffer_bytes: int = 64 << 20,
+    rows: Any = None,
 ) -> Rows | Stream:
     """See :meth:`hubarray.Array.to_pytorch`."""
-    together = Columns([array, *others], transform)
+    together = Columns([array, *others], transform, rows)
     if not iterable:
         if (batch_size, shuffle, seed, drop_last, rank, world_size) != (None, None, None, False, None, None):
             raise ConfigError("batch_size, shuffle, seed, drop_last, rank and world_size are for iterable=True; "
@@ -59,8 +60,8 @@ def _place_in_the_world() -> tuple[int, int]:
 class Columns:
     """Arrays of equal length, read together; each stays at the commit it had."""
 
-    def __init__(self, arrays: Sequence[Array], transform: Transform | None) -> None:
-        self.arrays = columns(arrays)
+    def __init__(self, arrays: Sequence[Array], transform: Transform | None, rows: Any) -> None:
+        self.arrays = columns(arrays, rows)
         self.row_bytes = row_bytes(self.arrays)
         self.transform = transform
         if transform is None:

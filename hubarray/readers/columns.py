@@ -5,19 +5,64 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import blake3
 import numpy as np
 
 from hubarray.arrays.array import Array
 from hubarray.errors import ConfigError
 
 
-def columns(arrays: Sequence[Any]) -> list[Array]:
-    """Snapshots of arrays of equal length: each stays at the commit it has now.
+class ChosenRows:
+    """Some rows of an array, in their order, as if they were all of it.
+
+    Parameters
+    ----------
+    array : Array
+        At a fixed commit.
+    positions : range or 1-d array of intp
+        Of the rows in the array.
+    """
+
+    def __init__(self, array: Array, positions: range | np.ndarray) -> None:
+        self._array = array
+        self._positions = positions
+        self.name, self.version, self.dtype, self.chunks = array.name, array.version, array.dtype, array.chunks
+        told = repr(positions).encode() if isinstance(positions, range) else positions.tobytes()
+        # What a stream's state is compared with: another choice of rows is another source.
+        self.commit = f"{array.commit} {blake3.blake3(told).hexdigest()[:16]}"
+        self.shape = (len(positions), *array.shape[1:])
+        self.nbytes = len(positions) * (array.nbytes // max(1, len(array)))
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def __getitem__(self, rows: Any) -> Any:
+        return self._array[self._in_array(rows)]
+
+    def _rows(self, rows: np.ndarray | slice, out: np.ndarray | None = None) -> np.ndarray:
+        return self._array._rows(self._in_array(rows), out)
+
+    def _in_array(self, rows: Any) -> Any:
+        if isinstance(self._positions, range):
+            if isinstance(rows, slice):
+                part = self._positions[rows]
+                return slice(part.start, part.stop if part.stop >= 0 else None, part.step)
+            whole = np.asarray(rows)
+            if ((whole < -len(self)) | (whole >= len(self))).any():
+                raise IndexError(f"row {rows} of {len(self)} chosen rows")
+            found = self._positions.start + self._positions.step * (whole % max(1, len(self)))
+            return int(found) if np.ndim(rows) == 0 else found
+        return self._positions[rows]
+
+
+def columns(arrays: Sequence[Any], rows: Any = None) -> list[Any]:
+    """Snapshots of arrays of equal length, or of some of their rows: each stays at the commit it has now.
 
     Raises
     ------
     ConfigError
-        Something is no array, has no rows, or has more or fewer than the first one.
+        Something is no array, has no rows, or has more or fewer than the first one; or ``rows`` is no selection
+        of rows.
     """
     for one in arrays:
         if not isinstance(one, Array):
@@ -29,10 +74,29 @@ def columns(arrays: Sequence[Any]) -> list[Array]:
         if len(one) != len(pinned[0]):
             told = ", ".join(f"{each.name}:{each.version} has {len(each)}" for each in pinned)
             raise ConfigError(f"arrays that are read together need equally many rows: {told}")
-    return pinned
+    if rows is None:
+        return pinned
+    positions = _positions(rows, len(pinned[0]))
+    return [ChosenRows(one, positions) for one in pinned]
 
 
-def row_bytes(arrays: Sequence[Array]) -> int:
+def _positions(rows: Any, length: int) -> range | np.ndarray:
+    if isinstance(rows, slice):
+        return range(*rows.indices(length))
+    chosen = np.asarray(rows)
+    if chosen.dtype == bool and chosen.shape == (length,):
+        return np.flatnonzero(chosen)
+    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
+        raise ConfigError(f"rows= takes a slice, a mask of {length} rows, or a list of row numbers")
+    if chosen.size and not (-length <= int(chosen.min()) and int(chosen.max()) < length):
+        raise ConfigError(
+            f"rows=: there are {length} rows, and {int(chosen.max())} or {int(chosen.min())} is none of them"
+        )
+    numbers: np.ndarray = chosen.astype(np.intp) % max(1, length)
+    return numbers
+
+
+def row_bytes(arrays: Sequence[Any]) -> int:
     """Bytes of one row of all arrays."""
     return sum(one.nbytes // max(1, len(one)) for one in arrays)
 
