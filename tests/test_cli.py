@@ -293,3 +293,8 @@ def test_reading_all_of_a_large_array_has_to_be_meant(filled, monkeypatch):
     assert "pass --yes" in filled("get", "lab/x:v0", code=1)
     assert len(said(filled, "get", "lab/x:v0", "--yes")) == 40
     assert len(said(filled, "get", "lab/x:v0", "0:30")) == 30
+
+
+def test_a_folder_that_is_not_there_is_no_root(filled, tmp_path):
+    for command in ("ls", "du"):
+        assert "no such folder" in filled(command, "--root", str(tmp_path / "missing"), code=1)

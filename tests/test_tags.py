@@ -153,3 +153,21 @@ def test_a_record_keeps_its_tags_on_the_way_to_the_bucket_and_back():
         hub.tag("t/x:v0", f"tag{i}")
     assert len(hub.tags("t/x:v0")) == 20
     assert np.array_equal(array[:], hub.load("t/x:v0@tag19")[:])
+
+
+def test_what_only_a_tag_kept_goes_after_the_grace_period(root):
+    array = hub.array(3, "t/x:v0", "i8", root=root, grace_seconds=1000)
+    array[...] = 1
+    array[...] = 2
+    hub.tag("t/x:v0@2", "kept", root=root)
+    hub.expire("t/x:v0", keep_last=1, root=root)
+    age(root, seconds=5000)
+    hub.collect_garbage("t/x", root=root)
+    assert hub.load("t/x:v0@kept", root=root)[0] == 1
+    hub.untag("t/x:v0", "kept", root=root)
+    assert hub.collect_garbage("t/x", root=root).packs == 0
+    age(root, seconds=5000)
+    assert hub.collect_garbage("t/x", root=root).packs == 1
+    with pytest.raises(hub.NotFoundError):
+        hub.load("t/x:v0@2", root=root)
+    assert hub.load("t/x:v0", root=root)[0] == 2

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from hubarray.errors import ConfigError
+from hubarray.history.fields import MAX_DEPTH, is_deep
 from hubarray.history.record import MAX_ATTRS_BYTES
 
 
@@ -79,8 +80,10 @@ def checked_attrs(attrs: Mapping[str, Any] | None) -> dict[str, Any]:
         raise ConfigError(f"attrs: keys are strings, not {wrong[0]!r}")
     try:
         text = json.dumps(attrs, allow_nan=False, default=_plain)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(f"attrs: values are what JSON holds: {error}") from None
+    if is_deep(attrs, MAX_DEPTH - 8):
+        raise ConfigError(f"attrs are nested more than {MAX_DEPTH - 8} deep; keep such things in arrays")
     if len(text) > MAX_ATTRS_BYTES:
         raise ConfigError(
             f"attrs take {len(text)} bytes and {MAX_ATTRS_BYTES} are allowed; keep large things in arrays"

@@ -34,6 +34,7 @@ ASKED_BYTES = 1_000_000_000
 
 def ls(arguments: Namespace, output: Output) -> int:
     """``hubarray ls``."""
+    _require_root(arguments.root)
     owner, beginning = names.parse_prefix(arguments.prefix)
     found = listing.live_versions(resolve(arguments.root).store, owner, beginning)
     rows = [
@@ -46,6 +47,12 @@ def ls(arguments: Namespace, output: Output) -> int:
     rows = [_described(row, arguments.root) for row in rows]
     output.value(rows, table_lines([{key: one for key, one in row.items() if key != "problem"} for row in rows]))
     return DONE
+
+
+def _require_root(root: str | None) -> None:
+    """Refuse a folder that is named as the root and does not exist: a slip, where an empty list would hide it."""
+    if root is not None and (given := Root(root)).scheme == "file" and not Path(given.path).is_dir():
+        raise ConfigError(f"--root {root}: there is no such folder")
 
 
 def _described(row: dict[str, Any], root: str | None) -> dict[str, Any]:
@@ -279,6 +286,7 @@ def gc(arguments: Namespace, output: Output) -> int:
 
 def du(arguments: Namespace, output: Output) -> int:
     """``hubarray du``: what every name takes, all its versions and commits together."""
+    _require_root(arguments.root)
     store = resolve(arguments.root).store
     homes = sorted({name.partition(":")[0] for name in hub.list(arguments.prefix, root=arguments.root)})
     rows = []

@@ -40,10 +40,10 @@ def parse_json(raw: bytes, where: str) -> Any:
     return value
 
 
-def is_deep(value: Any) -> bool:
-    """Whether lists and mappings are nested more than 128 deep."""
+def is_deep(value: Any, most: int = MAX_DEPTH) -> bool:
+    """Whether lists and mappings are nested deeper than so many levels."""
     level = [value]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(most + 1):
         level = [inner for one in level if isinstance(one, (list, dict)) for inner in _inside(one)]
         if not level:
             return False

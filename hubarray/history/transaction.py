@@ -379,7 +379,7 @@ def check_message(message: str | None) -> None:
     """Refuse messages that are no text or too long."""
     if message is not None and not isinstance(message, str):
         raise ConfigError(f"a commit message is a string, not {type(message).__name__}")
-    if message is not None and len(message.encode()) > MAX_MESSAGE_BYTES:
+    if message is not None and len(message.encode("utf-8", "surrogatepass")) > MAX_MESSAGE_BYTES:
         raise ConfigError(f"a commit message has at most {MAX_MESSAGE_BYTES} bytes")
 
 

@@ -232,3 +232,8 @@ def static_npy(tmp_path):
 
 def test_sizes_of_sources_are_what_the_documents_state():
     assert (base.MAX_ROW_BYTES, base.MAX_CHUNK_BYTES) == (512 << 20, 2 << 30)
+
+
+def test_a_server_that_is_down_is_not_said_to_lack_the_file(root):
+    with pytest.raises(hub.SourceError, match="cannot be reached"):
+        hub.import_("http://127.0.0.1:9/x.npy", "t/x:v0", root=root)

@@ -65,7 +65,7 @@ def test_a_stream_over_chosen_rows_is_gone_on_with_over_the_same_ones_only(pair)
     again = loader(slice(0, 50))
     again.load_state_dict(first.state_dict())
     rest = [one.tolist() for one in again]
-    assert sorted(sum(begun + rest, [])) == list(range(50))
+    assert sorted(one for batch in begun + rest for one in batch) == list(range(50))
     with pytest.raises(hub.ConfigError):
         loader(slice(0, 60)).load_state_dict(first.state_dict())
 

@@ -103,12 +103,21 @@ def readable(where: str) -> Iterator[None]:
     except (HubError, MemoryError):
         raise
     except FileNotFoundError as error:
+        below = error.__cause__ or error.__context__
+        if below is not None and _is_of_the_network(below):
+            # fsspec says that a file is missing whatever went wrong on the way to it.
+            raise SourceError(f"{where}: the server cannot be reached: {_said(below)}") from None
         raise SourceError(f"{where}: there is no such file ({_said(error)})") from None
     except Exception as error:
         raise SourceError(f"{where}: cannot be read: {type(error).__name__}: {_said(error)}") from None
 
 
-def _said(error: Exception) -> str:
+def _is_of_the_network(error: BaseException) -> bool:
+    reached = getattr(error, "status", None) is not None
+    return not reached and (isinstance(error, OSError) or type(error).__module__.startswith("aiohttp"))
+
+
+def _said(error: BaseException) -> str:
     return shown_text(hidden_urls(str(error)))[:500]
 
 
