@@ -59,7 +59,7 @@ class ArrayMetadata:
         }
 
     @staticmethod
-    def from_json(fields: dict[str, Any]) -> ArrayMetadata:
+    def from_json(fields: dict[str, Any], where: str = "") -> ArrayMetadata:
         """The inverse of :meth:`to_json`, for JSON of whoever: everything is checked that anybody relies on.
 
         Raises
@@ -85,6 +85,7 @@ class ArrayMetadata:
                 fill=dtypes.fill_from_json(fields["fill_value"], dtype),
                 codecs=tuple(fields["codecs"]),
                 dims=checked_dims(fields.get("dimension_names"), len(shape)),
+                where=where,
             )
         except dtypes.UnknownTypeError:
             raise
@@ -179,7 +180,7 @@ def metadata_of(record: Record) -> ArrayMetadata:
     if record.head.kind != "array":
         raise FormatVersionError(f"{where}: is a {record.head.kind}, not an array; upgrade hubarray if it is to be one")
     try:
-        return replace(ArrayMetadata.from_json(record.array), where=where)
+        return ArrayMetadata.from_json(record.array, where)
     except dtypes.UnknownTypeError as error:
         raise FormatVersionError(
             f"{where}: {error}; upgrade hubarray, or install the package that has it (bfloat16 and float8: ml_dtypes)"

@@ -77,11 +77,12 @@ def check_refs(refs: Refs, homes_there: int) -> None:
     ValueError
         A length, a place or a home that no ref can have.
     """
-    lengths = refs["length"]
-    present = lengths > 0
-    if (lengths > MAX_BLOB_BYTES).any() or (refs["offset"] > MAX_PACK_BYTES).any():
+    if not len(refs):
+        return
+    if refs["length"].max() > MAX_BLOB_BYTES or refs["offset"].max() > MAX_PACK_BYTES:
         raise ValueError("it refers to bytes that no pack can have")
-    if (refs["home"][present] >= homes_there).any():
+    # Null refs are all zeros, home too.
+    if refs["home"].max() >= max(1, homes_there):
         raise ValueError("it refers to a home that it does not list")
 
 
@@ -206,10 +207,10 @@ class Homes:
 
         The indices are within the table: see :func:`check_refs`.
         """
-        lookup = np.array([self.index(name) for name in table], np.uint32)
-        present = entries["length"] > 0
-        entries["home"][present] = lookup[entries["home"][present]]
-        entries["home"][~present] = 0
+        if not len(entries):
+            return
+        lookup = np.array([self.index(name) for name in table] or [0], np.uint32)
+        entries["home"] = np.where(entries["length"] > 0, lookup[entries["home"]], 0)
 
     def store(self, entries: np.ndarray, first: str) -> list[str]:
         """Turn the homes of entries into indices into a table of their own, in place.

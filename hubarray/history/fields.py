@@ -32,7 +32,7 @@ def parse_json(raw: bytes, where: str) -> Any:
     CorruptDataError
     """
     try:
-        value = json.loads(raw.decode("utf-8"), parse_constant=_not_finite)
+        value = _DECODER.decode(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise CorruptDataError(f"{where}: not JSON as it is written here: {_reason(error)}") from None
     if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and is_deep(value):
@@ -56,6 +56,10 @@ def _inside(value: list[Any] | dict[str, Any]) -> Iterator[Any]:
 
 def _not_finite(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
+
+
+# Made once: it takes as long as parsing a record.
+_DECODER = json.JSONDecoder(parse_constant=_not_finite)
 
 
 def _reason(error: Exception) -> str:
@@ -113,7 +117,8 @@ class Fields:
 
     def text(self, name: str, default: Any = ...) -> Any:
         """A string."""
-        return self.take(name, str, default)
+        value = self.raw.get(name)
+        return value if type(value) is str else self.take(name, str, default)
 
     def flag(self, name: str, default: Any = ...) -> Any:
         """True or false."""
@@ -121,7 +126,9 @@ class Fields:
 
     def integer(self, name: str, low: int, high: int, default: Any = ...) -> int:
         """A whole number within bounds, both included."""
-        value: int = self.take(name, int, default)
+        value: Any = self.raw.get(name)
+        if type(value) is not int:
+            value = self.take(name, int, default)
         if not low <= value <= high:
             self.refuse(name, f"is not within {low} and {high}")
         return value

@@ -124,11 +124,11 @@ def _decompressed(frame: memoryview, size: int) -> bytes:
 
 
 def _check_children(children: np.ndarray, homes_there: int) -> None:
-    present = children[children["length"] > 0]
-    if (present["length"] > MAX_NODE_BYTES).any() or (present["home"] >= homes_there).any():
+    if children["length"].max() > MAX_NODE_BYTES or children["home"].max() >= homes_there:
         raise ValueError("it refers to a node that cannot be")
-    ids = np.ascontiguousarray(present["node"]).view(f"V{ID_BYTES}").ravel()
-    if len(np.unique(ids)) != len(ids):
+    packed = np.ascontiguousarray(children["node"][children["length"] > 0]).tobytes()
+    ids = [packed[begin : begin + ID_BYTES] for begin in range(0, len(packed), ID_BYTES)]
+    if len(set(ids)) != len(ids):
         # Ids are never used again, so this is no tree; walking it could take for ever.
         raise ValueError("it refers to one node twice")
 

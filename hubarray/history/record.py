@@ -7,6 +7,7 @@ fields. Pure: bytes in, records out.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from dataclasses import dataclass, field, fields, replace
@@ -40,6 +41,7 @@ HEAD_READ_BYTES = 1024
 RECORD_NAME = re.compile(r"([0-9]{16})\.json", re.ASCII)
 KINDS = ("array", "table", "deleted", "expired")
 _MAX_AXES = 64
+_KEPT_BYTES = 16 << 10
 _MAX_TIME_LETTERS = 64
 _FORMAT_FIELD = re.compile(rb'\{"hubarray":(\d{1,9})[,}]')
 _HASH_FIELD = b'"blake3":"'
@@ -194,6 +196,11 @@ def decode(data: Buffer, name: Name, number: int, where: str) -> Record:
         It was written by a newer hubarray.
     """
     raw = bytes(data)
+    # The same record is opened again and again; what is as long as it may be would take memory for nothing.
+    return (_decoded_again if len(raw) <= _KEPT_BYTES else _decoded)(raw, name, number, where)
+
+
+def _decoded(raw: bytes, name: Name, number: int, where: str) -> Record:
     _check_format(raw, where)
     if len(raw) >= MAX_RECORD_BYTES:
         raise CorruptDataError(
@@ -204,7 +211,7 @@ def decode(data: Buffer, name: Name, number: int, where: str) -> Record:
     if last != _HASH_FIELD + digest.encode() + b'"}\n':
         raise CorruptDataError(f"{where}: the record does not match its own hash; restore it from a copy")
     body = Fields(parse_json(raw, where), where)
-    head = _head(body, name, number, where)
+    head = _head(raw.partition(b",\n")[0], body, name, number, where)
     home = f"{head.owner}/{head.name}"
     homes = tuple(body.checked_home("homes", one) for one in body.items("homes", MAX_RECORD_BYTES, [home]))
     if not homes or homes[0] != home or len(set(homes)) != len(homes):
@@ -234,16 +241,19 @@ def decode_head(data: Buffer, name: Name, number: int, where: str) -> Head | Non
     line, newline, _ = raw.partition(b",\n")
     if not newline:
         return None
-    return _head(Fields(parse_json(line + b"}", where), where), name, number, where)
+    return _head(line, Fields(parse_json(line + b"}", where), where), name, number, where)
 
+
+_decoded_again = functools.lru_cache(maxsize=256)(_decoded)
 
 _HEAD_FIELDS = frozenset(one.name for one in fields(Head))
 
 
-def _head(body: Fields, name: Name, number: int, where: str) -> Head:
-    """The head of a record, every field of it checked."""
+def _head(line: bytes, body: Fields, name: Name, number: int, where: str) -> Head:
+    """The head of a record, whose first line it is in, every field of it checked."""
     head = body.inner("head")
-    if body.text("head_xxh3") != _head_hash(_dumps(head.raw)):
+    text = line.partition(b'"head":')[2].rpartition(b',"head_xxh3":')[0]
+    if body.text("head_xxh3") != xxhash.xxh3_128_hexdigest(text):
         raise CorruptDataError(f"{where}: the record's head does not match its own hash; restore it from a copy")
     _check_place(head, name, number, where)
     kind = head.text("kind")
