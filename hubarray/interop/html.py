@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import html
+import json
 import math
+from datetime import datetime
 
 from hubarray import names
 from hubarray.arrays.array import Array
@@ -11,9 +13,20 @@ from hubarray.errors import HubError
 from hubarray.history import listing
 from hubarray.history.record import Record
 from hubarray.history.version import Version
+from hubarray.shown import shown_text
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _SHOWN_VERSIONS = 8
+_LOOKED_AT = 16
+_SHOWN_FACTS = 50
+_SHOWN_LETTERS = 300
+# Nothing but the text's own colour, so that light and dark themes look right.
+_STYLE = (
+    "<style>.hubarray{font-size:.9em;line-height:1.5}.hubarray header{border-bottom:1px solid;padding:.2em 0;opacity:.9}"
+    ".hubarray header span{opacity:.7;margin-left:.5em}.hubarray table{border-collapse:collapse;background:none}"
+    ".hubarray th{text-align:left;font-weight:normal;opacity:.7;padding:0 1em 0 0;background:none;vertical-align:top}"
+    ".hubarray td{text-align:left;padding:0;background:none}.hubarray summary{cursor:pointer}</style>"
+)
 _COUNTED_CHUNKS = 100_000
 
 
@@ -38,30 +51,68 @@ def stored_bytes(version: Version, record: Record) -> int:
 
 
 def describe(array: Array) -> str:
-    """A table of an array's description; costs a listing of the name's versions and manifest nodes, no data."""
+    """An array's description for notebooks, in the notebook's own colours.
+
+    Costs a listing of the name's versions, a look at up to 16 of them, and manifest nodes; no data.
+    """
     record = array._record()
     counted = math.prod(-(-n // c) for n, c in zip(array.shape, array.chunks, strict=True)) <= _COUNTED_CHUNKS
     stored = human_bytes(stored_bytes(array._version, record)) if counted else "not counted: hubarray du counts it"
-    try:
-        there = [
-            one.version for one in listing.versions_of(array.root.store, names.parse(f"{array.name}:{array.version}"))
-        ]
-    except HubError:
-        there = [array.version]
-    shown = ", ".join(there[:_SHOWN_VERSIONS]) + (", ..." if len(there) > _SHOWN_VERSIONS else "")
-    rows = {
+    state = "fixed at this commit" if array._pinned is not None else "frozen" if record.head.frozen else "writable"
+    head = record.head
+    made = f"{head.number}, {datetime.fromisoformat(head.time):%Y-%m-%d %H:%M} UTC"
+    facts = {
         "shape": str(array.shape),
+        "dims": ", ".join(one or "-" for one in array.dims) if any(array.dims) else "",
         "dtype": str(array.dtype),
         "chunks": str(array.chunks),
+        "codecs": ", ".join(one["name"] for one in array.codec),
+        "fill value": str(array.fill_value),
         "in memory": human_bytes(array.nbytes),
         "in the bucket": stored,
-        "commit": f"{array.commit}{' (frozen)' if array.frozen else ''}",
-        "versions": shown,
+        "last commit": f"{made}, {head.author}: {head.message}",
+        "versions": ", ".join(_live_versions(array)),
         "root": array.root.url,
     }
-    cells = "".join(
-        f"<tr><th style='text-align:left'>{name}</th><td style='text-align:left'>{html.escape(value)}</td></tr>"
-        for name, value in rows.items()
-        if value
+    title = f"{array.name}:{array.version}@{record.head.number}"
+    return (
+        f"<div class='hubarray'>{_STYLE}<header><b>hubarray.Array</b> {_safe(title)} "
+        f"<span>{_safe(state)}</span></header>{_table(facts)}"
+        f"{_folded('Tags', {tag: f'@{number}' for tag, number in sorted(record.tags.items())})}"
+        f"{_folded('Attributes', {name: json.dumps(value) for name, value in record.attrs.items()})}</div>"
     )
-    return f"<table><caption>{html.escape(f'{array.name}:{array.version}')}</caption>{cells}</table>"
+
+
+def _live_versions(array: Array) -> list[str]:
+    """The versions that exist, of those that are listed first."""
+    own = names.parse(f"{array.name}:{array.version}")
+    try:
+        there = listing.versions_of(array.root.store, own)
+        live = [one.version for one in there[:_LOOKED_AT] if one == own or _is_live(array, one)]
+    except (HubError, OSError):
+        return [array.version]
+    return live[:_SHOWN_VERSIONS] + (["..."] if len(live) > _SHOWN_VERSIONS or len(there) > _LOOKED_AT else [])
+
+
+def _is_live(array: Array, name: names.Name) -> bool:
+    try:
+        return listing.is_live(array.root.store, name)
+    except (HubError, OSError):
+        return False
+
+
+def _folded(title: str, facts: dict[str, str]) -> str:
+    if not facts:
+        return ""
+    shown = dict(list(facts.items())[:_SHOWN_FACTS])
+    return f"<details><summary>{title} ({len(facts)})</summary>{_table(shown)}</details>"
+
+
+def _table(facts: dict[str, str]) -> str:
+    rows = (f"<tr><th>{_safe(name)}</th><td>{_safe(value)}</td></tr>" for name, value in facts.items() if value)
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _safe(text: str) -> str:
+    shown = shown_text(text)
+    return html.escape(shown if len(shown) <= _SHOWN_LETTERS else f"{shown[:_SHOWN_LETTERS]}...")

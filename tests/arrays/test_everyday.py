@@ -117,3 +117,21 @@ def test_a_tag_may_be_taken_away_and_given_again(root):
     hub.untag("t/x:v0", "old", root=root)
     with pytest.raises(hub.NotFoundError, match="expired"):
         hub.tag("t/x:v0@1", "old", root=root)
+
+
+def test_in_a_notebook_an_array_shows_itself_and_escapes_what_others_wrote(root):
+    evil = "<script>alert(1)</script>\x1b[2K"
+    array = hub.array((4, 3), "t/x:v0", dims=("y", "x"), attrs={"unit": evil, "n": [1, 2]}, message=evil, root=root)
+    hub.tag("t/x:v0@1", "paper", root=root)
+    hub.copy("t/x:v0", "t/x:v1", root=root)
+    hub.copy("t/x:v0", "t/x:gone", root=root)
+    hub.delete("t/x:gone", root=root)
+    text = array._repr_html_()
+    for shown in ("t/x:v0@2", "writable", "y, x", "v0, v1", "paper", "Attributes (2)", "tag 1 paper", root.url):
+        assert shown in text, shown
+    assert "gone" not in text
+    assert "<script>" not in text + hub.load("t/x:v0@1", root=root)._repr_html_()
+    assert "\x1b" not in text
+    assert "fixed at this commit" in array.snapshot()._repr_html_()
+    hub.freeze("t/x:v0", root=root)
+    assert "frozen" in hub.load("t/x:v0", root=root)._repr_html_()
