@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from hubarray.arrays.array import Array
+    from hubarray.arrays.transaction import Transaction
     from hubarray.interop.lazy import LazyView
     from hubarray.interop.zarr import HubStore
 
@@ -185,14 +186,16 @@ class Adapters(Statistics, NumpyProtocols):
         dataset: tf.data.Dataset = needed_adapter("to_tensorflow", "tensorflow")(self, others, **options)
         return dataset
 
-    def to_zarr_store(self, *, variable: str | None = None) -> HubStore:
+    def to_zarr_store(self, *, variable: str | None = None, transaction: Transaction | None = None) -> HubStore:
         """A Zarr v3 store over this version: ``zarr.open_array(a.to_zarr_store())`` reads and writes it.
 
         With ``variable="x"`` it is a group that holds the array under that name, for ``xarray.open_zarr``.
 
-        What is written through it are commits. See :class:`hubarray.interop.zarr.HubStore` for what it holds.
+        What is written through it are commits, a chunk each; with ``transaction=t`` all of it is part of that one:
+        ``with a.transaction() as t: ds.to_zarr(a.to_zarr_store(variable="x", transaction=t), mode="r+")``.
+        See :class:`hubarray.interop.zarr.HubStore` for what it holds.
         """
-        store: HubStore = adapter("to_zarr_store")(self, variable=variable)
+        store: HubStore = adapter("to_zarr_store")(self, variable=variable, transaction=transaction)
         return store
 
     def _repr_html_(self) -> str:

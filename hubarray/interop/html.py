@@ -22,7 +22,7 @@ _SHOWN_FACTS = 50
 _SHOWN_LETTERS = 300
 # Nothing but the text's own colour, so that light and dark themes look right.
 _STYLE = (
-    "<style>.hubarray{font-size:.9em;line-height:1.5}.hubarray header{border-bottom:1px solid;padding:.2em 0;opacity:.9}"
+    "<style>.hubarray{font-size:.9em;line-height:1.5}.hubarray header{border-bottom:1px solid;padding:.2em 0}"
     ".hubarray header span{opacity:.7;margin-left:.5em}.hubarray table{border-collapse:collapse;background:none}"
     ".hubarray th{text-align:left;font-weight:normal;opacity:.7;padding:0 1em 0 0;background:none;vertical-align:top}"
     ".hubarray td{text-align:left;padding:0;background:none}.hubarray summary{cursor:pointer}</style>"

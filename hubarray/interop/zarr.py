@@ -17,18 +17,23 @@ from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Sto
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from hubarray.arrays.array import Array
+from hubarray.arrays.attributes import checked_attrs
+from hubarray.arrays.chunk_codec import is_all_fill
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.read import refs_of
+from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.values import changed_elements
+from hubarray.arrays.write import Overwrite
 from hubarray.errors import ConfigError, CorruptDataError, HubError, ReadOnlyError
 from hubarray.history import numbering
+from hubarray.history import transaction as commits
 from hubarray.history.retry import retry
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, decoded_attributes, zarr_json
 
 
-def to_zarr_store(array: Array, *, variable: str | None = None) -> HubStore:
+def to_zarr_store(array: Array, *, variable: str | None = None, transaction: Transaction | None = None) -> HubStore:
     """See :meth:`hubarray.Array.to_zarr_store`."""
-    return HubStore(array, variable=variable)
+    return HubStore(array, variable=variable, transaction=transaction)
 
 
 class HubStore(Store):
@@ -40,7 +45,8 @@ class HubStore(Store):
     shape and the attributes and nothing else.
 
     It holds one array: other keys are refused, and so are bytes that are not a chunk of it. An empty chunk, all
-    fill value, is not stored, so ``get`` gives None for it.
+    fill value, is not stored, so ``get`` gives None for it. Emptying the store, as xarray's ``mode="w"`` does, takes
+    effect with the description that is written next: a new generation of the array, whose old commits stay.
 
     Parameters
     ----------
@@ -49,13 +55,22 @@ class HubStore(Store):
     variable : str, optional
         Show a group that holds the array under this name, as xarray wants it.
     read_only : bool, optional
+    transaction : Transaction, optional
+        Of the array: what is written becomes part of it, and so one commit. Shape, attributes and axes stay.
     """
 
     supports_writes = True
     supports_deletes = True
     supports_listing = True
 
-    def __init__(self, array: Array, *, variable: str | None = None, read_only: bool | None = None) -> None:
+    def __init__(
+        self,
+        array: Array,
+        *,
+        variable: str | None = None,
+        read_only: bool | None = None,
+        transaction: Transaction | None = None,
+    ) -> None:
         if variable is not None and (not variable or "/" in variable):
             raise ConfigError(f"variable={variable!r}: give one name, without '/'")
         fixed = array._pinned is not None
@@ -64,6 +79,8 @@ class HubStore(Store):
         super().__init__(read_only=fixed if read_only is None else read_only)
         self._array = array
         self._variable = variable
+        self._transaction = transaction
+        self._emptied = False
         self._seen = array.snapshot()
 
     def __eq__(self, other: object) -> bool:
@@ -84,7 +101,7 @@ class HubStore(Store):
 
     def with_read_only(self, read_only: bool = False) -> HubStore:
         """The same store, to read only or to write."""
-        return HubStore(self._array, variable=self._variable, read_only=read_only)
+        return HubStore(self._array, variable=self._variable, read_only=read_only, transaction=self._transaction)
 
     async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
         """The bytes of a key, or None. One coalesced request at most, hash checked."""
@@ -118,13 +135,20 @@ class HubStore(Store):
     async def delete_dir(self, prefix: str) -> None:
         """Make the chunks below a folder fill value; the array itself stays, so its own folder is refused."""
         folder = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        if folder in ("", f"{self._variable}/"):
+            await self.clear()
+            return
         if any(key.startswith(folder) for key in self._own_keys()):
             raise self._refused_deletion(prefix)
         await super().delete_dir(prefix)
 
     async def clear(self) -> None:
-        """Refused."""
-        raise self._refused_deletion("")
+        """Begin anew with the description that is written next; see the class."""
+        await self._ensure_open()
+        self._check_writable()
+        if self._transaction is not None:
+            raise ConfigError("a transaction keeps the array's description, so its store cannot be emptied")
+        self._emptied = True
 
     def get_sync(
         self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
@@ -165,7 +189,7 @@ class HubStore(Store):
 
     def _bytes(self, key: str) -> bytes | None:
         where = self._place(key)
-        if where is None:
+        if where is None or self._emptied:
             return None
         if where == "group":
             return json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {}}).encode()
@@ -174,6 +198,8 @@ class HubStore(Store):
         record, metadata = self._seen._seen
         if len(where) != len(metadata.shape) or not self._within(where):
             return None
+        if self._transaction is not None:
+            return self._staged_bytes(self._transaction, where, metadata)
         version = self._seen._version
         refs = refs_of(version, record, [where])
         if not refs["length"][0]:
@@ -183,6 +209,12 @@ class HubStore(Store):
         except CorruptDataError as error:
             self._seen._refuse_expired(record, error)
             raise
+
+    def _staged_bytes(self, transaction: Transaction, coords: tuple[int, ...], metadata: ArrayMetadata) -> bytes | None:
+        """A chunk as the transaction has it now."""
+        chunk = np.full(metadata.chunks, metadata.fill)
+        chunk[self._inside(coords)] = transaction[self._region(coords)]
+        return None if is_all_fill(chunk, metadata.fill) else bytes(metadata.codec.encode(chunk))
 
     def _description(self) -> dict[str, Any]:
         described = zarr_json(self._seen)
@@ -217,11 +249,12 @@ class HubStore(Store):
         elif isinstance(where, tuple):
             self._write_chunk(key, where, data)
         elif where == "group":
-            if json.loads(data).get("attributes"):
+            if json.loads(data).get("attributes") and not self._emptied:
                 raise ConfigError(f"{key}: the group is made up for the array and keeps no attributes; set the array's")
         else:
             raise ConfigError(f"{key}: this store holds one array, {self._array.name}, and no such key")
-        self._seen = self._array.snapshot()
+        if self._transaction is None:
+            self._seen = self._array.snapshot()
 
     def _write_chunk(self, key: str, coords: tuple[int, ...], data: bytes) -> None:
         metadata = self._array._metadata
@@ -233,6 +266,9 @@ class HubStore(Store):
         except HubError as error:
             raise ConfigError(f"{key}: these bytes are not a chunk of {metadata.describe()} ({error})") from None
         region, new = self._region(coords), chunk[self._inside(coords)]
+        if self._transaction is not None:
+            self._transaction[region] = new
+            return
         # What Zarr writes it read at the commit seen here: only what it changed is assigned to the newest one.
         old = self._seen[region]
         changed = changed_elements(old, new) if old.shape == new.shape else np.ones(new.shape, bool)
@@ -261,6 +297,13 @@ class HubStore(Store):
         after = ArrayMetadata.from_json(wanted)
         attributes = decoded_attributes(wanted.get("attributes", {}), after.dtype)
         before = self._array._metadata
+        if self._emptied:
+            self._begin_anew(after, attributes)
+            return
+        if self._transaction is not None:
+            if not after.stored_like(before) or after.shape != before.shape:
+                raise ConfigError("a transaction keeps the array's shape and description; change them before it")
+            return
         if not after.stored_like(before):
             raise ConfigError(
                 f"{self._array.name}: writing zarr.json can change the shape and the attributes only.\n"
@@ -275,9 +318,20 @@ class HubStore(Store):
         if gone or any(there.get(key, ...) != value for key, value in attributes.items()):
             self._array._change_attrs(attributes, gone)
 
+    def _begin_anew(self, metadata: ArrayMetadata, attributes: dict[str, Any]) -> None:
+        array = self._array
+        record = commits.commit(
+            array._version, Overwrite(metadata, checked_attrs(attributes)), base=array._writable_record()
+        )
+        self._array, self._emptied = Array(array.root, array._version, record, pinned=False), False
+
     def _delete(self, key: str) -> None:
         where = self._place(key)
-        if isinstance(where, tuple) and self._within(where):
+        if self._emptied:
+            return
+        if isinstance(where, tuple) and self._within(where) and self._transaction is not None:
+            self._transaction[self._region(where)] = self._array.fill_value
+        elif isinstance(where, tuple) and self._within(where):
             self._array[self._region(where)] = self._array.fill_value
             self._seen = self._array.snapshot()
         elif where in ("array", "group"):
@@ -291,6 +345,8 @@ class HubStore(Store):
         return ["zarr.json"] if self._variable is None else ["zarr.json", f"{self._variable}/zarr.json"]
 
     def _keys(self) -> Iterable[str]:
+        if self._emptied:
+            return []
         before = "" if self._variable is None else f"{self._variable}/"
         own = self._own_keys()
         record, metadata = self._seen._seen

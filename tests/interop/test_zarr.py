@@ -3,7 +3,7 @@
 The suite stores any bytes under any key. A store that is one array refuses keys that the array does not have and
 bytes that are no chunk of it, so the cases below use an array whose chunks are four bytes each, unencoded: there any
 four bytes are a chunk. What is left out, and why: keys such as ``foo/c/0.0`` and ``foo`` (they are not the array's),
-values of other lengths (they are not chunks); clearing the store is refused, because ``hub.delete`` deletes a version.
+values of other lengths (they are not chunks). Clearing the store takes effect with the description that is written next.
 """
 
 import pickle
@@ -176,11 +176,15 @@ class TestZarrsOwnSuite(StoreTests[HubStore, cpu.Buffer]):
 
     async def test_clear(self, store):
         await store.set("c/0/0", self.buffer_cls.from_bytes(FOUR))
-        with pytest.raises(ConfigError, match="nothing was deleted"):
-            await store.clear()
-        with pytest.raises(ConfigError, match="nothing was deleted"):
-            await store.delete_dir("")
-        assert await store.exists("c/0/0")
+        described = await store.get("zarr.json", default_buffer_prototype())
+        await store.delete_dir("")
+        assert not await store.exists("c/0/0")
+        assert not await store.exists("zarr.json")
+        assert await _collect_aiterator(store.list()) == ()
+        assert not store._array.root.store.read_only
+        assert store._array.commit == 2
+        await store.set("zarr.json", described)
+        assert await _collect_aiterator(store.list()) == ("zarr.json",)
 
     async def test_get_bytes(self, store):
         assert (await store._get_bytes("zarr.json", prototype=default_buffer_prototype())).startswith(b"{")
@@ -279,8 +283,6 @@ def test_what_the_array_cannot_hold_is_refused_and_nothing_changes(pair):
         zarr.core.sync.sync(
             store.set("zarr.json", cpu.Buffer.from_bytes(store._bytes("zarr.json").replace(b"[8, 7]", b"[5, 5]")))
         )
-    with pytest.raises(ConfigError, match="nothing was deleted"):
-        zarr.create_array(store, shape=(50, 20), chunks=(5, 5), dtype="f4", overwrite=True)
     with pytest.raises(ConfigError, match=r"hub\.delete"):
         zarr.core.sync.sync(store.delete("zarr.json"))
     with pytest.raises(ConfigError, match="one name"):
@@ -312,3 +314,67 @@ def test_writers_that_opened_earlier_lose_nobodys_elements(root):
     for i in range(4):
         expected[16 * i + 2 : 16 * i + 10] = i + 1
     assert np.array_equal(hub.load("t/x:v0", root=root)[...], expected)
+
+
+def _dataset(values, **attrs):
+    import xarray
+
+    return xarray.Dataset({"v": (("t", "x"), values, attrs)})
+
+
+@pytest.mark.parametrize("kind", ["local", "s3"])
+def test_xarray_writes_back_by_all_its_modes(make_root, kind):
+    root = make_root(kind)
+    array = hub.array((10, 4), "t/x:v0", "f4", chunks=(5, 4), dims=("t", "x"), root=root)
+    expected = np.ones((10, 4), "f4")
+
+    def store():
+        return hub.load("t/x:v0", root=root).to_zarr_store(variable="v")
+
+    _dataset(expected).to_zarr(store(), mode="a", consolidated=False)
+    assert np.array_equal(array.refresh()[...], expected)
+    expected[2:7] = 5
+    _dataset(expected[2:7]).to_zarr(store(), region={"t": slice(2, 7)}, consolidated=False)
+    assert np.array_equal(array.refresh()[...], expected)
+    _dataset(expected).to_zarr(store(), append_dim="t", consolidated=False)
+    assert np.array_equal(array.refresh()[...], np.concatenate([expected, expected]))
+    before = array.commit
+    other = np.arange(6.0).reshape(3, 2)
+    _dataset(other, units="K").to_zarr(store(), mode="w", consolidated=False)
+    again = hub.load("t/x:v0", root=root)
+    assert np.array_equal(again[...], other)
+    assert (again.dtype, again.dims, dict(again.attrs)) == (np.dtype("f8"), ("t", "x"), {"units": "K"})
+    assert hub.load(f"t/x:v0@{before}", root=root).shape == (20, 4)
+
+
+def test_what_is_written_inside_a_transaction_is_one_commit_or_none(root):
+    array = hub.array((10, 4), "t/x:v0", "f4", chunks=(5, 4), dims=("t", "x"), root=root)
+    values = np.ones((10, 4), "f4")
+    with array.transaction("by xarray") as t:
+        inside = array.to_zarr_store(variable="v", transaction=t)
+        _dataset(values).to_zarr(inside, mode="r+", consolidated=False)
+        _dataset(values[3:8] * 2).to_zarr(inside, region={"t": slice(3, 8)}, consolidated=False, safe_chunks=False)
+        assert hub.load("t/x:v0", root=root).commit == 1
+    values[3:8] = 2
+    assert array.commit == 2
+    assert np.array_equal(array[...], values)
+
+    def break_off():
+        with array.transaction() as t:
+            _dataset(values * 9).to_zarr(
+                array.to_zarr_store(variable="v", transaction=t), mode="r+", consolidated=False
+            )
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        break_off()
+    assert np.array_equal(array[...], values)
+    with array.transaction() as t:
+        store = array.to_zarr_store(transaction=t)
+        for change in (
+            lambda: zarr.open_array(store, mode="r+").resize((20, 4)),
+            lambda: zarr.create_array(store, shape=(3, 3), dtype="f4", overwrite=True),
+        ):
+            with pytest.raises(ConfigError, match="a transaction keeps"):
+                change()
+    assert array.commit == 2
