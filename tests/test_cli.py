@@ -6,6 +6,7 @@ import pty
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -214,12 +215,32 @@ def test_completion_scripts_name_every_command(which, capsys):
     assert "dry-run" in script
 
 
-def test_bash_completes(capsys):
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("hubarray tr", "transfer"),
+        ("hubarray log lab/", "lab/x:v0"),
+        ("hubarray log lab/x:v", "v0"),
+        ("hubarray log lab/x:v0 --nu", "--number"),
+        ("hubarray import a.npy b --fo", "--follow-links"),
+    ],
+)
+def test_bash_completes_commands_names_and_options_anywhere(filled, capsys, line, found):
     main(["completion", "bash"])
     script = capsys.readouterr().out
-    asked = 'COMP_WORDS=(hubarray tr); COMP_CWORD=1; _hubarray; echo "${COMPREPLY[@]}"'
-    found = subprocess.run(["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=True)
-    assert found.stdout.split() == ["transfer"]
+    words = line.split()
+    asked = (
+        f'COMP_LINE="{line}"; COMP_POINT={len(line)}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _hubarray; '
+        'echo "${COMPREPLY[@]}"'
+    )
+    environment = os.environ | {
+        "HUBARRAY_ROOT": filled.root.url,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    done = subprocess.run(
+        ["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=True, env=environment
+    )
+    assert done.stdout.split() == [found]
 
 
 def test_json_is_json_whatever_the_values(shell, capsys):

@@ -38,6 +38,16 @@ _FIELD_BYTES = 64 << 20
 class Array(NoOperators, Adapters):
     """An N-dimensional array in a bucket, under a name and a version.
 
+    ==================================================  =====================================================
+    ``a[0:10, ..., ::2]``, ``a[mask]``, ``a["field"]``  read, with all of NumPy's indexing
+    ``a[0:10] = values``, ``a.append(rows)``            write: a commit, in the bucket when it returns
+    ``with a.transaction("why") as t: t[...] = ...``    many writes, one commit
+    ``a.shape``, ``a.dtype``, ``a.dims``, ``a.attrs``   what it is
+    ``a.log()``, ``a.undo()``, ``a.snapshot()``         its history
+    ``a.mean(axis=0)``, ``a.lazy[0:1000].std()``        statistics, block by block
+    ``a.to_pytorch()``, ``a.to_dask()``, ...            other packages
+    ==================================================  =====================================================
+
     Made by :func:`hubarray.array` and :func:`hubarray.load`. Reading takes all
     of NumPy's indexing and returns plain NumPy arrays; assigning is a commit,
     durable and visible to every machine when it returns. It may be used by many

@@ -8,6 +8,7 @@ from argparse import Namespace
 from hubarray.cli.output import Output
 
 SHELLS = ("bash", "zsh", "fish")
+_NAMES = "hubarray ls 2>/dev/null | cut -d ' ' -f 1"
 
 
 def completion(arguments: Namespace, output: Output) -> int:
@@ -29,15 +30,20 @@ def _commands(top: argparse.ArgumentParser) -> dict[str, tuple[str, list[str]]]:
 
 def _bash(commands: dict[str, tuple[str, list[str]]]) -> str:
     cases = "\n".join(f"    {name}) words='{' '.join(options)}' ;;" for name, (_, options) in commands.items())
+    # Bash takes names apart at their colons, so the word is taken from the line, and what is there already cut off.
     return f"""_hubarray() {{
-  local word="${{COMP_WORDS[COMP_CWORD]}}" words='{" ".join(commands)}'
+  local line="${{COMP_LINE:0:COMP_POINT}}" words='{" ".join(commands)}'
+  local word="${{line##* }}"
+  local before="${{word%"${{word##*:}}"}}"
   if [ "$COMP_CWORD" -gt 1 ]; then
     case "${{COMP_WORDS[1]}}" in
 {cases}
     *) words='' ;;
     esac
+    if [ "${{word#-}}" = "$word" ]; then words="$words $({_NAMES})"; fi
   fi
   COMPREPLY=($(compgen -W "$words" -- "$word"))
+  COMPREPLY=("${{COMPREPLY[@]#"$before"}}")
 }}
 complete -o default -F _hubarray hubarray"""
 
@@ -57,6 +63,7 @@ _hubarray() {{
   case "$words[2]" in
 {cases}
   esac
+  compadd -- ${{(f)"$({_NAMES})"}}
   _files
 }}
 compdef _hubarray hubarray"""
@@ -68,4 +75,5 @@ def _fish(commands: dict[str, tuple[str, list[str]]]) -> str:
         lines.append(f"complete -c hubarray -n __fish_use_subcommand -a {name} -d '{summary}'")
         longs = [option.removeprefix("--") for option in options if option.startswith("--")]
         lines += [f"complete -c hubarray -n '__fish_seen_subcommand_from {name}' -l {option}" for option in longs]
+    lines.append(f"complete -c hubarray -n 'not __fish_use_subcommand' -a '({_NAMES})'")
     return "\n".join(lines)
