@@ -32,10 +32,6 @@ from hubarray.catalog import (
     freeze,
     load,
     log,
-    rename,
-    tag,
-    tags,
-    untag,
 )
 from hubarray.catalog import list_ as list
 from hubarray.config import configure
@@ -70,6 +66,7 @@ from hubarray.history.verify import Report
 from hubarray.interop.dask import store
 from hubarray.interop.exporting import export
 from hubarray.interop.importing import import_
+from hubarray.naming import rename, tag, tags, untag
 from hubarray.storage.url import Root
 from hubarray.upkeep import collect_garbage, compact, expire, merge_version, repair, restore, transfer, undo, verify
 

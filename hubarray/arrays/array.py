@@ -14,6 +14,7 @@ from hubarray.arrays import chunking, selection
 from hubarray.arrays.adapters import Adapters
 from hubarray.arrays.ahead import Pace, rows_ahead
 from hubarray.arrays.attributes import Attributes
+from hubarray.arrays.fields import names_fields, read_fields
 from hubarray.arrays.metadata import ArrayMetadata, checked_dims, metadata_of
 from hubarray.arrays.operators import NoOperators
 from hubarray.arrays.quick import read_within_chunk
@@ -31,8 +32,6 @@ from hubarray.history.transaction import Operation
 from hubarray.history.version import Version, version_of
 from hubarray.names import Name
 from hubarray.storage.url import Root
-
-_FIELD_BYTES = 64 << 20
 
 
 class Array(NoOperators, Adapters):
@@ -175,8 +174,8 @@ class Array(NoOperators, Adapters):
         """
         record = self._record()
         metadata = self._metadata_of(record)
-        if metadata.dtype.names is not None and _names_fields(key):
-            return self._field(key)
+        if metadata.dtype.names is not None and names_fields(key):
+            return read_fields(self.snapshot(), key)
         try:
             quick = read_within_chunk(self._version, record, metadata, key, self._read_ahead)
             if quick is not None:
@@ -187,17 +186,6 @@ class Array(NoOperators, Adapters):
             self._refuse_expired(record, error)
             raise
         return result[()] if chosen.is_scalar else result
-
-    def _field(self, key: Any) -> np.ndarray:
-        """One field or some of a structured array, block by block, so that the others are not held."""
-        pinned = self.snapshot()
-        out = np.empty(pinned.shape, np.zeros(0, pinned.dtype)[key].dtype)
-        if not pinned.shape:
-            return np.asarray(np.asarray(pinned)[key])
-        rows = max(1, _FIELD_BYTES // max(1, pinned.nbytes // max(1, len(pinned))))
-        for first in range(0, len(pinned), rows):
-            out[first : first + rows] = pinned._rows(slice(first, first + rows))[key]
-        return out
 
     def _rows(self, rows: np.ndarray | slice, out: np.ndarray | None = None) -> np.ndarray:
         """Rows, into ``out`` if it is given, past the memory cache: for epochs and loops, which read each once."""
@@ -463,10 +451,6 @@ class Array(NoOperators, Adapters):
             metadata = metadata if seen.array == record.array else _metadata(record)
             self._seen = (record, metadata)
         return metadata
-
-
-def _names_fields(key: Any) -> bool:
-    return isinstance(key, str) or (isinstance(key, list) and bool(key) and all(isinstance(one, str) for one in key))
 
 
 def open_array(root: Root, name: Name) -> Array:

@@ -10,9 +10,10 @@ import bz2
 import lzma
 import zlib
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from hubarray.storage.base import Buffer
+if TYPE_CHECKING:
+    from hubarray.storage.base import Buffer
 
 # https://github.com/facebook/zstd/blob/dev/doc/zstd_compression_format.md, "Frame_Header".
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
