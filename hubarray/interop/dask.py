@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubarray import catalog
+from hubarray import catalog, process
 from hubarray.arrays.array import Array
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.worker import Part, Worker
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop import blocks
 from hubarray.interop.plain import plain_json
-from hubarray.interop.sources.memory import array_like
 from hubarray.interop.staged import NOTE, publish, removed_on_failure, staging_name
 from hubarray.lookup import RootLike, locate
 from hubarray.storage.url import Root
@@ -126,6 +125,9 @@ def store(
     (1, array([95, 96, 97, 98, 99]))
     """
     import dask.array as da
+
+    with process.importing:
+        from hubarray.interop.sources.memory import array_like
 
     found = array_like(source)
     if found is None:

@@ -5,28 +5,30 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import blake3
 import numpy as np
 
-from hubarray import catalog
+from hubarray import catalog, process
 from hubarray.arrays import chunking
 from hubarray.arrays.array import Array
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, SourceError
 from hubarray.interop import dask as dask_interop
 from hubarray.interop.plain import plain_json
-from hubarray.interop.sources import open_source
-from hubarray.interop.sources.base import Source, row_bytes
-from hubarray.interop.sources.images import Images
 from hubarray.interop.staged import NOTE, left_over, publish, removed_on_failure, staging_name
 from hubarray.lookup import RootLike, locate
 from hubarray.names import Name
 from hubarray.progress import progress
 from hubarray.shown import shown_text
+
+if TYPE_CHECKING:
+    from hubarray.interop.sources.base import Source
+    from hubarray.interop.sources.images import Images
 
 BLOCK_BYTES = 64 << 20
 MOST_BLOCKS = 4
@@ -98,6 +100,9 @@ def import_(
     >>> a.shape, a[9].tolist()
     ((10, 4), [9, 9, 9, 9])
     """
+    with process.importing:
+        from hubarray.interop.sources import open_source
+        from hubarray.interop.sources.images import Images
     where, parsed = locate(name, root)
     checked_attrs(attrs)
     if catalog.exists(str(parsed), root=where):
@@ -177,6 +182,11 @@ def _staged(source: Source, name: str, chunks: Any, codec: Any, root: Any) -> Ar
     )  # fmt: skip
 
 
+def _row_bytes(source: Source) -> int:
+    """Bytes of one row, at least 1."""
+    return max(1, math.prod(source.row_shape) * source.dtype.itemsize)
+
+
 def _digest(source: Source) -> str | None:
     if source.fingerprint is None:
         return None
@@ -184,7 +194,7 @@ def _digest(source: Source) -> str | None:
 
 
 def _fill(staging: Array, source: Source) -> None:
-    size = row_bytes(source)
+    size = _row_bytes(source)
     total = None if source.rows is None else source.rows * size
     if size > BLOCK_BYTES:
         _fill_by_parts(staging, source, total)
@@ -212,7 +222,7 @@ def _fill_by_parts(staging: Array, source: Source, total: int | None) -> None:
     """Rows that are too large to be held, one after the other; the last one that is there may not be whole."""
     done = max(0, len(staging) - 1)
     with progress(total, f"importing {shown_text(source.where)}") as bar:
-        bar.update(done * row_bytes(source))
+        bar.update(done * _row_bytes(source))
         while source.rows is None or done < source.rows:
             staging.resize((done + 1, *source.row_shape))
             came = 0
