@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from hubarray import config, process
 from hubarray.errors import ConfigError
 from hubarray.shown import has_user, shown_url
-from hubarray.storage.base import Store, leads_away
+from hubarray.storage.base import Store
 from hubarray.storage.options import checked_endpoint, endpoint_from_environment, for_s3fs
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
@@ -104,13 +104,11 @@ def normalize(url: str | os.PathLike[str]) -> str:
         return Path(os.path.abspath(os.path.expanduser(text))).as_uri()
     scheme, _, rest = text.partition("://")
     scheme = scheme.lower()
-    if leads_away(rest.strip("/")) and scheme != "file":
-        raise ConfigError(f"{shown_url(text)}: a root has no empty parts, '.', '..' or control characters in its path")
     if scheme == "file":
         return Path(os.path.abspath(unquote(urlsplit(text).path))).as_uri()
     if has_user(text):
         raise ConfigError(f"{scheme}://...: credentials do not belong in a URL; pass storage_options")
-    if "?" in rest:
+    if "?" in rest and scheme in ("http", "https"):
         raise ConfigError(f"{shown_url(text)}: a root has no query, such as a signature; pass storage_options")
     if not rest.strip("/") or rest.startswith("/"):
         raise ConfigError(f"{shown_url(text)}: the bucket or host is missing")
