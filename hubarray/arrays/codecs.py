@@ -33,6 +33,8 @@ _TRIAL_BYTES = 16 << 20
 _MAX_CODECS = 16
 _MAX_INNER_CHUNKS = 1 << 16
 _INDEX_ENTRY_BYTES = 16
+# What they decode says how many elements it has, and room is made for as many.
+_OF_VARIABLE_LENGTH = ("vlen-utf8", "vlen-bytes")
 # https://github.com/Blosc/c-blosc/blob/main/README_CHUNK_FORMAT.rst: a header, whose flags say whether what follows is
 # a plain copy, which is what blosc stores of bytes that it cannot make smaller.
 _BLOSC_HEADER_BYTES, _BLOSC_COPIED = 16, 2
@@ -111,6 +113,8 @@ def check_chain(chain: Any, chunks: Sequence[int], itemsize: int) -> None:
         configuration = one.get("configuration", {}) if isinstance(one, dict) else None
         if not isinstance(configuration, dict) or not isinstance(one.get("name"), str):
             raise ConfigError("a codec is a name and a configuration")
+        if one["name"] in _OF_VARIABLE_LENGTH:
+            raise ConfigError(f"codec {one['name']!r} is for elements of variable length, which arrays do not have")
         if one["name"] == "sharding_indexed":
             _check_shards(configuration, chunks, itemsize)
 

@@ -72,6 +72,7 @@ FIELDS = {
     "array ": _array(codecs=[]),
     "array  ": _array(codecs=[{"name": "bytes"}] * 50),
     "array   ": _array(codecs="bytes"),
+    "array      ": _array(codecs=[{"name": "vlen-bytes"}]),
     "array    ": _array(fill_value="x"),
     "array     ": _array(fill_value=2**40),
     "array.chunk_grid": _array(chunk_grid=3),
