@@ -28,8 +28,8 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks --megabytes $(MEGABYTES)
 
 docs: $(VENV)/.docs
-	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build
-	@echo "docs/_build/index.html"
+	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 format: $(VENV)/.check
 	$(BIN)/ruff format .

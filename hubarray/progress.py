@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from typing import Any
 
 _SECONDS_BEFORE_SHOWN = 1.0
@@ -33,6 +34,9 @@ def progress(total: int | None, what: str, unit: str = "B") -> Any:
     """
     if not (sys.stderr.isatty() or "ipykernel" in sys.modules):
         return _Silent()
-    from tqdm.auto import tqdm
-
+    # tqdm.auto warns in every notebook that has no ipywidgets.
+    if "ipykernel" in sys.modules and find_spec("ipywidgets") is not None:
+        from tqdm.notebook import tqdm
+    else:
+        from tqdm.std import tqdm
     return tqdm(total=total, desc=what, unit=unit, unit_scale=unit == "B", delay=_SECONDS_BEFORE_SHOWN, leave=False)

@@ -6,7 +6,8 @@ import re
 import unicodedata
 
 _HIDDEN = "***"
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/{1,2}[^\s'\"<>]+")
+# In a query whatever is no blank may be part of a secret.
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/{1,2}[^\s'\"<>?]+(?:\?\S*)?")
 _PORT = re.compile(r"(?:[^:@]*\.[^:@]*|localhost|\[[0-9A-Fa-f:.]+\]):\d{1,5}", re.IGNORECASE)
 # Letters and marks of no width that change the order of what stands beside them, or cannot be seen.
 _OBEYED = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -23,7 +24,13 @@ def shown_url(url: str) -> str:
     'https://***@host/x.zarr?X-Amz-Signature=***&part=***'
     >>> shown_url("s3://bucket/hub/lab/scans:v1@paper")
     's3://bucket/hub/lab/scans:v1@paper'
+    >>> shown_url("zip://a.npy::https://me:secret@host/a.zip?token=1")
+    'zip://a.npy::https://***@host/a.zip?token=***'
     """
+    return "::".join(map(_shown_link, url.split("::")))
+
+
+def _shown_link(url: str) -> str:
     scheme, slashes, rest = _split(url)
     if not slashes:
         return url

@@ -27,6 +27,10 @@ def checked_shape(shape: Any, itemsize: int) -> tuple[int, ...]:
     >>> checked_shape(5, 8), checked_shape([2, 3], 8)
     ((5,), (2, 3))
     """
+    if getattr(shape, "ndim", 0):
+        raise ConfigError(
+            "shape is a number or a tuple of them, not an array; to store values: hub.store(values, name)"
+        )
     axes = shape if isinstance(shape, Iterable) and not isinstance(shape, (str, bytes)) else (shape,)
     try:
         lengths = tuple(operator.index(length) for length in axes)

@@ -24,6 +24,7 @@ from numcodecs.zstd import Zstd
 from hubarray import process
 from hubarray.arrays.bounded import announced_bytes, decompressed
 from hubarray.arrays.dtypes import dtype_from_json, dtype_to_json, fill_to_json, is_ml
+from hubarray.arrays.unicode import TextCodec, has_text
 from hubarray.errors import ConfigError, CorruptDataError
 from hubarray.storage.base import Buffer
 
@@ -185,8 +186,8 @@ def codec_for(chain: list[dict[str, Any]], data_type: Any, dtype: np.dtype[Any],
 @functools.lru_cache(maxsize=256)
 def _codec_for(description: str, dtype: np.dtype[Any], chunks: tuple[int, ...]) -> Codec:
     chain, data_type = json.loads(description)
-    fast = _fast(chain)
-    return fast if fast is not None else _ZarrChain(chain, data_type, chunks)
+    codec = _fast(chain) or _ZarrChain(chain, data_type, chunks)
+    return TextCodec(codec) if has_text(dtype) else codec
 
 
 def _fast(chain: list[dict[str, Any]]) -> Codec | None:

@@ -55,6 +55,10 @@ _TIME_UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "μs", "ns", "ps",
 _SIZED_KINDS = {"fixed_length_utf32": ("U", 4), "null_terminated_bytes": ("S", 1), "raw_bytes": ("V", 1)}
 
 
+# An element is in memory whole, as the fill value too, whenever an array is opened.
+MAX_ELEMENT_BYTES = 16 << 20
+
+
 class UnknownTypeError(ConfigError):
     """A data type or codec of a newer version, or of a package that is not there."""
 
@@ -107,6 +111,11 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
         )
     if dtype.subdtype is not None:
         raise ConfigError(f"dtype {dtype}: subarray types cannot be stored; add the dimensions to the shape instead")
+    if dtype.itemsize > MAX_ELEMENT_BYTES:
+        raise ConfigError(
+            f"dtype {str(dtype)[:80]}: an element of {dtype.itemsize:,} bytes is more than the {MAX_ELEMENT_BYTES:,} "
+            "that one may have; add a dimension instead"
+        )
     if dtype.names is not None:
         return _checked_structure(dtype)
     if dtype.kind in "SUV" and dtype.itemsize == 0:
@@ -172,7 +181,7 @@ def dtype_from_json(data_type: Any) -> np.dtype[Any]:
             fields = [(field, dtype_from_json(inner)) for field, inner in configuration["fields"]]
             if any(inner.names is not None for _, inner in fields):
                 raise ValueError("a field has fields itself")
-            return np.dtype(fields)
+            return _of_size(np.dtype(fields))
         for kind, time_name in _TIME_KINDS.items():
             if name == time_name:
                 scale, unit = configuration["scale_factor"], configuration["unit"]
@@ -184,8 +193,14 @@ def dtype_from_json(data_type: Any) -> np.dtype[Any]:
             count, rest = divmod(configuration["length_bytes"], character_bytes)
             if type(count) is not int or rest or not 1 <= count * character_bytes < 1 << 31:
                 raise ValueError(f"{name} has no such length")
-            return np.dtype(f"<{kind}{count}")
+            return _of_size(np.dtype(f"<{kind}{count}"))
     raise UnknownTypeError(f"data type {shown_text(str(data_type))[:200]} is not known to this version of hubarray")
+
+
+def _of_size(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if dtype.itemsize > MAX_ELEMENT_BYTES:
+        raise ValueError(f"an element has {dtype.itemsize:,} bytes, more than {MAX_ELEMENT_BYTES:,}")
+    return dtype
 
 
 def fill_to_json(fill: np.ndarray) -> Any:

@@ -18,11 +18,19 @@ from hubarray.arrays.transaction import region_text
 from hubarray.arrays.values import changed_elements
 from hubarray.arrays.write import draft_of
 from hubarray.blobs.pack import PackWriter
-from hubarray.errors import ConfigError, ConflictError, NotFoundError
+from hubarray.errors import (
+    ConfigError,
+    ConflictError,
+    CorruptDataError,
+    FormatVersionError,
+    NotFoundError,
+    ObjectMissingError,
+)
+from hubarray.history.log import Log
 from hubarray.history.record import Record
 from hubarray.history.transaction import Draft
 from hubarray.history.version import Version
-from hubarray.names import parse
+from hubarray.names import Name, parse
 
 SIDES = (None, "ours", "theirs")
 _SHOWN_REGIONS = 10
@@ -65,7 +73,9 @@ def _last_taken(taker: Side, giver: Side) -> tuple[int, int] | None:
         head = version.log.read_head(number)
         source = parse(head.source, commit_allowed=True) if head.source else None
         if source is not None and source.commit is not None:
-            if source.at(None) == giver[0].name:
+            if source.at(None) == giver[0].name or (
+                source.at(None) != version.name and _is_renamed(source, source.commit, giver[0])
+            ):
                 return (number, source.commit) if source.commit >= _first_of_line(giver) else None
             if source.at(None) == version.name:
                 # A restore took back what lies between; a merge in there did not happen.
@@ -75,6 +85,15 @@ def _last_taken(taker: Side, giver: Side) -> tuple[int, int] | None:
             return None
         number -= 1
     return None
+
+
+def _is_renamed(source: Name, number: int, giver: Version) -> bool:
+    """Whether a commit that another name had is the giver's now: its log says so as long as there is one."""
+    try:
+        before = Log(giver.store, source.at(None)).read_head(number)
+        return before.id == giver.log.read_head(number).id
+    except (ObjectMissingError, CorruptDataError, FormatVersionError):
+        return False
 
 
 def _first_of_line(side: Side) -> int:

@@ -59,6 +59,9 @@ def read(
     """
     if out is None:
         out = np.empty(selection.canonical_shape, metadata.dtype)
+    if not out.size:
+        # However many chunks another axis passes through.
+        return out
     fetcher, strides = version.fetcher, numbering.strides(record.grid)
     places: np.ndarray | None = None
     rows = single_rows(selection, metadata.shape, metadata.chunks)
@@ -226,6 +229,8 @@ def load_chunks(version: Version, record: Record, metadata: ArrayMetadata, selec
         They fit neither, or cannot be written to the disk.
     """
     fetcher = version.fetcher
+    if not selection.size:
+        return
     if selection.points is None:
         numbers = Box(selection, metadata.shape, metadata.chunks).numbers(numbering.strides(record.grid))
         refs = version.refs(record, numbers)

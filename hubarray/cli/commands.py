@@ -193,6 +193,8 @@ def merge(arguments: Namespace, output: Output) -> int:
 
 def expire(arguments: Namespace, output: Output) -> int:
     """``hubarray expire``."""
+    if arguments.keep_last is None and arguments.older_than is None:
+        raise ConfigError("say which commits expire: --keep-last N, --older-than TIME, or both")
     if not confirmed(f"Let old commits of {arguments.name} expire?", yes=arguments.yes):
         output.value({"error": "NotConfirmed", "message": f"{arguments.name} is as it was"}, [])
         return NOT_DONE
@@ -386,8 +388,12 @@ def parsed_index(text: str) -> Any:
     >>> parsed_index("0:2, ..., ::-1, [1, 5]")
     (slice(0, 2, None), Ellipsis, slice(None, None, -1), [1, 5])
     """
+    inner = text.strip()
+    if inner.startswith("[") and inner.endswith("]") and ("," not in inner or ":" in inner or "." in inner):
+        # The brackets came along; a list of numbers alone stays one.
+        inner = inner[1:-1]
     try:
-        tree = ast.parse(f"_[{text}]", mode="eval").body
+        tree = ast.parse(f"_[{inner}]", mode="eval").body
         assert isinstance(tree, ast.Subscript)
         parts = tree.slice.elts if isinstance(tree.slice, ast.Tuple) else [tree.slice]
         key = tuple(_part(part) for part in parts)

@@ -68,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
     one = add(
         "diff",
         commands.diff,
-        "Show where two versions or commits differ.",
+        "Show where two versions or commits differ; exits with 3 if they do.",
         "  hubarray diff lab/scans:v1@3 lab/scans:v1",
     )
     one.add_argument("a")

@@ -163,7 +163,8 @@ class Log:
         except NotFoundError:
             newest = 0
         if number > newest:
-            raise NotFoundError(f"{self.name.at(number)}: there is no such commit under {self.store.url}")
+            known = f"; the newest is {newest}" if newest else ""
+            raise NotFoundError(f"{self.name.at(number)}: there is no such commit under {self.store.url}{known}")
         try:
             # It may have been made since it was looked for.
             return self.read(number)

@@ -127,13 +127,15 @@ def store(
     import dask.array as da
 
     with process.importing:
-        from hubarray.interop.sources.memory import array_like
+        from hubarray.interop.sources.memory import array_like, refuse_objects
 
     found = array_like(source)
     if found is None:
         raise ConfigError(
             f"hub.store writes arrays, not {type(source).__name__}; of samples one by one hub.import_ makes one"
         )
+    if np.dtype(found.array.dtype).hasobject:
+        refuse_objects(f"the {type(source).__name__}", found.array)
     attrs = plain_json(found.attrs) | dict(attrs or {})
     source = found.array if isinstance(found.array, da.Array) else _as_blocks(found.array)
     if any(n != n for n in source.shape):

@@ -178,7 +178,7 @@ def _staged(source: Source, name: str, chunks: Any, codec: Any, root: Any) -> Ar
             return there
     return catalog.array(
         (0, *source.row_shape), name, source.dtype, chunks=sized, codec=codec, attrs={NOTE: note}, overwrite=True,
-        root=root, dims=source.dims,
+        root=root, dims=source.dims, fill_value=getattr(source, "fill", None),
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from hubarray.arrays.adapters import NumpyProtocols
 from hubarray.arrays.array import Array
+from hubarray.arrays.dtypes import is_ml
 from hubarray.arrays.operators import NoOperators
 from hubarray.arrays.statistics import Statistics
 from hubarray.blobs.pools import BLOCK_THREADS, pools
@@ -146,15 +147,16 @@ class LazyView(Statistics, NoOperators, NumpyProtocols):
         sparse = self._from_stored_chunks(function, options)
         if sparse is not None:
             return _delivered(sparse, out)
-        half = self.dtype == np.float16 and function.removeprefix("nan") in _SUMMING and "dtype" not in options
+        narrow = self.dtype == np.float16 or is_ml(self.dtype)
+        half = narrow and function.removeprefix("nan") in _SUMMING and "dtype" not in options
         if half:
-            # Partial sums in half precision overflow; NumPy has wider ones inside, too.
+            # Partial sums of 16 or 8 bits overflow; NumPy has wider ones inside, too.
             options["dtype"] = np.float32
         lazy = getattr(da, function)(self.to_dask(), **options)
         if options.get("ddof"):
             lazy = self._without_freedom(lazy, function, options)
         result = self._computed(lazy)
-        return _delivered(np.asarray(result).astype(np.float16) if half else result, out)
+        return _delivered(np.asarray(result).astype(self.dtype) if half else result, out)
 
     def _from_stored_chunks(self, function: str, options: dict[str, Any]) -> Any | None:
         """A statistic over all elements of what is large and hardly written, from the chunks that were."""

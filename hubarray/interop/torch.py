@@ -71,6 +71,10 @@ class Columns:
     def __len__(self) -> int:
         return len(self.arrays[0])
 
+    def __repr__(self) -> str:
+        names = ", ".join(f"{one.name}:{one.version}@{one.commit}" for one in self.arrays)
+        return f"{names}: {len(self):,} rows"
+
     def read(self, rows: Any) -> list[np.ndarray]:
         """The rows of every array: one parallel fetch each."""
         return [one[rows] for one in self.arrays]
@@ -130,6 +134,9 @@ class Rows(Dataset[Any]):
 
     def __len__(self) -> int:
         return len(self._columns)
+
+    def __repr__(self) -> str:
+        return f"<hubarray Rows of {self._columns!r}>"
 
     def __getitem__(self, index: int) -> Any:
         return self._columns.sample(self._columns.read(index))

@@ -249,7 +249,7 @@ class HubStore(Store):
         elif isinstance(where, tuple):
             self._write_chunk(key, where, data)
         elif where == "group":
-            if json.loads(data).get("attributes") and not self._emptied:
+            if json.loads(data).get("attributes"):
                 raise ConfigError(f"{key}: the group is made up for the array and keeps no attributes; set the array's")
         else:
             raise ConfigError(f"{key}: this store holds one array, {self._array.name}, and no such key")
@@ -303,6 +303,8 @@ class HubStore(Store):
         if self._transaction is not None:
             if not after.stored_like(before) or after.shape != before.shape:
                 raise ConfigError("a transaction keeps the array's shape and description; change them before it")
+            if attributes != dict(self._array.attrs):
+                raise ConfigError("a transaction keeps the array's attributes; change them before it or after it")
             return
         if not after.stored_like(before):
             raise ConfigError(

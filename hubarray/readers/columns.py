@@ -89,9 +89,8 @@ def _positions(rows: Any, length: int) -> range | np.ndarray:
     if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
         raise ConfigError(f"rows= takes a slice, a mask of {length} rows, or a list of row numbers")
     if chosen.size and not (-length <= int(chosen.min()) and int(chosen.max()) < length):
-        raise ConfigError(
-            f"rows=: there are {length} rows, and {int(chosen.max())} or {int(chosen.min())} is none of them"
-        )
+        outside = int(chosen.max()) if int(chosen.max()) >= length else int(chosen.min())
+        raise ConfigError(f"rows=: there is no row {outside}, as there are {length} rows")
     numbers: np.ndarray = chosen.astype(np.intp) % max(1, length)
     return numbers
 

@@ -24,6 +24,7 @@ from hubarray import process
 from hubarray.errors import (
     AccessDeniedError,
     ConfigError,
+    HubError,
     ObjectMissingError,
     StorageError,
     UnavailableError,
@@ -237,20 +238,26 @@ class FilesystemStore(Store):
 
 
 def _filesystem(protocol: str, options: Mapping[str, Any]) -> Any:
-    if protocol in ("s3", "s3a"):
-        with process.importing:
-            import s3fs
-        return s3fs.S3FileSystem(**for_s3fs(options), **_S3FS)
-    if protocol in ("gs", "gcs"):
-        # The class in gcsfs's own namespace asks each new bucket for its layout first and
-        # hangs for a minute where that API is absent; the plain one does all that is needed.
-        with process.importing:
-            from gcsfs.core import GCSFileSystem
-        return GCSFileSystem(**options, use_listings_cache=False, skip_instance_cache=True)
     try:
+        if protocol in ("s3", "s3a"):
+            with process.importing:
+                import s3fs
+            return s3fs.S3FileSystem(**for_s3fs(options), **_S3FS)
         with process.importing:
-            engine = fsspec.get_filesystem_class(protocol)
+            if protocol in ("gs", "gcs"):
+                # The class in gcsfs's own namespace asks each new bucket for its layout first and
+                # hangs for a minute where that API is absent; the plain one does all that is needed.
+                from gcsfs.core import GCSFileSystem
+
+                engine = GCSFileSystem
+            else:
+                engine = fsspec.get_filesystem_class(protocol)
         return engine(**options, use_listings_cache=False, skip_instance_cache=True)
+    except HubError:
+        raise
+    except OSError as error:
+        # gcsfs tries a token as soon as it has it.
+        raise unanswered(f"{protocol}://", _reason(error)) from None
     except Exception as error:
         # fsspec's filesystems check their arguments in as many ways as there are authors.
         raise ConfigError(f"{protocol}:// cannot be used as a root: {_reason(error)}") from None

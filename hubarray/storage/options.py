@@ -41,6 +41,8 @@ def flatten_s3(options: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in options.items():
         if name == "client_kwargs":
+            if not isinstance(value, Mapping):
+                raise ConfigError("storage_options: client_kwargs is a mapping, such as {'endpoint_url': ...}")
             for inner, inner_value in dict(value).items():
                 if inner not in _CLIENT_NAMES:
                     raise ConfigError(f"storage_options: client_kwargs[{inner!r}] is not supported on s3://")

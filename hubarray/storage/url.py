@@ -108,8 +108,10 @@ def normalize(url: str | os.PathLike[str]) -> str:
         return Path(os.path.abspath(unquote(urlsplit(text).path))).as_uri()
     if has_user(text):
         raise ConfigError(f"{scheme}://...: credentials do not belong in a URL; pass storage_options")
-    if "?" in rest and scheme in ("http", "https"):
-        raise ConfigError(f"{shown_url(text)}: a root has no query, such as a signature; pass storage_options")
+    if re.search("[?#]", rest) and scheme in ("http", "https"):
+        raise ConfigError(
+            f"{shown_url(text)}: a root has no query, such as a signature, nor a fragment; pass storage_options"
+        )
     if not rest.strip("/") or rest.startswith("/"):
         raise ConfigError(f"{shown_url(text)}: the bucket or host is missing")
     if scheme in ("s3", "gs", "gcs") and not _BUCKET.fullmatch(rest.partition("/")[0]):

@@ -135,3 +135,24 @@ def test_in_a_notebook_an_array_shows_itself_and_escapes_what_others_wrote(root)
     assert "fixed at this commit" in array.snapshot()._repr_html_()
     hub.freeze("t/x:v0", root=root)
     assert "frozen" in hub.load("t/x:v0", root=root)._repr_html_()
+
+
+@pytest.mark.parametrize("shape", [(0, 2**40), (2**40, 0), (3, 0, 2**40)])
+def test_nothing_is_read_and_written_at_once_however_long_the_other_axes(root, shape):
+    array = hub.array(shape, "t/x:v0", "i4", chunks=1, root=root)
+    assert array[...].shape == shape
+    assert array[..., :0].shape == (*shape[:-1], 0)
+    array[...] = 1
+    assert array.commit == 1
+    assert np.count_nonzero(array) == 0
+
+
+def test_values_in_place_of_a_shape_are_refused(root):
+    with pytest.raises(hub.ConfigError, match=r"hub.store\(values, name\)"):
+        hub.array(np.arange(10), "t/x:v0", root=root)
+
+
+def test_a_commit_that_is_not_there_yet_says_which_is_the_newest(root):
+    hub.array(3, "t/x:v0", root=root)
+    with pytest.raises(hub.NotFoundError, match="the newest is 1"):
+        hub.load("t/x:v0@99", root=root)

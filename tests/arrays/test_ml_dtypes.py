@@ -39,6 +39,18 @@ def test_they_are_stored_and_read_as_they_are(root, forget, name, fill):
     assert hub.copy("t/x:v0", "t/y:v0", root=root)[2, 0] == 1
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("statistic", ["sum", "mean", "std", "var", "min", "max"])
+@pytest.mark.parametrize("axis", [None, 0])
+def test_statistics_are_those_of_wider_numbers_rounded_once(root, name, statistic, axis):
+    dtype = np.dtype(getattr(ml_dtypes, name))
+    values = np.array([[0.5, 1.0, 2.0], [1.5, 0.25, 1.0], [0.5, 0.5, 2.0]]).astype(dtype)
+    found = getattr(hub.store(values, "t/x:v0", root=root, chunks=(1, 2)), statistic)(axis=axis)
+    expected = getattr(np, statistic)(values.astype("f4"), axis=axis).astype(dtype)
+    assert found.dtype == dtype
+    assert np.array_equal(np.asarray(found, "f4"), np.asarray(expected, "f4"))
+
+
 @pytest.mark.parametrize("fill", [0.0, 1.5, float("nan"), float("-inf")])
 def test_tensorstore_reads_what_is_exported(root, tmp_path, fill):
     array = hub.array((2, 3), "t/x:v0", "bfloat16", chunks=(1, 3), fill_value=fill, root=root)

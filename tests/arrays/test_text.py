@@ -55,6 +55,29 @@ def test_bytes_and_fields_of_structures_are_judged_alike(root):
     assert records[0].tolist() == (7, "four")
 
 
+@pytest.mark.parametrize("codec", ["auto", "none", "zstd", [{"name": "bytes"}, {"name": "crc32c"}]])
+def test_what_is_no_letter_is_not_written(root, codec):
+    bad = np.array([65, 0x110000, 66], "u4").view("U1")
+    array = hub.array(3, "t/letters:v0", "U1", codec=codec, root=root)
+    array[:] = ["a", "\U0010ffff", "\ud800"]
+    records = hub.array(3, "t/records:v0", STRUCTURE, root=root)
+    structures = np.zeros(3, STRUCTURE)
+    structures["name"].view("u4")[1] = 1 << 31
+    for target, value in ((array, bad), (records, structures)):
+        before = target[...].tolist()
+        with pytest.raises(hub.ConfigError, match=r"code points beyond U\+10FFFF"):
+            target[:] = value
+        assert target[...].tolist() == before
+
+
+def test_an_element_has_a_longest_size(root):
+    with pytest.raises(hub.ConfigError, match="20,000,000 bytes is more than the 16,777,216"):
+        hub.array(1, "t/x:v0", "U5000000", root=root)
+    widest = hub.array(1, "t/x:v0", "S16777216", root=root)
+    widest[0] = b"x" * 16777216
+    assert len(hub.load("t/x:v0", root=root)[0]) == 16777216
+
+
 def test_an_import_takes_text_as_wide_as_it_comes(root):
     assert hub.import_(["a", "abc", ""], "t/x:v0", root=root)[...].tolist() == ["a", "abc", ""]
     assert hub.import_([b"a", b"abc"], "t/y:v0", root=root).dtype == np.dtype("S3")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import hubarray as hub
+from hubarray.history import renaming
 from tests.ageing import age
 
 
@@ -40,6 +41,36 @@ def test_everything_is_under_the_new_name_and_nothing_under_the_old(filled, to, 
     if not frozen:
         array[0] = 9
         assert hub.undo(to, root=filled)[...].tolist() == before[0]
+
+
+def test_what_was_copied_before_is_merged_after(root):
+    hub.array(6, "lab/old:v1", "i4", root=root)[:] = 1
+    hub.copy("lab/old:v1", "lab/old:try", root=root)[0] = 9
+    hub.rename("lab/old:v1", "lab/new:v1", root=root)
+    assert hub.merge_version("lab/old:try", into="lab/new:v1", root=root)[...].tolist() == [9, 1, 1, 1, 1, 1]
+    hub.rename("lab/old:try", "lab/tried:v1", root=root)[1] = 8
+    assert hub.merge_version("lab/tried:v1", into="lab/new:v1", root=root)[...].tolist() == [9, 8, 1, 1, 1, 1]
+    hub.array(6, "lab/other:v1", "i4", root=root)
+    with pytest.raises(hub.NotFoundError, match="no commit in common"):
+        hub.merge_version("lab/other:v1", into="lab/new:v1", root=root)
+
+
+def test_two_that_rename_the_same_come_to_one_end(root, monkeypatch):
+    array = hub.array(6, "lab/old:v1", "i4", root=root)
+    array[:] = 1
+    real = renaming.read_log
+    other = []
+
+    def late(store, name):
+        if str(name) == "lab/old:v1" and not other:
+            other.append(hub.Root(root.url))
+            array[0] = 5
+            hub.rename("lab/old:v1", "lab/new:v1", root=other[0])
+        return real(store, name)
+
+    monkeypatch.setattr(renaming, "read_log", late)
+    assert hub.rename("lab/old:v1", "lab/new:v1", root=root)[...].tolist() == [5, 1, 1, 1, 1, 1]
+    assert hub.rename("lab/old:v1", "lab/new:v1", root=root).commit == 3
 
 
 def test_the_collector_of_the_old_folder_leaves_what_the_new_name_needs(root):

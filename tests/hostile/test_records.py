@@ -75,6 +75,12 @@ FIELDS = {
     "array      ": _array(codecs=[{"name": "vlen-bytes"}]),
     "array    ": _array(fill_value="x"),
     "array     ": _array(fill_value=2**40),
+    "array       ": _array(
+        data_type={"name": "fixed_length_utf32", "configuration": {"length_bytes": 1_900_000_000}},
+        fill_value="x",
+        shape=[0],
+        chunk_grid={"name": "regular", "configuration": {"chunk_shape": [1]}},
+    ),
     "array.chunk_grid": _array(chunk_grid=3),
     "attrs": _body(attrs=[]),
     "tags": _body(tags={"1x": 1}),
@@ -128,6 +134,21 @@ def test_a_field_that_cannot_be_is_refused_with_its_name(root, forget, field):
     assert key in str(caught.value)
     assert field.strip() in str(caught.value)
     assert {problem.key for problem in hub.verify("t/x", data=False, root=root).problems} >= {key} or "array" in field
+
+
+def test_numbers_that_are_no_letters_are_refused_as_text(root, forget):
+    array = hub.array(3, NAME, "i4", chunks=3, codec="none", root=root)
+    array[...] = [-1, 0x110000, 65]
+    described = {
+        "data_type": {"name": "fixed_length_utf32", "configuration": {"length_bytes": 4}},
+        "fill_value": "", "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+    }  # fmt: skip
+    forge(root, _array(**described))
+    forget()
+    array = hub.load(NAME, root=root)
+    for key in (0, slice(None), [2, 0], (Ellipsis,)):
+        with pytest.raises(hub.CorruptDataError, match=r"packs/.* no text|code points beyond"):
+            array[key]
 
 
 @pytest.mark.parametrize("field", ["manifest.id", "overlay", "homes", "array", "head.id", "manifest.depth"])

@@ -209,7 +209,12 @@ def test_urls_are_shown_and_stored_without_their_secrets(root, tmp_path, static_
         lambda: hub.import_("https://me:top/topsecret@127.0.0.1:1/x.docx", "t/y:v0", root=root),
         lambda: hub.load("s3://me:top/topsecret@bucket/t/x:v0"),
         lambda: hub.load("https://me:topsecret@host/t/x:v 0"),
+        lambda: hub.import_("https://127.0.0.1:1/x.npy?sig=b'topsecret", "t/y:v0", root=root),
+        lambda: hub.import_("https://host/x.png?sig=topsecret", "t/y:v0", root=root),
+        lambda: hub.import_("zip://a.npy::https://me:topsecret@127.0.0.1:1/x.zip?sig=topsecret", "t/y:v0", root=root),
+        lambda: hub.import_("s3://me:topsecret@bucket/x.npy", "t/y:v0", root=root),
         lambda: hub.Root("https://host/x?sig=topsecret"),
+        lambda: hub.Root("https://host/x#topsecret"),
         lambda: hub.export("t/x:v0", "s3://me:top/topsecret@bucket/x.zarr", root=root),
         lambda: hub.export("t/x:v0", "https://h/x.npy?sig=topsecret", root=root),
     ):
@@ -228,6 +233,57 @@ def static_npy(tmp_path):
     np.save(tmp_path / "served" / "x.npy", SECRET)
     with servers.static_http(tmp_path / "served") as url:
         yield url
+
+
+def _npy(shape, descr="<i4", *, announced=None, zipped=False):
+    header = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\x02\x00" + (announced or len(header)).to_bytes(4, "little") + header
+
+
+LITTLE = {
+    "rows of nothing": ("x.npy", lambda: _npy("(1099511627776, 0)"), "more than|in all"),
+    "elements of nothing": ("x.npy", lambda: _npy("(3,)", "|V0"), "have no bytes"),
+    "signs without end": ("x.npy", lambda: _npy("(" + "-" * 9000 + "1,)"), "header cannot be read"),
+    "a long header": ("x.npy", lambda: _npy("(3,)", announced=400 << 20), "header has 419,430,400 bytes"),
+    "Python objects": ("x.npy", lambda: _npy("(3,)", "|O"), "never loaded"),
+}
+
+
+@pytest.mark.parametrize("what", LITTLE)
+def test_little_that_says_it_is_much_is_refused_before_it_is_read(root, tmp_path, what):
+    name, made, words = LITTLE[what]
+    (tmp_path / name).write_bytes(made())
+    with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr("a.npy", made())
+    for path in (tmp_path / name, tmp_path / "x.npz"):
+        with pytest.raises(hub.SourceError, match=words):
+            hub.import_(path, "t/x:v0", root=root)
+    assert hub.list(root=root) == []
+
+
+def test_a_file_that_holds_nearly_nothing_does_not_stand_for_terabytes(root, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("a", shape=(2**40,), dtype="i4", chunks=(1 << 20,), fillvalue=3)
+    zarr.create_array(str(tmp_path / "x.zarr"), shape=(2**40,), chunks=(1 << 20,), dtype="i4")
+    (tmp_path / "y.zarr").mkdir()
+    with open(tmp_path / "y.zarr" / "zarr.json", "wb") as file:
+        file.truncate(2 << 30)
+    for name, words in (("x.h5", "bytes in all"), ("x.zarr", "bytes in all"), ("y.zarr", "67,108,864 are read")):
+        with pytest.raises(hub.SourceError, match=words):
+            hub.import_(tmp_path / name, "t/x:v0", root=root)
+
+
+def test_no_other_program_is_started_for_an_image(root, tmp_path, monkeypatch):
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "gs").write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    (tmp_path / "bin" / "gs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    (tmp_path / "images").mkdir()
+    postscript = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
+    (tmp_path / "images" / "a.png").write_bytes(postscript)
+    with pytest.raises(hub.SourceError, match="cannot identify"):
+        hub.import_(tmp_path / "images", "t/x:v0", root=root)
+    assert not (tmp_path / "started").exists()
 
 
 def test_sizes_of_sources_are_what_the_documents_state():

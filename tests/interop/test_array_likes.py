@@ -48,9 +48,15 @@ def test_columns_are_named_and_a_series_is_a_column(root):
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (pd.DataFrame({"a": [1], "b": ["x"]}), "belongs in a table"),
+        (pd.DataFrame({"a": [1], "b": ["x"]}), "each as an array of its own"),
         (pd.DataFrame({"a": [1], "b": [1.5]}), "2 dtypes"),
-        (xarray.Dataset({"v": ("x", [1.0])}), "one by one"),
+        (xarray.Dataset({"v": ("x", [1.0])}), "say which with key="),
+        (pd.DataFrame({"a": pd.array([1, None, 2**60 + 1], "Int64")}), "missing values"),
+        (pd.DataFrame({"a": ["x", None]}), "Python objects"),
+        (pd.Series([True, None], dtype="boolean"), "Python objects"),
+        (pd.Series(pd.date_range("2020", periods=3, tz="UTC")), "times of a zone"),
+        (np.array(["a", 3], object), "Python objects"),
+        (torch.eye(3).to_sparse(), "to_dense"),
         (np.ma.masked_greater(np.arange(5), 3), "masks are not stored"),
     ],
 )
@@ -59,6 +65,23 @@ def test_what_is_no_one_array_is_refused(root, source, words):
         with pytest.raises(hub.ConfigError, match=words):
             make(source, "t/x:v0", root=root)
     assert hub.list(root=root) == []
+
+
+def test_text_and_views_of_other_kinds_are_taken_as_their_values(root):
+    texts = np.array(["a", "bcd"], np.dtypes.StringDType())
+    numbers = torch.tensor([1 + 2j, 3 - 1j])
+    for make in (hub.import_, hub.store):
+        assert make(texts, f"t/x:{make.__name__}", root=root)[...].tolist() == ["a", "bcd"]
+        assert make(numbers.conj(), f"t/y:{make.__name__}", root=root)[...].tolist() == [1 - 2j, 3 + 1j]
+        assert make(numbers.conj().imag, f"t/z:{make.__name__}", root=root)[...].tolist() == [-2, 1]
+
+
+def test_one_array_of_a_dataset_is_chosen_by_its_key(root):
+    source = xarray.Dataset({"v": ("x", [1.0]), "w": ("x", [2.0], {"unit": "m"})})
+    array = hub.import_(source, "t/x:v0", key="w", root=root)
+    assert (array[...].tolist(), array.dims, dict(array.attrs)) == ([2.0], ("x",), {"unit": "m"})
+    with pytest.raises(hub.ConfigError, match="holds v, w; not 'u'"):
+        hub.import_(source, "t/y:v0", key="u", root=root)
 
 
 def test_storing_again_replaces_the_contents_in_one_commit(root):

@@ -108,7 +108,8 @@ def test_attributes_come_along(root, tmp_path, caplog):
     assert "left out: scale" in caplog.text
     hub.export("t/h:v0", tmp_path / "back.h5", root=root)
     assert dict(hub.import_(tmp_path / "back.h5", "t/back:v0", root=root).attrs) == expected
-    for key, words in [("null", "null dataset"), ("text", "x.h5:/text: holds text")]:
+    assert hub.import_(tmp_path / "x.h5", "t/text:v0", key="text", root=root)[...].tolist() == ["a", "bcd"]
+    for key, words in [("null", "null dataset")]:
         with pytest.raises(ConfigError, match=words):
             hub.import_(tmp_path / "x.h5", "t/no:v0", key=key, root=root)
 
@@ -292,7 +293,7 @@ def test_what_is_broken_or_unequal_is_refused_and_the_name_stays_free(root, tmp_
     refused(tmp_path / "two.npz", ConfigError, r"holds a, b; say which with key=")
     refused(tmp_path / "no.h5", SourceError, "cannot be read")
     refused(tmp_path / "no.wav", SourceError, "cannot be read")
-    refused(folder, ConfigError, "belong in a table")
+    refused(folder, ConfigError, "one size first")
     refused(tmp_path / "x.docx", ConfigError, "not known how to read")
     refused(7, ConfigError, "give a path")
     refused([], SourceError, "no samples")
@@ -322,3 +323,26 @@ def test_a_name_that_is_taken_stays_as_it_is(root):
     hub.array(3, "t/x:v0", root=root)
     with pytest.raises(AlreadyExistsError):
         hub.import_(VALUES, "t/x:v0", root=root)
+
+
+def test_what_was_never_written_is_the_sources_fill_value(root, tmp_path):
+    sparse = zarr.create_array(str(tmp_path / "x.zarr"), shape=(40,), chunks=(10,), dtype="i4", fill_value=-1)
+    sparse[0:3] = 7
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("a", shape=(40,), dtype="i4", chunks=(10,), fillvalue=-1)[0:3] = 7
+    for name in ("x.zarr", "x.h5"):
+        array = hub.import_(tmp_path / name, f"t/{name}:v0", root=root, chunks=10)
+        assert array.fill_value == -1
+        array.resize((41,))
+        assert array[...].tolist() == [7] * 3 + [-1] * 38
+
+
+def test_text_of_variable_length_becomes_as_wide_as_its_widest(root, tmp_path):
+    texts = np.array([["a", "bcd"], ["", "é" * 40]], object)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("a", data=texts, dtype=h5py.string_dtype())
+    zarr.create_array(str(tmp_path / "x.zarr"), shape=(2, 2), chunks=(1, 2), dtype="str")[...] = texts
+    for name in ("x.h5", "x.zarr"):
+        array = hub.import_(tmp_path / name, f"t/{name}:v0", root=root)
+        assert array.dtype == "U40"
+        assert array[...].tolist() == texts.tolist()

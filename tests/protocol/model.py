@@ -21,6 +21,8 @@ GRACE = 300
 MAX_OVERLAY = 2
 VERSIONS = (("x", "v0"), ("x", "v1"), ("y", "v0"), ("z", "v0"))
 
+TAGS = ("a", "b")
+
 Version = tuple[str, str]
 Steps = Generator[tuple[Any, ...], Any, Any]
 
@@ -43,10 +45,15 @@ class Record:
     kind: str = "array"
     frozen: bool = False
     expired_to: int = 0
+    tags: dict[str, int] = field(default_factory=dict)
     root: str | None = None
     overlay: dict[int, str | None] = field(default_factory=dict)
     homes: frozenset[str] = frozenset()
     operation: tuple[Any, ...] = ()
+
+    def keeps(self, number: int) -> bool:
+        """Whether a commit up to this one has not expired."""
+        return number > self.expired_to or number in self.tags.values()
 
 
 @dataclass
@@ -115,13 +122,15 @@ class World:
             raise Violation(f"{key}: the same commit twice")
         before = log.get(record.number - 1)
         if before is not None and record.operation[0] not in ("create", "copy", "delete"):
-            if before.frozen and record.operation[0] not in ("expire", "freeze"):
+            if before.frozen and record.operation[0] not in ("expire", "freeze", "tag", "untag"):
                 raise Violation(f"{key}: writes to a frozen version")
             seen, line, generation = record.operation[-1]
             if record.operation[0] == "length" and before.length != seen:
                 raise Violation(f"{key}: resizes an axis that somebody else resized")
             if (before.line, before.generation) != (line, generation):
                 raise Violation(f"{key}: was meant for another array")
+            if record.operation[0] == "tag" and not before.keeps(record.operation[2]):
+                raise Violation(f"{key}: tags a commit that had expired")
         log[record.number] = record
         expected[record.number] = self._after(record, expected.get(record.number - 1))
         self.check(place, record.number)
@@ -182,7 +191,7 @@ class World:
                 stored = self.objects.get(record_key(place, number))
                 if stored is None:
                     raise Violation(f"{place}@{number}: the record is gone")
-                if newest.kind != "deleted" and number > newest.expired_to:
+                if newest.kind != "deleted" and newest.keeps(number):
                     if stored.kind == "stub":
                         raise Violation(f"{place}@{number}: a live commit became a stub")
                     self.check(place, number)
@@ -262,6 +271,11 @@ class Change:
         if what == "expire":
             number = base.number - self.values[0]
             return replace(base, expired_to=number) if number > base.expired_to else None
+        if what == "tag":
+            return self._tagged(base, *self.values)
+        if what == "untag":
+            tags = {tag: number for tag, number in base.tags.items() if tag != self.values[0]}
+            return replace(base, tags=tags) if self.values[0] in base.tags else "no tag"
         if what == "delete":
             return replace(base, kind="deleted", root=None, overlay={}, homes=frozenset(), frozen=False)
         if what == "overwrite":
@@ -269,6 +283,14 @@ class Change:
                 base, length=self.values[0], root=None, overlay={}, generation=self.world.fresh(), homes=frozenset()
             )
         raise AssertionError(what)
+
+    def _tagged(self, base: Record, tag: str, number: int) -> Record | str | None:
+        there = base.tags.get(tag)
+        if there is not None:
+            return None if there == number else "taken"
+        if not base.keeps(number) and self.world.has("what expired is not tagged"):
+            return "gone"
+        return replace(base, tags=base.tags | {tag: number})
 
     def _set(self, place: Version, base: Record, elements: dict[int, int], length: int) -> Steps:
         if max(elements, default=-1) >= length and self.world.has("rows that no longer fit are a conflict"):
@@ -365,7 +387,8 @@ def commit(world: World, place: Version, handle: Record, change: Change) -> Step
         same_line = base.line == handle.line
         if same_line and base.generation != handle.generation and world.has("another generation is a conflict"):
             return "conflict"
-        if base.frozen and change.what not in ("freeze", "expire", "delete") and world.has("frozen is final"):
+        may = ("freeze", "expire", "delete", "tag", "untag")
+        if base.frozen and change.what not in may and world.has("frozen is final"):
             return "frozen"
         draft = yield from change.apply(place, base)
         if isinstance(draft, str):
@@ -454,7 +477,7 @@ def begin(world: World, place: Version, base: Record | None, record: Record, beg
             expired_to = base.number
     first = replace(
         record, number=base.number + 1 if base else 1, id=world.fresh(), line=world.fresh(),
-        generation=world.fresh(), expired_to=expired_to,
+        generation=world.fresh(), expired_to=expired_to, tags={},
     )  # fmt: skip
     if world.now - began > GRACE // 2 and world.has("a commit is made within half the grace period"):
         return
@@ -469,8 +492,8 @@ def writer(world: World, place: Version) -> Steps:
         if handle is None or handle.kind != "array":
             return
         what = rng.choices(
-            ["set", "fill", "append", "length", "freeze", "expire", "delete", "overwrite"],
-            [8, 3, 3, 4, 0.4, 2, 0.6, 0.6],
+            ["set", "fill", "append", "length", "freeze", "expire", "delete", "overwrite", "tag", "untag"],
+            [8, 3, 3, 4, 0.4, 2, 1, 0.6, 1.5, 1],
         )[0]
         length = handle.length
         if what in ("set", "fill"):
@@ -488,6 +511,10 @@ def writer(world: World, place: Version) -> Steps:
             change = Change(world, "expire", rng.randint(1, 2))
         elif what == "overwrite":
             change = Change(world, "overwrite", rng.randint(1, 8))
+        elif what == "tag":
+            change = Change(world, "tag", rng.choice(TAGS), rng.randint(1, handle.number))
+        elif what == "untag":
+            change = Change(world, "untag", rng.choice(sorted(handle.tags) or TAGS))
         else:
             change = Change(world, what)
         if change.what == "set" and not change.values[0]:
@@ -496,14 +523,24 @@ def writer(world: World, place: Version) -> Steps:
         handle = yield from newest_after(place, handle)
 
 
+def untagger(world: World, place: Version) -> Steps:
+    """A process that takes every tag away."""
+    handle = yield from opened(world, place)
+    if handle is not None and handle.kind == "array":
+        for tag in sorted(handle.tags):
+            yield from commit(world, place, handle, Change(world, "untag", tag))
+
+
 def _overwritten_and_expired(world: World, place: Version) -> Steps:
-    """A version whose older commits expired and hold data that the newest does not."""
+    """A version whose older commits expired, but for a tagged one, and hold data that the newest does not."""
     for _ in range(2):
         handle = yield from opened(world, place)
         if handle.kind != "array" or not handle.length:
             return
         values = {i: world.fresh() for i in range(handle.length)}
         yield from commit(world, place, handle, Change(world, "set", values))
+    if world.rng.random() < 0.5:
+        yield from commit(world, place, handle, Change(world, "tag", TAGS[0], handle.number))
     yield from commit(world, place, handle, Change(world, "expire", 1))
 
 
@@ -512,8 +549,9 @@ def copier(world: World, source: Version, target: Version) -> Steps:
     newest = yield from opened(world, source)
     if newest is None or newest.kind != "array":
         return
-    lowest = newest.expired_to + 1 if world.has("what expired is not copied") else 1
-    number = world.rng.randint(min(lowest, newest.number), newest.number)
+    everything = range(1, newest.number + 1)
+    live = [n for n in everything if newest.keeps(n) or not world.has("what expired is not copied")]
+    number = world.rng.choice(sorted(newest.tags.values()) if newest.tags and world.rng.random() < 0.5 else live)
     record = yield ("get", record_key(source, number))
     if record is None or record.kind != "array":
         return
@@ -596,8 +634,21 @@ def _logs(world: World, home: str, cutoff: int) -> Steps:
         dead_to = max((records[n].expired_to for n in old if n in records), default=0)
         if newest.number in old and newest.kind == "deleted":
             dead_to = newest.number
-        found.append((place, records, {n for n in records if n <= dead_to and n != newest.number}))
+        dead = {n for n in records if n <= dead_to and n != newest.number}
+        if newest.kind != "deleted" or newest.number not in old:
+            dead -= _tagged_lately(world, records, old, newest)
+        found.append((place, records, dead))
     return found
+
+
+def _tagged_lately(world: World, records: dict[int, Record], old: set[int], newest: Record) -> set[int]:
+    """What a record named that is the newest, or was it within the grace period."""
+    if not world.has("a tagged commit does not expire"):
+        return set()
+    recent = {newest.number}
+    if world.has("a tag that is taken away keeps for the grace period"):
+        recent |= {max(old, default=newest.number)} | (set(records) - old)
+    return {number for one in recent if one in records for number in records[one].tags.values()}
 
 
 def reader(world: World, place: Version) -> Steps:
@@ -631,9 +682,14 @@ def explore(seed: int, broken: frozenset[str] = frozenset()) -> None:
         _interleave(world, {0: _overwritten_and_expired(world, VERSIONS[0])}, calm=True)
         world.now += 2 * GRACE
     actors: dict[int, Steps] = {}
+    first = max(world.records.get(VERSIONS[0], {}).items(), default=(0, None))[1]
+    if first is not None and first.tags and rng.random() < 0.5:
+        x, z = VERSIONS[0], VERSIONS[3]
+        actors = {-1: untagger(world, x), -2: copier(world, x, z), -3: collector(world, x[0])}
     for number in range(rng.randint(3, 8)):
         place = rng.choices(VERSIONS, [6, 2, 2, 1])[0]
-        kind = rng.choices(["writer", "copier", "collector", "reader", "creator"], [7, 4, 4, 2, 1])[0]
+        kinds = ["writer", "copier", "collector", "reader", "creator", "untagger"]
+        kind = rng.choices(kinds, [7, 4, 4, 2, 2, 1])[0]
         if kind == "writer":
             actors[number] = writer(world, place)
         elif kind == "copier":
@@ -643,6 +699,8 @@ def explore(seed: int, broken: frozenset[str] = frozenset()) -> None:
             actors[number] = collector(world, place[0])
         elif kind == "reader":
             actors[number] = reader(world, place)
+        elif kind == "untagger":
+            actors[number] = untagger(world, place)
         else:
             actors[number] = creator(world, place, rng.randint(1, 8))
     _interleave(world, actors)

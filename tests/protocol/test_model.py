@@ -8,6 +8,9 @@ from tests.rounds import rounds
 RULES = {
     "packs before the record": 1,
     "a number stays taken": 2,
+    "a tagged commit does not expire": 2,
+    "a tag that is taken away keeps for the grace period": 2,
+    "what expired is not tagged": 2,
     "another line is refused": 3,
     "a creation after a long deletion expires what was before": 3,
     "one's own commit is recognised": 4,

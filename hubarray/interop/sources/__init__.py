@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from hubarray.errors import ConfigError
-from hubarray.interop.sources.base import Source, readable, require_file
+from hubarray.interop.sources.base import Source, chosen, readable, require_file
 from hubarray.interop.sources.hierarchies import is_zarr, open_hdf5, open_zarr
 from hubarray.interop.sources.images import IMAGE_SUFFIXES, TIFF_SUFFIXES, Images, Tiff
 from hubarray.interop.sources.memory import Rows, Samples, array_like
 from hubarray.interop.sources.numpy_files import Npz, RemoteNpy, open_npy
-from hubarray.shown import shown_url
+from hubarray.shown import has_user, shown_url
 from hubarray.storage.url import Root, fsspec_options
 
 HDF5_SUFFIXES = (".h5", ".hdf5", ".hdf", ".nc")
 MEDIA_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg", ".mp4", ".mkv", ".avi", ".mov", ".webm")
+_LOCAL_SUFFIXES = (".npz", *HDF5_SUFFIXES, *MEDIA_SUFFIXES, *IMAGE_SUFFIXES)
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg")
 
 
@@ -35,6 +36,8 @@ def open_source(source: Any, *, key: str | None = None, follow_links: bool = Fal
     if isinstance(source, Root):
         return _opened(source.url, fsspec_options(source), key, follow_links=follow_links)
     if not isinstance(source, (str, os.PathLike)):
+        if key is not None and hasattr(source, "data_vars"):
+            source = source[chosen("the xarray.Dataset", key, list(map(str, source.data_vars)))]
         found = array_like(source)
         if found is not None:
             return Rows(f"the {type(source).__name__}", found)
@@ -49,6 +52,8 @@ def _opened(where: str, options: Mapping[str, Any], key: str | None, *, follow_l
     if where.startswith("file://"):
         where = Root(where).path
     shown = shown_url(where)
+    if "://" in where and not where.partition("://")[0].lower().startswith("http") and has_user(where):
+        raise ConfigError(f"{shown}: credentials do not belong in a URL; pass them as storage options, in a hub.Root")
     suffix = Path(where.split("?")[0]).suffix.lower()
     if key is not None and not (suffix in (".npz", *HDF5_SUFFIXES) or is_zarr(where, suffix)):
         raise ConfigError(f"{shown}: holds one array, so key={key!r} (--key) means nothing")
@@ -56,6 +61,8 @@ def _opened(where: str, options: Mapping[str, Any], key: str | None, *, follow_l
         require_file(where)
         if suffix == ".npy":
             return RemoteNpy(where, shown, options) if "://" in where else open_npy(where)
+        if "://" in where and suffix in _LOCAL_SUFFIXES:
+            raise ConfigError(f"{shown}: through URLs .npy and Zarr are read; download other files first")
         if suffix == ".npz":
             return Npz(where, key)
         if suffix in HDF5_SUFFIXES:

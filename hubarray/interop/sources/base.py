@@ -21,6 +21,9 @@ SINGLE = "is a single value, without rows; make an array of shape () with hub.ar
 MAX_ROW_BYTES = 512 << 20
 MAX_CHUNK_BYTES = 2 << 30
 MAX_SOURCE_BYTES = 1 << 50
+# What a file may stand for beyond what it holds: more than compression makes of anything but constants.
+MAX_UNPACKED = 10_000
+ALWAYS_BYTES = 16 << 30
 
 
 class Source(Protocol):
@@ -75,13 +78,23 @@ def row_bytes(source: Source) -> int:
     return max(1, math.prod(source.row_shape) * source.dtype.itemsize)
 
 
-def check_sizes(source: Source, *, whole_rows: bool) -> None:
+def check_sizes(source: Source, *, whole_rows: bool, stored_bytes: int | None = None) -> None:
     """Refuse, by what is declared alone, what would take more memory or time than can be meant.
+
+    Parameters
+    ----------
+    source : Source
+    whole_rows : bool
+        Whether only whole rows can be read.
+    stored_bytes : int, optional
+        What its files take, where that is known.
 
     Raises
     ------
     SourceError
     """
+    if not source.dtype.itemsize:
+        raise SourceError(f"{source.where}: its elements, of dtype {source.dtype.str!r}, have no bytes")
     size = row_bytes(source)
     if whole_rows and size > MAX_ROW_BYTES:
         raise SourceError(
@@ -92,6 +105,13 @@ def check_sizes(source: Source, *, whole_rows: bool) -> None:
         raise SourceError(
             f"{source.where}: says that it has {source.rows:,} rows of {size:,} bytes, more than can be copied; make "
             "the array with hub.array, and assign what is there"
+        )
+    if source.rows is None or stored_bytes is None:
+        return
+    if source.rows * size > max(ALWAYS_BYTES, MAX_UNPACKED * stored_bytes):
+        raise SourceError(
+            f"{source.where}: says that it has {source.rows:,} rows of {size:,} bytes, and its files have "
+            f"{stored_bytes:,} bytes in all; make the array with hub.array, and assign what is there"
         )
 
 

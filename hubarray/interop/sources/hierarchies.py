@@ -24,6 +24,40 @@ from hubarray.interop.sources.memory import Found, Rows, hdf5_dims, json_attrs, 
 from hubarray.interop.zarr_attributes import decoded_attributes
 
 _MOST_LINKS = 64
+_MOST_METADATA_BYTES = 64 << 20
+_ZARR_METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
+_SCANNED_BYTES = 1 << 30
+_SCANNED_TEXTS = (16, 4096, 65536)
+
+
+class Texts:
+    """Text of variable length, as wide as the widest of all, for which all of it is read once.
+
+    Parameters
+    ----------
+    source : array
+        Of ``str`` objects, or what NumPy turns into them.
+    shape : tuple of int
+    stored_bytes : int or None
+        What the source takes, which no text is longer than: so many are read at a time that a file whose texts are
+        all the same long one is no bomb.
+    """
+
+    def __init__(self, source: Any, shape: tuple[int, ...], stored_bytes: int | None) -> None:
+        least, usual, most = _SCANNED_TEXTS
+        texts = usual if stored_bytes is None else min(max(_SCANNED_BYTES // max(1, stored_bytes), least), most)
+        self.shape = shape
+        self._source = source
+        rows = max(1, texts // max(1, math.prod(shape[1:])))
+        widest = max((self[first : first + rows].itemsize for first in range(0, shape[0], rows)), default=4)
+        self.dtype = np.dtype(f"U{widest // 4}")
+
+    def __getitem__(self, key: Any) -> np.ndarray:
+        values = np.asarray(self._source[key])
+        texts = np.asarray(values.tolist()).reshape(values.shape)
+        if texts.dtype.kind != "U" and values.size:
+            raise ConfigError("text of variable length among other things; give all of it one type")
+        return texts.astype("U1") if texts.dtype.itemsize < 4 or not values.size else texts
 
 
 def open_hdf5(where: str, key: str | None, *, follow_links: bool) -> Rows:
@@ -50,9 +84,15 @@ def open_hdf5(where: str, key: str | None, *, follow_links: bool) -> Rows:
     if dataset.shape is None:
         raise ConfigError(f"{named}: is a null dataset, which has neither elements nor a shape")
     _check_chunk(named, dataset.chunks, dataset.dtype)
-    found = Found(dataset, json_attrs(named, dataset.attrs), hdf5_dims(dataset))
-    found.attrs.pop("DIMENSION_LABELS", None)
-    return Rows(named, found, [*stamp(where), dataset.name])
+    stamps = [*stamp(where), dataset.name]
+    attrs, dims = json_attrs(named, dataset.attrs), hdf5_dims(dataset)
+    attrs.pop("DIMENSION_LABELS", None)
+    stored_bytes = None if follow_links else os.path.getsize(where)
+    text = h5py.check_string_dtype(dataset.dtype)
+    if text is not None and text.length is None and dataset.shape:
+        return Rows(named, Found(Texts(dataset.asstr(), dataset.shape, stored_bytes), attrs, dims), stamps)
+    found = Found(dataset, attrs, dims, dataset.fillvalue)
+    return Rows(named, found, stamps, stored_bytes=stored_bytes)
 
 
 def _refuse_external_links(h5py: Any, file: Any, key: str, where: str) -> None:
@@ -101,12 +141,19 @@ def open_zarr(where: str, shown: str, key: str | None, options: Mapping[str, Any
     files = tree(where) if local else []
     if not follow_links:
         refuse_links_out(where, files)
+    for path in files:
+        if os.path.basename(path) in _ZARR_METADATA and os.path.getsize(path) > _MOST_METADATA_BYTES:
+            raise SourceError(f"{path}: has {os.path.getsize(path):,} bytes, and {_MOST_METADATA_BYTES:,} are read")
     opened = zarr.open(where, mode="r", storage_options=dict(options) or None)
     if isinstance(opened, zarr.Group):
         keys = [name for name, one in opened.members(max_depth=None) if isinstance(one, zarr.Array)]
         opened = opened[chosen(shown, key.strip("/") if key else None, keys)]
     _check_chunk(shown, opened.shards or opened.chunks, opened.dtype)
     kept = {name: value for name, value in opened.attrs.items() if not name.startswith("_ARRAY")}
-    found = Found(opened, decoded_attributes(kept, opened.dtype), zarr_dims(opened))
     stamps = [stamp(path) for path in files if os.path.isfile(path)] if local else None
-    return Rows(shown, found, stamps)
+    stored_bytes = sum(size for _, size, _ in stamps) if stamps is not None else None
+    if np.dtype(opened.dtype).kind in "TO" and opened.shape:
+        texts = Texts(opened, opened.shape, stored_bytes)
+        return Rows(shown, Found(texts, json_attrs(shown, kept), zarr_dims(opened)), stamps)
+    found = Found(opened, decoded_attributes(kept, opened.dtype), zarr_dims(opened), opened.fill_value)
+    return Rows(shown, found, stamps, stored_bytes=stored_bytes)

@@ -25,6 +25,7 @@ from hubarray.interop.sources.base import (
 from hubarray.interop.sources.memory import json_attrs
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM", "TIFF")
 TIFF_SUFFIXES = (".tif", ".tiff")
 _TAGS = ("ImageDescription", "Software", "DateTime", "XResolution", "YResolution", "ResolutionUnit", "GDAL_NODATA")
 _GEO_TAGS = ("ModelPixelScaleTag", "ModelTiepointTag", "ModelTransformationTag")
@@ -47,7 +48,7 @@ class Tiff:
                 raise SourceError(f"{where}: is cut short: pages are missing")
             if len(shapes) > 1 or len(file.series) > 1:
                 raise ConfigError(
-                    f"{where}: its pages differ: {sorted(map(str, shapes))}; such images belong in a table"
+                    f"{where}: its pages differ: {sorted(map(str, shapes))}; an array has elements of one shape"
                 )
             page = tuple(pages[0].shape)
             whole, axes = tuple(map(int, series.shape)), str(series.axes)
@@ -169,7 +170,7 @@ class Images:
         first = self._image(self._paths[0])
         self.row_shape, self.dtype = first.shape, first.dtype
         for path in self._paths:
-            with readable(path), self._pillow.open(path) as image:
+            with readable(path), self._opened(path) as image:
                 if getattr(image, "n_frames", 1) > 1:
                     raise ConfigError(
                         f"{path}: has {image.n_frames} frames; import it by itself, as a TIFF stack or a video"
@@ -177,7 +178,7 @@ class Images:
                 if (image.height, image.width) != self.row_shape[:2]:
                     raise ConfigError(
                         f"{path} is {image.height} x {image.width} and {self._paths[0]} is {self.row_shape[0]} x "
-                        f"{self.row_shape[1]}; images of different sizes belong in a table"
+                        f"{self.row_shape[1]}; crop, pad or resize them to one size first"
                     )
         self.rows: int | None = len(self._paths)
         self.attrs: dict[str, Any] = {"classes": self.classes} if self.classes else {}
@@ -193,7 +194,7 @@ class Images:
                 if (row.shape, row.dtype) != (self.row_shape, self.dtype):
                     raise SourceError(
                         f"{path} is {row.dtype} of shape {row.shape} and {self._paths[0]} {self.dtype} of "
-                        f"{self.row_shape}; such images belong in a table"
+                        f"{self.row_shape}; convert them to one mode first"
                     )
             yield np.stack(rows)
 
@@ -201,8 +202,12 @@ class Images:
         """See :class:`Source`."""
         return whole_parts(self, row)
 
+    def _opened(self, path: str) -> Any:
+        # Whatever the name says, Pillow goes by the content, and would have Ghostscript run what is PostScript.
+        return self._pillow.open(path, formats=_FORMATS)
+
     def _image(self, path: str) -> np.ndarray:
-        with readable(path), self._pillow.open(path) as image:
+        with readable(path), self._opened(path) as image:
             # Before anything is decoded: what is declared is what will be taken.
             if image.width * image.height * max(1, len(image.getbands())) * 4 > 4 * MAX_ROW_BYTES:
                 raise SourceError(f"{path}: is {image.width} x {image.height}, more than is read at once")

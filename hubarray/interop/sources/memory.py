@@ -7,7 +7,7 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from hubarray.interop.sources.base import SINGLE, check_sizes, readable, whole_p
 
 log = logging.getLogger("hubarray.interop")
 
-_PARTS_ALONG = 4
+_SHOWN_KINDS = 5
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,14 @@ class Found:
     attrs : dict
         JSON values that came along.
     dims : tuple of (str or None), or None
+    fill : scalar or None
+        What stands for elements that were never written.
     """
 
     array: Any
     attrs: dict[str, Any] = field(default_factory=dict)
     dims: tuple[str | None, ...] | None = None
+    fill: Any = None
 
 
 def array_like(source: Any) -> Found | None:
@@ -57,13 +60,13 @@ def array_like(source: Any) -> Found | None:
     if package == "torch" and hasattr(source, "detach"):
         return Found(_tensor(source))
     if package == "xarray" and hasattr(source, "data_vars"):
-        raise ConfigError(f"an xarray.Dataset of {', '.join(map(str, source.data_vars))}: store its arrays one by one")
+        raise ConfigError(f"an xarray.Dataset of {', '.join(map(str, source.data_vars))}: say which with key=")
     if package == "xarray" and hasattr(source, "dims"):
         return Found(_plain(source.data), json_attrs("xarray", source.attrs), tuple(map(str, source.dims)))
     if package == "zarr" and hasattr(source, "metadata"):
-        return Found(source, json_attrs("zarr", source.attrs), zarr_dims(source))
+        return Found(source, json_attrs("zarr", source.attrs), zarr_dims(source), source.fill_value)
     if package == "h5py" and hasattr(source, "shape"):
-        return Found(source, json_attrs("h5py", source.attrs), hdf5_dims(source))
+        return Found(source, json_attrs("h5py", source.attrs), hdf5_dims(source), source.fillvalue)
     if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, bytes)):
         return Found(_texts(source))
     if hasattr(source, "__dask_graph__") and hasattr(source, "dtype"):
@@ -75,11 +78,28 @@ def array_like(source: Any) -> Found | None:
 
 def _plain(array: Any) -> Any:
     """Text in columns of Python objects, as strings of the widest one's width; everything else as it is."""
+    if isinstance(array, np.ndarray) and array.dtype.kind == "T":
+        return _texts(array.ravel().tolist()).reshape(array.shape)
     if isinstance(array, np.ndarray) and array.dtype == object and array.size:
         kinds = {type(one) for one in array.flat}
         if kinds == {str} or kinds == {bytes}:
             return _texts(array.ravel().tolist()).reshape(array.shape)
     return array
+
+
+def refuse_objects(where: str, array: Any) -> NoReturn:
+    """Say that Python objects are never stored, and what to do with those that are there.
+
+    Raises
+    ------
+    ConfigError
+    """
+    kinds = {type(one).__name__ for one in array.flat} if isinstance(array, np.ndarray) else set()
+    what = f" ({', '.join(sorted(kinds)[:_SHOWN_KINDS])})" if kinds else ", or text of variable length"
+    raise ConfigError(
+        f"{where}: holds Python objects{what}, which are never stored; give it a plain dtype first: text with "
+        "astype(str), times of a zone with .dt.tz_convert(None), what is missing with fillna(...)"
+    )
 
 
 def _texts(values: Sequence[Any]) -> np.ndarray:
@@ -97,10 +117,17 @@ def _frame(frame: Any) -> Found:
     dtypes = {str(one) for one in getattr(frame, "dtypes", [])}
     array = np.asarray(frame.to_numpy()) if len(dtypes) == 1 else None
     array = None if array is None else _plain(array)
-    if array is None or array.dtype == object:
+    if array is not None and array.dtype.kind == "f" and not next(iter(dtypes)).lower().startswith("float"):
+        raise ConfigError(
+            f"a frame of {next(iter(dtypes))} with missing values, which would become {array.dtype}: fill them with "
+            "fillna(...), or choose astype('float64')"
+        )
+    if array is not None and array.dtype == object:
+        refuse_objects("the frame", array)
+    if array is None:
         raise ConfigError(
             f"a frame whose columns are of {len(dtypes)} dtypes ({', '.join(sorted(dtypes))}): an array has one; store "
-            "columns of one dtype, frame[['a', 'b']], or each as an array of its own; what is mixed belongs in a table"
+            "columns of one dtype, frame[['a', 'b']], or each as an array of its own"
         )
     return Found(array, {"columns": names})
 
@@ -108,7 +135,9 @@ def _frame(frame: Any) -> Found:
 def _tensor(tensor: Any) -> np.ndarray:
     if tensor.device.type != "cpu":
         raise ConfigError(f"a tensor on {tensor.device}: bring it to memory first: tensor.cpu()")
-    tensor = tensor.detach().contiguous()
+    if str(tensor.layout) != "torch.strided" or tensor.is_quantized:
+        raise ConfigError("a sparse or quantized tensor: make it a plain one first: .to_dense() or .dequantize()")
+    tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
     name = str(tensor.dtype).removeprefix("torch.")
     known = ml_dtype(name)
     if known is None:
@@ -153,7 +182,9 @@ def hdf5_dims(dataset: Any) -> tuple[str | None, ...] | None:
 class Rows:
     """Anything that is sliced along its first axis."""
 
-    def __init__(self, where: str, found: Found, fingerprint: list[Any] | None = None) -> None:
+    def __init__(
+        self, where: str, found: Found, fingerprint: list[Any] | None = None, *, stored_bytes: int | None = None
+    ) -> None:
         array = found.array
         if not len(array.shape):
             raise ConfigError(f"{where}: {SINGLE}")
@@ -162,12 +193,13 @@ class Rows:
         self.row_shape = tuple(map(int, array.shape[1:]))
         self.dtype = np.dtype(array.dtype)
         if self.dtype.hasobject:
-            raise ConfigError(f"{where}: holds text of variable length or Python objects; store it with a plain dtype")
+            refuse_objects(where, array)
         self.attrs = found.attrs
         self.dims = found.dims
+        self.fill = found.fill
         self.fingerprint = fingerprint
         self._array = array
-        check_sizes(self, whole_rows=not self.row_shape)
+        check_sizes(self, whole_rows=not self.row_shape, stored_bytes=stored_bytes)
 
     def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
         """See :class:`Source`."""
@@ -230,7 +262,7 @@ class Samples:
                 if value.shape != self.row_shape or not np.can_cast(value.dtype, self.dtype, "safe"):
                     raise SourceError(
                         f"sample {number} is {value.dtype} of shape {value.shape}, and the first one {self.dtype} of "
-                        f"{self.row_shape}; give all of them one dtype; samples of different shapes belong in a table"
+                        f"{self.row_shape}; give all of them one dtype and shape"
                     )
                 rows[i] = value
                 number += 1

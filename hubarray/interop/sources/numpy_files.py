@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -15,11 +16,15 @@ from hubarray.interop.sources.base import SINGLE, check_sizes, chosen, readable,
 from hubarray.interop.sources.memory import Found, Rows
 
 _PASSED_BYTES = 1 << 20
+_MAX_HEADER_BYTES = 64 << 10
 
 
 def open_npy(where: str) -> Rows:
     """A local ``.npy``, mapped into memory."""
-    return Rows(where, Found(np.load(where, mmap_mode="r", allow_pickle=False)), stamp(where))
+    with open(where, "rb") as file:
+        _header(file, where)
+    mapped = np.load(where, mmap_mode="r", allow_pickle=False)
+    return Rows(where, Found(mapped), stamp(where), stored_bytes=os.path.getsize(where))
 
 
 class RemoteNpy:
@@ -57,7 +62,7 @@ class RemoteNpy:
         self.attrs: dict[str, Any] = {}
         self.dims: tuple[str | None, ...] | None = None
         self.fingerprint: list[Any] | None = [shown, self._size]
-        check_sizes(self, whole_rows=True)
+        check_sizes(self, whole_rows=True, stored_bytes=self._size)
 
     def _described(self, shown: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int | None]:
         with self._open() as file:
@@ -95,7 +100,7 @@ class Npz:
         self.attrs: dict[str, Any] = {}
         self.dims: tuple[str | None, ...] | None = None
         self.fingerprint: list[Any] | None = [*stamp(where), self._member]
-        check_sizes(self, whole_rows=True)
+        check_sizes(self, whole_rows=True, stored_bytes=os.path.getsize(where))
 
     def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
         """See :class:`Source`."""
@@ -114,10 +119,19 @@ class Npz:
 
 def _header(file: Any, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     major, _ = np.lib.format.read_magic(file)
+    announced = file.read(2 if major == 1 else 4)
+    length = int.from_bytes(announced, "little")
+    if length > _MAX_HEADER_BYTES:
+        raise SourceError(f"{where}: says that its header has {length:,} bytes, and {_MAX_HEADER_BYTES:,} are read")
+    header = io.BytesIO(announced + file.read(length))
     read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = read(file)
+    try:
+        shape, fortran, dtype = read(header)
+    except (MemoryError, RecursionError):
+        # Python's parser, of brackets or signs without end.
+        raise SourceError(f"{where}: its header cannot be read") from None
     if dtype.hasobject:
-        raise ConfigError(f"{where}: holds Python objects, which are never loaded; save it with a plain dtype")
+        raise SourceError(f"{where}: holds Python objects, which are never loaded; save it with a plain dtype")
     if not shape:
         raise ConfigError(f"{where}: {SINGLE}")
     if any(length < 0 for length in shape):
