@@ -133,7 +133,7 @@ def load(name: str, *, at: Any = None, root: RootLike = None) -> Array:
     ----------
     name : str
         ``name``, ``owner/name:v1``, ``owner/name:v1@12``, ``owner/name:v1@paper``
-        for a commit that :func:`tag` named, or any of them after a root's URL:
+        for a commit that :func:`tag` named; those with an owner also after a root's URL:
         ``s3://bucket/hub/owner/name:v1``.
     at : str or datetime, optional
         The commit that was the newest at that moment (ISO 8601; UTC unless it

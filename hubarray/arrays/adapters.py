@@ -66,7 +66,7 @@ class Adapters(Statistics, NumpyProtocols):
 
     @property
     def lazy(self) -> LazyView:
-        """The commit that is the newest now, nothing of it read yet, as in ``a.lazy[0:10_000, ..., 0].mean()``."""
+        """The newest commit this handle sees, nothing of it read yet, as in ``a.lazy[0:10_000, ..., 0].mean()``."""
         view: LazyView = adapter("lazy")(self)
         return view
 
@@ -79,7 +79,7 @@ class Adapters(Statistics, NumpyProtocols):
         return refreshed
 
     def to_dask(self, *, block_bytes: int = 64 << 20) -> da.Array:
-        """The commit that is the newest now, as a Dask array.
+        """The newest commit this handle sees (``a.refresh()`` looks for one now), as a Dask array.
 
         Parameters
         ----------
@@ -148,7 +148,7 @@ class Adapters(Statistics, NumpyProtocols):
 
         Notes
         -----
-        The commit that is the newest now is read, whatever is written meanwhile. Works under fork, forkserver and
+        The newest commit this handle sees is read, whatever is written meanwhile. Works under fork, forkserver and
         spawn; each worker has caches of its own in memory, and all share the one on disk.
         """
         return needed_adapter("to_pytorch", "torch")(self, others, **options)

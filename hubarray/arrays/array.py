@@ -122,6 +122,11 @@ class Array(NoOperators, Adapters):
         self._commit(SetDims(checked_dims(names, self.ndim)), self._writable_record())
 
     @property
+    def itemsize(self) -> int:
+        """Bytes of one element in memory."""
+        return self.dtype.itemsize
+
+    @property
     def attrs(self) -> Attributes:
         """A mapping of JSON values; changing it is a commit."""
         return Attributes(lambda: self._record().attrs, self._change_attrs)
@@ -174,8 +179,11 @@ class Array(NoOperators, Adapters):
         """
         record = self._record()
         metadata = self._metadata_of(record)
-        if metadata.dtype.names is not None and names_fields(key):
-            return read_fields(self.snapshot(), key)
+        if names_fields(key, metadata.dtype):
+            pinned = self.snapshot()
+            return read_fields(
+                metadata.shape, metadata.dtype, key, pinned._rows if metadata.shape else pinned.__getitem__
+            )
         try:
             quick = read_within_chunk(self._version, record, metadata, key, self._read_ahead)
             if quick is not None:
@@ -221,6 +229,10 @@ class Array(NoOperators, Adapters):
         """
         record = self._writable_record()
         metadata = self._metadata_of(record)
+        if names_fields(key, metadata.dtype):
+            with self.transaction() as t:
+                t[key] = value
+            return
         chosen = selection.parse(key, metadata.shape)
         values = assignable(value, key, chosen, metadata.dtype)
         if chosen.size:

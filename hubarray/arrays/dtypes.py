@@ -104,6 +104,10 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
         raise ConfigError(f"dtype: {error}") from None
     if is_ml(dtype):
         return dtype
+    if dtype.kind == "V" and dtype.type is not np.void:
+        raise ConfigError(
+            f"dtype {dtype} cannot be stored: it is a type of {dtype.type.__module__}, and Zarr has no name for it"
+        )
     if dtype.hasobject:
         raise ConfigError(
             f"dtype {dtype}: Python objects cannot be stored, because that would need pickle, which runs code when "

@@ -1,35 +1,66 @@
-"""Fields of structured arrays by their names, read block by block."""
+"""Fields of structured arrays by their names, read and written block by block."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from hubarray.arrays.array import Array
+from hubarray.arrays.values import broadcast, converted
 
 BLOCK_BYTES = 64 << 20
 
 
-def names_fields(key: Any) -> bool:
-    """Whether an index is the name of a field, or a list of such."""
-    return isinstance(key, str) or (isinstance(key, list) and bool(key) and all(isinstance(one, str) for one in key))
+def names_fields(key: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether an index is the name of a field, or a list of such, of a dtype that has fields."""
+    named = isinstance(key, str) or (isinstance(key, list) and bool(key) and all(isinstance(one, str) for one in key))
+    return named and dtype.names is not None
 
 
-def read_fields(array: Array, key: Any) -> np.ndarray:
-    """A field, or some, of all elements of one commit; the others are held for 64 MiB of the array at a time.
+def read_fields(shape: tuple[int, ...], dtype: np.dtype[Any], key: Any, read: Callable[[Any], Any]) -> np.ndarray:
+    """A field, or some, of all elements; the others are held for 64 MiB of the array at a time.
+
+    Parameters
+    ----------
+    shape, dtype
+        Of the array.
+    key : str or list of str
+    read : callable
+        Gives the elements of an index.
 
     Raises
     ------
     ValueError, KeyError
         NumPy's own, of names that are no fields.
     """
-    dtype = np.zeros(0, array.dtype)[key].dtype
-    if not array.shape:
-        return np.asarray(np.asarray(array)[key])
-    out = np.empty(array.shape, dtype)
-    rows = max(1, BLOCK_BYTES // max(1, array.nbytes // max(1, len(array))))
-    for first in range(0, len(array), rows):
-        out[first : first + rows] = array._rows(slice(first, first + rows))[key]
+    out = np.empty(shape, np.zeros(0, dtype)[key].dtype)
+    for rows in _blocks(shape, dtype):
+        out[rows] = np.asarray(read(rows), dtype)[key]
     return out
+
+
+def write_fields(
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    key: Any,
+    value: Any,
+    read: Callable[[Any], Any],
+    write: Callable[[Any, np.ndarray], None],
+) -> None:
+    """Assign a field, or some, of all elements; as :func:`read_fields`, with ``write(index, elements)``."""
+    values = broadcast(converted(value, np.zeros(0, dtype)[key].dtype), shape)
+    for rows in _blocks(shape, dtype):
+        elements = np.array(read(rows), dtype)
+        elements[key] = values[rows]
+        write(rows, elements)
+
+
+def _blocks(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[Any]:
+    if not shape:
+        yield ...
+        return
+    step = max(1, BLOCK_BYTES // max(1, math.prod(shape[1:]) * dtype.itemsize))
+    for first in range(0, shape[0], step):
+        yield slice(first, min(first + step, shape[0]))

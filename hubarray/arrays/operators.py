@@ -25,6 +25,15 @@ class NoOperators:
     def __bool__(self) -> bool:
         raise TypeError("an array has no truth value; compare elements, such as (a[...] == 0).all(), or use len(a)")
 
+    def __float__(self) -> float:
+        raise TypeError("one element becomes a number once it is read: float(a[()]), or float(a[0, 0])")
+
+    def __int__(self) -> int:
+        raise TypeError("one element becomes a number once it is read: int(a[()]), or int(a[0, 0])")
+
+    def __delitem__(self, key: object) -> NoReturn:
+        raise ValueError("elements cannot be deleted, as in NumPy; assign what should be there, or a.resize(...)")
+
     def __getattr__(self, name: str) -> NoReturn:
         if not name.startswith("_") and hasattr(np.ndarray, name):
             raise AttributeError(

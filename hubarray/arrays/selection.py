@@ -136,7 +136,7 @@ def _reject_fields(items: list[Any]) -> None:
         if isinstance(item, np.ndarray) and item.dtype.kind in "USO":
             raise IndexError(
                 "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean "
-                "arrays are valid indices; read elements first, then their fields: a[0:10]['field']"
+                "arrays are valid indices; names of fields stand alone: a['field'], or a[0:10]['field']"
             )
 
 

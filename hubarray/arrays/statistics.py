@@ -61,7 +61,7 @@ class Statistics(abc.ABC):
         return self._statistic("argmax", axis=axis, out=out, keepdims=keepdims)
 
     def quantile(self, q: Any, axis: Any = None, *, method: str = "linear", keepdims: bool = False) -> Any:
-        """Exact quantiles, as :func:`numpy.quantile`.
+        """Exact quantiles, as :func:`numpy.quantile`, by its methods linear, lower, higher, midpoint and nearest.
 
         Over all elements at once it reads them about four times, in memory that does not depend on their number.
         Along axes it holds up to 1 GiB of elements, and of more one column of 128 MiB a thread, for each of which

@@ -18,6 +18,7 @@ import numpy as np
 
 from hubarray.arrays import chunking, selection
 from hubarray.arrays.chunk_grid import chunk_view, clipped, project, region_of
+from hubarray.arrays.fields import names_fields, read_fields, write_fields
 from hubarray.arrays.metadata import ArrayMetadata, metadata_of
 from hubarray.arrays.read import refs_of
 from hubarray.arrays.selection import AxisSlice, Selection
@@ -126,6 +127,8 @@ class Transaction:
     def __getitem__(self, key: Any) -> Any:
         """Read elements: the commit the transaction began from, with its own writes over it."""
         self._check_open()
+        if names_fields(key, self.dtype):
+            return read_fields(self.shape, self.dtype, key, self.__getitem__)
         with self._lock:
             chosen = self._parsed(key)
             self._reads.append(chosen)
@@ -140,6 +143,9 @@ class Transaction:
         (NumPy refuses its key or its shape, or what it would change in part cannot be read) leaves it as it was.
         """
         self._check_open()
+        if names_fields(key, self.dtype):
+            write_fields(self.shape, self.dtype, key, value, self.__getitem__, self.__setitem__)
+            return
         with self._lock:
             chosen = self._parsed(key)
             values = assignable(value, key, chosen, self.dtype)

@@ -252,7 +252,10 @@ def _place(url: str, options: str | None) -> Any:
 def export(arguments: Namespace, output: Output) -> int:
     """``hubarray export``."""
     target = _place(arguments.target, arguments.target_options)
-    hub.export(arguments.name, target, format=arguments.format, overwrite=arguments.overwrite, root=arguments.root)
+    hub.export(
+        arguments.name, target, format=arguments.format, key=arguments.key, overwrite=arguments.overwrite,
+        root=arguments.root,
+    )  # fmt: skip
     shown = shown_url(arguments.target)
     output.value({"exported": shown}, [f"{arguments.name} is in {shown}"])
     return DONE

@@ -218,6 +218,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("name")
     one.add_argument("target")
     one.add_argument("--format", choices=("zarr", "npy", "hdf5"))
+    one.add_argument("--key", help="the array's name in the HDF5 file, or in a Zarr group")
     one.add_argument("--overwrite", action="store_true")
     one.add_argument("--target-options", metavar="JSON", help="storage options of the target, as s3fs takes them")
 

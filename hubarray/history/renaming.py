@@ -41,6 +41,7 @@ def write_anew(source: Version, target: Version) -> Record | None:
         raise NotFoundError(f"{source.name}: there is no such version under {source.store.url}")
     newest = records[max(records)]
     if newest.head.kind == "deleted":
+        there = _there(target)
         moved = {number: one.head.id for number, one in records.items() if number < newest.head.number}
         if moved and moved.items() <= {number: one.head.id for number, one in there.items()}.items():
             return None

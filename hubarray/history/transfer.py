@@ -197,7 +197,7 @@ def _pack(store: Store, key: str, refs: Refs) -> Buffer:
 
 
 def _extend_log(source: Version, target: Version, records: dict[int, Record], known: int, began: float) -> None:
-    grace = _grace(records)
+    grace, newest = _grace(records), None
     for number in range(known + 1, max(records) + 1):
         if uptime_seconds() - began > grace / 2:
             raise HubError(
@@ -212,4 +212,8 @@ def _extend_log(source: Version, target: Version, records: dict[int, Record], kn
             blob_hash(data)
         ):
             raise ConflictError(f"{target.store.where(key)}: somebody else committed {number} meanwhile")
+        newest = target.log.decode(data, number)
     target.store.put(hint_key(target.name), encode_hint(max(records)), no_store=True)
+    if newest is not None:
+        # Handles of this process see it at once.
+        target.saw(newest)

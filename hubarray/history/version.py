@@ -239,7 +239,9 @@ class Version:
         return age > timedelta(seconds=deletion.head.grace_seconds / 2)
 
     def _expired(self, number: int) -> NotFoundError:
-        return NotFoundError(f"{self.name.at(number)}: this commit has expired and can no longer be read")
+        return NotFoundError(
+            f"{self.name.at(number)}: this commit has expired: it cannot be kept, as its data may go any time"
+        )
 
     def _frozen_from_disk(self, error: UnavailableError) -> Record:
         """Stand in for a store that does not answer: a frozen version's last record from the disk cache."""

@@ -17,7 +17,7 @@ from hubarray.blobs.pools import run_all
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, ObjectMissingError
 from hubarray.history import numbering
 from hubarray.interop.missing import needed
-from hubarray.interop.zarr_attributes import zarr_json
+from hubarray.interop.zarr_attributes import DIMENSION_NAMES, zarr_json
 from hubarray.lookup import RootLike
 from hubarray.progress import progress
 from hubarray.shown import shown_url
@@ -29,6 +29,7 @@ _MARKER = ".hubarray-export.json"
 _CLEARING = "clearing"
 _OVERWRITE = "overwrite=True (--overwrite)"
 _BLOCK_BYTES = 32 << 20
+_MOST_GROUP_BYTES = 64 << 20
 
 
 def export(
@@ -36,7 +37,7 @@ def export(
     target: str | os.PathLike[str] | Root,
     *,
     format: str | None = None,
-    key: str = "data",
+    key: str | None = None,
     overwrite: bool = False,
     root: RootLike = None,
 ) -> None:
@@ -54,8 +55,9 @@ def export(
         bucket is reached with the configured ones.
     format : {"zarr", "npy", "hdf5"}, optional
         By default by the target's suffix; Zarr for any other.
-    key : str
-        The dataset's name in HDF5.
+    key : str, optional
+        The dataset's name in HDF5, by default ``data``. In Zarr the array's name in a group, which is made, or is
+        there and may hold others: what ``xarray.open_zarr`` opens. By default a Zarr array of its own.
     overwrite : bool
         Replace the file, with all that is in it, or the one Zarr array, that is there.
     root : str, path or Root, optional
@@ -89,11 +91,15 @@ def export(
     if format is None and suffix not in (*kinds, ".zarr", ""):
         raise ConfigError(f"{text}: {suffix} is no format that is written; say format= one of {', '.join(FORMATS)}")
     if kind == "zarr":
-        _to_zarr(array, target if isinstance(target, Root) else beside_the_root(where), overwrite)
+        place = target if isinstance(target, Root) else beside_the_root(where)
+        if key is None:
+            _to_zarr(array, place, overwrite, zarr_json(array))
+        else:
+            _to_zarr_group(array, place, key, overwrite)
         return
     if isinstance(target, Root) or "://" in text:
         raise ConfigError(f"{text}: {kind} is written to local files; export to Zarr, or copy the file there")
-    write = partial(_write_npy, array) if kind == "npy" else partial(_write_hdf5, array, key)
+    write = partial(_write_npy, array) if kind == "npy" else partial(_write_hdf5, array, key or "data")
     _to_file(where, write, overwrite)
 
 
@@ -165,10 +171,32 @@ def _hdf5_holds(value: Any) -> bool:
     return len(kinds) == 1 and kinds <= {str, int, float, bool}
 
 
-def _to_zarr(array: Array, target: Root, overwrite: bool) -> None:
+def _to_zarr_group(array: Array, target: Root, key: str, overwrite: bool) -> None:
+    """Write an array into a group, below a folder of its own, and the group's description where there is none."""
+    if not key or key != key.strip("/.") or "/" in key or not key.isprintable():
+        raise ConfigError(f"key={key!r}: give the array a plain name in the group, without '/'")
+    try:
+        there = json.loads(bytes(target.store.get("zarr.json", 0, _MOST_GROUP_BYTES)))
+        kind = there.get("node_type") if isinstance(there, dict) else None
+    except ObjectMissingError:
+        kind = None
+    except ValueError:
+        kind = "damaged"
+    if kind not in (None, "group"):
+        raise AlreadyExistsError(f"{target.url}: is no Zarr group to write an array into; choose another place")
+    named = zarr_json(array)
+    names = named.get(DIMENSION_NAMES) or [None] * array.ndim
+    # xarray opens nothing without names.
+    named[DIMENSION_NAMES] = [f"dim_{axis}" if one is None else one for axis, one in enumerate(names)]
+    _to_zarr(array, target.below(key), overwrite, named)
+    if kind is None:
+        group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
+        target.store.put("zarr.json", json.dumps(group, indent=1).encode())
+
+
+def _to_zarr(array: Array, target: Root, overwrite: bool, described: dict[str, Any]) -> None:
     store = target.store
     record, metadata = array._seen
-    described = zarr_json(array)
     marker = _Marker(store, record.digest)
     there = {info.key: info.size_bytes for info in store.list("")}
     begun = marker.found()

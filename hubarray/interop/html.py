@@ -55,7 +55,10 @@ def describe(array: Array) -> str:
 
     Costs a listing of the name's versions, a look at up to 16 of them, and manifest nodes; no data.
     """
-    record = array._record()
+    try:
+        record = array._record()
+    except HubError as error:
+        return f"<div class='hubarray'>{_STYLE}<header>{_safe(repr(array))}</header>{_safe(str(error))}</div>"
     counted = math.prod(-(-n // c) for n, c in zip(array.shape, array.chunks, strict=True)) <= _COUNTED_CHUNKS
     stored = human_bytes(stored_bytes(array._version, record)) if counted else "not counted: hubarray du counts it"
     state = "fixed at this commit" if array._pinned is not None else "frozen" if record.head.frozen else "writable"

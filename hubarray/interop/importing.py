@@ -68,7 +68,7 @@ def import_(
     name : str
         Must not exist.
     key : str, optional
-        Which array, of a file that holds several.
+        Which array, of a file or xarray.Dataset that holds several; of a TIFF the number of the series, from 0.
     follow_links : bool
         Whether data may come from other files than the source: links that lead out of a folder, external and virtual
         datasets of HDF5. A source of somebody else's could otherwise bring any file of this machine into the array.

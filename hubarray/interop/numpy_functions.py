@@ -26,8 +26,13 @@ _DESCRIPTION: dict[Any, Callable[..., Any]] = {
 }
 
 
+# They change their first argument, and would change a copy in memory.
+_CHANGING = (np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis)
+
+
 def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What ``__array_function__`` does."""
+    _refuse_to_change(function, args, kwargs)
     if function in _DESCRIPTION:
         return _DESCRIPTION[function](*args, **kwargs)
     name = _BY_FUNCTION.get(function)
@@ -38,6 +43,20 @@ def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
         options = {key: value for key, value in rest if value is not signature.parameters[key].default}
         return _statistic(name, first[1], options)
     return function(*(_in_memory(one) for one in args), **{key: _in_memory(one) for key, one in kwargs.items()})
+
+
+def _refuse_to_change(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Refuse an array as what is filled: what NumPy would change is a copy in memory."""
+    try:
+        given = inspect.signature(function).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        given = kwargs
+    filled = [given.get("out"), *([next(iter(given.values()), None)] if function in _CHANGING else [])]
+    if any(isinstance(one, (Array, LazyView)) for one in filled):
+        raise TypeError(
+            f"np.{function.__name__} would change a copy in memory, and not the array in the bucket; assign instead, "
+            "such as a[...] = values"
+        )
 
 
 def _statistic(name: str, array: Array | LazyView, options: dict[str, Any]) -> Any:

@@ -88,6 +88,10 @@ class HttpStore(Store):
         try:
             page = self._sync(self._body(address, 0, _MOST_LISTING_BYTES), folder)
         except ObjectMissingError:
+            if not folder:
+                raise StorageError(
+                    f"{self.url}: this server does not list its folders; give the names, as in hub.load(name)"
+                ) from None
             return []
         links = _Links()
         links.feed(bytes(page).decode("utf-8", "replace"))

@@ -79,6 +79,10 @@ class Root:
         """The store of this process, shared by all roots with this URL and these options."""
         return _stores.get(self)
 
+    def below(self, folder: str) -> Root:
+        """A folder of this root, reached with the same options."""
+        return Root(f"{self.url}/{folder}", storage_options=self._options)
+
     def __repr__(self) -> str:
         return f"Root({self.url!r})"
 

@@ -1,14 +1,109 @@
 """Small things that people reach for: fields, undo by steps, cubes, differences by element, what an array says of itself."""
 
+import multiprocessing
+
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import hubarray as hub
+from hubarray.arrays import fields
 from hubarray.arrays.chunking import cube_chunks
 
+SPAWN = multiprocessing.get_context("spawn")
 RECORD = np.dtype([("id", "i8"), ("score", "f4")])
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 4), ()])
+@pytest.mark.parametrize("inside", [False, True])
+def test_fields_are_written_by_name_as_numpy_writes_them(root, monkeypatch, shape, inside):
+    monkeypatch.setattr(fields, "BLOCK_BYTES", 100)
+    dtype = np.dtype([("label", "U8"), ("box", "f4"), ("n", "i8")])
+    expected = np.zeros(shape, dtype)
+    array = hub.array(shape, "t/x:v0", dtype, chunks=2 if shape == (7,) else "auto", root=root)
+    rng = np.random.default_rng(0)
+    pairs = [
+        ("box", rng.random(shape)), ("n", 5), ("label", "cat"), ("n", rng.integers(0, 9, shape)),
+        (["box", "n"], (1.5, 2)), (["n", "label"], np.zeros(shape, [("n", "i8"), ("label", "U3")])),
+    ]  # fmt: skip
+    for key, value in pairs:
+        expected[key] = value
+        before = array.commit
+        if inside:
+            with array.transaction() as t:
+                t[key] = value
+                assert np.array_equal(t[key], expected[key])
+        else:
+            array[key] = value
+        assert array.commit <= before + 1
+        assert np.array_equal(array[...], expected)
+        assert np.array_equal(array[key], expected[key])
+    with pytest.raises(ValueError, match="does not fit U8"):
+        array["label"] = "longer than eight"
+    with pytest.raises((ValueError, KeyError), match="nope"):
+        array["nope"] = 1
+
+
+CHANGING = {
+    "copyto": lambda a: np.copyto(a, 0), "put": lambda a: np.put(a, [0], [5]), "place": lambda a: np.place(a, [True], 1),
+    "putmask": lambda a: np.putmask(a, np.ones((4, 4), bool), 1), "fill_diagonal": lambda a: np.fill_diagonal(a, 9),
+    "put_along_axis": lambda a: np.put_along_axis(a, np.zeros((4, 1), int), 1, 1), "clip": lambda a: np.clip(a, 0, 1, a),
+    "take": lambda a: np.take(a[...], [0], out=a), "cumsum": lambda a: np.cumsum(a[...], out=a),
+    "concatenate": lambda a: np.concatenate([a[:2], a[:2]], out=a), "mean": lambda a: np.mean(a[...], axis=0, out=a),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_numpy_functions_that_would_change_a_copy_are_refused(root, name):
+    array = hub.array((4, 4), "t/x:v0", "i8", root=root)
+    array[...] = np.arange(16).reshape(4, 4)
+    for target in (array, array.lazy):
+        with pytest.raises(TypeError, match=r"assign instead|out= takes"):
+            CHANGING[name](target)
+    assert array[...].ravel().tolist() == list(range(16))
+
+
+def test_rows_of_two_arrays_stay_in_step_by_the_recipe_of_the_guide(root):
+    hub.array((0, 2), "t/images:v0", "i8", chunks=(4, 2), root=root)
+    hub.array((0,), "t/labels:v0", "i8", chunks=8, root=root)
+    started = [SPAWN.Process(target=_append_both, args=(root, who)) for who in range(3)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(60)
+        assert process.exitcode == 0
+    images, labels = hub.load("t/images:v0", root=root), hub.load("t/labels:v0", root=root)
+    assert images.shape == (30, 2)
+    assert np.array_equal(images[:, 0], labels[...])
+
+
+def _append_both(root, who):
+    images, labels = hub.load("t/images:v0", root=root), hub.load("t/labels:v0", root=root)
+    for i in range(5):
+        rows = np.full((2, 2), 1 + who * 100 + i)
+        added = images.append(rows)
+
+        def assign(added=added, rows=rows):
+            with labels.transaction() as t:
+                missing = added.stop - len(t)
+                if missing > 0:
+                    t.append(np.zeros((missing, *t.shape[1:]), t.dtype))
+                t[added] = rows[:, 0]
+
+        hub.retry(assign)
+
+
+def test_a_handle_whose_version_is_gone_still_shows_itself(root):
+    array = hub.array(3, "t/x:v0", root=root)
+    hub.delete("t/x:v0", root=root)
+    assert "was deleted at commit 2" in array._repr_html_()
+
+
+def test_types_that_zarr_has_no_name_for_are_refused(root):
+    with pytest.raises(hub.ConfigError, match="a type of ml_dtypes"):
+        hub.array(3, "t/x:v0", ml_dtypes.int4, root=root)
 
 
 def test_fields_are_read_by_name(root):

@@ -316,3 +316,29 @@ def test_offline_a_version_that_was_deleted_after_it_was_frozen_is_not_there(mak
     monkeypatch.setattr(type(root.store), "_head", lambda *_: (_ for _ in ()).throw(hub.UnavailableError("gone")))
     with pytest.raises(hub.UnavailableError):
         hub.load("t/x:v0", root=root)
+
+
+def test_a_server_that_does_not_list_is_not_said_to_hold_nothing(root):
+    import http.server
+    import threading
+
+    hub.array(3, "t/x:v0", root=root)
+    hub.flush()
+
+    class Unlisted(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args):
+            super().__init__(*args, directory=str(root.store.folder))
+
+        def list_directory(self, path):
+            self.send_error(404)
+
+        def log_message(self, *args):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Unlisted) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        assert hub.load("t/x:v0", root=url).shape == (3,)
+        with pytest.raises(hub.StorageError, match="does not list its folders"):
+            hub.list(root=url)
+        server.shutdown()

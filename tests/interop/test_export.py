@@ -7,6 +7,7 @@ import h5py
 import numpy as np
 import pytest
 import tensorstore
+import xarray
 import zarr
 
 import hubarray as hub
@@ -236,3 +237,28 @@ def test_links_are_followed_modes_are_kept_and_devices_and_groups_are_left_alone
     assert np.array_equal(group["other"][...], values)
     with pytest.raises(ConfigError, match="no format"):
         hub.export(name, tmp_path / "x.csv", root=root)
+
+
+def test_xarray_opens_a_group_of_several_exports(root, tmp_path):
+    days = hub.array(4, "t/day:v0", "i8", dims=("day",), root=root)
+    days[:] = range(4)
+    heat = hub.array((4, 3), "t/heat:v0", "f4", dims=("day", None), attrs={"unit": "K"}, root=root)
+    heat[:] = 5
+    target = hub.Root("memory://exported/several.zarr")
+    for place in (tmp_path / "x.zarr", target):
+        hub.export("t/day:v0", place, key="day", root=root)
+        hub.export("t/heat:v0", place, key="heat", root=root)
+        with pytest.raises(AlreadyExistsError):
+            hub.export("t/heat:v0", place, key="heat", root=root)
+        hub.export("t/heat:v0", place, key="heat", overwrite=True, root=root)
+    with xarray.open_zarr(tmp_path / "x.zarr", consolidated=False) as found:
+        assert found["heat"].dims == ("day", "dim_1")
+        assert found["heat"].attrs["unit"] == "K"
+        assert found["day"].values.tolist() == [0, 1, 2, 3]
+    assert hub.import_(target.url, "t/back:v0", key="heat", root=root).shape == (4, 3)
+    hub.export("t/heat:v0", tmp_path / "bare.zarr", root=root)
+    for key in ("a/b", "", "..", "a\n"):
+        with pytest.raises(ConfigError, match="a plain name"):
+            hub.export("t/heat:v0", tmp_path / "y.zarr", key=key, root=root)
+    with pytest.raises(AlreadyExistsError, match="is no Zarr group"):
+        hub.export("t/heat:v0", tmp_path / "bare.zarr", key="heat", root=root)

@@ -248,7 +248,7 @@ def test_sources_with_parts_missing_are_refused(root, tmp_path):
     for name, error, words in [
         ("cut.tiff", SourceError, "cut short|cannot be read"),
         ("cut.wav", SourceError, "cut short"),
-        ("stacks", ConfigError, "frames"),
+        ("stacks", SourceError, "frames"),
     ]:
         with pytest.raises(error, match=words):
             hub.import_(tmp_path / name, f"t/{name[:3]}:v0", root=root)
@@ -293,7 +293,7 @@ def test_what_is_broken_or_unequal_is_refused_and_the_name_stays_free(root, tmp_
     refused(tmp_path / "two.npz", ConfigError, r"holds a, b; say which with key=")
     refused(tmp_path / "no.h5", SourceError, "cannot be read")
     refused(tmp_path / "no.wav", SourceError, "cannot be read")
-    refused(folder, ConfigError, "one size first")
+    refused(folder, SourceError, "one size first")
     refused(tmp_path / "x.docx", ConfigError, "not known how to read")
     refused(7, ConfigError, "give a path")
     refused([], SourceError, "no samples")
@@ -346,3 +346,37 @@ def test_text_of_variable_length_becomes_as_wide_as_its_widest(root, tmp_path):
         array = hub.import_(tmp_path / name, f"t/{name}:v0", root=root)
         assert array.dtype == "U40"
         assert array[...].tolist() == texts.tolist()
+
+
+def _image(path, value):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(np.full((4, 5), value, "u1")).save(path)
+
+
+def test_no_image_is_left_out_without_a_word(root, tmp_path):
+    _image(tmp_path / "mixed" / "top.png", 1)
+    _image(tmp_path / "mixed" / "cat" / "1.png", 2)
+    _image(tmp_path / "classes" / "cat" / "1.png", 1)
+    _image(tmp_path / "classes" / "cat" / "old" / "2.png", 2)
+    _image(tmp_path / "split" / "train" / "cat" / "1.png", 1)
+    _image(tmp_path / "fine" / "cat" / "1.png", 1)
+    _image(tmp_path / "fine" / ".thumbnails" / "deep" / "1.png", 1)
+    for folder in ("mixed", "classes", "split"):
+        with pytest.raises(SourceError, match=r"at several depths.*\.png"):
+            hub.import_(tmp_path / folder, "t/x:v0", root=root)
+    assert hub.import_(tmp_path / "fine", "t/x:v0", root=root).attrs["classes"] == ["cat"]
+
+
+def test_one_series_of_several_is_chosen_by_its_number(root, tmp_path):
+    small, large = np.arange(60, dtype="u1").reshape(3, 4, 5), np.arange(96, dtype="u2").reshape(8, 12)
+    with tifffile.TiffWriter(tmp_path / "x.tif") as file:
+        file.write(small, photometric="minisblack")
+        file.write(large, photometric="minisblack")
+    with pytest.raises(ConfigError, match="holds 0, 1; say which with key="):
+        hub.import_(tmp_path / "x.tif", "t/x:v0", root=root)
+    for i, values in enumerate((small, large)):
+        array = hub.import_(tmp_path / "x.tif", f"t/x:v{i}", key=str(i), root=root)
+        assert array.dtype == values.dtype
+        assert np.array_equal(array[...].reshape(values.shape), values)
+    with pytest.raises(ConfigError, match="not '2'"):
+        hub.import_(tmp_path / "x.tif", "t/x:v2", key="2", root=root)

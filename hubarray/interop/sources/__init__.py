@@ -55,7 +55,7 @@ def _opened(where: str, options: Mapping[str, Any], key: str | None, *, follow_l
     if "://" in where and not where.partition("://")[0].lower().startswith("http") and has_user(where):
         raise ConfigError(f"{shown}: credentials do not belong in a URL; pass them as storage options, in a hub.Root")
     suffix = Path(where.split("?")[0]).suffix.lower()
-    if key is not None and not (suffix in (".npz", *HDF5_SUFFIXES) or is_zarr(where, suffix)):
+    if key is not None and not (suffix in (".npz", *HDF5_SUFFIXES, *TIFF_SUFFIXES) or is_zarr(where, suffix)):
         raise ConfigError(f"{shown}: holds one array, so key={key!r} (--key) means nothing")
     with readable(shown):
         require_file(where)
@@ -74,7 +74,7 @@ def _opened(where: str, options: Mapping[str, Any], key: str | None, *, follow_l
         if is_zarr(where, suffix):
             return open_zarr(where, shown, key, options, follow_links=follow_links)
         if suffix in TIFF_SUFFIXES and not glob.has_magic(where):
-            return Tiff(where)
+            return Tiff(where, key)
         if os.path.isdir(where) or glob.has_magic(where) or suffix in IMAGE_SUFFIXES:
             return Images(where, follow_links=follow_links)
     raise ConfigError(

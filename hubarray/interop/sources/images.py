@@ -17,6 +17,7 @@ from hubarray.interop.missing import needed
 from hubarray.interop.sources.base import (
     MAX_ROW_BYTES,
     check_sizes,
+    chosen,
     readable,
     refuse_links_out,
     stamp,
@@ -35,18 +36,29 @@ _AXES = {"S": "c", "I": "page", "Q": "page"}
 
 
 class Tiff:
-    """The first series of a TIFF file, with the axes it names: a stack of pages, an OME-TIFF's T, Z, C, Y, X, ..."""
+    """A series of a TIFF file, with the axes it names: a stack of pages, an OME-TIFF's T, Z, C, Y, X, ...
 
-    def __init__(self, where: str) -> None:
+    Parameters
+    ----------
+    where : str
+    key : str or None
+        The number of the series, from 0, where there are several.
+    """
+
+    def __init__(self, where: str, key: str | None = None) -> None:
         tifffile = needed("tifffile", extra="images", why="importing TIFF")
         self.where = where
         self._open: Callable[[], Any] = lambda: tifffile.TiffFile(where, _multifile=False)
         with self._open() as file:
-            pages, series = file.pages, file.series[0]
-            shapes = {(page.shape, page.dtype) for page in pages}
-            if sum(math.prod(one.shape) for one in file.series) > sum(math.prod(page.shape) for page in pages):
+            keys = [str(i) for i in range(len(file.series))]
+            self._series = int(chosen(where, key or (keys[0] if len(keys) == 1 else None), keys))
+            series = file.series[self._series]
+            pages = series.pages if len(keys) > 1 else file.pages
+            shapes = {(page.shape, page.dtype) for page in pages if page is not None}
+            declared = sum(math.prod(one.shape) for one in file.series)
+            if any(page is None for page in pages) or declared > sum(math.prod(page.shape) for page in file.pages):
                 raise SourceError(f"{where}: is cut short: pages are missing")
-            if len(shapes) > 1 or len(file.series) > 1:
+            if len(shapes) > 1:
                 raise ConfigError(
                     f"{where}: its pages differ: {sorted(map(str, shapes))}; an array has elements of one shape"
                 )
@@ -61,8 +73,8 @@ class Tiff:
             self.rows: int | None = whole[0]
             self.row_shape, self.dtype = whole[1:], np.dtype(pages[0].dtype)
             self.dims: tuple[str | None, ...] | None = _dims(axes) if len(axes) == len(whole) else None
-            self.attrs = _tiff_attrs(where, file, tifffile)
-        self.fingerprint: list[Any] | None = stamp(where)
+            self.attrs = _tiff_attrs(where, file, pages[0], tifffile)
+        self.fingerprint: list[Any] | None = [*stamp(where), self._series]
         page_bytes = math.prod(page) * self.dtype.itemsize
         if page_bytes > MAX_ROW_BYTES:
             raise SourceError(
@@ -71,6 +83,9 @@ class Tiff:
             )
         check_sizes(self, whole_rows=False)
 
+    def _pages(self, file: Any) -> Any:
+        return file.series[self._series].pages if len(file.series) > 1 else file.pages
+
     def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
         """See :class:`Source`."""
         pages_a_row = math.prod(self._leading[1:])
@@ -78,14 +93,14 @@ class Tiff:
             for first in range(start, self.rows or 0, block_rows):
                 count = min(block_rows, (self.rows or 0) - first)
                 wanted = range(first * pages_a_row, (first + count) * pages_a_row)
-                yield np.stack([file.pages[i].asarray() for i in wanted]).reshape(count, *self.row_shape)
+                yield np.stack([self._pages(file)[i].asarray() for i in wanted]).reshape(count, *self.row_shape)
 
     def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
         """See :class:`Source`: page by page."""
         pages_a_row = math.prod(self._leading[1:])
         with readable(self.where), self._open() as file:
             for i, place in enumerate(np.ndindex(*self._leading[1:])):
-                yield place, file.pages[row * pages_a_row + i].asarray()
+                yield place, self._pages(file)[row * pages_a_row + i].asarray()
 
 
 def _dims(axes: str) -> tuple[str, ...]:
@@ -94,10 +109,10 @@ def _dims(axes: str) -> tuple[str, ...]:
     return tuple(name if names.count(name) == 1 else f"{name}{i}" for i, name in enumerate(names))
 
 
-def _tiff_attrs(where: str, file: Any, tifffile: Any) -> dict[str, Any]:
+def _tiff_attrs(where: str, file: Any, page: Any, tifffile: Any) -> dict[str, Any]:
     """Physical sizes, channels and place, and the tags that people look at."""
     found: dict[str, Any] = {}
-    tags = file.pages[0].tags
+    tags = page.tags
     kept = {name: _plain(tags[name].value) for name in _TAGS if name in tags}
     if file.is_ome:
         kept.pop("ImageDescription", None)
@@ -155,12 +170,9 @@ class Images:
     def __init__(self, where: str, *, follow_links: bool) -> None:
         self._pillow = needed("PIL.Image", extra="images", why="importing images")
         self.where = where
-        self._paths = _images(where)
         folder = where if os.path.isdir(where) else _fixed_part(where)
-        self.classes: list[str] = []
-        if not self._paths and os.path.isdir(where):
-            self._paths = _images(os.path.join(glob.escape(where), "*", "*"))
-            self.classes = sorted({Path(path).parent.name for path in self._paths})
+        self._paths, by_class = _in_folder(where) if os.path.isdir(where) else (_images(where), False)
+        self.classes = sorted({Path(path).parent.name for path in self._paths}) if by_class else []
         if not self._paths:
             raise SourceError(f"{where}: there are no images")
         if not follow_links:
@@ -172,11 +184,11 @@ class Images:
         for path in self._paths:
             with readable(path), self._opened(path) as image:
                 if getattr(image, "n_frames", 1) > 1:
-                    raise ConfigError(
+                    raise SourceError(
                         f"{path}: has {image.n_frames} frames; import it by itself, as a TIFF stack or a video"
                     )
                 if (image.height, image.width) != self.row_shape[:2]:
-                    raise ConfigError(
+                    raise SourceError(
                         f"{path} is {image.height} x {image.width} and {self._paths[0]} is {self.row_shape[0]} x "
                         f"{self.row_shape[1]}; crop, pad or resize them to one size first"
                     )
@@ -213,6 +225,37 @@ class Images:
                 raise SourceError(f"{path}: is {image.width} x {image.height}, more than is read at once")
             plain = image.convert("RGBA" if "transparency" in image.info else "RGB") if image.mode == "P" else image
             return np.asarray(plain)
+
+
+def _in_folder(where: str) -> tuple[list[str], bool]:
+    """The images of a folder, and whether they lie in folders by class.
+
+    Raises
+    ------
+    SourceError
+        Some lie elsewhere and would be left out.
+    """
+    direct = _images(where)
+    by_class = _images(os.path.join(glob.escape(where), "*", "*"))
+    deeper = _first_below(where, 2)
+    levels = [some[0] for some in (direct, by_class, deeper) if some]
+    if len(levels) > 1 or (deeper and not by_class):
+        raise SourceError(
+            f"{where}: has images at several depths, or deeper than folders by class: {', '.join(levels)}; import the "
+            "folder that holds them, or a glob of those that are meant"
+        )
+    return direct or by_class, not direct
+
+
+def _first_below(where: str, levels: int) -> list[str]:
+    """An image that lies deeper below a folder than so many folders, if there is one."""
+    for inner, folders, names in os.walk(where):
+        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        if len(Path(inner).relative_to(where).parts) >= levels:
+            for name in sorted(names):
+                if Path(name).suffix.lower() in IMAGE_SUFFIXES and not name.startswith("."):
+                    return [os.path.join(inner, name)]
+    return []
 
 
 def _images(where: str) -> list[str]:
