@@ -56,11 +56,11 @@ from hubarray.errors import (
     UnavailableError,
     UnsafeStoreError,
 )
-from hubarray.history.commits import Commit
 from hubarray.history.compact import Compaction
 from hubarray.history.garbage import Garbage
 from hubarray.history.repair import Repair
 from hubarray.history.retry import retry
+from hubarray.history.timeline import Commit
 from hubarray.history.transfer import Transferred
 from hubarray.history.verify import Report
 from hubarray.interop.dask import store

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from hubarray import names
-from hubarray.arrays import chunking, codecs, dtypes, write
-from hubarray.arrays.array import Array, open_array
+from hubarray import kinds, names
+from hubarray.arrays import chunking, codecs, dtypes
+from hubarray.arrays.array import Array
 from hubarray.arrays.attributes import checked_attrs
-from hubarray.arrays.diff import Diff, diff_elements
-from hubarray.arrays.diff import diff as diff_records
+from hubarray.arrays.diff import Diff
 from hubarray.arrays.metadata import ArrayMetadata, checked_dims, metadata_of
+from hubarray.arrays.operations import Overwrite, creation
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError
-from hubarray.history import commits, copying, listing, transaction
-from hubarray.history.commits import Commit
+from hubarray.history import copying, listing, operations, timeline
+from hubarray.history.commit import commit, create_version
 from hubarray.history.hints import hint_writer
 from hubarray.history.record import Record
+from hubarray.history.timeline import Commit
 from hubarray.history.version import version_of
-from hubarray.lookup import RootLike, checked_grace, existing, locate, newest, suggestions
+from hubarray.lookup import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.process import uptime_seconds
 from hubarray.progress import progress
 from hubarray.shown import shown_url
@@ -109,13 +110,13 @@ def array(
     )
     attributes = checked_attrs(attrs)
     version = version_of(where, parsed)
-    base = newest(version)
+    base = version.newest()
     if base is None or base.head.kind == "deleted":
-        draft = write.creation(metadata, attributes, message="create")
+        draft = creation(metadata, attributes, message="create")
         head = {} if grace_seconds is None else {"grace_seconds": checked_grace(grace_seconds)}
-        record, _ = transaction.create(version, draft, base=base, message=message, **head)
+        record, _ = create_version(version, draft, base=base, message=message, **head)
     elif overwrite:
-        record = transaction.commit(version, write.Overwrite(metadata, attributes), base=base, message=message)
+        record = commit(version, Overwrite(metadata, attributes), base=base, message=message)
         return Array(where, version, record, pinned=False)
     else:
         record = base
@@ -160,11 +161,12 @@ def load(name: str, *, at: Any = None, root: RootLike = None) -> Array:
     if at is not None:
         if parsed.commit is not None:
             raise ConfigError(f"{shown_url(name)}: give a commit number or at=, not both")
-        moment = commits.parse_moment(at)
+        moment = timeline.parse_moment(at)
         version, newest = existing(where, parsed)
-        parsed = parsed.at(commits.number_at(version, newest, moment))
+        parsed = parsed.at(timeline.number_at(version, newest, moment))
     try:
-        return open_array(where, parsed)
+        found: Array = kinds.opened(where, parsed)
+        return found
     except NotFoundError as error:
         raise NotFoundError(f"{error}{suggestions(where, parsed)}") from None
 
@@ -248,13 +250,14 @@ def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = Non
     if record.head.kind == "deleted":
         raise NotFoundError(f"{source_name}: is deleted at this commit; copy an earlier one")
     target = version_of(target_root, target_name)
-    base = newest(target)
+    base = target.newest()
     if base is not None and base.head.kind != "deleted":
         raise AlreadyExistsError(f"{target_name}: exists already; delete it first, or copy to another version")
     created, ours = copying.copy(source, record, target, base=base, message=message, began=began)
     if not ours:
         raise AlreadyExistsError(f"{target_name}: somebody else created it meanwhile")
-    return Array(target_root, target, created, pinned=False)
+    made: Array = kinds.handle(target_root, target, created)
+    return made
 
 
 def freeze(name: str, *, root: RootLike = None, message: str | None = None) -> None:
@@ -267,7 +270,7 @@ def freeze(name: str, *, root: RootLike = None, message: str | None = None) -> N
     """
     where, parsed = locate(name, root)
     version, record = existing(where, parsed)
-    transaction.commit(version, write.Freeze(), base=record, message=message)
+    commit(version, operations.Freeze(), base=record, message=message)
 
 
 def delete(name: str, *, root: RootLike = None, message: str | None = None) -> None:
@@ -293,7 +296,7 @@ def delete(name: str, *, root: RootLike = None, message: str | None = None) -> N
     with progress(len(doomed), f"deleting {parsed.home}", unit="version") as bar:
         for one in doomed:
             version, record = existing(where, one)
-            transaction.commit(version, write.Delete(), base=record, message=message)
+            commit(version, operations.Delete(), base=record, message=message)
             bar.update(1)
 
 
@@ -321,9 +324,9 @@ def log(name: str, *, root: RootLike = None) -> Iterator[Commit]:
     where, parsed = locate(name, root, commit_allowed=True)
     version = version_of(where, parsed)
     if parsed.commit is not None:
-        return commits.history(version, version.at(parsed.commit))
+        return timeline.history(version, version.at(parsed.commit))
     try:
-        return commits.history(version, version.refresh())
+        return timeline.history(version, version.refresh())
     except NotFoundError as error:
         raise NotFoundError(f"{error}{suggestions(where, parsed)}") from None
 
@@ -354,10 +357,15 @@ def diff(a: str, b: str, *, elements: bool = False, root: RootLike = None) -> Di
         where, parsed = locate(name, root, commit_allowed=True)
         version = version_of(where, parsed)
         record = version.at(parsed.commit) if parsed.commit else existing(where, parsed)[1]
-        if record.head.kind != "array":
-            raise NotFoundError(f"{parsed}: is not an array at this commit, but {record.head.kind}")
+        if record.head.kind == "deleted":
+            raise NotFoundError(f"{parsed}: is deleted at this commit")
         sides.append((version, record))
-    return diff_elements(*sides) if elements else diff_records(*sides)
+    one, two = sides
+    if one[1].head.kind != two[1].head.kind:
+        kinds_there = f"{one[1].head.kind} and {two[1].head.kind}"
+        raise ConfigError(f"{shown_url(a)} and {shown_url(b)} are of two kinds, {kinds_there}: nothing to compare")
+    found: Diff = kinds.kind_of(one[1]).diff(one, two, elements=elements)
+    return found
 
 
 def flush() -> None:

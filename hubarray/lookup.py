@@ -36,18 +36,10 @@ def locate(name: str, root: RootLike, *, commit_allowed: bool = False) -> tuple[
         raise TagNotFoundError(f"{parsed}: {error}{suggestions(where, parsed)}") from None
 
 
-def newest(version: Version) -> Record | None:
-    """The newest record as of now, a deleted one too; None if the version was never created."""
-    try:
-        return version.reopen()
-    except NotFoundError:
-        return None
-
-
 def existing(root: Root, name: Name) -> tuple[Version, Record]:
     """A version and its newest record as of now, or NotFoundError with what may have been meant."""
     version = version_of(root, name)
-    record = newest(version)
+    record = version.newest()
     if record is None or record.head.kind == "deleted":
         state = "was deleted" if record else f"there is no such version under {root.url}"
         raise NotFoundError(f"{name.at(None)}: {state}{suggestions(root, name)}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from hubarray import names
-from hubarray.arrays import write
-from hubarray.arrays.array import Array, open_array
+from hubarray import kinds, names
+from hubarray.arrays.array import Array
 from hubarray.errors import ConfigError, ConflictError, NotFoundError
-from hubarray.history import renaming, transaction
+from hubarray.history import operations, renaming
+from hubarray.history.commit import commit
 from hubarray.history.version import version_of
 from hubarray.lookup import RootLike, existing, locate
 from hubarray.process import uptime_seconds
@@ -61,8 +61,8 @@ def tag(name: str, tag: str, *, root: RootLike = None, message: str | None = Non
     tagged = record if parsed.commit is None else version.source(parsed.commit)
     if tagged.head.kind == "deleted":
         raise NotFoundError(f"{parsed}: is a deletion and cannot be tagged")
-    operation = write.Tag(checked, tagged.head.number)
-    transaction.commit(version, operation, base=record, message=message, began=began)
+    operation = operations.Tag(checked, tagged.head.number)
+    commit(version, operation, base=record, message=message, began=began)
     return tagged.head.number
 
 
@@ -99,7 +99,7 @@ def untag(name: str, tag: str, *, root: RootLike = None, message: str | None = N
     where, parsed = locate(name, root)
     version, record = existing(where, parsed)
     number = version.tagged(checked)
-    transaction.commit(version, write.Untag(checked), base=record, message=message)
+    commit(version, operations.Untag(checked), base=record, message=message)
     return number
 
 
@@ -160,9 +160,9 @@ def rename(name: str, to: str, *, root: RootLike = None, message: str | None = N
         if made is None:
             break
         try:
-            operation = write.Delete(only_onto=made.head.number)
+            operation = operations.Delete(only_onto=made.head.number)
             note = message if message is not None else f"renamed to {target_name}"
-            transaction.commit(source, operation, base=source.refresh(), message=note)
+            commit(source, operation, base=source.refresh(), message=note)
             break
         except ConflictError:
             # Somebody committed under the old name meanwhile: that goes along.
@@ -172,4 +172,5 @@ def rename(name: str, to: str, *, root: RootLike = None, message: str | None = N
             f"{source_name}: somebody goes on writing under this name; everything is under {target_name} too, and "
             "nothing was deleted: rename again when they have stopped"
         )
-    return open_array(where, target_name)
+    renamed: Array = kinds.opened(where, target_name)
+    return renamed

@@ -5,17 +5,15 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from hubarray import names
-from hubarray.arrays import write
+from hubarray import kinds, names
 from hubarray.arrays.array import Array
-from hubarray.arrays.diff import differing_chunks
-from hubarray.arrays.merge import Merge
 from hubarray.blobs.fetch import fetcher_for
 from hubarray.errors import ConfigError, ConflictError, NotFoundError, ReadOnlyError
-from hubarray.history import commits, garbage, listing, transaction
+from hubarray.history import garbage, listing, operations, timeline
 from hubarray.history import repair as repairing
 from hubarray.history import transfer as transferring
 from hubarray.history import verify as verification
+from hubarray.history.commit import commit, create_version
 from hubarray.history.compact import MAX_MOVED_CHUNKS, Compact, Compaction, packs_of, worth_moving
 from hubarray.history.garbage import Garbage
 from hubarray.history.record import Record
@@ -66,20 +64,21 @@ def restore(name: str, commit: int | str, *, root: RootLike = None, message: str
 
 
 def _restore(
-    where: Root, version: Version, commit: int, newest: Record, *, message: str | None, only_onto: int | None = None
+    where: Root, version: Version, number: int, newest: Record, *, message: str | None, only_onto: int | None = None
 ) -> Array:
     began = uptime_seconds()
-    old = version.source(commit)
+    old = version.source(number)
     if old.head.kind == "deleted":
         raise NotFoundError(f"{old.ref}: is a deletion; restore an earlier commit")
-    operation = write.Restore(old, only_onto)
+    operation = operations.Restore(old, only_onto)
     if newest.head.kind == "deleted":
-        record, ours = transaction.create(version, operation.draft(newest), base=newest, message=message, began=began)
+        record, ours = create_version(version, operation.draft(newest), base=newest, message=message, began=began)
         if not ours:
             raise ConflictError(f"{version.name}: somebody else created it meanwhile; nothing was written")
     else:
-        record = transaction.commit(version, operation, base=newest, message=message, began=began)
-    return Array(where, version, record, pinned=False)
+        record = commit(version, operation, base=newest, message=message, began=began)
+    restored: Array = kinds.handle(where, version, record)
+    return restored
 
 
 def undo(name: str, *, steps: int = 1, root: RootLike = None, message: str | None = None) -> Array:
@@ -115,7 +114,7 @@ def undo(name: str, *, steps: int = 1, root: RootLike = None, message: str | Non
     number, before, state = newest.head.number, newest.head.number, newest
     for step in range(_counted(steps, "steps")):
         before -= 1
-        while before and state.head.kind == "array" and _same_state(version, version.source(before), state):
+        while before and state.head.kind != "deleted" and _same_state(version, version.source(before), state):
             before -= 1
         if not before:
             done = f"only {step} changes were made" if step else "nothing was changed"
@@ -125,12 +124,8 @@ def undo(name: str, *, steps: int = 1, root: RootLike = None, message: str | Non
 
 
 def _same_state(version: Version, old: Record, new: Record) -> bool:
-    """Whether two commits of a version hold the same array."""
-    if (old.head.kind, old.head.generation) != (new.head.kind, new.head.generation):
-        return False
-    if (old.array, old.attrs) != (new.array, new.attrs):
-        return False
-    return not differing_chunks((version, old), (version, new))[0]
+    """Whether two commits of a version show the same."""
+    return old.head.kind == new.head.kind and kinds.kind_of(new).same_state(version, old, new)
 
 
 def _newest(where: Root, version: Version) -> Record:
@@ -198,9 +193,10 @@ def merge_version(
         raise ConfigError("merge_version works within one root; copy the version over first")
     began = uptime_seconds()
     theirs, ours = existing(their_root, their_name), existing(our_root, our_name)
-    operation = Merge(*theirs, on_conflict)
-    record = transaction.commit(ours[0], operation, base=ours[1], message=message, began=began)
-    return Array(our_root, ours[0], record, pinned=False)
+    operation = kinds.kind_of(theirs[1]).merge(*theirs, on_conflict)
+    record = commit(ours[0], operation, base=ours[1], message=message, began=began)
+    merged: Array = kinds.handle(our_root, ours[0], record)
+    return merged
 
 
 def expire(
@@ -247,11 +243,11 @@ def expire(
     if keep_last is None and older_than is None:
         raise ConfigError("expire: say how many commits stay (keep_last=) or which go (older_than=)")
     kept = None if keep_last is None else _counted(keep_last, "keep_last")
-    moment = None if older_than is None else commits.parse_moment(older_than, what="older_than")
+    moment = None if older_than is None else timeline.parse_moment(older_than, what="older_than")
     where, parsed = locate(name, root)
     version, record = existing(where, parsed)
     number = garbage.expired_up_to(record, version.log, keep_last=kept, older_than=moment)
-    return transaction.commit(version, write.Expire(number), base=record, message=message).head.expired_to
+    return commit(version, operations.Expire(number), base=record, message=message).head.expired_to
 
 
 def collect_garbage(
@@ -339,7 +335,7 @@ def compact(name: str, *, dry_run: bool = False, root: RootLike = None, message:
                 total = total.plus(len(refs), int(refs["length"].sum()))
             return total
         operation = Compact(packs)
-        transaction.commit(version, operation, base=record, message=message, began=began)
+        commit(version, operation, base=record, message=message, began=began)
         if not operation.done.chunks:
             return total
         total = total.plus(operation.done.chunks, operation.done.bytes)
@@ -382,7 +378,7 @@ def verify(name: str, *, data: bool = True, root: RootLike = None) -> Report:
         versions = [one for one in versions if one.version == parsed.version]
     if not versions:
         raise NotFoundError(f"{shown_url(name)}: there is nothing under {where.url}{suggestions(where, parsed)}")
-    return verification.verify(fetcher_for(where), versions, data=data)
+    return verification.verify(fetcher_for(where), versions, data=data, check=kinds.check)
 
 
 def repair(name: str, *, root: RootLike = None) -> Repair:
@@ -417,7 +413,7 @@ def repair(name: str, *, root: RootLike = None) -> Repair:
         )
     if not listing.versions_of(where.store, parsed):
         raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{suggestions(where, parsed)}")
-    return repairing.repair(fetcher_for(where), parsed.home)
+    return repairing.repair(fetcher_for(where), parsed.home, check=kinds.check)
 
 
 def transfer(name: str, to: RootLike, *, root: RootLike = None) -> Transferred:

@@ -16,19 +16,20 @@ from hubarray.arrays.ahead import Pace, rows_ahead
 from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.fields import names_fields, read_fields
 from hubarray.arrays.metadata import ArrayMetadata, checked_dims, metadata_of
+from hubarray.arrays.operations import Append, Resize, SetDims, SetElements
 from hubarray.arrays.operators import NoOperators
 from hubarray.arrays.quick import read_within_chunk
 from hubarray.arrays.read import load_chunks, read, require_loadable, worth_keeping
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.values import assignable, rows_that_fit
-from hubarray.arrays.write import Append, Resize, SetAttributes, SetDims, SetElements
 from hubarray.blobs.pools import pools
 from hubarray.blobs.stats import Stats
 from hubarray.errors import ConfigError, ConflictError, CorruptDataError, NotFoundError, ReadOnlyError
-from hubarray.history import commits, transaction
-from hubarray.history.commits import Commit
+from hubarray.history import timeline
+from hubarray.history.commit import Operation, commit
+from hubarray.history.operations import SetAttributes
 from hubarray.history.record import Record
-from hubarray.history.transaction import Operation
+from hubarray.history.timeline import Commit
 from hubarray.history.version import Version, version_of
 from hubarray.names import Name
 from hubarray.storage.url import Root
@@ -418,7 +419,7 @@ class Array(NoOperators, Adapters):
 
     def log(self) -> Iterator[Commit]:
         """The commits of this version, from this handle's commit back to the first; lazy."""
-        return commits.history(self._version, self._record())
+        return timeline.history(self._version, self._record())
 
     def _record(self) -> Record:
         if self._pinned is not None:
@@ -448,7 +449,7 @@ class Array(NoOperators, Adapters):
         return self._version, self._checked(self._version.refresh())
 
     def _commit(self, operation: Operation, base: Record, message: str | None = None) -> None:
-        transaction.commit(self._version, operation, base=base, message=message)
+        commit(self._version, operation, base=base, message=message)
 
     def _change_attrs(self, updates: dict[str, Any], removals: tuple[str, ...]) -> None:
         self._commit(SetAttributes(updates, removals), self._writable_record())
@@ -460,28 +461,9 @@ class Array(NoOperators, Adapters):
     def _metadata_of(self, record: Record) -> ArrayMetadata:
         seen, metadata = self._seen
         if seen is not record:
-            metadata = metadata if seen.array == record.array else _metadata(record)
+            metadata = metadata if seen.description == record.description else _metadata(record)
             self._seen = (record, metadata)
         return metadata
-
-
-def open_array(root: Root, name: Name) -> Array:
-    """A handle on a version, or on one commit of it.
-
-    Raises
-    ------
-    NotFoundError
-    """
-    version = version_of(root, name)
-    if name.commit is not None:
-        record = version.at(name.commit)
-        if record.head.kind == "deleted":
-            raise NotFoundError(f"{name}: at this commit the version was deleted; an earlier one can be read")
-        return Array(root, version, record, pinned=True)
-    record = version.reopen()
-    if record.head.kind == "deleted":
-        raise NotFoundError(f"{name}: was deleted at commit {record.head.number}; its earlier commits can be read")
-    return Array(root, version, record, pinned=False)
 
 
 def _restored(root: Root, name: Name, number: int, pinned: bool) -> Array:

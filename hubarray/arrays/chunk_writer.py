@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from hubarray.arrays import numbering
 from hubarray.arrays.chunk_codec import Encoded, chunk_key, chunk_keys, decoded, encoded
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.read import batched, refs_of
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import pools, run_in_order
 from hubarray.blobs.ref import REF, Refs, blob_place, null_ref
-from hubarray.history import numbering
 from hubarray.history.record import Record
 from hubarray.history.version import Version
 from hubarray.progress import progress
@@ -153,7 +153,7 @@ class ChunkWriter:
         partial = [task.coords for task in tasks if task.needs_old]
         if not partial:
             return {}
-        counts = numbering.chunk_counts(base.array["shape"], metadata.chunks)
+        counts = numbering.chunk_counts(base.description["shape"], metadata.chunks)
         inside = [all(c < n for c, n in zip(coords, counts, strict=True)) for coords in partial]
         refs = np.zeros(len(partial), REF)
         refs[inside] = refs_of(version, base, itertools.compress(partial, inside))

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hubarray.arrays import numbering
 from hubarray.arrays.chunk_grid import clipped, merged_boxes
 from hubarray.arrays.metadata import metadata_of
 from hubarray.arrays.staging import fetch_chunks
 from hubarray.arrays.values import changed_elements
 from hubarray.blobs.ref import REF, Refs
 from hubarray.errors import ConfigError
-from hubarray.history import numbering
 from hubarray.history.manifest import Manifest, differing_leaves
 from hubarray.history.overlay import LEAF_NUMBERS
 from hubarray.history.record import Record
@@ -132,7 +132,7 @@ def differing_chunks(
 
 def _candidates(first: tuple[Version, Record], second: tuple[Version, Record]) -> np.ndarray:
     """Coordinates of chunks that may differ, distinct and in C order, shape ``(n, ndim)``."""
-    ndim = len(first[1].array["shape"])
+    ndim = len(first[1].description["shape"])
     trees = [Manifest(version.fetcher, record.manifest) for version, record in (first, second)]
     found = [numbering.coords_array(record.overlay.numbers, record.grid, ndim) for _, record in (first, second)]
     if first[1].grid == second[1].grid:
@@ -149,7 +149,7 @@ def _candidates(first: tuple[Version, Record], second: tuple[Version, Record]) -
 
 def refs_at(version: Version, record: Record, chunks: tuple[int, ...], coords: list[tuple[int, ...]]) -> Refs:
     """Refs of chunks by coordinates, null beyond the array's edge."""
-    counts = numbering.chunk_counts(record.array["shape"], chunks)
+    counts = numbering.chunk_counts(record.description["shape"], chunks)
     refs = np.zeros(len(coords), REF)
     inside = [all(c < n for c, n in zip(one, counts, strict=True)) for one in coords]
     numbers = [numbering.number_of(one, record.grid) for one, keep in zip(coords, inside, strict=True) if keep]

@@ -13,10 +13,10 @@ import numpy as np
 from hubarray.arrays.chunk_grid import clipped
 from hubarray.arrays.diff import differing_chunks, refs_at
 from hubarray.arrays.metadata import ArrayMetadata, metadata_of
+from hubarray.arrays.operations import draft_of
 from hubarray.arrays.staging import Staging, fetch_chunks
 from hubarray.arrays.transaction import region_text
 from hubarray.arrays.values import changed_elements
-from hubarray.arrays.write import draft_of
 from hubarray.blobs.pack import PackWriter
 from hubarray.errors import (
     ConfigError,
@@ -26,9 +26,9 @@ from hubarray.errors import (
     NotFoundError,
     ObjectMissingError,
 )
+from hubarray.history.commit import Draft
 from hubarray.history.log import Log
 from hubarray.history.record import Record
-from hubarray.history.transaction import Draft
 from hubarray.history.version import Version
 from hubarray.names import Name, parse
 
@@ -132,7 +132,7 @@ class Merge:
         self._on_conflict = on_conflict
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
-        """See :class:`hubarray.history.transaction.Operation`."""
+        """See :class:`hubarray.history.commit.Operation`."""
         # Looked for on every base: another merge may have been made meanwhile.
         theirs = (self._version, self._theirs)
         self._bases = find_bases(theirs, (version, base))
@@ -154,9 +154,8 @@ class Merge:
         if not staging.touched and shape == ours.shape and attrs == base.attrs:
             return None
         return draft_of(
+            base,
             ours.with_shape(shape),
-            base.grid,
-            array=ours.with_shape(shape).to_json(),
             attrs=attrs,
             changed=staging.flush(),
             source=str(self._theirs.ref),

@@ -9,15 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays import chunking, dtypes
+from hubarray.arrays import chunking, dtypes, numbering
 from hubarray.arrays.bounded import most_bytes
 from hubarray.arrays.codecs import Codec, check_chain, codec_for
 from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError
+from hubarray.history.fields import MAX_INT64, Fields
 from hubarray.history.record import Record, record_key
 from hubarray.process import cached_property
 from hubarray.shown import shown_text
 
 MAX_DIM_LETTERS = 256
+_MAX_AXES = 64
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,11 @@ def checked_dims(dims: Any, ndim: int) -> tuple[str | None, ...] | None:
     return names if given else None
 
 
+# By the digests of records, which are opened again and again.
+_described: dict[str, ArrayMetadata] = {}
+_MOST_DESCRIBED = 256
+
+
 def metadata_of(record: Record) -> ArrayMetadata:
     """The description that a record of an array has.
 
@@ -176,14 +183,35 @@ def metadata_of(record: Record) -> ArrayMetadata:
     CorruptDataError
         It describes no array.
     """
+    known = _described.get(record.digest)
+    if known is not None:
+        return known
     where = record_key(record.ref, record.head.number)
     if record.head.kind != "array":
         raise FormatVersionError(f"{where}: is a {record.head.kind}, not an array; upgrade hubarray if it is to be one")
+    _check_numbering(Fields(record.description, where, "array"), record.grid)
     try:
-        return ArrayMetadata.from_json(record.array, where)
+        found = ArrayMetadata.from_json(record.description, where)
     except dtypes.UnknownTypeError as error:
         raise FormatVersionError(
             f"{where}: {error}; upgrade hubarray, or install the package that has it (bfloat16 and float8: ml_dtypes)"
         ) from None
     except ConfigError as error:
         raise CorruptDataError(f"{where}: its field 'array' cannot be read ({error}); restore it from a copy") from None
+    if record.digest:
+        if len(_described) >= _MOST_DESCRIBED:
+            _described.clear()
+        _described[record.digest] = found
+    return found
+
+
+def _check_numbering(description: Fields, grid: tuple[int, ...]) -> None:
+    """Refuse a description whose chunks have no numbers; data types and codecs are for arrays to check."""
+    shape = description.integers("shape", _MAX_AXES, 0, MAX_INT64)
+    configuration = description.inner("chunk_grid").inner("configuration")
+    chunks = configuration.integers("chunk_shape", _MAX_AXES, 1, MAX_INT64)
+    if len(chunks) != len(shape) or len(grid) != max(0, len(shape) - 1):
+        configuration.refuse("chunk_shape", "or the numbering grid has another number of axes than the shape")
+    counts = numbering.chunk_counts(shape, chunks)
+    if not numbering.fits(grid, counts) or numbering.number_limit(counts, grid) > 1 << 64:
+        description.refuse("shape", "has chunks that the numbering grid cannot number")

@@ -14,9 +14,9 @@ import numpy as np
 from hubarray.arrays.chunk_codec import chunk_key, decode_into
 from hubarray.arrays.chunk_grid import within_one_chunk
 from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.numbering import number_of
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.local_files import SCRATCH_BYTES, scratch
-from hubarray.history.numbering import number_of
 from hubarray.history.record import Record
 from hubarray.history.version import Version
 

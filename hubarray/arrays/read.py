@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from hubarray.arrays import numbering
 from hubarray.arrays.chunk_codec import chunk_keys, decode_into, decoded
 from hubarray.arrays.chunk_grid import Box, Projection, chunk_count, chunk_view, project, single_rows
 from hubarray.arrays.metadata import ArrayMetadata
@@ -18,7 +19,6 @@ from hubarray.blobs.local_files import Places
 from hubarray.blobs.ref import Refs
 from hubarray.blobs.verified import Consume
 from hubarray.errors import ConfigError
-from hubarray.history import numbering
 from hubarray.history.record import Record
 from hubarray.history.version import Version
 from hubarray.storage.base import Buffer

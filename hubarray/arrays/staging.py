@@ -15,6 +15,7 @@ from functools import partial
 
 import numpy as np
 
+from hubarray.arrays import numbering
 from hubarray.arrays.chunk_codec import Encoded, decoded, encoded
 from hubarray.arrays.chunk_grid import Projection, chunk_view, clipped, project
 from hubarray.arrays.chunk_writer import BATCH_BYTES
@@ -25,7 +26,6 @@ from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import run_in_order
 from hubarray.blobs.ref import REF, Refs, null_ref
 from hubarray.errors import HubError
-from hubarray.history import numbering
 from hubarray.history.record import Record
 from hubarray.history.version import Version
 from hubarray.storage.base import Buffer
@@ -52,7 +52,7 @@ class Staging:
         self.version = version
         self.base = base
         self.metadata = metadata
-        self._base_counts = numbering.chunk_counts(base.array["shape"], metadata.chunks)
+        self._base_counts = numbering.chunk_counts(base.description["shape"], metadata.chunks)
         self._packs = packs
         self._dirty: OrderedDict[Coords, np.ndarray] = OrderedDict()
         self._leaving: dict[Coords, np.ndarray] = {}

@@ -20,18 +20,17 @@ from hubarray.arrays import chunking, selection
 from hubarray.arrays.chunk_grid import chunk_view, clipped, project, region_of
 from hubarray.arrays.fields import names_fields, read_fields, write_fields
 from hubarray.arrays.metadata import ArrayMetadata, metadata_of
+from hubarray.arrays.operations import draft_of
 from hubarray.arrays.read import refs_of
 from hubarray.arrays.selection import AxisSlice, Selection
 from hubarray.arrays.staging import Staging, fetch_chunks, rows_of
 from hubarray.arrays.values import assignable, changed_elements, rows_that_fit
 from hubarray.arrays.worker import Part, Worker, chunk_hashes
-from hubarray.arrays.write import draft_of
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, homes, new_id
 from hubarray.errors import ConfigError, ConflictError, HubError, ReadOnlyError
-from hubarray.history import transaction as commits
+from hubarray.history.commit import Draft, check_message, check_writable, commit
 from hubarray.history.record import Record
-from hubarray.history.transaction import Draft
 from hubarray.history.version import Version
 from hubarray.process import uptime_seconds
 
@@ -71,10 +70,10 @@ class Transaction:
     def __enter__(self) -> Transaction:
         if self._state != "new":
             raise HubError("a transaction is used once; begin another one with array.transaction()")
-        commits.check_message(self._message)
+        check_message(self._message)
         self._began = uptime_seconds()
         version, base = self._array._newest_for_writing()
-        commits.check_writable(base, self)
+        check_writable(base, self)
         self._version = version
         self._base = base
         self._packs = PackWriter(version.store, version.name.home)
@@ -105,9 +104,7 @@ class Transaction:
         if not self._staging.touched and not self._appended:
             self._packs.abandon()
             return
-        commits.commit(
-            self._version, self, base=self._base, message=self._message, packs=self._packs, began=self._began
-        )
+        commit(self._version, self, base=self._base, message=self._message, packs=self._packs, began=self._began)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -253,15 +250,14 @@ class Transaction:
     on_frozen = False
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
-        """See :class:`hubarray.history.transaction.Operation`."""
+        """See :class:`hubarray.history.commit.Operation`."""
         self._staging.require_whole()
         if base is not self._base:
             self._move_onto(base)
         coords, refs = self._staging.flush()
         metadata = self._staging.metadata
-        array = metadata.to_json() if self._appended else None
         message = f"transaction over {len(coords):,} chunks"
-        return draft_of(metadata, base.grid, array=array, changed=(coords, refs), message=message)
+        return draft_of(base, metadata, changed=(coords, refs), message=message)
 
     def _parsed(self, key: Any) -> Selection:
         chosen = selection.parse(key, self._staging.metadata.shape)

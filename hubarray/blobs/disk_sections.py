@@ -43,16 +43,16 @@ class DiskSections:
         self._cache = cache
         self._identity = identity
 
-    def present(self, names: Sequence[BlobName], lengths: Sequence[int]) -> list[list[int]]:
+    def present(self, names: Sequence[BlobName]) -> list[list[int]]:
         """Positions of the blobs that are there, by section; they may be gone a moment later."""
         by_section: dict[tuple[str, bytes, int], list[int]] = {}
-        for i, (home, pack, offset) in enumerate(names):
+        for i, (home, pack, offset, _) in enumerate(names):
             by_section.setdefault((home, pack, offset // SECTION_BYTES), []).append(i)
         found = []
         for (home, pack, number), positions in by_section.items():
             table = self._table(self._key(pack_key(home, pack.hex()), number * SECTION_BYTES))
             here = [
-                i for i in positions if table and _position(table, names[i][2] % SECTION_BYTES, lengths[i]) is not None
+                i for i in positions if table and _position(table, names[i][2] % SECTION_BYTES, names[i][3]) is not None
             ]
             self._cache.count(misses=len(positions) - len(here))
             if here:

@@ -23,6 +23,7 @@ from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pools import pools, run_all
 from hubarray.blobs.ref import (
     BlobPlace,
+    Check,
     PlainRefs,
     Refs,
     blob_hash,
@@ -83,6 +84,7 @@ class Fetcher:
         keep: bool = True,
         places: Places | None = None,
         most_bytes: int | None = None,
+        check: Check | None = None,
     ) -> None:
         """Hand each ref's verified bytes to ``consume(position, bytes)``, on whatever thread has them.
 
@@ -99,6 +101,8 @@ class Fetcher:
             What lies in a local file may be read there directly; then it is not consumed.
         most_bytes : int, optional
             How long a blob may be, of whoever said where it is; a longer one is not fetched.
+        check : callable, optional
+            What proves the bytes of each position; by default the hash in its ref.
 
         Raises
         ------
@@ -114,17 +118,17 @@ class Fetcher:
                 f"{self.store.where(place.key)}: a commit refers to {place.length:,} bytes of it as one chunk, which "
                 f"has at most {most_bytes:,}; restore an older commit"
             )
+        wanted = PlainRefs(refs, check)
         if not self.store.remote:
-            read_local(self._reads, refs, consume, places)
+            read_local(self._reads, wanted, consume, places)
             return
         names = blob_names(refs)
-        wanted = PlainRefs(refs)
         sections = self._sections
-        cached = [] if sections is None else sections.present(names, wanted.lengths)
+        cached = [] if sections is None else sections.present(names)
         missing = np.setdiff1d(np.arange(len(refs)), np.concatenate(cached)).tolist() if cached else range(len(refs))
         flights, theirs = self._flights.board((i, names[i]) for i in missing)
         positions = list(flights)
-        mine = wanted if len(positions) == len(refs) else PlainRefs(refs[positions])
+        mine = wanted if len(positions) == len(refs) else wanted.among(positions)
         try:
             runs = plan_runs(mine.refs)
             work = [
@@ -145,18 +149,23 @@ class Fetcher:
         for i, flight in theirs:
             data = self._flights.wait(flight)
             if data is None:
-                data = self._reads.blob(blob_place(refs[i]))
+                data = self._reads.blob(blob_place(refs[i]), partial(wanted.is_intact, i))
             with pools.codec_slots:
                 consume(i, data)
 
-    def blobs(self, refs: Refs, *, most_bytes: int | None = None) -> list[bytes]:
-        """The verified bytes of each ref, to keep; not put into the disk cache. As :meth:`fetch` otherwise."""
+    def blobs(
+        self, refs: Refs, *, keep: bool = False, most_bytes: int | None = None, check: Check | None = None
+    ) -> list[bytes]:
+        """The verified bytes of each ref, for the caller to hold; by default not put into the disk cache.
+
+        As :meth:`fetch` otherwise.
+        """
         found: dict[int, bytes] = {}
 
         def consume(i: int, data: Buffer) -> None:
             found[i] = bytes(data)
 
-        self.fetch(refs, consume, keep=False, most_bytes=most_bytes)
+        self.fetch(refs, consume, keep=keep, most_bytes=most_bytes, check=check)
         return [found[i] for i in range(len(refs))]
 
     def read_at_hand(self, blob: BlobPlace, out: memoryview) -> bool:
@@ -275,7 +284,7 @@ class Fetcher:
                 for n, blob in blobs:
                     i = run.members[n]
                     if not wanted.is_intact(i, blob):
-                        blob = self._reads.blob(blob_place(wanted.refs[i]))
+                        blob = self._reads.blob(blob_place(wanted.refs[i]), partial(wanted.is_intact, i))
                     consume(i, blob)
                     intact.append((wanted.offsets[i], blob))
             if keep and self._sections is not None:
@@ -292,7 +301,7 @@ class Fetcher:
                     sections.reject(key, wanted.offsets[i])
                     blob = None
                 if blob is None:
-                    blob = self._reads.blob(blob_place(wanted.refs[i]))
+                    blob = self._reads.blob(blob_place(wanted.refs[i]), partial(wanted.is_intact, i))
                     sections.put(key, [(wanted.offsets[i], blob)])
                 consume(i, blob)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from hubarray.blobs.coalesce import Run, plan_runs
 from hubarray.blobs.pools import core_count, pools, run_all
-from hubarray.blobs.ref import PlainRefs, Refs, blob_key, blob_place
+from hubarray.blobs.ref import PlainRefs, blob_key, blob_place
 from hubarray.blobs.verified import Consume, VerifiedReads
 from hubarray.errors import ObjectMissingError
 from hubarray.storage.base import MAX_BUFFERS, Buffer
@@ -34,7 +34,7 @@ SCRATCH_BYTES = 8 << 20
 _held = threading.local()
 
 
-def read_local(reads: VerifiedReads, refs: Refs, consume: Consume, places: Places | None) -> None:
+def read_local(reads: VerifiedReads, wanted: PlainRefs, consume: Consume, places: Places | None) -> None:
     """Read blobs from local files, on as many threads as cores, decoding where the bytes are.
 
     With ``places``, bytes are read to where they belong, and only what was damaged on the way, or has to be decoded, is
@@ -44,8 +44,8 @@ def read_local(reads: VerifiedReads, refs: Refs, consume: Consume, places: Place
     ------
     CorruptDataError, StorageError
     """
-    files = _LocalFiles(reads, PlainRefs(refs), consume, places)
-    runs = plan_runs(refs, max_run_bytes=RUN_BYTES)
+    files = _LocalFiles(reads, wanted, consume, places)
+    runs = plan_runs(wanted.refs, max_run_bytes=RUN_BYTES)
     if len(runs) == 1:
         files.read(runs)
         return
@@ -102,7 +102,7 @@ class _LocalFiles:
             self._consume(i, blob if self._wanted.is_intact(i, blob) else self._again(i))
 
     def _again(self, i: int) -> Buffer:
-        return self._reads.blob(blob_place(self._wanted.refs[i]))
+        return self._reads.blob(blob_place(self._wanted.refs[i]), partial(self._wanted.is_intact, i))
 
 
 def scratch(size: int) -> memoryview:

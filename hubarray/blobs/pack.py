@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from typing import cast
 
 from hubarray.blobs.pools import core_count, pools
 from hubarray.blobs.ref import Refs, blob_hash, homes, make_ref, new_id, pack_key
@@ -54,17 +56,18 @@ class PackWriter:
         self._keys: list[str] = []
         self._failure: Exception | None = None
 
-    def add(self, blob: Buffer, digest: bytes | None = None) -> Refs:
-        """Add a blob, whose hash may be known already; returns its ref."""
-        size = len(blob)
+    def add(self, blob: Buffer | Sequence[Buffer], digest: bytes | None = None) -> Refs:
+        """Add a blob, whole or in pieces that follow each other; its hash may be known already. Returns its ref."""
+        pieces = list(blob) if isinstance(blob, (list, tuple)) else [cast(Buffer, blob)]
+        size = sum(map(len, pieces))
         if digest is None:
-            digest = blob_hash(blob)
+            digest = blob_hash(*pieces)
         if size >= OWN_PACK_BYTES:
             pack = new_id()
-            self._upload(pack, [blob])
+            self._upload(pack, pieces)
             return make_ref(self._home_index, pack, 0, size, digest)
         ref = make_ref(self._home_index, self._open_id, self._open_bytes, size, digest)
-        self._open.append(blob)
+        self._open += pieces
         self._open_bytes += size
         if self._open_bytes >= PACK_BYTES:
             self._close_open()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,7 +86,9 @@ def check_refs(refs: Refs, homes_there: int) -> None:
         raise ValueError("it refers to a home that it does not list")
 
 
-BlobName = tuple[str, bytes, int]
+BlobName = tuple[str, bytes, int, int]
+Check = Callable[[int, Sequence[Buffer]], bool]
+"""Whether bytes, given in pieces, are what the ref at a position means."""
 
 
 class BlobPlace(NamedTuple):
@@ -97,7 +99,7 @@ class BlobPlace(NamedTuple):
     key : str
         Of its pack.
     name : tuple
-        Home, pack and offset: what names the blob in the caches.
+        Home, pack, offset and length: what names the bytes in the caches.
     offset, length : int
     digest : bytes
     """
@@ -123,15 +125,16 @@ def blob_place(ref: np.void | Refs) -> BlobPlace:
     fields: Any = ref.item()
     pack, digest, offset, length, home = fields
     owner, pack_bytes = homes.name(home), pack.tobytes()
-    return BlobPlace(pack_key(owner, pack_bytes.hex()), (owner, pack_bytes, offset), offset, length, digest.tobytes())
+    name = (owner, pack_bytes, offset, length)
+    return BlobPlace(pack_key(owner, pack_bytes.hex()), name, offset, length, digest.tobytes())
 
 
 def blob_names(refs: Refs) -> list[BlobName]:
-    """What names each blob in the caches: home, pack and offset."""
+    """What names each blob in the caches: home, pack, offset and length."""
     packs = np.ascontiguousarray(refs["pack"]).tobytes()
     ids = (packs[begin : begin + ID_BYTES] for begin in range(0, len(packs), ID_BYTES))
     named = (homes.name(index) for index in refs["home"].tolist())
-    return list(zip(named, ids, refs["offset"].tolist(), strict=True))
+    return list(zip(named, ids, refs["offset"].tolist(), refs["length"].tolist(), strict=True))
 
 
 def same_refs(one: Refs, two: Refs) -> npt.NDArray[np.bool_]:
@@ -156,17 +159,35 @@ def matches(ref: np.void, data: Buffer) -> bool:
 
 
 class PlainRefs:
-    """Refs in plain lists, for reads of many blobs: what is done for every one of them has to be little."""
+    """Refs in plain lists, for reads of many blobs: what is done for every one of them has to be little.
 
-    def __init__(self, refs: Refs) -> None:
+    Parameters
+    ----------
+    refs : array of REF
+    check : callable, optional
+        What proves the bytes of each; by default the hash in its ref.
+    """
+
+    def __init__(self, refs: Refs, check: Check | None = None) -> None:
         self.refs = refs
+        self._check = check
         self.offsets: list[int] = refs["offset"].tolist()
         self.lengths: list[int] = refs["length"].tolist()
         self._digests = np.ascontiguousarray(refs["hash"]).tobytes()
 
     def is_intact(self, i: int, *pieces: Buffer) -> bool:
-        """Whether bytes are blob ``i``: its length and its hash."""
-        return sum(map(len, pieces)) == self.lengths[i] and blob_hash(*pieces) == self._digests[16 * i : 16 * i + 16]
+        """Whether bytes are blob ``i``: its length, and its hash or what else proves them."""
+        if sum(map(len, pieces)) != self.lengths[i]:
+            return False
+        if self._check is not None:
+            return self._check(i, pieces)
+        return blob_hash(*pieces) == self._digests[16 * i : 16 * i + 16]
+
+    def among(self, positions: Sequence[int]) -> PlainRefs:
+        """Some of them, in an order of their own."""
+        check = self._check
+        moved = None if check is None else lambda i, pieces: check(positions[i], pieces)
+        return PlainRefs(self.refs[positions], moved)
 
 
 class Homes:

@@ -11,13 +11,13 @@ import numpy as np
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, Refs, homes, same_refs
-from hubarray.history import numbering, scatter
+from hubarray.history import scatter
+from hubarray.history.commit import Draft
 from hubarray.history.listing import versions_of
-from hubarray.history.numbering import Numbers
+from hubarray.history.overlay import Numbers
 from hubarray.history.reach import read_log, readable, strictly, walk
 from hubarray.history.record import Record
 from hubarray.history.referrers import referrers
-from hubarray.history.transaction import Draft, counts_of
 from hubarray.history.verify import distinct_refs
 from hubarray.history.version import Version
 from hubarray.names import parse
@@ -110,25 +110,21 @@ class Compact:
 
     def __init__(self, packs: Packs) -> None:
         self._packs = packs
-        self._moved: list[tuple[np.ndarray, Refs, Refs]] | None = None
+        self._moved: list[tuple[Numbers, Refs, Refs]] | None = None
+        self._grid: tuple[int, ...] = ()
         self.done = Compaction()
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
-        """See :class:`hubarray.history.transaction.Operation`."""
-        ndim = len(base.array["shape"])
+        """See :class:`hubarray.history.commit.Operation`."""
         if self._moved is None:
-            self._moved = list(self._move(base, version, packs, ndim))
-        numbers, refs = self._still_there(base, version, ndim)
+            self._moved, self._grid = list(self._move(base, version, packs)), base.grid
+        numbers, refs = (self._still_there if base.grid == self._grid else self._found_again)(base, version)
         if not len(numbers):
             return None
         self.done = Compaction(len(refs), int(refs["length"].sum()))
-        return Draft(
-            counts=counts_of(base), grid=base.grid, numbers=numbers, refs=refs, message=f"compact {len(refs):,} chunks"
-        )
+        return Draft(numbers=numbers, refs=refs, message=f"compact {len(refs):,} chunks")
 
-    def _move(
-        self, base: Record, version: Version, packs: PackWriter, ndim: int
-    ) -> Iterator[tuple[np.ndarray, Refs, Refs]]:
+    def _move(self, base: Record, version: Version, packs: PackWriter) -> Iterator[tuple[Numbers, Refs, Refs]]:
         moved = 0
         with progress(None, f"compacting {version.name}") as bar:
             for numbers, refs in worth_moving(version, base, self._packs):
@@ -136,20 +132,36 @@ class Compact:
                 for i, blob in enumerate(version.fetcher.blobs(refs)):
                     new[i] = packs.add(blob)
                 bar.update(int(refs["length"].sum()))
-                yield numbering.coords_array(numbers, base.grid, ndim), refs, new
+                yield numbers, refs, new
                 moved += len(refs)
                 if moved >= MAX_MOVED_CHUNKS:
                     return
 
-    def _still_there(self, base: Record, version: Version, ndim: int) -> tuple[Numbers, Refs]:
-        """Of what was moved, the chunks that nobody has written or cut off since."""
+    def _still_there(self, base: Record, version: Version) -> tuple[Numbers, Refs]:
+        """Of what was moved, the chunks that are still where they were, whoever wrote since."""
         numbers, refs = [np.zeros(0, np.uint64)], [np.zeros(0, REF)]
-        counts = np.array(counts_of(base), np.uint64)
-        for coords, old, new in self._moved or []:
-            inside = (coords < counts).all(axis=1)
-            strides = np.array(numbering.strides(base.grid), np.uint64)[:ndim]
-            here = (coords[inside] * strides).sum(axis=1, dtype=np.uint64)
-            same = same_refs(version.refs(base, here), old[inside])
+        for here, old, new in self._moved or []:
+            same = same_refs(version.refs(base, here), old)
             numbers.append(here[same])
-            refs.append(new[inside][same])
+            refs.append(new[same])
         return np.concatenate(numbers), np.concatenate(refs)
+
+    def _found_again(self, base: Record, version: Version) -> tuple[Numbers, Refs]:
+        """The same where somebody has numbered the chunks anew: by their refs, of which each is moved the same way."""
+        if not self._moved:
+            return np.zeros(0, np.uint64), np.zeros(0, REF)
+        old, new = (np.concatenate([part[i] for part in self._moved]) for i in (1, 2))
+        keys, firsts = np.unique(_keys(old), return_index=True)
+        numbers, refs = [np.zeros(0, np.uint64)], [np.zeros(0, REF)]
+        for here, there in version.present(base, batch_bytes=BATCH_BYTES):
+            wanted = _keys(there)
+            places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            found = keys[places] == wanted
+            numbers.append(here[found])
+            refs.append(new[firsts[places[found]]])
+        return np.concatenate(numbers), np.concatenate(refs)
+
+
+def _keys(refs: Refs) -> np.ndarray:
+    """Refs as bytes, which NumPy sorts and compares."""
+    return np.ascontiguousarray(refs).view(f"S{REF.itemsize}").reshape(-1)

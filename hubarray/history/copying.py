@@ -15,12 +15,11 @@ import numpy as np
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF
 from hubarray.errors import AccessDeniedError
-from hubarray.history import transaction
+from hubarray.history.commit import Contents, Draft, create_version
 from hubarray.history.manifest import Manifest
 from hubarray.history.overlay import EMPTY, MAX_OVERLAY_REFS
 from hubarray.history.record import Record
 from hubarray.history.referrers import write_referrer
-from hubarray.history.transaction import Contents, Draft
 from hubarray.history.version import Version
 from hubarray.progress import progress
 
@@ -58,14 +57,13 @@ def copy(
     Returns
     -------
     (record, ours)
-        As :func:`hubarray.history.transaction.create` does.
+        As :func:`hubarray.history.commit.create_version` does.
     """
-    return transaction.create(
+    return create_version(
         target,
         Draft(
-            counts=transaction.counts_of(record),
             grid=record.grid,
-            array=record.array,
+            description=record.description,
             attrs=record.attrs if attrs is None else attrs,
             tags={},
             kind=record.head.kind,

@@ -22,8 +22,7 @@ from hubarray.blobs.pools import run_all
 from hubarray.blobs.ref import ID_BYTES, REF, Refs, blob_hash, check_refs, homes, new_id
 from hubarray.errors import CorruptDataError
 from hubarray.history.fields import parse_json
-from hubarray.history.numbering import Numbers
-from hubarray.history.overlay import LEAF_NUMBERS
+from hubarray.history.overlay import LEAF_NUMBERS, Numbers
 from hubarray.names import parse_home
 from hubarray.storage.base import Buffer, Store
 
@@ -32,6 +31,7 @@ MAGIC = b"HUBN"
 NODE_FORMAT = 1
 # So many levels number more than a uint64 does.
 MAX_LEVELS = 7
+_LEAVES_AHEAD = 64
 _HEADER_BYTES = 8
 _TABLE_BYTES = 65535
 # A frame is at most its content, a header, a length and a checksum for each block, and the end mark.
@@ -193,7 +193,7 @@ class Manifest:
         return ref if ref["length"] else None
 
     def leaves(self) -> Iterator[tuple[int, Refs]]:
-        """Every present leaf as (its index, its 1,024 refs), in order. Reads the whole tree."""
+        """Every present leaf as (its index, its 1,024 refs), in order. Reads the whole tree, many leaves at a time."""
         if self.root is not None:
             yield from self._walk(self.root.node, self.root.depth - 1, 0, _Walk(self._fetcher.store))
 
@@ -217,27 +217,28 @@ class Manifest:
             table[(numbers[inside] % np.uint64(FANOUT)).astype(np.intp)] = refs[inside]
         return self._rewritten(tables, depth, home)
 
-    def pruned(self, limit: int, home: str) -> Manifest:
-        """A new tree without the numbers from ``limit`` on; rewrites one path, drops the rest unread."""
-        if self.root is None or limit >= FANOUT**self.root.depth:
+    def without(self, first: int, end: int, home: str) -> Manifest:
+        """A new tree without a stretch of numbers; rewrites the paths to its ends, drops what is between unread."""
+        if self.root is None or first >= min(end, FANOUT**self.root.depth):
             return self
-        if limit == 0:
-            return Manifest(self._fetcher, None)
-        child = self._pruned_node(self.root.node, self.root.depth - 1, limit, home)
-        return Manifest(self._fetcher, None if child is None else Root(child, self.root.depth))
+        node = self._without(self.root.node, self.root.depth - 1, first, end, home)
+        return Manifest(self._fetcher, None if node is None else Root(node, self.root.depth))
 
-    def _pruned_node(self, node: NodeRef, level: int, limit: int, home: str) -> NodeRef | None:
-        table = self._load(node, level).copy()
+    def _without(self, node: NodeRef, level: int, first: int, end: int, home: str) -> NodeRef | None:
+        """A node without a stretch of the numbers it covers, which are counted from its first one."""
         span = FANOUT**level
-        boundary, inside = divmod(limit, span)
-        table[boundary + 1 :] = np.zeros((), table.dtype)
-        if boundary < FANOUT:
-            child = table[boundary]
-            if not inside or not child["length"]:
-                table[boundary] = np.zeros((), table.dtype)
-            else:
-                kept = self._pruned_node(_node_ref(child), level - 1, inside, home)
-                table[boundary] = _child(kept)
+        if first <= 0 and end >= span * FANOUT:
+            return None
+        before = self._load(node, level)
+        table = before.copy()
+        # The children that are dropped whole, and up to two at the ends of which some is kept.
+        whole = range(max(0, -(-first // span)), min(FANOUT, end // span))
+        table[whole.start : max(whole.start, whole.stop)] = np.zeros((), table.dtype)
+        for i in {max(0, first) // span, min(end - 1, span * FANOUT - 1) // span} - set(whole):
+            if table[i]["length"]:
+                table[i] = _child(self._without(_node_ref(table[i]), level - 1, first - i * span, end - i * span, home))
+        if table.tobytes() == before.tobytes():
+            return node
         return self._write(table, level, home) if table["length"].any() else None
 
     def _rewritten(self, tables: dict[int, np.ndarray], depth: int, home: str) -> Manifest:
@@ -333,8 +334,14 @@ class Manifest:
         if level == 0:
             yield index, table
             return
-        for i in np.flatnonzero(table["length"]).tolist():
-            yield from self._walk(_node_ref(table[i]), level - 1, index * FANOUT + i, walk)
+        children = np.flatnonzero(table["length"]).tolist()
+        if level > 1:
+            for i in children:
+                yield from self._walk(_node_ref(table[i]), level - 1, index * FANOUT + i, walk)
+            return
+        for first in range(0, len(children), _LEAVES_AHEAD):
+            leaves = {i: _node_ref(table[i]) for i in children[first : first + _LEAVES_AHEAD]}
+            yield from ((index * FANOUT + i, refs) for i, refs in sorted(self._load_all(leaves, 0).items()))
 
 
 def differing_leaves(one: Manifest, two: Manifest) -> Iterator[tuple[int, Refs | None, Refs | None]]:

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hubarray.blobs.ref import REF, Refs, check_refs, homes
-from hubarray.history.numbering import Numbers
+
+Numbers = npt.NDArray[np.uint64]
 
 LEAF_NUMBERS = 1024
 MAX_OVERLAY_REFS = 256

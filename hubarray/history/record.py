@@ -20,10 +20,9 @@ import xxhash
 
 from hubarray import names
 from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError, InvalidNameError
-from hubarray.history import numbering
 from hubarray.history.fields import MAX_INT64, Fields, parse_json
 from hubarray.history.manifest import MAX_LEVELS, MAX_NODE_BYTES, NodeRef, Root
-from hubarray.history.overlay import EMPTY, MAX_OVERLAY_REFS, Overlay
+from hubarray.history.overlay import EMPTY, MAX_OVERLAY_REFS, Numbers, Overlay
 from hubarray.names import Name
 from hubarray.shown import shown_text
 from hubarray.storage.base import Buffer
@@ -40,6 +39,8 @@ HEAD_READ_BYTES = 1024
 
 RECORD_NAME = re.compile(r"([0-9]{16})\.json", re.ASCII)
 KINDS = ("array", "table", "deleted", "expired")
+# What has no description says so where an array's would be.
+_KINDS_DESCRIBED = ("array", "table")
 _MAX_AXES = 64
 _KEPT_BYTES = 16 << 10
 _MAX_TIME_LETTERS = 64
@@ -103,14 +104,14 @@ class Record:
     Attributes
     ----------
     head : Head
-    array : dict
-        Zarr v3 metadata of the array, without attributes.
+    description : dict
+        What the kind of version says of itself: of an array its Zarr v3 metadata, without attributes.
     attrs : dict
         The user's attributes.
     tags : dict
         Commit numbers by tag: what never expires.
     grid : tuple of int
-        The numbering grid.
+        The numbering grid, for the kind to make numbers by.
     manifest : Root or None
     overlay : Overlay
     homes : tuple of str
@@ -121,7 +122,7 @@ class Record:
     """
 
     head: Head
-    array: dict[str, Any] = field(default_factory=dict)
+    description: dict[str, Any] = field(default_factory=dict)
     attrs: dict[str, Any] = field(default_factory=dict)
     tags: dict[str, int] = field(default_factory=dict)
     grid: tuple[int, ...] = ()
@@ -142,6 +143,10 @@ def record_key(name: Name, number: int) -> str:
     return f"{name.home}/log/{name.version}/{number:016d}.json"
 
 
+def _description_key(kind: str) -> str:
+    return kind if kind in _KINDS_DESCRIBED else "array"
+
+
 def encode(record: Record) -> tuple[bytes, Record]:
     """The record's bytes, and the record with its digest filled in."""
     home = f"{record.head.owner}/{record.head.name}"
@@ -149,7 +154,7 @@ def encode(record: Record) -> tuple[bytes, Record]:
     first = f'{{"hubarray":{FORMAT},"head":{head},"head_xxh3":"{_head_hash(head)}"'
     overlay, overlay_homes = record.overlay.encode(home)
     body: dict[str, Any] = {
-        "array": record.array,
+        _description_key(record.head.kind): record.description,
         "attrs": record.attrs,
         **({"tags": record.tags} if record.tags else {}),
         "homes": list(record.homes) or [home],
@@ -216,16 +221,12 @@ def _decoded(raw: bytes, name: Name, number: int, where: str) -> Record:
     homes = tuple(body.checked_home("homes", one) for one in body.items("homes", MAX_RECORD_BYTES, [home]))
     if not homes or homes[0] != home or len(set(homes)) != len(homes):
         body.refuse("homes", "does not begin with the record's own home, or has one twice")
-    grid = body.integers("numbering_grid", _MAX_AXES, 1, MAX_INT64, [])
-    description = body.take("array", dict, {})
-    if head.kind == "array":
-        _check_numbering(body.inner("array"), grid)
     return Record(
         head=head,
-        array=description,
+        description=body.take(_description_key(head.kind), dict, {}),
         attrs=body.take("attrs", dict, {}),
         tags=_tags(body, number),
-        grid=grid,
+        grid=body.integers("numbering_grid", _MAX_AXES, 1, MAX_INT64, []),
         manifest=_root(body, homes),
         overlay=_overlay(body, homes),
         homes=homes,
@@ -314,18 +315,6 @@ def _tags(body: Fields, number: int) -> dict[str, int]:
     return {tag: tags.integer(tag, 1, number) for tag in raw}
 
 
-def _check_numbering(description: Fields, grid: tuple[int, ...]) -> None:
-    """Refuse a description whose chunks have no numbers; data types and codecs are for arrays to check."""
-    shape = description.integers("shape", _MAX_AXES, 0, MAX_INT64)
-    configuration = description.inner("chunk_grid").inner("configuration")
-    chunks = configuration.integers("chunk_shape", _MAX_AXES, 1, MAX_INT64)
-    if len(chunks) != len(shape) or len(grid) != max(0, len(shape) - 1):
-        configuration.refuse("chunk_shape", "or the numbering grid has another number of axes than the shape")
-    counts = numbering.chunk_counts(shape, chunks)
-    if not numbering.fits(grid, counts) or numbering.number_limit(counts, grid) > 1 << 64:
-        description.refuse("shape", "has chunks that the numbering grid cannot number")
-
-
 def _overlay(body: Fields, homes: tuple[str, ...]) -> Overlay:
     table = [body.checked_home("overlay_homes", one) for one in body.items("overlay_homes", len(homes), [])]
     if not set(table) <= set(homes):
@@ -404,6 +393,22 @@ def _changed(body: Fields) -> Changed:
         runs.append((run[0], run[1]))
         end = run[0] + run[1]
     return Changed(runs=tuple(runs))
+
+
+def runs_of(numbers: Numbers) -> list[tuple[int, int]]:
+    """Sorted distinct numbers as runs ``(first, count)``.
+
+    Examples
+    --------
+    >>> runs_of(np.array([1, 2, 3, 7], np.uint64))
+    [(1, 3), (7, 1)]
+    """
+    if len(numbers) == 0:
+        return []
+    breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
+    firsts = numbers[np.concatenate([[0], breaks])]
+    counts = np.diff(np.concatenate([[0], breaks, [len(numbers)]]))
+    return list(zip(firsts.tolist(), counts.tolist(), strict=True))
 
 
 def encode_runs(runs: list[tuple[int, int]]) -> bytes:

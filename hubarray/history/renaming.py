@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from hubarray.errors import AlreadyExistsError, ConflictError, CorruptDataError, NotFoundError
+from hubarray.history.commit import check_age
 from hubarray.history.reach import read_log
 from hubarray.history.record import Record
 from hubarray.history.referrers import write_referrer
 from hubarray.history.safety import require_atomic_create
-from hubarray.history.transaction import check_age
 from hubarray.history.version import Version
 from hubarray.names import Name, parse
 from hubarray.process import uptime_seconds

@@ -24,7 +24,7 @@ from hubarray.history.manifest import NodeRef, decode_node
 from hubarray.history.reach import walk
 from hubarray.history.record import RECORD_NAME, Record, record_key
 from hubarray.history.referrers import referrers, write_referrer
-from hubarray.history.verify import Damage, Problem, distinct_refs, verify
+from hubarray.history.verify import Check, Damage, Problem, distinct_refs, verify
 from hubarray.names import Name, parse
 from hubarray.storage.base import Buffer
 
@@ -47,7 +47,7 @@ class Repair:
     problems: list[Problem] = field(default_factory=list)
 
 
-def repair(fetcher: Fetcher, home: str) -> Repair:
+def repair(fetcher: Fetcher, home: str, *, check: Check) -> Repair:
     """Look at everything a name's live commits reach and put back what can be found elsewhere.
 
     Parameters
@@ -60,7 +60,7 @@ def repair(fetcher: Fetcher, home: str) -> Repair:
     found: dict[str, Problem] = {}
     while True:
         # What a lost record or node leads to shows only once that is back.
-        report = verify(fetcher, versions, data=False)
+        report = verify(fetcher, versions, data=False, check=check)
         found |= {str(problem): problem for problem in report.problems}
         put_back = [_put_back_record(fetcher, *one) for one in sorted(report.damage.records, key=lambda one: -one[1])]
         put_back += [_put_back_node(fetcher, node) for node in report.damage.nodes]
@@ -70,10 +70,10 @@ def repair(fetcher: Fetcher, home: str) -> Repair:
         write_referrer(fetcher.store, home_of_data, referrer)
     for name in report.damage.hints:
         _put_back_hint(fetcher, name)
-    report = verify(fetcher, versions, data=True)
+    report = verify(fetcher, versions, data=True, check=check)
     found |= {str(problem): problem for problem in report.problems}
     if _put_back_blobs(fetcher, home, report.damage):
-        report = verify(fetcher, versions, data=True)
+        report = verify(fetcher, versions, data=True, check=check)
     left = {str(problem): problem for problem in report.problems}
     return Repair(
         [problem for text, problem in sorted(found.items()) if text not in left],

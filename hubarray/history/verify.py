@@ -6,7 +6,7 @@ Nothing is taken from a cache, and one problem does not end the search.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -101,7 +101,10 @@ class Report:
         self.problems.append(Problem(key, what))
 
 
-def verify(fetcher: Fetcher, versions: list[Name], *, data: bool) -> Report:
+Check = Callable[[Record], object]
+
+
+def verify(fetcher: Fetcher, versions: list[Name], *, data: bool, check: Check) -> Report:
     """Check the records, nodes and blobs that versions reach.
 
     Parameters
@@ -110,11 +113,17 @@ def verify(fetcher: Fetcher, versions: list[Name], *, data: bool) -> Report:
     versions : list of Name
     data : bool
         Whether every blob is read and hashed; else only the packs' sizes are looked at.
+    check : callable
+        Raises CorruptDataError or FormatVersionError of a record whose description its kind cannot read.
     """
     report = Report()
     refs: list[Refs] = []
     records = [record for name in versions for record in _records(fetcher, name, report)]
     for record in records:
+        try:
+            check(record)
+        except (CorruptDataError, FormatVersionError) as error:
+            report.add(record_key(record.ref, record.head.number), str(error))
         refs.append(record.overlay.refs[record.overlay.refs["length"] > 0])
         if record.changed.node is not None:
             _check_object(fetcher, record.changed.node, report)

@@ -24,8 +24,7 @@ from hubarray.history.clock import store_time
 from hubarray.history.hints import hint_writer
 from hubarray.history.log import Log
 from hubarray.history.manifest import Manifest
-from hubarray.history.numbering import Numbers
-from hubarray.history.overlay import LEAF_NUMBERS, Overlay
+from hubarray.history.overlay import LEAF_NUMBERS, Numbers, Overlay
 from hubarray.history.record import Record, encode, record_key
 from hubarray.history.turns import Turns
 from hubarray.names import Name
@@ -123,6 +122,13 @@ class Version:
                 with self._lock:
                     self._newest = None
         return self.refresh()
+
+    def newest(self) -> Record | None:
+        """The newest record as of now, a deletion too; None if the version was never created."""
+        try:
+            return self.reopen()
+        except NotFoundError:
+            return None
 
     def current(self, max_staleness_seconds: float) -> Record:
         """The newest record, as known no longer ago than ``max_staleness_seconds``.

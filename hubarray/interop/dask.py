@@ -15,9 +15,10 @@ from hubarray.arrays.array import Array
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.worker import Part, Worker
 from hubarray.errors import ConfigError, SourceError
+from hubarray.history.publishing import NOTE, publish, removed_on_failure, staging_name
+from hubarray.history.version import version_of
 from hubarray.interop import blocks
 from hubarray.interop.plain import plain_json
-from hubarray.interop.staged import NOTE, publish, removed_on_failure, staging_name
 from hubarray.lookup import RootLike, locate
 from hubarray.storage.url import Root
 
@@ -151,13 +152,21 @@ def store(
         )
         _write_all(array, source, name, message)
         return array
-    staged = staging_name(parsed, "storing", own=True)
-    with removed_on_failure(staged, where):
+    staged = version_of(where, staging_name(parsed, "storing", own=True))
+    with removed_on_failure(staged):
         staging = catalog.array(
-            source.shape, staged, source.dtype, attrs={NOTE: "store"}, root=where, dims=found.dims, **described
+            source.shape,
+            str(staged.name),
+            source.dtype,
+            attrs={NOTE: "store"},
+            root=where,
+            dims=found.dims,
+            **described,
         )
         _write_all(staging, source, name, message)
-    return publish(staging, parsed, attrs=attrs, message=message or _MESSAGE, overwrite=overwrite)
+    kept, target = checked_attrs(attrs), version_of(where, parsed)
+    publish(staged, target, attrs=kept, message=message or _MESSAGE, overwrite=overwrite)
+    return catalog.load(str(parsed), root=where)
 
 
 def is_dask(source: Any) -> bool:

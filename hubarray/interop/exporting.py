@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from hubarray import catalog
+from hubarray.arrays import numbering
 from hubarray.arrays.array import Array
 from hubarray.blobs.pools import run_all
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, ObjectMissingError
-from hubarray.history import numbering
 from hubarray.interop.missing import needed
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, zarr_json
 from hubarray.lookup import RootLike

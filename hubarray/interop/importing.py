@@ -18,13 +18,15 @@ from hubarray.arrays import chunking
 from hubarray.arrays.array import Array
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, SourceError
+from hubarray.history.publishing import NOTE, left_over, publish, remove, removed_on_failure, staging_name
+from hubarray.history.version import Version, version_of
 from hubarray.interop import dask as dask_interop
 from hubarray.interop.plain import plain_json
-from hubarray.interop.staged import NOTE, left_over, publish, removed_on_failure, staging_name
 from hubarray.lookup import RootLike, locate
 from hubarray.names import Name
 from hubarray.progress import progress
 from hubarray.shown import shown_text
+from hubarray.storage.url import Root
 
 if TYPE_CHECKING:
     from hubarray.interop.sources.base import Source
@@ -113,9 +115,9 @@ def import_(
         )
     opened = open_source(source, key=key, follow_links=follow_links)
     alone = opened.fingerprint is None
-    staged = staging_name(parsed, "importing", own=alone)
+    staged = version_of(where, staging_name(parsed, "importing", own=alone))
     try:
-        with removed_on_failure(staged, where) if alone else contextlib.nullcontext():
+        with removed_on_failure(staged) if alone else contextlib.nullcontext():
             staging = _staged(opened, staged, chunks, codec, where)
             _fill(staging, opened)
     except (ConflictError, NotFoundError) as error:
@@ -124,25 +126,26 @@ def import_(
         raise SourceError(f"{error}{_left(staged, where)}") from error.__cause__
     again = None if alone else open_source(source, key=key, follow_links=follow_links)
     if again is not None and again.fingerprint != opened.fingerprint:
-        catalog.delete(staged, root=where)
+        remove(staged)
         raise SourceError(f"{opened.where}: changed while it was read; import it again")
     named = _attributes(opened, attrs)
     if isinstance(opened, Images) and opened.classes:
         _add_companions(opened, parsed, where)
-    return publish(staging, parsed, attrs=named, message=message or f"import {shown_text(opened.where)}")
+    publish(staged, version_of(where, parsed), attrs=named, message=message or f"import {shown_text(opened.where)}")
+    return catalog.load(str(parsed), root=where)
 
 
-def _left(staged: str, root: Any) -> str:
+def _left(staged: Version, root: Root) -> str:
     """What a failed import leaves: nothing, if it came to nothing, else how to go on."""
-    there = left_over(staged, root)
-    if there is None:
+    if left_over(staged) is None:
         return ""
+    there, name = catalog.load(str(staged.name), root=root), str(staged.name)
     if not len(there):
-        catalog.delete(staged, root=root)
+        remove(staged)
         return ""
     return (
-        f"; the first {len(there):,} rows are kept as {staged}: mend the source and import it again, which begins "
-        f"anew, or remove them with hub.delete({staged!r})"
+        f"; the first {len(there):,} rows are kept as {name}: mend the source and import it again, which begins "
+        f"anew, or remove them with hub.delete({name!r})"
     )
 
 
@@ -166,19 +169,19 @@ def _add_companions(source: Images, name: Name, root: Any) -> None:
         dask_interop.store(values, beside, attrs=attrs, overwrite=True, root=root, message=f"import {source.where}")
 
 
-def _staged(source: Source, name: str, chunks: Any, codec: Any, root: Any) -> Array:
+def _staged(source: Source, staged: Version, chunks: Any, codec: Any, root: Root) -> Array:
     """What is filled before it gets its name: left by an earlier import of the same source, or new."""
     rows = source.rows if source.rows is not None else 1 << 40
     sized = chunking.checked_chunks(chunks, (max(1, rows), *source.row_shape), source.dtype.itemsize)
     note = {"source": _digest(source)}
-    there = left_over(name, root)
-    if there is not None and source.fingerprint is not None:
+    if left_over(staged) is not None and source.fingerprint is not None:
+        there = catalog.load(str(staged.name), root=root)
         alike = (there.shape[1:], there.dtype, there.attrs[NOTE]) == (source.row_shape, source.dtype, note)
         if alike and len(there) <= rows and there.chunks == sized:
             return there
     return catalog.array(
-        (0, *source.row_shape), name, source.dtype, chunks=sized, codec=codec, attrs={NOTE: note}, overwrite=True,
-        root=root, dims=source.dims, fill_value=getattr(source, "fill", None),
+        (0, *source.row_shape), str(staged.name), source.dtype, chunks=sized, codec=codec, attrs={NOTE: note},
+        overwrite=True, root=root, dims=source.dims, fill_value=getattr(source, "fill", None),
     )  # fmt: skip
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from hubarray.arrays import numbering
 from hubarray.arrays.array import Array
-from hubarray.history import numbering
 from hubarray.interop.blocks import Axis, as_slice, within_chunk
 
 KNOWN = ("sum", "mean", "min", "max", "var", "std")

@@ -16,17 +16,17 @@ import numpy as np
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
+from hubarray.arrays import numbering
 from hubarray.arrays.array import Array
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.chunk_codec import is_all_fill
 from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.operations import Overwrite
 from hubarray.arrays.read import refs_of
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.values import changed_elements
-from hubarray.arrays.write import Overwrite
 from hubarray.errors import ConfigError, CorruptDataError, HubError, ReadOnlyError
-from hubarray.history import numbering
-from hubarray.history import transaction as commits
+from hubarray.history.commit import commit
 from hubarray.history.retry import retry
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, decoded_attributes, zarr_json
 
@@ -322,9 +322,7 @@ class HubStore(Store):
 
     def _begin_anew(self, metadata: ArrayMetadata, attributes: dict[str, Any]) -> None:
         array = self._array
-        record = commits.commit(
-            array._version, Overwrite(metadata, checked_attrs(attributes)), base=array._writable_record()
-        )
+        record = commit(array._version, Overwrite(metadata, checked_attrs(attributes)), base=array._writable_record())
         self._array, self._emptied = Array(array.root, array._version, record, pinned=False), False
 
     def _delete(self, key: str) -> None:

@@ -46,6 +46,9 @@ class ObjectInfo:
     is_folder: bool = False
 
 
+_MOST_HARMLESS = 8192
+
+
 def leads_away(key: str) -> bool:
     """Whether a key could lead out of its root.
 
@@ -143,6 +146,8 @@ class Store(abc.ABC):
     def __init__(self, url: str) -> None:
         self.url = url
         self.stats = RequestStats()
+        # Packs are read again and again, and looking at their keys takes longer than remembering them.
+        self._harmless: set[str] = set()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"
@@ -318,11 +323,16 @@ class Store(abc.ABC):
         return f"{self.url}/{key}"
 
     def _refuse_leading_away(self, key: str) -> None:
+        if key in self._harmless:
+            return
         if leads_away(key):
             raise StorageError(
                 f"{self.url}: {shown_text(key)!r} is no key, because it could lead out of the root; whoever wrote it "
                 "into this root is not to be trusted"
             )
+        if len(self._harmless) >= _MOST_HARMLESS:
+            self._harmless.clear()
+        self._harmless.add(key)
 
     def _refuse_if_read_only(self, key: str) -> None:
         if self.read_only:

@@ -38,6 +38,7 @@ _STEP_BYTES = 256 << 10
 _CHECKED_SECONDS = 1.0
 _MAX_CHECKED = 4096
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
+_NEVER = float("-inf")
 _NO_LINK = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
@@ -72,22 +73,8 @@ class LocalStore(Store):
 
     def _open(self, key: str) -> tuple[int, int]:
         """A descriptor to read a regular file within the root, for the caller to close, and the file's size."""
-        path = self._path(key)
-        self._require_inside(os.path.dirname(path), key)
-        try:
-            try:
-                descriptor = os.open(path, _READ)
-            except OSError as error:
-                if error.errno not in (errno.ELOOP, errno.EMLINK):
-                    raise
-                real = os.path.realpath(path)
-                self._require_inside(os.path.dirname(real), key)
-                descriptor = os.open(real, _READ)
-            status = os.fstat(descriptor)
-        except StorageError:
-            raise
-        except OSError as error:
-            raise self._error(error, key) from None
+        descriptor = self._descriptor(key)
+        status = os.fstat(descriptor)
         if stat.S_ISREG(status.st_mode):
             return descriptor, status.st_size
         os.close(descriptor)
@@ -95,13 +82,31 @@ class LocalStore(Store):
             raise ObjectMissingError(f"{self.where(key)}: no such object")
         raise self._no_file(key)
 
+    def _descriptor(self, key: str) -> int:
+        """What to read of whatever lies at a key within the root."""
+        path = self._prefix + key
+        folder = path[: path.rfind(os.sep)]
+        if time.monotonic() - self._checked.get(folder, _NEVER) >= _CHECKED_SECONDS:
+            self._require_inside(folder, key)
+        try:
+            return os.open(path, _READ)
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.EMLINK):
+                raise self._error(error, key) from None
+        real = os.path.realpath(path)
+        self._require_inside(os.path.dirname(real), key)
+        try:
+            return os.open(real, _READ)
+        except OSError as error:
+            raise self._error(error, key) from None
+
     def _no_file(self, key: str) -> StorageError:
         return StorageError(f"{self.where(key)}: is no regular file, so it is not read; move it away")
 
     def _require_inside(self, folder: str, key: str) -> None:
         """Refuse a folder that a link has led out of the root."""
         now = time.monotonic()
-        if now - self._checked.get(folder, float("-inf")) < _CHECKED_SECONDS:
+        if now - self._checked.get(folder, _NEVER) < _CHECKED_SECONDS:
             return
         if not self._is_inside(folder):
             raise StorageError(
@@ -132,7 +137,8 @@ class LocalStore(Store):
             os.close(descriptor)
 
     def _read_into(self, key: str, start: int, out: Sequence[memoryview]) -> int:
-        descriptor, _ = self._open(key)
+        # What it is need not be known: pipes and folders have no offsets, and whoever asks checks what comes.
+        descriptor = self._descriptor(key)
         try:
             done, total = os.preadv(descriptor, out, start), sum(map(len, out))
             while 0 < done < total:
@@ -358,6 +364,8 @@ class LocalStore(Store):
             return StorageError(f"{where}: a file stands where a folder is needed; move it away or choose another root")
         if isinstance(error, PermissionError):
             return AccessDeniedError(f"{where}: permission denied; check who owns {self.folder}")
+        if error.errno == errno.ESPIPE:
+            return self._no_file(key)
         return StorageError(f"{where}: {error.strerror or error}")
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hubarray.arrays import numbering
 from hubarray.arrays.chunk_grid import (
     Box,
     chunk_view,
@@ -18,7 +19,6 @@ from hubarray.arrays.chunk_grid import (
     within_one_chunk,
 )
 from hubarray.arrays.selection import parse
-from hubarray.history import numbering
 from tests.arrays import strategies
 
 

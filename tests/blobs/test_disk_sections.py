@@ -32,8 +32,7 @@ def _blobs(*places):
 
 
 def _found(sections, *places):
-    names = [("lab/x", PACK_ID, offset) for offset, _ in places]
-    return sections.present(names, [length for _, length in places])
+    return sections.present([("lab/x", PACK_ID, offset, length) for offset, length in places])
 
 
 def _read(sections, offset, length):

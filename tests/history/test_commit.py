@@ -8,7 +8,7 @@ import pytest
 
 import hubarray as hub
 from hubarray.errors import UnavailableError
-from hubarray.history import transaction
+from hubarray.history import commit as committing
 from hubarray.history.log import Log
 from hubarray.history.safety import _proofs
 from hubarray.history.version import Version, version_of
@@ -79,10 +79,10 @@ def test_a_write_begun_long_ago_does_not_land_in_another_generation(root, other_
     hub.configure(max_staleness_seconds=100)
     base = array._record()
     other_machine(lambda: hub.array(8, "t/x:v0", "i8", root=root, overwrite=True))
-    now = transaction.uptime_seconds
-    monkeypatch.setattr(transaction, "uptime_seconds", lambda: now() + 260)
+    now = committing.uptime_seconds
+    monkeypatch.setattr(committing, "uptime_seconds", lambda: now() + 260)
     with pytest.raises(hub.ConflictError, match="anew"):
-        transaction.commit(array._version, _operation(array), base=base)
+        committing.commit(array._version, _operation(array), base=base)
 
 
 def test_a_writer_learns_that_the_version_was_frozen_or_deleted_meanwhile(root, other_machine):
@@ -238,9 +238,9 @@ def test_a_store_that_creates_one_key_twice_is_refused_before_the_first_commit(r
 def test_a_write_older_than_half_the_grace_period_is_refused(root, monkeypatch):
     """Rule 10: its packs may be taken for garbage by now."""
     array = _array(root, grace_seconds=10)
-    start = transaction.uptime_seconds()
+    start = committing.uptime_seconds()
     clock = SimpleNamespace(now=start)
-    monkeypatch.setattr(transaction, "uptime_seconds", lambda: clock.now)
+    monkeypatch.setattr(committing, "uptime_seconds", lambda: clock.now)
     operation = _operation(array)
     apply = operation.apply
 
@@ -250,13 +250,13 @@ def test_a_write_older_than_half_the_grace_period_is_refused(root, monkeypatch):
 
     operation.apply = slowly
     with pytest.raises(hub.ConflictError, match="grace period"):
-        transaction.commit(array._version, operation, base=array._record())
+        committing.commit(array._version, operation, base=array._record())
     assert Log(root.store, NAME).newest().head.number == 1
 
 
 def _operation(array):
+    from hubarray.arrays.operations import SetElements
     from hubarray.arrays.selection import parse as parse_key
-    from hubarray.arrays.write import SetElements
 
     selection = parse_key(0, array.shape)
     return SetElements(selection, np.ones(1, "i8"))
@@ -269,11 +269,11 @@ def test_a_lost_race_uploads_again_only_the_chunks_both_touched(root, other_mach
     base = array._record()
     other_machine(lambda: hub.load("t/x:v0", root=root).__setitem__(5, -1))
     before = root.store.stats.counts()
+    from hubarray.arrays.operations import SetElements
     from hubarray.arrays.selection import parse as parse_key
-    from hubarray.arrays.write import SetElements
 
     operation = SetElements(parse_key(slice(1, 19), (20,)), values[1:19])
-    transaction.commit(array._version, operation, base=base)
+    committing.commit(array._version, operation, base=base)
     counts = root.store.stats.counts() - before
     assert counts["put"] <= 2
     assert array[...].tolist() == [0, *values[1:19].tolist(), 19]

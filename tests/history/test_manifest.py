@@ -48,8 +48,8 @@ CHANGES = st.lists(st.dictionaries(st.integers(0, 300), st.integers(0, 5), min_s
 
 
 @settings(max_examples=60)
-@given(changes=CHANGES, limit=st.integers(0, 400))
-def test_a_tree_holds_what_a_dict_would(small_nodes, fetcher, changes, limit):
+@given(changes=CHANGES, first=st.integers(0, 400), count=st.integers(0, 400))
+def test_a_tree_holds_what_a_dict_would(small_nodes, fetcher, changes, first, count):
     tree, model = Manifest(fetcher, None), {}
     older = [(tree, {})]
     for change in changes:
@@ -60,7 +60,9 @@ def test_a_tree_holds_what_a_dict_would(small_nodes, fetcher, changes, limit):
         assert _contents(one) == expected
     wanted = np.arange(0, 320, dtype=np.uint64)[::-1].copy()
     assert tree.lookup(wanted)["length"].tolist() == [model.get(n, 0) for n in wanted.tolist()]
-    assert _contents(tree.pruned(limit, HOME)) == {n: v for n, v in model.items() if n < limit}
+    for end in (first + count, 1 << 64):
+        kept = {n: v for n, v in model.items() if not first <= n < end}
+        assert _contents(tree.without(first, end, HOME)) == kept
 
 
 @settings(max_examples=60)

@@ -1,4 +1,6 @@
+import itertools
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hubarray.blobs.ref import REF, homes, new_id
 from hubarray.history import record as module
 from hubarray.history.manifest import NodeRef, Root
 from hubarray.history.overlay import EMPTY
-from hubarray.history.record import Changed, Head, Record, decode, decode_head, encode
+from hubarray.history.record import Changed, Head, Record, decode, decode_head, encode, runs_of
 from hubarray.names import parse
 
 NAME = parse("lab/scans:v1")
@@ -38,7 +40,7 @@ def _record(message="a message", entries=3, runs=((0, 5), (9, 1))):
     )
     return Record(
         head=head,
-        array={
+        description={
             "shape": [1, 2, 3],
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, 2, 1]}},
         },
@@ -56,11 +58,20 @@ def test_a_record_reads_back_whole():
     again = decode(data, NAME, 7, "where")
     assert again.head == record.head
     assert again.digest == record.digest
-    for field in ("array", "attrs", "grid", "manifest", "homes", "changed"):
+    for field in ("description", "attrs", "grid", "manifest", "homes", "changed"):
         assert getattr(again, field) == getattr(record, field)
     assert again.overlay.numbers.tolist() == record.overlay.numbers.tolist()
     assert again.overlay.refs.tobytes() == record.overlay.refs.tobytes()
     assert json.loads(data)["hubarray"] == 1
+    assert json.loads(data)["array"] == record.description
+
+
+def test_a_tables_description_is_found_under_its_kind():
+    record = _record()
+    data, _ = encode(replace(record, head=replace(record.head, kind="table"), description={"rows": 3}))
+    assert json.loads(data)["table"] == {"rows": 3}
+    assert "array" not in json.loads(data)
+    assert decode(data, NAME, 7, "where").description == {"rows": 3}
 
 
 @settings(max_examples=200)
@@ -124,3 +135,10 @@ def test_a_description_too_large_for_a_record_is_refused():
     with pytest.raises(hub.ConfigError, match="fewer fields"):
         hub.array(3, "t/x", fields)
     assert not hub.exists("t/x")
+
+
+@given(st.sets(st.integers(0, 200)))
+def test_runs_are_the_numbers_again(numbers):
+    runs = runs_of(np.array(sorted(numbers), np.uint64))
+    assert [n for first, count in runs for n in range(first, first + count)] == sorted(numbers)
+    assert all(a + n < b for (a, n), (b, _) in itertools.pairwise(runs))

@@ -11,7 +11,7 @@ from hubarray.arrays import ahead
 from hubarray.arrays import array as arrays
 from hubarray.arrays import transaction as transactions
 from hubarray.arrays.worker import Part
-from hubarray.history import log, safety, search, transaction
+from hubarray.history import commit, log, safety, search
 from hubarray.storage.local import LocalStore
 
 retrying = importlib.import_module("hubarray.history.retry")
@@ -146,7 +146,7 @@ RULES = {
     ),
     "13: creation is proven first": (
         a_store_that_creates_a_key_twice_is_refused,
-        lambda patch: patch.setattr(transaction, "require_atomic_create", lambda store: None),
+        lambda patch: patch.setattr(commit, "require_atomic_create", lambda store: None),
     ),
     "14: the log is probed beyond the hint": (
         commits_beyond_a_stale_hint_are_found,

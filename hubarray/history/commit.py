@@ -11,6 +11,7 @@ from __future__ import annotations
 import getpass
 import socket
 import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -23,10 +24,8 @@ from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import pools
 from hubarray.blobs.ref import REF, Refs, blob_hash, homes, new_id
 from hubarray.errors import ConfigError, ConflictError, FrozenError, NotFoundError
-from hubarray.history import numbering
 from hubarray.history.manifest import Manifest, NodeRef, Root
-from hubarray.history.numbering import Numbers
-from hubarray.history.overlay import Overlay, split_for_fold
+from hubarray.history.overlay import Numbers, Overlay, split_for_fold
 from hubarray.history.record import (
     MAX_CHANGED_RUNS,
     MAX_MESSAGE_BYTES,
@@ -34,6 +33,7 @@ from hubarray.history.record import (
     Head,
     Record,
     encode_runs,
+    runs_of,
 )
 from hubarray.history.safety import require_atomic_create
 from hubarray.history.turns import retry_seconds
@@ -43,7 +43,7 @@ from hubarray.process import uptime_seconds
 
 @dataclass(frozen=True)
 class Contents:
-    """All chunks of an array at once, as another record has them."""
+    """All chunks at once, as another record has them."""
 
     manifest: Root | None
     overlay: Overlay
@@ -57,40 +57,44 @@ class Contents:
 
 @dataclass(frozen=True)
 class Draft:
-    """What an operation makes of a base record.
+    """What an operation makes of a base record: what it does not name stays as the base has it.
+
+    The first record of a line has no base to speak of; its draft names the kind, and what else it does not name is
+    empty, and not frozen.
 
     Attributes
     ----------
-    array, attrs, tags, frozen, kind, expired_to
-        As in the record; None leaves the base's.
-    counts : tuple of int
-        The array's chunk counts afterwards.
+    kind, description, attrs, tags, grid, frozen, expired_to
+        As in the record.
+    dropped : sequence of (int, int)
+        Stretches of chunk numbers, first and end, that are absent from now on.
+    renumbered : callable or None
+        Gives the numbers and refs that stand for some of the base's, of which the manifest is built anew.
     numbers, refs : arrays
-        Changed chunks, numbered in ``grid``; a null ref makes a chunk absent.
-    grid : tuple of int
-        The numbering grid afterwards.
+        Chunks that are set, after all that; a null ref makes a chunk absent.
+    contents : Contents or None
+        Chunks taken over whole from another record, instead of the base's.
     fresh : bool
         A new generation: nothing of the base's chunks remains.
     source : str or None
         Of a merge or a restore, the commit that was merged or restored.
-    contents : Contents or None
-        Chunks taken over whole from another record, instead of the base's.
     message : str
         What the log says if the caller gave no message.
     """
 
-    counts: tuple[int, ...]
-    grid: tuple[int, ...]
-    array: dict[str, Any] | None = None
+    kind: str | None = None
+    description: dict[str, Any] | None = None
     attrs: dict[str, Any] | None = None
     tags: dict[str, int] | None = None
+    grid: tuple[int, ...] | None = None
     frozen: bool | None = None
-    kind: str | None = None
     expired_to: int | None = None
+    dropped: Sequence[tuple[int, int]] = ()
+    renumbered: Callable[[Numbers, Refs], tuple[Numbers, Refs]] | None = None
     numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.uint64))
     refs: Refs = field(default_factory=lambda: np.zeros(0, REF))
-    fresh: bool = False
     contents: Contents | None = None
+    fresh: bool = False
     source: str | None = None
     message: str = ""
 
@@ -205,7 +209,7 @@ def commit(
         raise
 
 
-def create(
+def create_version(
     version: Version,
     draft: Draft,
     *,
@@ -214,13 +218,13 @@ def create(
     began: float | None = None,
     **head: Any,
 ) -> tuple[Record, bool]:
-    """Write the first record of an array's life: a new version, a new generation, or a copy.
+    """Write the first record of a line: of a new version, of one that had been deleted, or of a copy.
 
     Parameters
     ----------
     version : Version
     draft : Draft
-        With ``array`` and ``kind`` set.
+        With its kind.
     base : Record or None
         The deletion, if the version existed before; numbers continue after it.
     began : float, optional
@@ -258,16 +262,14 @@ def build(
 ) -> Record:
     """The record that follows ``base``; writes the manifest nodes it needs."""
     head = _next_head(version, base, draft, commit_id, message, given)
-    array = draft.array if draft.array is not None else (base.array if base else {})
-    attrs = draft.attrs if draft.attrs is not None else (base.attrs if base else {})
-    # Tags go on through a deletion, for a restore; whoever creates the version anew begins without any.
-    tags = draft.tags if draft.tags is not None else (base.tags if base else {})
+    before = base if base is not None else Record(head)
     record = Record(
         head=head,
-        array=array,
-        attrs=attrs,
-        tags=tags,
-        grid=draft.grid,
+        description=before.description if draft.description is None else draft.description,
+        attrs=before.attrs if draft.attrs is None else draft.attrs,
+        # They go on through a deletion, for a restore; whoever creates the version anew begins without any.
+        tags=before.tags if draft.tags is None else draft.tags,
+        grid=before.grid if draft.grid is None else draft.grid,
         changed=_changed(version, draft.numbers),
     )
     if draft.contents is not None:
@@ -285,32 +287,20 @@ def build(
 
 
 def _carry_over(version: Version, base: Record, draft: Draft) -> tuple[Manifest, Overlay]:
-    """The base's chunks, without those that a shrink cut away, in the draft's numbering grid."""
-    home, ndim = version.name.home, len(draft.counts)
+    """The base's chunks, without those that were dropped, under the numbers that they have now."""
+    home = version.name.home
     manifest, overlay = Manifest(version.fetcher, base.manifest), base.overlay
-    old_counts = counts_of(base)
-    shrunk = [axis for axis in range(ndim) if draft.counts[axis] < old_counts[axis]]
-    if shrunk:
-        overlay = overlay.where(numbering.within(overlay.numbers, base.grid, draft.counts))
-    if tuple(draft.grid) != tuple(base.grid) or any(axis > 0 for axis in shrunk):
-        parts = list(manifest.entries())
+    for first, end in draft.dropped:
+        manifest = manifest.without(first, end, home)
+        overlay = overlay.where((overlay.numbers < np.uint64(first)) | (overlay.numbers > np.uint64(end - 1)))
+    if draft.renumbered is not None:
+        parts = [draft.renumbered(*part) for part in manifest.entries()]
         manifest = Manifest(version.fetcher, None)
         if parts:
-            numbers = np.concatenate([part[0] for part in parts])
-            refs = np.concatenate([part[1] for part in parts])
-            inside = numbering.within(numbers, base.grid, draft.counts)
-            numbers = numbering.renumber(numbers[inside], base.grid, draft.grid, ndim)
-            manifest = manifest.folded(numbers, refs[inside], home)
-        overlay = Overlay(numbering.renumber(overlay.numbers, base.grid, draft.grid, ndim), overlay.refs)
-    elif shrunk:
-        manifest = manifest.pruned(draft.counts[0] * numbering.strides(base.grid)[0], home)
+            numbers, refs = (np.concatenate(some) for some in zip(*parts, strict=True))
+            manifest = manifest.folded(numbers, refs, home)
+        overlay = Overlay(*draft.renumbered(overlay.numbers, overlay.refs))
     return manifest, overlay
-
-
-def counts_of(record: Record) -> tuple[int, ...]:
-    """Chunk counts of a record's array."""
-    chunks = record.array["chunk_grid"]["configuration"]["chunk_shape"]
-    return numbering.chunk_counts(record.array["shape"], chunks)
 
 
 def _next_head(
@@ -322,11 +312,11 @@ def _next_head(
         "id": commit_id,
         "message": message if message is not None else draft.message,
         "author": author(),
-        "kind": draft.kind or "array",
+        **({} if draft.kind is None else {"kind": draft.kind}),
         **given,
     }
     if base is None:
-        fresh: dict[str, Any] = {"line": new_id(), "generation": new_id(), "frozen": False}
+        fresh: dict[str, Any] = {"line": new_id(), "generation": new_id(), "frozen": bool(draft.frozen)}
         return Head(name.owner, name.name, name.version, 1, time=now, **(fresh | common))
     revived = base.head.kind == "deleted"
     changes: dict[str, Any] = {
@@ -348,7 +338,7 @@ def _next_head(
 
 
 def _changed(version: Version, numbers: Numbers) -> Changed:
-    runs = numbering.runs_of(np.sort(numbers))
+    runs = runs_of(np.sort(numbers))
     if len(runs) <= MAX_CHANGED_RUNS:
         return Changed(runs=tuple(runs))
     data = encode_runs(runs)

@@ -97,19 +97,3 @@ def within(numbers: Numbers, grid: Sequence[int], counts: Sequence[int]) -> npt.
     if not counts:
         return np.ones(len(numbers), bool)
     return np.asarray((coords_array(numbers, grid, len(counts)) < np.array(counts, np.uint64)).all(axis=1))
-
-
-def runs_of(numbers: Numbers) -> list[tuple[int, int]]:
-    """Sorted distinct numbers as runs ``(first, count)``.
-
-    Examples
-    --------
-    >>> runs_of(np.array([1, 2, 3, 7], np.uint64))
-    [(1, 3), (7, 1)]
-    """
-    if len(numbers) == 0:
-        return []
-    breaks = np.flatnonzero(np.diff(numbers) != 1) + 1
-    firsts = numbers[np.concatenate([[0], breaks])]
-    counts = np.diff(np.concatenate([[0], breaks, [len(numbers)]]))
-    return list(zip(firsts.tolist(), counts.tolist(), strict=True))

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubarray.history import numbering
+from hubarray.arrays import numbering
 
 COUNTS = st.lists(st.integers(1, 5), min_size=0, max_size=4).map(tuple)
 
@@ -36,13 +36,6 @@ def test_renumbering_keeps_coordinates_and_order(counts, data):
     moved = numbering.renumber(numbers, old, new, len(counts))
     assert moved.tolist() == [numbering.number_of(c, new) for c in coords]
     assert moved.tolist() == sorted(moved.tolist())
-
-
-@given(st.sets(st.integers(0, 200)))
-def test_runs_are_the_numbers_again(numbers):
-    runs = numbering.runs_of(np.array(sorted(numbers), np.uint64))
-    assert [n for first, count in runs for n in range(first, first + count)] == sorted(numbers)
-    assert all(a + n < b for (a, n), (b, _) in itertools.pairwise(runs))
 
 
 def test_numbers_beyond_32_bits_are_exact():

@@ -1,0 +1,41 @@
+"""What arrays are among the kinds of versions; see :class:`hubarray.kinds.Kind`."""
+
+from __future__ import annotations
+
+from hubarray.arrays.array import Array
+from hubarray.arrays.diff import Diff, diff_elements, differing_chunks
+from hubarray.arrays.diff import diff as diff_records
+from hubarray.arrays.merge import Merge
+from hubarray.arrays.metadata import metadata_of
+from hubarray.history.record import Record
+from hubarray.history.version import Version
+from hubarray.storage.url import Root
+
+Side = tuple[Version, Record]
+
+
+def handle(root: Root, version: Version, record: Record, *, pinned: bool) -> Array:
+    """An Array."""
+    return Array(root, version, record, pinned=pinned)
+
+
+def check(record: Record) -> None:
+    """Whether it describes an array."""
+    metadata_of(record)
+
+
+def diff(one: Side, two: Side, *, elements: bool) -> Diff:
+    """Chunks and regions that differ."""
+    return diff_elements(one, two) if elements else diff_records(one, two)
+
+
+def same_state(version: Version, old: Record, new: Record) -> bool:
+    """Whether two commits hold the same array."""
+    if (old.head.generation, old.description, old.attrs) != (new.head.generation, new.description, new.attrs):
+        return False
+    return not differing_chunks((version, old), (version, new))[0]
+
+
+def merge(version: Version, record: Record, on_conflict: str | None) -> Merge:
+    """The merge of an array's changes into another version of it."""
+    return Merge(version, record, on_conflict)

@@ -1,0 +1,102 @@
+"""Filling a version out of sight and showing it when it is whole: a version of its own is copied, without its data."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from hubarray.errors import AlreadyExistsError, ConflictError, HubError, NotFoundError
+from hubarray.history import copying
+from hubarray.history.commit import commit
+from hubarray.history.operations import Delete, Replace
+from hubarray.history.record import Record
+from hubarray.history.version import Version
+from hubarray.names import Name
+from hubarray.process import uptime_seconds
+
+NOTE = "hubarray.staging"
+
+
+def staging_name(name: Name, what: str, *, own: bool) -> Name:
+    """The version that is filled: ``<version>.importing`` and the like; with ``own`` one that nobody else fills."""
+    return replace(name, version=f"{name.version}.{what}" + (f"-{secrets.token_hex(4)}" if own else ""))
+
+
+def left_over(staging: Version) -> Record | None:
+    """What an earlier attempt left under a staging name.
+
+    Raises
+    ------
+    AlreadyExistsError
+        It is not an attempt's, but somebody's own.
+    """
+    record = staging.newest()
+    if record is None or record.head.kind == "deleted":
+        return None
+    if NOTE not in record.attrs:
+        raise AlreadyExistsError(f"{staging.name}: is needed for a while, and is yours; choose another version")
+    return record
+
+
+def remove(staging: Version) -> None:
+    """Delete a staging version, if it is there."""
+    record = staging.newest()
+    if record is not None and record.head.kind != "deleted":
+        commit(staging, Delete(), base=record)
+
+
+@contextlib.contextmanager
+def removed_on_failure(staging: Version) -> Iterator[None]:
+    """Remove a staging version that nobody can go on with where filling it fails."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(HubError):
+            remove(staging)
+        raise
+
+
+def publish(staging: Version, target: Version, *, attrs: dict[str, Any], message: str, overwrite: bool = False) -> None:
+    """Give what was filled its name and its attributes, in one commit, and remove the staging version.
+
+    With ``overwrite`` a version that exists begins a new generation; its old commits stay in the log.
+
+    Raises
+    ------
+    AlreadyExistsError, ConflictError
+        Somebody else made it meanwhile, or removed what was filled.
+    """
+    try:
+        while not _published(staging, target, attrs, message, overwrite):
+            pass
+    except NotFoundError as error:
+        raise ConflictError(f"{target.name}: somebody else is making it too ({error})") from error
+    with contextlib.suppress(NotFoundError):
+        remove(staging)
+
+
+def _published(staging: Version, target: Version, attrs: dict[str, Any], message: str, overwrite: bool) -> bool:
+    """One attempt; False if another one's overwriting came between, so that the next one is on top of that."""
+    began = uptime_seconds()
+    record, base = staging.newest(), target.newest()
+    if record is None or record.head.kind == "deleted":
+        raise ConflictError(f"{target.name}: somebody else is making it too, and removed what was filled")
+    if base is None or base.head.kind == "deleted":
+        _, ours = copying.copy(staging, record, target, base=base, message=message, began=began, attrs=attrs)
+        if ours:
+            return True
+    if not overwrite:
+        raise AlreadyExistsError(f"{target.name}: somebody else created it meanwhile")
+    if base is None or base.head.kind == "deleted":
+        return False
+    try:
+        commit(target, Replace(record, attrs), base=base, message=message, began=began)
+    except ConflictError:
+        now = target.newest()
+        if now is None or now.head.generation == base.head.generation:
+            raise
+        return False
+    return True

@@ -1,0 +1,90 @@
+"""What is done with a version by what it holds: a table of dotted names, each imported when it is first needed.
+
+Whoever opens, compares or merges versions asks here, and nowhere else is there a choice by kind.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Protocol
+
+from hubarray import process
+from hubarray.errors import FormatVersionError, NotFoundError
+from hubarray.history.commit import Operation
+from hubarray.history.record import Record, record_key
+from hubarray.history.version import Version, version_of
+from hubarray.names import Name
+from hubarray.storage.url import Root
+
+_MODULES = {"array": "hubarray.arrays.kind"}
+
+Side = tuple[Version, Record]
+
+
+class Kind(Protocol):
+    """What a kind's module has."""
+
+    @staticmethod
+    def handle(root: Root, version: Version, record: Record, *, pinned: bool) -> Any:
+        """What users get: an Array, say; ``pinned`` to this commit, or of the version."""
+
+    @staticmethod
+    def check(record: Record) -> None:
+        """Raise CorruptDataError or FormatVersionError if the record describes nothing of this kind."""
+
+    @staticmethod
+    def diff(one: Side, two: Side, *, elements: bool) -> Any:
+        """Where two records differ, by refs alone or element by element."""
+
+    @staticmethod
+    def same_state(version: Version, old: Record, new: Record) -> bool:
+        """Whether two commits of a version show the same."""
+
+    @staticmethod
+    def merge(version: Version, record: Record, on_conflict: str | None) -> Operation:
+        """The operation that brings a record's changes into the version it is committed to."""
+
+
+def kind_of(record: Record) -> Kind:
+    """The kind of a record that is no deletion.
+
+    Raises
+    ------
+    FormatVersionError
+        This hubarray does not know it.
+    """
+    module = _MODULES.get(record.head.kind)
+    if module is None:
+        raise FormatVersionError(
+            f"{record_key(record.ref, record.head.number)}: is of the kind {record.head.kind!r}, which this hubarray "
+            "cannot open; upgrade hubarray"
+        )
+    with process.importing:
+        kind: Kind = importlib.import_module(module)  # type: ignore[assignment]
+    return kind
+
+
+def check(record: Record) -> None:
+    """Raise CorruptDataError or FormatVersionError of a record whose description its kind cannot read."""
+    kind_of(record).check(record)
+
+
+def handle(root: Root, version: Version, record: Record) -> Any:
+    """What users get of a version, following what is committed."""
+    return kind_of(record).handle(root, version, record, pinned=False)
+
+
+def opened(root: Root, name: Name) -> Any:
+    """What users get of a version, or of one commit of it.
+
+    Raises
+    ------
+    NotFoundError
+    """
+    version = version_of(root, name)
+    record = version.reopen() if name.commit is None else version.at(name.commit)
+    if record.head.kind == "deleted":
+        if name.commit is not None:
+            raise NotFoundError(f"{name}: at this commit the version was deleted; an earlier one can be read")
+        raise NotFoundError(f"{name}: was deleted at commit {record.head.number}; its earlier commits can be read")
+    return kind_of(record).handle(root, version, record, pinned=name.commit is not None)
