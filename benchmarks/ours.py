@@ -12,7 +12,6 @@ import numpy as np
 import hubarray as hub
 from benchmarks.peers import Reader
 from benchmarks.places import Place
-from hubarray.arrays.read import refs_of
 from hubarray.blobs.ref import blob_key
 
 NAME = "bench/x:v0"
@@ -50,9 +49,8 @@ class Hub:
     def blobs(self, place: Place) -> list[Blob]:
         """Every chunk, in order."""
         array = hub.load(NAME, root=root_of(place))
-        record = array._record()
-        counts = [-(-n // c) for n, c in zip(array.shape, array.chunks, strict=True)]
-        refs = refs_of(array._version, record, list(itertools.product(*map(range, counts))))
+        state = array.state()
+        refs = state.refs(list(itertools.product(*map(range, state.counts))))
         return [Blob(blob_key(ref), int(ref["offset"]), int(ref["length"])) for ref in refs]
 
 

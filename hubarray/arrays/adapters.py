@@ -73,7 +73,7 @@ class Adapters(Statistics, NumpyProtocols):
     def undo(self, steps: int = 1, *, message: str | None = None) -> Array:
         """Take back the newest changes, as a commit; see :func:`hubarray.undo`. Returns the array itself."""
         array: Any = self
-        array._writable_record()
+        array.newest_state()
         adapter("undo")(f"{array.name}:{array.version}", steps=steps, root=array.root, message=message)
         refreshed: Array = array.refresh()
         return refreshed

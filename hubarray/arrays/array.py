@@ -15,11 +15,12 @@ from hubarray.arrays.adapters import Adapters
 from hubarray.arrays.ahead import Pace, rows_ahead
 from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.fields import names_fields, read_fields
-from hubarray.arrays.metadata import ArrayMetadata, checked_dims, metadata_of
+from hubarray.arrays.metadata import ArrayMetadata, checked_dims
 from hubarray.arrays.operations import Append, Resize, SetDims, SetElements
 from hubarray.arrays.operators import NoOperators
 from hubarray.arrays.quick import read_within_chunk
 from hubarray.arrays.read import load_chunks, read, require_loadable, worth_keeping
+from hubarray.arrays.state import State
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.values import assignable, rows_that_fit
 from hubarray.blobs.pools import pools
@@ -70,7 +71,7 @@ class Array(NoOperators, Adapters):
         self._pinned = record if pinned else None
         self._line, self._generation = record.head.line, record.head.generation
         self._max_staleness_seconds = config.current().max_staleness_seconds
-        self._seen: tuple[Record, ArrayMetadata] = (record, _metadata(record))
+        self._seen = _state(version, record)
         self._pace = Pace(version.fetcher.memory.budget_bytes)
 
     @property
@@ -148,6 +149,24 @@ class Array(NoOperators, Adapters):
         return self._record().head.number
 
     @property
+    def fixed(self) -> bool:
+        """Whether this handle stays at its commit and cannot write, as one of ``name@number`` or :meth:`snapshot`."""
+        return self._pinned is not None
+
+    def stored_bytes(self) -> int:
+        """Bytes that its chunks take in the bucket; reads the whole manifest. What copies share counts in each.
+
+        Examples
+        --------
+        >>> import hubarray as hub
+        >>> a = hub.array(1000, "docs/stored:v0", dtype="uint8", chunks=1000, codec="none")
+        >>> a[:] = 7
+        >>> a.stored_bytes(), a.nbytes
+        (1000, 1000)
+        """
+        return self.state().stored_bytes()
+
+    @property
     def frozen(self) -> bool:
         """Whether the version is frozen."""
         return self._record().head.frozen
@@ -163,7 +182,7 @@ class Array(NoOperators, Adapters):
         return self.shape[0]
 
     def __repr__(self) -> str:
-        record, metadata = self._seen
+        record, metadata = self._seen.record, self._seen.metadata
         state = ", fixed" if self._pinned is not None else ", frozen" if record.head.frozen else ""
         shown = f"shape {metadata.shape}, dtype {metadata.dtype}, chunks {metadata.chunks}{state}"
         return f"<hubarray.Array {self._version.name}@{record.head.number} in {self._root.url}: {shown}>"
@@ -178,41 +197,44 @@ class Array(NoOperators, Adapters):
         CorruptDataError, StorageError
             Data could not be had; nothing stands in for it.
         """
-        record = self._record()
-        metadata = self._metadata_of(record)
+        state = self.state()
+        metadata = state.metadata
         if names_fields(key, metadata.dtype):
             pinned = self.snapshot()
             return read_fields(
-                metadata.shape, metadata.dtype, key, pinned._rows if metadata.shape else pinned.__getitem__
+                metadata.shape, metadata.dtype, key, pinned.read_rows if metadata.shape else pinned.__getitem__
             )
         try:
-            quick = read_within_chunk(self._version, record, metadata, key, self._read_ahead)
+            quick = read_within_chunk(state, key, self._read_ahead)
             if quick is not None:
                 return quick
             chosen = selection.parse(key, metadata.shape)
-            result = chosen.from_canonical(read(self._version, record, metadata, chosen))
+            result = chosen.from_canonical(read(state, chosen))
         except CorruptDataError as error:
-            self._refuse_expired(record, error)
+            refuse_expired(state, error)
             raise
         return result[()] if chosen.is_scalar else result
 
-    def _rows(self, rows: np.ndarray | slice, out: np.ndarray | None = None) -> np.ndarray:
-        """Rows, into ``out`` if it is given, past the memory cache: for epochs and loops, which read each once."""
-        record = self._record()
-        metadata = self._metadata_of(record)
-        chosen = selection.parse(rows, metadata.shape)
-        try:
-            return chosen.from_canonical(read(self._version, record, metadata, chosen, cached=False, out=out))
-        except CorruptDataError as error:
-            self._refuse_expired(record, error)
-            raise
+    def read_rows(self, rows: np.ndarray | slice, out: np.ndarray | None = None) -> np.ndarray:
+        """Rows, past the memory cache: for epochs and loops, which read each once.
 
-    def _refuse_expired(self, record: Record, error: CorruptDataError) -> None:
-        """Say so where data is gone by right."""
-        if self._version.has_expired(record):
-            raise NotFoundError(
-                f"{record.ref}: this commit has expired and its data was collected; read a newer one"
-            ) from error
+        Parameters
+        ----------
+        rows : slice or array of int
+        out : ndarray, optional
+            Filled and returned; C-contiguous, of the rows' shape and the array's dtype.
+
+        Raises
+        ------
+        IndexError, CorruptDataError, StorageError
+        """
+        state = self.state()
+        chosen = selection.parse(rows, state.metadata.shape)
+        try:
+            return chosen.from_canonical(read(state, chosen, cached=False, out=out))
+        except CorruptDataError as error:
+            refuse_expired(state, error)
+            raise
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Assign elements, as NumPy would; the commit is in the bucket when this returns.
@@ -249,7 +271,7 @@ class Array(NoOperators, Adapters):
             raise TypeError("iteration over a 0-d array")
         pinned = self.snapshot()
         row_bytes = pinned.nbytes // max(1, len(pinned))
-        rows = pinned.__getitem__ if worth_keeping(self._version.fetcher, pinned.nbytes) else pinned._rows
+        rows = pinned.__getitem__ if worth_keeping(self._version.fetcher, pinned.nbytes) else pinned.read_rows
         return rows_ahead(lambda start, stop: rows(slice(start, stop)), len(pinned), row_bytes, pinned.chunks[0])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -376,13 +398,7 @@ class Array(NoOperators, Adapters):
         >>> a = hub.array((100, 8), "docs/prefetched:v0", chunks=(10, 8))
         >>> a.prefetch(slice(20, 40)).result()
         """
-        return self._prefetch(self._record(), key)
-
-    def _prefetch(self, record: Record, key: Any) -> Future[None]:
-        metadata = self._metadata_of(record)
-        chosen = selection.parse(key, metadata.shape)
-        require_loadable(self._version, metadata, chosen)
-        return pools.ahead.submit(load_chunks, self._version, record, metadata, chosen)
+        return _prefetch(self.state(), key)
 
     @property
     def stats(self) -> Stats:
@@ -393,13 +409,14 @@ class Array(NoOperators, Adapters):
         """Chunks along the first axis are read one after the other: fetch some before they are asked for."""
         if not self._pace.goes_on(coord):
             return
-        record, metadata = self._seen
+        state = self._seen
+        metadata = state.metadata
         chunk, length = metadata.chunks[0], metadata.shape[0]
         if any(n > c for n, c in zip(metadata.shape[1:], metadata.chunks[1:], strict=True)):
             return
         window = self._pace.window(-(-length // chunk), metadata.chunk_bytes)
         if window:
-            self._prefetch(record, slice(window.start * chunk, min(window.stop * chunk, length)))
+            _prefetch(state, slice(window.start * chunk, min(window.stop * chunk, length)))
 
     def snapshot(self) -> Array:
         """A read-only handle on the commit this one reads now; it never moves."""
@@ -444,9 +461,15 @@ class Array(NoOperators, Adapters):
             )
         return self._record()
 
-    def _newest_for_writing(self) -> tuple[Version, Record]:
+    def newest_state(self) -> State:
+        """As :meth:`state`, of the newest commit, which is looked for now, and to be written on.
+
+        Raises
+        ------
+        ReadOnlyError, NotFoundError, ConflictError
+        """
         self._writable_record()
-        return self._version, self._checked(self._version.refresh())
+        return self._state_of(self._checked(self._version.refresh()))
 
     def _commit(self, operation: Operation, base: Record, message: str | None = None) -> None:
         commit(self._version, operation, base=base, message=message)
@@ -458,12 +481,23 @@ class Array(NoOperators, Adapters):
     def _metadata(self) -> ArrayMetadata:
         return self._metadata_of(self._record())
 
+    def state(self) -> State:
+        """What is behind this handle now, for code that works on records, refs and chunks.
+
+        Costs what any look at the array does: a probe, where the newest commit was looked for too long ago.
+        """
+        return self._state_of(self._record())
+
+    def _state_of(self, record: Record) -> State:
+        seen = self._seen
+        if seen.record is not record:
+            alike = seen.record.description == record.description
+            seen = State(self._version, record, seen.metadata) if alike else _state(self._version, record)
+            self._seen = seen
+        return seen
+
     def _metadata_of(self, record: Record) -> ArrayMetadata:
-        seen, metadata = self._seen
-        if seen is not record:
-            metadata = metadata if seen.description == record.description else _metadata(record)
-            self._seen = (record, metadata)
-        return metadata
+        return self._state_of(record).metadata
 
 
 def _restored(root: Root, name: Name, number: int, pinned: bool) -> Array:
@@ -479,7 +513,26 @@ def _restored(root: Root, name: Name, number: int, pinned: bool) -> Array:
     return Array(root, version, record, pinned=pinned)
 
 
-def _metadata(record: Record) -> ArrayMetadata:
+def _state(version: Version, record: Record) -> State:
     if record.head.kind == "deleted":
         raise NotFoundError(f"{record.ref}: is deleted")
-    return metadata_of(record)
+    return State.of(version, record)
+
+
+def _prefetch(state: State, key: Any) -> Future[None]:
+    chosen = selection.parse(key, state.metadata.shape)
+    require_loadable(state, chosen)
+    return pools.ahead.submit(load_chunks, state, chosen)
+
+
+def refuse_expired(state: State, error: CorruptDataError) -> None:
+    """Say so where data is gone by right.
+
+    Raises
+    ------
+    NotFoundError
+    """
+    if state.version.has_expired(state.record):
+        raise NotFoundError(
+            f"{state.record.ref}: this commit has expired and its data was collected; read a newer one"
+        ) from error

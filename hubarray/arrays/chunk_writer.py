@@ -10,17 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays import numbering
-from hubarray.arrays.chunk_codec import Encoded, chunk_key, chunk_keys, decoded, encoded
+from hubarray.arrays.chunk_codec import Encoded, chunk_key, encoded
 from hubarray.arrays.metadata import ArrayMetadata
-from hubarray.arrays.read import batched, refs_of
+from hubarray.arrays.read import batched
+from hubarray.arrays.state import State
+from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import pools, run_in_order
 from hubarray.blobs.ref import REF, Refs, blob_place, null_ref
-from hubarray.history.record import Record
-from hubarray.history.version import Version
 from hubarray.progress import progress
-from hubarray.storage.base import Buffer
 
 BATCH_BYTES = 64 << 20
 
@@ -81,8 +79,7 @@ class ChunkWriter:
         self,
         tasks: Iterable[Task],
         metadata: ArrayMetadata,
-        base: Record,
-        version: Version,
+        base: State,
         packs: PackWriter,
         *,
         total_bytes: int,
@@ -96,35 +93,36 @@ class ChunkWriter:
         refs: list[Refs] = []
 
         def place(chunk: _Chunk) -> None:
-            ref = self._ref(chunk, metadata, version, packs)
+            ref = self._ref(chunk, metadata, base.fetcher, packs)
             if chunk.old is None or chunk.old.tobytes() != ref.tobytes():
                 changed.append(chunk.task.coords)
                 refs.append(ref)
             bar.update(metadata.chunk_bytes)
 
-        with progress(total_bytes, f"writing {version.name}") as bar:
-            work = (self._work(some, metadata, base, version) for some in batched(tasks, batch))
+        with progress(total_bytes, f"writing {base.version.name}") as bar:
+            work = (self._work(some, metadata, base) for some in batched(tasks, batch))
             run_in_order(itertools.chain.from_iterable(work), place)
         return changed, np.array(refs, REF) if refs else np.zeros(0, REF)
 
     def _work(
-        self, tasks: list[Task], metadata: ArrayMetadata, base: Record, version: Version
+        self, tasks: list[Task], metadata: ArrayMetadata, base: State
     ) -> Iterator[tuple[int, Callable[[], _Chunk]]]:
         """How to encode each chunk, with what it takes; what is stored of them is fetched for all at once."""
-        old_refs = self._old_refs(tasks, metadata, base, version)
+        changed = [task.coords for task in tasks if task.needs_old]
+        old_refs = dict(zip(changed, base.refs(changed), strict=True))
         before = [self._ref_of_before(task, old_refs.get(task.coords)) for task in tasks]
         fresh = [task.coords for task, ref in zip(tasks, before, strict=True) if ref is None]
         stored = {coords: old_refs[coords] for coords in fresh if coords in old_refs and old_refs[coords]["length"]}
-        olds = _old_chunks(list(stored), metadata, version, stored)
+        olds = base.chunks(list(stored), np.array(list(stored.values()), REF))
         for task, ref in zip(tasks, before, strict=True):
             old = old_refs.get(task.coords)
             if ref is not None:
                 yield 0, partial(_Chunk, task, old, ref=ref)
             else:
                 contents = olds.pop(task.coords, None)
-                yield metadata.chunk_bytes, partial(_encode, task, old, contents, metadata, version)
+                yield metadata.chunk_bytes, partial(_encode, task, old, contents, metadata, base.fetcher)
 
-    def _ref(self, chunk: _Chunk, metadata: ArrayMetadata, version: Version, packs: PackWriter) -> Refs:
+    def _ref(self, chunk: _Chunk, metadata: ArrayMetadata, fetcher: Fetcher, packs: PackWriter) -> Refs:
         """The ref of a chunk, which is uploaded where nothing like it is stored."""
         if chunk.ref is not None:
             return chunk.ref
@@ -136,8 +134,8 @@ class ChunkWriter:
         else:
             ref = packs.add(*stored)
         if chunk.cached is not None and stored is not None:
-            key = chunk_key(version.fetcher, blob_place(ref).name, metadata)
-            version.fetcher.memory.put(key, chunk.cached, chunk.cached.nbytes)
+            key = chunk_key(fetcher, blob_place(ref).name, metadata)
+            fetcher.memory.put(key, chunk.cached, chunk.cached.nbytes)
         self._done[chunk.task.coords] = (None if old is None else old.tobytes(), chunk.task.state, ref)
         return ref
 
@@ -148,50 +146,15 @@ class ChunkWriter:
             return None
         return done[2]
 
-    @staticmethod
-    def _old_refs(tasks: list[Task], metadata: ArrayMetadata, base: Record, version: Version) -> dict[Coords, Refs]:
-        partial = [task.coords for task in tasks if task.needs_old]
-        if not partial:
-            return {}
-        counts = numbering.chunk_counts(base.description["shape"], metadata.chunks)
-        inside = [all(c < n for c, n in zip(coords, counts, strict=True)) for coords in partial]
-        refs = np.zeros(len(partial), REF)
-        refs[inside] = refs_of(version, base, itertools.compress(partial, inside))
-        return {coords: refs[i] for i, coords in enumerate(partial)}
-
 
 def _encode(
-    task: Task, old: Refs | None, contents: np.ndarray | None, metadata: ArrayMetadata, version: Version
+    task: Task, old: Refs | None, contents: np.ndarray | None, metadata: ArrayMetadata, fetcher: Fetcher
 ) -> _Chunk:
     if task.needs_old:
         contents = np.full(metadata.chunks, metadata.fill) if contents is None else contents.copy()
     with pools.codec_slots:
         chunk = task.contents(contents)
-        stored = encoded(version.fetcher, metadata, chunk)
+        stored = encoded(fetcher, metadata, chunk)
     if task.needs_old:
         chunk.setflags(write=False)
     return _Chunk(task, old, stored, chunk if task.needs_old else None)
-
-
-def _old_chunks(
-    coords: list[Coords], metadata: ArrayMetadata, version: Version, refs: dict[Coords, Refs]
-) -> dict[Coords, np.ndarray]:
-    fetcher = version.fetcher
-    chunks: dict[Coords, np.ndarray] = {}
-    missing = []
-    keys = chunk_keys(fetcher, np.array([refs[one] for one in coords], REF), metadata)
-    for one, key in zip(coords, keys, strict=True):
-        chunk = fetcher.memory.get(key)
-        if chunk is None:
-            missing.append(one)
-        else:
-            chunks[one] = chunk
-
-    def consume(position: int, data: Buffer) -> None:
-        one = missing[position]
-        chunks[one] = decoded(fetcher, metadata, data, refs[one])
-
-    if missing:
-        wanted = np.array([refs[one] for one in missing], REF)
-        fetcher.fetch(wanted, consume, most_bytes=metadata.most_blob_bytes)
-    return chunks

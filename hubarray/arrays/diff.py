@@ -9,9 +9,9 @@ import numpy as np
 from hubarray.arrays import numbering
 from hubarray.arrays.chunk_grid import clipped, merged_boxes
 from hubarray.arrays.metadata import metadata_of
-from hubarray.arrays.staging import fetch_chunks
+from hubarray.arrays.state import State
 from hubarray.arrays.values import changed_elements
-from hubarray.blobs.ref import REF, Refs
+from hubarray.blobs.ref import Refs
 from hubarray.errors import ConfigError
 from hubarray.history.manifest import Manifest, differing_leaves
 from hubarray.history.overlay import LEAF_NUMBERS
@@ -89,15 +89,16 @@ def diff_elements(first: tuple[Version, Record], second: tuple[Version, Record])
     ConfigError, CorruptDataError, StorageError
     """
     rough = diff(first, second)
-    one, two = (metadata_of(record) for _, record in (first, second))
+    one = metadata_of(first[1])
     whole = tuple(max(a, b) for a, b in zip(*rough.shapes, strict=True))
     common = tuple(min(a, b) for a, b in zip(*rough.shapes, strict=True))
     batch = max(1, _BATCH_BYTES // max(1, one.chunk_bytes))
     chunks, regions, count, size = [], [], 0, 0
     for begin in range(0, len(rough.chunks), batch):
         some = list(rough.chunks[begin : begin + batch])
-        refs = [refs_at(*side, one.chunks, some) for side in (first, second)]
-        old, new = (fetch_chunks(v, m, some, r) for (v, _), m, r in zip((first, second), (one, two), refs, strict=True))
+        sides = [State.of(*side) for side in (first, second)]
+        refs = [side.refs(some) for side in sides]
+        old, new = (side.chunks(some, found) for side, found in zip(sides, refs, strict=True))
         for i, coords in enumerate(some):
             inside = tuple(slice(0, max(0, n)) for n in clipped(coords, whole, one.chunks))
             both = tuple(slice(0, max(0, n)) for n in clipped(coords, common, one.chunks))
@@ -123,9 +124,8 @@ def differing_chunks(
     first: tuple[Version, Record], second: tuple[Version, Record]
 ) -> tuple[list[tuple[int, ...]], Refs, Refs]:
     """Coordinates of the chunks in which two records differ, in C order, and their refs on either side."""
-    chunks = metadata_of(first[1]).chunks
     coords = [tuple(row) for row in _candidates(first, second).tolist()]
-    one, two = (refs_at(*side, chunks, coords) for side in (first, second))
+    one, two = (State.of(*side).refs(coords) for side in (first, second))
     differ = np.flatnonzero((one["length"] != two["length"]) | (one["hash"] != two["hash"]).any(axis=1)).tolist()
     return [coords[i] for i in differ], one[differ], two[differ]
 
@@ -145,13 +145,3 @@ def _candidates(first: tuple[Version, Record], second: tuple[Version, Record]) -
             found += [numbering.coords_array(numbers, record.grid, ndim) for numbers, _ in tree.entries()]
     everything = np.concatenate(found)
     return np.unique(everything, axis=0) if ndim else everything[:1]
-
-
-def refs_at(version: Version, record: Record, chunks: tuple[int, ...], coords: list[tuple[int, ...]]) -> Refs:
-    """Refs of chunks by coordinates, null beyond the array's edge."""
-    counts = numbering.chunk_counts(record.description["shape"], chunks)
-    refs = np.zeros(len(coords), REF)
-    inside = [all(c < n for c, n in zip(one, counts, strict=True)) for one in coords]
-    numbers = [numbering.number_of(one, record.grid) for one, keep in zip(coords, inside, strict=True) if keep]
-    refs[inside] = version.refs(record, np.array(numbers, np.uint64))
-    return refs

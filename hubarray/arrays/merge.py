@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays.chunk_grid import clipped
-from hubarray.arrays.diff import differing_chunks, refs_at
+from hubarray.arrays.diff import differing_chunks
 from hubarray.arrays.metadata import ArrayMetadata, metadata_of
 from hubarray.arrays.operations import draft_of
-from hubarray.arrays.staging import Staging, fetch_chunks
+from hubarray.arrays.staging import Staging
+from hubarray.arrays.state import State
 from hubarray.arrays.transaction import region_text
 from hubarray.arrays.values import changed_elements
 from hubarray.blobs.pack import PackWriter
@@ -140,11 +141,11 @@ class Merge:
         shape = self._merged_shape(ours, version)
         olds = [one.attrs for _, one in self._bases]
         attrs = _merged_attrs(olds, self._theirs.attrs, base.attrs, self._on_conflict, version)
-        staging = Staging(version, base, ours.with_shape(shape), packs)
+        staging = Staging(State.of(version, base), ours.with_shape(shape), packs)
         coords = sorted({one for side in self._bases for one in differing_chunks(side, theirs)[0]})
         conflicts: list[str] = []
         for first in range(0, len(coords), _BATCH_CHUNKS):
-            conflicts += self._merge_chunks(coords[first : first + _BATCH_CHUNKS], base, version, staging)
+            conflicts += self._merge_chunks(coords[first : first + _BATCH_CHUNKS], staging)
         if conflicts:
             more = f" and {len(conflicts) - _SHOWN_REGIONS} more" if len(conflicts) > _SHOWN_REGIONS else ""
             raise ConflictError(
@@ -162,14 +163,11 @@ class Merge:
             message=f"merge {self._theirs.ref}",
         )
 
-    def _merge_chunks(self, coords: list[Coords], base: Record, version: Version, staging: Staging) -> list[str]:
+    def _merge_chunks(self, coords: list[Coords], staging: Staging) -> list[str]:
         metadata = staging.metadata
-
-        def chunks_of(side: Side) -> dict[Coords, np.ndarray]:
-            return fetch_chunks(side[0], metadata, coords, refs_at(*side, metadata.chunks, coords))
-
-        before = [chunks_of(side) for side in self._bases]
-        their_chunks, our_chunks = chunks_of((self._version, self._theirs)), chunks_of((version, base))
+        before = [State.of(*side).chunks(coords) for side in self._bases]
+        their_chunks = State.of(self._version, self._theirs).chunks(coords)
+        our_chunks = staging.base.chunks(coords)
         conflicts = []
         for one in coords:
             theirs, ours = their_chunks[one], our_chunks[one]

@@ -19,8 +19,8 @@ from hubarray.arrays import numbering
 from hubarray.arrays.chunk_grid import Projection, chunk_view, clipped, project
 from hubarray.arrays.chunk_writer import ChunkWriter, Task
 from hubarray.arrays.metadata import ArrayMetadata, metadata_of
-from hubarray.arrays.read import refs_of
 from hubarray.arrays.selection import AxisSlice, Selection
+from hubarray.arrays.state import State
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import Refs
 from hubarray.errors import ConflictError
@@ -107,7 +107,7 @@ class SetElements:
         projections = project(self._selection, metadata.shape, metadata.chunks)
         tasks = (_elements_task(one, self._selection, self._value, metadata) for one in projections)
         changed = self._writer.write(
-            tasks, metadata, base, version, packs, total_bytes=self._value.size * metadata.dtype.itemsize
+            tasks, metadata, State.of(version, base), packs, total_bytes=self._value.size * metadata.dtype.itemsize
         )
         if not changed[0]:
             return None
@@ -161,7 +161,7 @@ class Append:
         selection = Selection((rows, *rest), None, self._rows.shape, False)
         projections = project(selection, metadata.shape, metadata.chunks)
         tasks = (_elements_task(one, selection, self._rows, metadata) for one in projections)
-        changed = self._writer.write(tasks, metadata, base, version, packs, total_bytes=self._rows.nbytes)
+        changed = self._writer.write(tasks, metadata, State.of(version, base), packs, total_bytes=self._rows.nbytes)
         return draft_of(base, metadata, changed=changed, message=f"append {count} rows")
 
 
@@ -189,10 +189,11 @@ class Resize:
             return None
         after = before.with_shape(shape)
         cut = sorted(_cut_chunks(before, after))
-        refs = refs_of(version, base, cut)
+        state = State.of(version, base)
+        refs = state.refs(cut)
         stored = [coords for coords, length in zip(cut, refs["length"].tolist(), strict=True) if length]
         tasks = (self._cut_task(coords, after) for coords in stored)
-        changed = self._writer.write(tasks, after, base, version, packs, total_bytes=len(stored) * after.chunk_bytes)
+        changed = self._writer.write(tasks, after, state, packs, total_bytes=len(stored) * after.chunk_bytes)
         return draft_of(base, after, changed=changed, message=f"resize {before.shape} to {shape}")
 
     @staticmethod

@@ -13,17 +13,12 @@ import numpy as np
 
 from hubarray.arrays.chunk_codec import chunk_key, decode_into
 from hubarray.arrays.chunk_grid import within_one_chunk
-from hubarray.arrays.metadata import ArrayMetadata
-from hubarray.arrays.numbering import number_of
+from hubarray.arrays.state import State
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.local_files import SCRATCH_BYTES, scratch
-from hubarray.history.record import Record
-from hubarray.history.version import Version
 
 
-def read_within_chunk(
-    version: Version, record: Record, metadata: ArrayMetadata, key: Any, fetched: Callable[[int], None]
-) -> Any | None:
+def read_within_chunk(state: State, key: Any, fetched: Callable[[int], None]) -> Any | None:
     """The elements that a key selects, if they lie within one chunk that is present; else None.
 
     Costs no request when the chunk is in the memory cache. The first time that a chunk is read whole from a local
@@ -32,14 +27,15 @@ def read_within_chunk(
     ``fetched`` is told the chunk's place along the first axis when a remote root is read in chunks, whether or not
     this one had to be fetched.
     """
+    metadata = state.metadata
     plan = within_one_chunk(key, metadata.shape, metadata.chunks)
     if plan is None:
         return None
     coords, index = plan
-    blob = version.blob(record, number_of(coords, record.grid))
+    blob = state.place(coords)
     if blob is None:
         return None
-    fetcher = version.fetcher
+    fetcher = state.fetcher
     if coords and fetcher.store.remote:
         fetched(coords[0])
     where = chunk_key(fetcher, blob.name, metadata)

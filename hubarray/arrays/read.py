@@ -13,13 +13,13 @@ from hubarray.arrays.chunk_codec import chunk_keys, decode_into, decoded
 from hubarray.arrays.chunk_grid import Box, Projection, chunk_count, chunk_view, project, single_rows
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.selection import Selection
+from hubarray.arrays.state import State
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.local_files import Places
 from hubarray.blobs.ref import Refs
 from hubarray.blobs.verified import Consume
 from hubarray.errors import ConfigError
-from hubarray.history.record import Record
 from hubarray.history.version import Version
 from hubarray.storage.base import Buffer
 
@@ -31,15 +31,13 @@ T = TypeVar("T")
 
 
 def read(
-    version: Version,
-    record: Record,
-    metadata: ArrayMetadata,
+    state: State,
     selection: Selection,
     *,
     cached: bool = True,
     out: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The canonical result of a selection at a record.
+    """The canonical result of a selection.
 
     Costs the manifest nodes and coalesced ranges that are not in the caches,
     fetched in parallel. Memory: the result, plus bounded requests in flight.
@@ -57,12 +55,13 @@ def read(
         A blob is missing or altered; its key is named. Absent chunks are fill value.
     StorageError
     """
+    metadata = state.metadata
     if out is None:
         out = np.empty(selection.canonical_shape, metadata.dtype)
     if not out.size:
         # However many chunks another axis passes through.
         return out
-    fetcher, strides = version.fetcher, numbering.strides(record.grid)
+    fetcher, strides = state.fetcher, numbering.strides(state.record.grid)
     places: np.ndarray | None = None
     rows = single_rows(selection, metadata.shape, metadata.chunks)
     if rows is not None:
@@ -72,11 +71,11 @@ def read(
         places, numbers = box.chunk_after_chunk(out, metadata.chunks), box.numbers(strides)
     else:
         for projections in batched(project(selection, metadata.shape, metadata.chunks), BATCH_CHUNKS):
-            refs = refs_of(version, record, [projection.coords for projection in projections])
+            refs = state.refs([projection.coords for projection in projections])
             _read_batch(fetcher, metadata, selection, projections, refs, out, cached)
         return out
     for first in range(0, len(numbers), BATCH_CHUNKS):
-        refs = version.refs(record, numbers[first : first + BATCH_CHUNKS])
+        refs = state.numbered(numbers[first : first + BATCH_CHUNKS])
         if places is not None:
             _read_whole(fetcher, metadata, refs, places[first : first + BATCH_CHUNKS], cached)
         else:
@@ -93,12 +92,6 @@ class _Window:
 
     def __getitem__(self, index: int) -> Projection:
         return self._items[self._first + index]
-
-
-def refs_of(version: Version, record: Record, coords: Iterable[tuple[int, ...]]) -> Refs:
-    """The refs of chunks by their coordinates."""
-    numbers = np.fromiter((numbering.number_of(c, record.grid) for c in coords), np.uint64)
-    return version.refs(record, numbers)
 
 
 def _read_whole(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs, places: np.ndarray, cached: bool) -> None:
@@ -205,22 +198,22 @@ def _fetch(
         fetcher.fetch(refs, consume, keep=keep, places=places, most_bytes=metadata.most_blob_bytes)
 
 
-def require_loadable(version: Version, metadata: ArrayMetadata, selection: Selection) -> None:
+def require_loadable(state: State, selection: Selection) -> None:
     """Refuse, by arithmetic alone, to look for more chunks than caches would ever hold.
 
     Raises
     ------
     ConfigError
     """
-    count = chunk_count(selection, metadata.shape, metadata.chunks)
+    count = chunk_count(selection, state.metadata.shape, state.metadata.chunks)
     if count > _MOST_CHUNKS_AHEAD:
         raise ConfigError(
-            f"{version.name}: what is to be fetched ahead is {count:,} chunks, more than {_MOST_CHUNKS_AHEAD:,}; "
+            f"{state.version.name}: what is to be fetched ahead is {count:,} chunks, more than {_MOST_CHUNKS_AHEAD:,}; "
             "fetch less at a time"
         )
 
 
-def load_chunks(version: Version, record: Record, metadata: ArrayMetadata, selection: Selection) -> None:
+def load_chunks(state: State, selection: Selection) -> None:
     """Bring the chunks of a selection into the caches: decoded into memory if they fit half of it, else on disk.
 
     Raises
@@ -228,15 +221,15 @@ def load_chunks(version: Version, record: Record, metadata: ArrayMetadata, selec
     ConfigError
         They fit neither, or cannot be written to the disk.
     """
-    fetcher = version.fetcher
+    version, metadata, fetcher = state.version, state.metadata, state.fetcher
     if not selection.size:
         return
     if selection.points is None:
-        numbers = Box(selection, metadata.shape, metadata.chunks).numbers(numbering.strides(record.grid))
-        refs = version.refs(record, numbers)
+        numbers = Box(selection, metadata.shape, metadata.chunks).numbers(numbering.strides(state.record.grid))
+        refs = state.numbered(numbers)
     else:
         coords = dict.fromkeys(one.coords for one in project(selection, metadata.shape, metadata.chunks))
-        refs = refs_of(version, record, coords)
+        refs = state.refs(list(coords))
     refs = refs[refs["length"] > 0]
     disk = fetcher.disk
     if len(refs) * metadata.chunk_bytes <= fetcher.memory.budget_bytes // 2:

@@ -15,20 +15,17 @@ from functools import partial
 
 import numpy as np
 
-from hubarray.arrays import numbering
-from hubarray.arrays.chunk_codec import Encoded, decoded, encoded
+from hubarray.arrays.chunk_codec import Encoded, encoded
 from hubarray.arrays.chunk_grid import Projection, chunk_view, clipped, project
 from hubarray.arrays.chunk_writer import BATCH_BYTES
 from hubarray.arrays.metadata import ArrayMetadata
-from hubarray.arrays.read import batched, refs_of
+from hubarray.arrays.read import batched
 from hubarray.arrays.selection import Selection
+from hubarray.arrays.state import State
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import run_in_order
 from hubarray.blobs.ref import REF, Refs, null_ref
 from hubarray.errors import HubError
-from hubarray.history.record import Record
-from hubarray.history.version import Version
-from hubarray.storage.base import Buffer
 
 MAX_DIRTY_BYTES = 128 << 20
 
@@ -40,19 +37,17 @@ class Staging:
 
     Parameters
     ----------
-    version : Version
-    base : Record
+    base : State
+        What it is written on.
     metadata : ArrayMetadata
         The array as the transaction sees it; its shape may grow beyond the base's.
     packs : PackWriter
         Takes the chunks that are uploaded.
     """
 
-    def __init__(self, version: Version, base: Record, metadata: ArrayMetadata, packs: PackWriter) -> None:
-        self.version = version
+    def __init__(self, base: State, metadata: ArrayMetadata, packs: PackWriter) -> None:
         self.base = base
         self.metadata = metadata
-        self._base_counts = numbering.chunk_counts(base.description["shape"], metadata.chunks)
         self._packs = packs
         self._dirty: OrderedDict[Coords, np.ndarray] = OrderedDict()
         self._leaving: dict[Coords, np.ndarray] = {}
@@ -79,8 +74,8 @@ class Staging:
         """
         if self._torn:
             raise HubError(
-                f"{self.version.name}: an earlier assignment failed partway, so nothing of this transaction can be "
-                f"committed; begin another one (it failed with {self._failure})"
+                f"{self.base.version.name}: an earlier assignment failed partway, so nothing of this transaction can "
+                f"be committed; begin another one (it failed with {self._failure})"
             )
 
     def write(self, selection: Selection, value: np.ndarray) -> None:
@@ -184,7 +179,7 @@ class Staging:
         if any(one in self._refs for one in rest):
             # What was uploaded a moment ago has to be there before it can be read back.
             self._packs.finish()
-        return found | fetch_chunks(self.version, self.metadata, rest, self._current_refs(rest))
+        return found | self.base.chunks(rest, self._current_refs(rest))
 
     def flush(self) -> tuple[list[Coords], Refs]:
         """Upload everything that is still in memory; returns every chunk written and its ref."""
@@ -223,10 +218,10 @@ class Staging:
         for i, one in enumerate(coords):
             if one in self._refs:
                 refs[i] = self._refs[one]
-            elif all(c < n for c, n in zip(one, self._base_counts, strict=True)):
+            else:
                 in_base.append(i)
         if in_base:
-            refs[in_base] = refs_of(self.version, self.base, [coords[i] for i in in_base])
+            refs[in_base] = self.base.refs([coords[i] for i in in_base])
         return refs
 
     def _beyond(self, limit_bytes: int) -> Iterator[tuple[Coords, np.ndarray]]:
@@ -239,7 +234,7 @@ class Staging:
         """Encode chunks while the next ones are drawn; one that is drawn again meanwhile is uploaded again, later."""
 
         def encode(coords: Coords, chunk: np.ndarray) -> tuple[Coords, np.ndarray, Encoded | None]:
-            return coords, chunk, encoded(self.version.fetcher, self.metadata, chunk)
+            return coords, chunk, encoded(self.base.fetcher, self.metadata, chunk)
 
         def tasks() -> Iterator[tuple[int, Callable[[], tuple[Coords, np.ndarray, Encoded | None]]]]:
             for coords, chunk in chunks:
@@ -264,23 +259,6 @@ def mask_of(coords: Coords, packed: bytes | None, shape: tuple[int, ...], chunks
     mask = np.zeros(chunks, bool)
     mask[tuple(slice(0, n) for n in clipped(coords, shape, chunks))] = True
     return mask
-
-
-def fetch_chunks(
-    version: Version, metadata: ArrayMetadata, coords: list[Coords], refs: Refs
-) -> dict[Coords, np.ndarray]:
-    """Decoded chunks by their refs; absent ones are fill value."""
-    chunks: dict[Coords, np.ndarray] = {}
-    present = np.flatnonzero(refs["length"])
-
-    def consume(position: int, data: Buffer) -> None:
-        i = present[position]
-        chunks[coords[i]] = decoded(version.fetcher, metadata, data, refs[i])
-
-    version.fetcher.fetch(refs[present], consume, most_bytes=metadata.most_blob_bytes)
-    for i in np.flatnonzero(refs["length"] == 0).tolist():
-        chunks[coords[i]] = np.full(metadata.chunks, metadata.fill)
-    return chunks
 
 
 def rows_of(metadata: ArrayMetadata, start: int, stop: int) -> Iterator[tuple[int, int]]:

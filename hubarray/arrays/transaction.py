@@ -19,11 +19,11 @@ import numpy as np
 from hubarray.arrays import chunking, selection
 from hubarray.arrays.chunk_grid import chunk_view, clipped, project, region_of
 from hubarray.arrays.fields import names_fields, read_fields, write_fields
-from hubarray.arrays.metadata import ArrayMetadata, metadata_of
+from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.operations import draft_of
-from hubarray.arrays.read import refs_of
 from hubarray.arrays.selection import AxisSlice, Selection
-from hubarray.arrays.staging import Staging, fetch_chunks, rows_of
+from hubarray.arrays.staging import Staging, rows_of
+from hubarray.arrays.state import State
 from hubarray.arrays.values import assignable, changed_elements, rows_that_fit
 from hubarray.arrays.worker import Part, Worker, chunk_hashes
 from hubarray.blobs.pack import PackWriter
@@ -72,14 +72,11 @@ class Transaction:
             raise HubError("a transaction is used once; begin another one with array.transaction()")
         check_message(self._message)
         self._began = uptime_seconds()
-        version, base = self._array._newest_for_writing()
-        check_writable(base, self)
-        self._version = version
-        self._base = base
-        self._packs = PackWriter(version.store, version.name.home)
-        metadata = metadata_of(base)
-        self._base_shape = metadata.shape
-        self._staging = Staging(version, base, metadata, self._packs)
+        self._base = base = self._array.newest_state()
+        check_writable(base.record, self)
+        self._version = base.version
+        self._packs = PackWriter(self._version.store, self._version.name.home)
+        self._staging = Staging(base, base.metadata, self._packs)
         self._keys: list[tuple[Any, Selection]] = []
         self._reads: list[Selection] = []
         self._shape_seen = False
@@ -104,7 +101,7 @@ class Transaction:
         if not self._staging.touched and not self._appended:
             self._packs.abandon()
             return
-        commit(self._version, self, base=self._base, message=self._message, packs=self._packs, began=self._began)
+        commit(self._version, self, base=self._base.record, message=self._message, packs=self._packs, began=self._began)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -189,7 +186,7 @@ class Transaction:
         [0, 1, 2, 3]
         """
         self._check_open()
-        base = self._base.head.number
+        base = self._base.record.head.number
         return Worker(self._array.root, self._version.name, base, self._staging.metadata.shape, self._id)
 
     def add(self, part: Part) -> None:
@@ -222,7 +219,7 @@ class Transaction:
         overlapping = [i for i in fresh if self._staging.is_written(part.coords[i])]
         self._refuse_overlaps(part, masks)
         both = [part.coords[i] for i in overlapping]
-        theirs = fetch_chunks(self._version, self._staging.metadata, both, refs[overlapping])
+        theirs = self._base.chunks(both, refs[overlapping])
         ours = self._staging.chunks(both)
         with self._staging.changing():
             for i in fresh:
@@ -252,8 +249,8 @@ class Transaction:
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commit.Operation`."""
         self._staging.require_whole()
-        if base is not self._base:
-            self._move_onto(base)
+        if base is not self._base.record:
+            self._move_onto(State.of(version, base))
         coords, refs = self._staging.flush()
         metadata = self._staging.metadata
         message = f"transaction over {len(coords):,} chunks"
@@ -272,18 +269,17 @@ class Transaction:
         if os.getpid() != self._process:
             raise ReadOnlyError("a transaction belongs to the process that began it; begin one in this process")
 
-    def _move_onto(self, base: Record) -> None:
+    def _move_onto(self, base: State) -> None:
         """Check against what others did, and stage everything again on their record."""
-        after = metadata_of(base)
-        if after.shape != self._base_shape:
-            self._check_shape(after.shape)
-        changes = self._others_changes(base, after)
+        if base.metadata.shape != self._base.metadata.shape:
+            self._check_shape(base.metadata.shape)
+        changes = self._others_changes(base)
         self._check_reads(changes)
-        self._restage(base, after, changes)
-        self._base, self._base_shape = base, after.shape
+        self._restage(base, changes)
+        self._base = base
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
-        old = self._base_shape
+        old = self._base.metadata.shape
         grown = (shape[0] + self._appended, *shape[1:]) if shape else shape
         moved = bool(self._appended) and shape[0] != old[0]
         for key, chosen in self._keys:
@@ -298,24 +294,23 @@ class Transaction:
                 f"{self._version.name}: was resized from {old} to {shape} by somebody else meanwhile; {_AGAIN}"
             )
 
-    def _others_changes(self, base: Record, after: ArrayMetadata) -> dict[Coords, tuple[np.ndarray, np.ndarray]]:
+    def _others_changes(self, base: State) -> dict[Coords, tuple[np.ndarray, np.ndarray]]:
         """Chunks touched here that others changed: a mask of the changed elements, and the chunk as they left it."""
+        before, after = self._base.metadata, base.metadata
         touched = set(self._staging.touched)
         for chosen in self._reads:
             touched.update(one.coords for one in project(chosen, self._staging.metadata.shape, after.chunks))
-        both = [c for c in sorted(touched) if _exists(c, self._base_shape, after) and _exists(c, after.shape, after)]
-        before_refs = refs_of(self._version, self._base, both) if both else np.zeros(0, REF)
-        after_refs = refs_of(self._version, base, both) if both else np.zeros(0, REF)
+        both = [c for c in sorted(touched) if _exists(c, before.shape, after) and _exists(c, after.shape, after)]
+        before_refs, after_refs = self._base.refs(both), base.refs(both)
         differ = np.flatnonzero(
             (before_refs["hash"] != after_refs["hash"]).any(axis=1) | (before_refs["length"] != after_refs["length"])
         ).tolist()
         coords = [both[i] for i in differ]
-        old = fetch_chunks(self._version, after, coords, before_refs[differ])
-        new = fetch_chunks(self._version, after, coords, after_refs[differ])
+        old, new = base.chunks(coords, before_refs[differ]), base.chunks(coords, after_refs[differ])
         changes = {}
         for c in coords:
             # Elements beyond the old shape are nobody's yet: what both appended there is put in order later.
-            inside = tuple(slice(0, n) for n in clipped(c, self._base_shape, after.chunks))
+            inside = tuple(slice(0, n) for n in clipped(c, before.shape, after.chunks))
             changed = np.zeros(after.chunks, bool)
             changed[inside] = changed_elements(old[c][inside], new[c][inside])
             changes[c] = (changed, new[c])
@@ -325,7 +320,7 @@ class Transaction:
         """A conflict, if elements that were written here no longer exist."""
         lost = written.copy()
         if self._appended:
-            lost[max(0, self._base_shape[0] - coords[0] * after.chunks[0]) :] = False
+            lost[max(0, self._base.metadata.shape[0] - coords[0] * after.chunks[0]) :] = False
         lost[tuple(slice(0, max(0, n)) for n in clipped(coords, after.shape, after.chunks))] = False
         if lost.any():
             raise ConflictError(
@@ -354,13 +349,11 @@ class Transaction:
                 f"meanwhile, in {', '.join(regions[:_SHOWN_REGIONS])}{more}; {_AGAIN}"
             )
 
-    def _restage(
-        self, base: Record, after: ArrayMetadata, changes: dict[Coords, tuple[np.ndarray, np.ndarray]]
-    ) -> None:
+    def _restage(self, base: State, changes: dict[Coords, tuple[np.ndarray, np.ndarray]]) -> None:
         """Put what was written onto the newer record: merged chunks, and appended rows at the new end."""
-        old, seen = self._staging, self._base_shape
+        old, seen, after = self._staging, self._base.metadata.shape, base.metadata
         shape = (after.shape[0] + self._appended, *after.shape[1:]) if after.shape else ()
-        fresh = Staging(self._version, base, after.with_shape(shape), self._packs)
+        fresh = Staging(base, after.with_shape(shape), self._packs)
         shifted = bool(self._appended) and after.shape[0] != seen[0]
         for coords in old.touched:
             written = old.written(coords)

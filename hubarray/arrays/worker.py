@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays import selection
-from hubarray.arrays.metadata import ArrayMetadata, metadata_of
 from hubarray.arrays.staging import Staging, mask_of
+from hubarray.arrays.state import State
 from hubarray.arrays.values import assignable
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import homes
 from hubarray.errors import HubError, ReadOnlyError
-from hubarray.history.record import Record
-from hubarray.history.version import Version, version_of
+from hubarray.history.version import version_of
 from hubarray.names import Name
 from hubarray.storage.url import Root
 
@@ -87,8 +86,7 @@ class Worker:
         root, name, base, shape, transaction = self._description
         version = version_of(root, name)
         record = version.live(base)
-        metadata = metadata_of(record).with_shape(shape)
-        writer = PartWriter(version, record, metadata, transaction)
+        writer = PartWriter(State.of(version, record), shape, transaction)
         self._open_blocks().append(writer)
         return writer
 
@@ -127,9 +125,9 @@ class PartWriter:
     ``part`` is what the driver adds to the transaction.
     """
 
-    def __init__(self, version: Version, record: Record, metadata: ArrayMetadata, transaction: str) -> None:
-        self._packs = PackWriter(version.store, version.name.home)
-        self._staging = Staging(version, record, metadata, self._packs)
+    def __init__(self, base: State, shape: tuple[int, ...], transaction: str) -> None:
+        self._packs = PackWriter(base.version.store, base.version.name.home)
+        self._staging = Staging(base, base.metadata.with_shape(shape), self._packs)
         self._transaction = transaction
         self._part: Part | None = None
         self._closed = False
@@ -175,7 +173,7 @@ class PartWriter:
         staging = self._staging
         coords, refs = staging.flush()
         self._packs.finish()
-        table = homes.store(refs, staging.version.name.home)
+        table = homes.store(refs, staging.base.version.name.home)
         packed = tuple(staging.packed(one) for one in coords)
         self._part = Part(self._transaction, tuple(coords), refs.tobytes(), tuple(table), packed, self.shape)
 

@@ -24,7 +24,7 @@ from hubarray import config, names
 from hubarray.cli.output import Output, confirmed, table_lines
 from hubarray.errors import AlreadyExistsError, ConfigError, CorruptDataError, FormatVersionError
 from hubarray.history import listing
-from hubarray.interop.html import human_bytes, stored_bytes
+from hubarray.interop.html import human_bytes
 from hubarray.shown import shown_text, shown_url
 from hubarray.storage.url import Root, resolve
 
@@ -71,7 +71,7 @@ def _described(row: dict[str, Any], root: str | None) -> dict[str, Any]:
 def info(arguments: Namespace, output: Output) -> int:
     """``hubarray info``."""
     array = hub.load(arguments.name, root=arguments.root)
-    record = array._record()
+    record = array.state().record
     newest = next(iter(array.log()))
     facts = {
         "name": f"{array.name}:{array.version}",
@@ -83,7 +83,7 @@ def info(arguments: Namespace, output: Output) -> int:
         "codecs": [one["name"] for one in array.codec],
         "fill_value": np.asarray(array.fill_value).tolist(),
         "memory_bytes": array.nbytes,
-        "stored_bytes": stored_bytes(array._version, record),
+        "stored_bytes": array.stored_bytes(),
         "attrs": dict(array.attrs),
         "tags": dict(record.tags),
         "time": str(newest.time),

@@ -11,7 +11,7 @@ import numpy as np
 
 from hubarray import process
 from hubarray.blobs.fetch import Fetcher, fetcher_for
-from hubarray.blobs.ref import REF, BlobPlace, Refs, blob_place
+from hubarray.blobs.ref import REF, Refs
 from hubarray.errors import (
     CorruptDataError,
     FormatVersionError,
@@ -33,7 +33,6 @@ from hubarray.storage.base import Store
 from hubarray.storage.url import Root
 
 _SHOWN_TAGS = 10
-_REMEMBERED_BLOBS = 16384
 
 
 class Version:
@@ -59,7 +58,6 @@ class Version:
         self._newest: Record | None = None
         self._checked_at = float("-inf")
         self.turns = Turns()
-        self._blobs: dict[tuple[str, int], BlobPlace] = {}
         self.after_fork()
         process.register(self)
 
@@ -293,20 +291,8 @@ class Version:
         out[found] = refs
         return out
 
-    def blob(self, record: Record, number: int) -> BlobPlace | None:
-        """Where one chunk of a record is stored; None if it is absent. Remembered for the next time."""
-        key = (record.digest, number)
-        found = self._blobs.get(key)
-        if found is None:
-            if len(self._blobs) >= _REMEMBERED_BLOBS:
-                self._blobs.clear()
-            ref = self._ref(record, number)
-            if ref is None or not ref["length"]:
-                return None
-            found = self._blobs[key] = blob_place(ref)
-        return found
-
-    def _ref(self, record: Record, number: int) -> np.void | None:
+    def ref(self, record: Record, number: int) -> np.void | None:
+        """The ref of one chunk at a record, or None; as :meth:`refs`, and several times as fast."""
         overlay = record.overlay.numbers
         position = int(overlay.searchsorted(np.uint64(number)))
         if position < len(overlay) and overlay[position] == number:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from hubarray import catalog
-from hubarray.arrays import numbering
 from hubarray.arrays.array import Array
 from hubarray.blobs.pools import run_all
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, ObjectMissingError
@@ -196,7 +195,8 @@ def _to_zarr_group(array: Array, target: Root, key: str, overwrite: bool) -> Non
 
 def _to_zarr(array: Array, target: Root, overwrite: bool, described: dict[str, Any]) -> None:
     store = target.store
-    record, metadata = array._seen
+    state = array.state()
+    record, metadata = state.record, state.metadata
     marker = _Marker(store, record.digest)
     there = {info.key: info.size_bytes for info in store.list("")}
     begun = marker.found()
@@ -210,18 +210,13 @@ def _to_zarr(array: Array, target: Root, overwrite: bool, described: dict[str, A
         store.delete([key for key in there if key != _MARKER])
         there = {}
         marker.set()
-    counts = numbering.chunk_counts(metadata.shape, metadata.chunks)
-    version = array._version
     chunks = size = 0
     with progress(None, f"exporting {array.name}:{array.version}") as bar:
-        for numbers, refs in version.present(record, batch_bytes=_BLOCK_BYTES):
-            inside = numbering.within(numbers, record.grid, counts)
-            coords = numbering.coords_array(numbers[inside], record.grid, len(counts)).tolist()
-            keys = ["/".join(["c", *map(str, one)]) for one in coords]
-            chosen = refs[inside]
+        for coords, chosen in state.present(batch_bytes=_BLOCK_BYTES):
+            keys = ["/".join(["c", *map(str, one)]) for one in coords.tolist()]
             marker.check()
             missing = [i for i, key in enumerate(keys) if there.get(key) != int(chosen["length"][i])]
-            blobs = version.fetcher.blobs(chosen[missing], most_bytes=metadata.most_blob_bytes)
+            blobs = state.fetcher.blobs(chosen[missing], most_bytes=metadata.most_blob_bytes)
             run_all((len(blob), partial(store.put, keys[i], blob)) for i, blob in zip(missing, blobs, strict=True))
             bar.update(int(chosen["length"].sum()))
             chunks, size = chunks + len(keys), size + int(chosen["length"].sum())

@@ -11,8 +11,6 @@ from hubarray import names
 from hubarray.arrays.array import Array
 from hubarray.errors import HubError
 from hubarray.history import listing
-from hubarray.history.record import Record
-from hubarray.history.version import Version
 from hubarray.shown import shown_text
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -45,23 +43,18 @@ def human_bytes(count: float) -> str:
     raise AssertionError
 
 
-def stored_bytes(version: Version, record: Record) -> int:
-    """What the chunks of a record take in the bucket; each chunk of a copy is counted too, though it is stored once."""
-    return sum(int(refs["length"].sum()) for _, refs in version.present(record, batch_bytes=64 << 20))
-
-
 def describe(array: Array) -> str:
     """An array's description for notebooks, in the notebook's own colours.
 
     Costs a listing of the name's versions, a look at up to 16 of them, and manifest nodes; no data.
     """
     try:
-        record = array._record()
+        record = array.state().record
     except HubError as error:
         return f"<div class='hubarray'>{_STYLE}<header>{_safe(repr(array))}</header>{_safe(str(error))}</div>"
     counted = math.prod(-(-n // c) for n, c in zip(array.shape, array.chunks, strict=True)) <= _COUNTED_CHUNKS
-    stored = human_bytes(stored_bytes(array._version, record)) if counted else "not counted: hubarray du counts it"
-    state = "fixed at this commit" if array._pinned is not None else "frozen" if record.head.frozen else "writable"
+    stored = human_bytes(array.stored_bytes()) if counted else "not counted: hubarray du counts it"
+    state = "fixed at this commit" if array.fixed else "frozen" if record.head.frozen else "writable"
     head = record.head
     made = f"{head.number}, {datetime.fromisoformat(head.time):%Y-%m-%d %H:%M} UTC"
     facts = {

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays import numbering
 from hubarray.arrays.array import Array
 from hubarray.interop.blocks import Axis, as_slice, within_chunk
 
@@ -87,9 +86,10 @@ def statistic(name: str, array: Array, axes: tuple[Axis, ...], *, ddof: int = 0)
 
 def _stored_parts(array: Array, axes: tuple[Axis, ...]) -> Iterator[tuple[Any, ...]]:
     """What to read of each stored chunk that the view touches."""
-    record, chunks = array._record(), array.chunks
-    for numbers, _ in array._version.present(record, batch_bytes=_BATCH_BYTES):
-        for coords in numbering.coords_array(numbers, record.grid, len(chunks)).tolist():
+    state = array.state()
+    for some, _ in state.present(batch_bytes=_BATCH_BYTES):
+        for coords in some.tolist():
+            chunks = state.metadata.chunks
             inside = [within_chunk(axis, c, n) for axis, c, n in zip(axes, coords, chunks, strict=True)]
             if all(part is not None for part in inside):
                 yield tuple(as_slice(part) if isinstance(part, range) else part for part in inside)

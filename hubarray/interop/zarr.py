@@ -17,16 +17,16 @@ from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Sto
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from hubarray.arrays import numbering
-from hubarray.arrays.array import Array
+from hubarray.arrays.array import Array, refuse_expired
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.chunk_codec import is_all_fill
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.operations import Overwrite
-from hubarray.arrays.read import refs_of
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.values import changed_elements
 from hubarray.errors import ConfigError, CorruptDataError, HubError, ReadOnlyError
 from hubarray.history.commit import commit
+from hubarray.history.operations import SetAttributes
 from hubarray.history.retry import retry
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, decoded_attributes, zarr_json
 
@@ -73,7 +73,7 @@ class HubStore(Store):
     ) -> None:
         if variable is not None and (not variable or "/" in variable):
             raise ConfigError(f"variable={variable!r}: give one name, without '/'")
-        fixed = array._pinned is not None
+        fixed = array.fixed
         if fixed and read_only is False:
             raise ReadOnlyError(f"{array!r}: a fixed commit can only be read; load the version to write")
         super().__init__(read_only=fixed if read_only is None else read_only)
@@ -195,19 +195,19 @@ class HubStore(Store):
             return json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {}}).encode()
         if where == "array":
             return json.dumps(self._description()).encode()
-        record, metadata = self._seen._seen
+        state = self._seen.state()
+        metadata = state.metadata
         if len(where) != len(metadata.shape) or not self._within(where):
             return None
         if self._transaction is not None:
             return self._staged_bytes(self._transaction, where, metadata)
-        version = self._seen._version
-        refs = refs_of(version, record, [where])
+        refs = state.refs([where])
         if not refs["length"][0]:
             return None
         try:
-            return version.fetcher.blobs(refs, most_bytes=metadata.most_blob_bytes)[0]
+            return state.fetcher.blobs(refs, most_bytes=metadata.most_blob_bytes)[0]
         except CorruptDataError as error:
-            self._seen._refuse_expired(record, error)
+            refuse_expired(state, error)
             raise
 
     def _staged_bytes(self, transaction: Transaction, coords: tuple[int, ...], metadata: ArrayMetadata) -> bytes | None:
@@ -257,7 +257,7 @@ class HubStore(Store):
             self._seen = self._array.snapshot()
 
     def _write_chunk(self, key: str, coords: tuple[int, ...], data: bytes) -> None:
-        metadata = self._array._metadata
+        metadata = self._array.state().metadata
         if not self._within(coords):
             raise ConfigError(f"{key}: outside the array, whose shape is {self._array.shape}")
         chunk = np.empty(metadata.chunks, metadata.dtype)
@@ -296,7 +296,7 @@ class HubStore(Store):
         wanted = json.loads(data)
         after = ArrayMetadata.from_json(wanted)
         attributes = decoded_attributes(wanted.get("attributes", {}), after.dtype)
-        before = self._array._metadata
+        before = self._array.state().metadata
         if self._emptied:
             self._begin_anew(after, attributes)
             return
@@ -318,12 +318,14 @@ class HubStore(Store):
         there = dict(self._array.attrs)
         gone = tuple(key for key in there if key not in attributes)
         if gone or any(there.get(key, ...) != value for key, value in attributes.items()):
-            self._array._change_attrs(attributes, gone)
+            state = self._array.newest_state()
+            commit(state.version, SetAttributes(attributes, gone), base=state.record)
 
     def _begin_anew(self, metadata: ArrayMetadata, attributes: dict[str, Any]) -> None:
         array = self._array
-        record = commit(array._version, Overwrite(metadata, checked_attrs(attributes)), base=array._writable_record())
-        self._array, self._emptied = Array(array.root, array._version, record, pinned=False), False
+        state = array.newest_state()
+        record = commit(state.version, Overwrite(metadata, checked_attrs(attributes)), base=state.record)
+        self._array, self._emptied = Array(array.root, state.version, record, pinned=False), False
 
     def _delete(self, key: str) -> None:
         where = self._place(key)
@@ -349,11 +351,7 @@ class HubStore(Store):
             return []
         before = "" if self._variable is None else f"{self._variable}/"
         own = self._own_keys()
-        record, metadata = self._seen._seen
-        counts = numbering.chunk_counts(metadata.shape, metadata.chunks)
-        for numbers, _ in self._seen._version.present(record, batch_bytes=64 << 20):
-            inside = numbers[numbering.within(numbers, record.grid, counts)]
-            coords = numbering.coords_array(inside, record.grid, len(counts))
+        for coords, _ in self._seen.state().present():
             own += ["/".join([f"{before}c", *map(str, one)]) for one in coords.tolist()]
         return own
 

@@ -64,7 +64,7 @@ def _number(text: str) -> float | None:
 
 def zarr_json(array: Array) -> dict[str, Any]:
     """The ``zarr.json`` of an array as readers of Zarr want it, with its attributes as xarray writes them."""
-    metadata = array._metadata
+    metadata = array.state().metadata
     attributes = encoded_attributes(dict(array.attrs), metadata.dtype)
     # Before arrays had names of axes, an attribute stood for them.
     given = attributes.get(DIMENSION_NAMES)

@@ -39,8 +39,9 @@ class ChosenRows:
     def __getitem__(self, rows: Any) -> Any:
         return self._array[self._in_array(rows)]
 
-    def _rows(self, rows: np.ndarray | slice, out: np.ndarray | None = None) -> np.ndarray:
-        return self._array._rows(self._in_array(rows), out)
+    def read_rows(self, rows: np.ndarray | slice, out: np.ndarray | None = None) -> np.ndarray:
+        """As :meth:`hubarray.Array.read_rows`, of the chosen rows."""
+        return self._array.read_rows(self._in_array(rows), out)
 
     def _in_array(self, rows: Any) -> Any:
         if isinstance(self._positions, range):

@@ -53,10 +53,12 @@ class RowReader:
             for array, buffers in zip(self._arrays, self._buffers, strict=True)
         ]
         if not self._keep:
-            return [array._rows(rows, part) for array, part in zip(self._arrays, parts, strict=True)]
+            return [array.read_rows(rows, part) for array, part in zip(self._arrays, parts, strict=True)]
         with self._lock:
             if self._whole is None:
-                self._whole = [one._rows(np.arange(len(one)), np.empty(one.shape, one.dtype)) for one in self._arrays]
+                self._whole = [
+                    one.read_rows(np.arange(len(one)), np.empty(one.shape, one.dtype)) for one in self._arrays
+                ]
         for whole, part in zip(self._whole, parts, strict=True):
             np.take(whole, rows, axis=0, out=part, mode="clip")
         return parts

@@ -59,7 +59,7 @@ def test_rows_in_any_order_some_absent_come_as_numpys(make_root, codec, data):
     for key in (..., rows, slice(3, 20)):
         assert np.array_equal(array[key], values[key])
     out = np.zeros((len(rows), 50, 3), "u4")
-    assert np.array_equal(array._rows(rows, out), values[rows])
+    assert np.array_equal(array.read_rows(rows, out), values[rows])
     assert np.array_equal(out, values[rows])
 
 

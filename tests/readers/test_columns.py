@@ -35,7 +35,7 @@ def test_chosen_rows_are_those_that_numpy_chooses(pair, rows):
     assert (len(one), one.shape, one.nbytes) == (len(expected), expected.shape, expected.nbytes)
     some = np.arange(len(expected))[::-2]
     assert np.array_equal(one[some], expected[some])
-    assert np.array_equal(one._rows(some), expected[some])
+    assert np.array_equal(one.read_rows(some), expected[some])
     assert np.array_equal(two[slice(1, None, 2)], labels[...][rows][1::2])
     dataset = images.to_pytorch(labels, rows=rows)
     assert len(dataset) == len(expected)

@@ -48,7 +48,7 @@ def test_memory_is_used_again_from_one_pass_to_the_next(root):
 
 
 def test_one_group_is_read_ahead_and_none_that_is_passed_over(root, monkeypatch):
-    read, changed, real = [], threading.Condition(), Array._rows
+    read, changed, real = [], threading.Condition(), Array.read_rows
 
     def rows(self, rows, out):
         with changed:
@@ -56,7 +56,7 @@ def test_one_group_is_read_ahead_and_none_that_is_passed_over(root, monkeypatch)
             changed.notify()
         return real(self, rows, out)
 
-    monkeypatch.setattr(Array, "_rows", rows)
+    monkeypatch.setattr(Array, "read_rows", rows)
     groups = in_groups(RowReader(arrays(root)[:1], False), np.arange(40).reshape(10, 4))
     assert next(groups).rows.tolist() == [0, 1, 2, 3]
     third = [next(groups), next(groups)][1]
@@ -83,14 +83,14 @@ def test_small_arrays_are_read_once_and_kept_here_and_not_in_what_is_pickled(any
 
 
 def test_a_group_that_was_under_way_at_a_fork_is_read_again_in_the_child(root, monkeypatch):
-    slow, real = threading.Event(), Array._rows
+    slow, real = threading.Event(), Array.read_rows
 
     def rows(self, rows, out):
         if multiprocessing.parent_process() is None and rows[0] == 4:
             slow.wait(20)
         return real(self, rows, out)
 
-    monkeypatch.setattr(Array, "_rows", rows)
+    monkeypatch.setattr(Array, "read_rows", rows)
     groups = in_groups(RowReader(arrays(root)[:1], False), np.arange(40).reshape(10, 4))
     next(groups).parts()
 
