@@ -11,9 +11,9 @@
 
 A slice passes: ``array -> selection, chunk_grid (which chunks) -> manifest
 (where they are) -> memory cache -> fetch -> disk cache -> storage -> hash ->
-codecs -> result``. An assignment passes: ``array -> selection, chunk_grid ->
-codecs -> pack -> storage -> transaction -> log``. The folders are layers, and
-imports only point down: upkeep, catalog, lookup, arrays, history, blobs, storage.
+codecs -> result``. An assignment passes: ``array -> operation -> commit``, which
+encloses ``chunk_grid -> codecs -> pack -> storage -> record -> log``. The folders are
+layers, and imports only point down: ``docs/architecture.md`` draws them.
 """
 
 from hubarray.arrays.array import Array

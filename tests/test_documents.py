@@ -19,12 +19,21 @@ def test_every_promise_names_a_test_that_exists():
         assert f"def {function}(" in (REPOSITORY / file).read_text(), f"{file}::{function}"
 
 
-@pytest.mark.parametrize("document", ["README.md", "CHANGELOG.md", "docs/FORMAT.md"])
+@pytest.mark.parametrize("document", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/FORMAT.md"])
 def test_links_to_files_lead_somewhere(document):
     path = REPOSITORY / document
     for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
         if "://" not in target:
             assert (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_files_that_are_named_for_newcomers_are_there(document):
+    named = re.findall(r"`([\w/]+(?:\.py|\.cfg|\.md|/))`", (REPOSITORY / document).read_text())
+    assert len(named) > 20
+    package = REPOSITORY / "hubarray"
+    places = [REPOSITORY, package, REPOSITORY / "docs", *package.iterdir(), *(REPOSITORY / "tests").iterdir()]
+    assert [one for one in named if not any((place / one).exists() for place in places)] == []
 
 
 def test_the_reference_has_every_public_name():
