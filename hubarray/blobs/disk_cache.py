@@ -238,8 +238,7 @@ class DiskCache:
         return used
 
     def _files(self) -> Iterator[tuple[str, os.stat_result]]:
-        # Folders of two letters are of an earlier layout, whose files count, and go in their turn.
-        for folder in sorted(self.folder.glob("[0-9a-f]*")):
+        for folder in sorted(self.folder.glob("[0-9a-f]")):
             try:
                 entries = list(os.scandir(folder))
             except OSError:
