@@ -184,7 +184,7 @@ def exists(name: str, *, root: RootLike = None) -> bool:
         where, parsed = locate(name, root, commit_allowed=True)
         if parsed.commit is None:
             return listing.is_live(where.store, parsed)
-        return version_of(where, parsed).at(parsed.commit).head.kind != "deleted"
+        return version_of(where, parsed).cached(parsed.commit).head.kind != "deleted"
     except NotFoundError:
         return False
 
@@ -246,7 +246,7 @@ def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = Non
         raise ReadOnlyError(f"{target_root.url}: this root can only be read; copy to another root")
     source = version_of(source_root, source_name)
     began = uptime_seconds()
-    record = source.source(source_name.commit) if source_name.commit else existing(source_root, source_name)[1]
+    record = source.to_build_on(source_name.commit) if source_name.commit else existing(source_root, source_name)[1]
     if record.head.kind == "deleted":
         raise NotFoundError(f"{source_name}: is deleted at this commit; copy an earlier one")
     target = version_of(target_root, target_name)
@@ -324,7 +324,7 @@ def log(name: str, *, root: RootLike = None) -> Iterator[Commit]:
     where, parsed = locate(name, root, commit_allowed=True)
     version = version_of(where, parsed)
     if parsed.commit is not None:
-        return timeline.history(version, version.at(parsed.commit))
+        return timeline.history(version, version.cached(parsed.commit))
     try:
         return timeline.history(version, version.refresh())
     except NotFoundError as error:
@@ -356,7 +356,7 @@ def diff(a: str, b: str, *, elements: bool = False, root: RootLike = None) -> Di
     for name in (a, b):
         where, parsed = locate(name, root, commit_allowed=True)
         version = version_of(where, parsed)
-        record = version.at(parsed.commit) if parsed.commit else existing(where, parsed)[1]
+        record = version.cached(parsed.commit) if parsed.commit else existing(where, parsed)[1]
         if record.head.kind == "deleted":
             raise NotFoundError(f"{parsed}: is deleted at this commit")
         sides.append((version, record))
@@ -391,6 +391,6 @@ def _check_same(record: Record, wanted: ArrayMetadata, *, any_chunks: bool, any_
     if not same:
         found = there.describe() if there else f"a {record.head.kind}"
         raise AlreadyExistsError(
-            f"{record.ref.at(None)}: exists and is another array.\n  there:  {found}\n  wanted: {wanted.describe()}\n"
+            f"{record.name.at(None)}: exists and is another array.\n  there:  {found}\n  wanted: {wanted.describe()}\n"
             "Open it with hub.load, choose another version, or pass overwrite=True for a new generation."
         )

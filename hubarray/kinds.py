@@ -56,7 +56,7 @@ def kind_of(record: Record) -> Kind:
     module = _MODULES.get(record.head.kind)
     if module is None:
         raise FormatVersionError(
-            f"{record_key(record.ref, record.head.number)}: is of the kind {record.head.kind!r}, which this hubarray "
+            f"{record_key(record.name, record.head.number)}: is of the kind {record.head.kind!r}, which this hubarray "
             "cannot open; upgrade hubarray"
         )
     with process.importing:
@@ -82,7 +82,7 @@ def opened(root: Root, name: Name) -> Any:
     NotFoundError
     """
     version = version_of(root, name)
-    record = version.reopen() if name.commit is None else version.at(name.commit)
+    record = version.reopen() if name.commit is None else version.cached(name.commit)
     if record.head.kind == "deleted":
         if name.commit is not None:
             raise NotFoundError(f"{name}: at this commit the version was deleted; an earlier one can be read")

@@ -67,9 +67,9 @@ def _restore(
     where: Root, version: Version, number: int, newest: Record, *, message: str | None, only_onto: int | None = None
 ) -> Array:
     began = uptime_seconds()
-    old = version.source(number)
+    old = version.to_build_on(number)
     if old.head.kind == "deleted":
-        raise NotFoundError(f"{old.ref}: is a deletion; restore an earlier commit")
+        raise NotFoundError(f"{old.name}: is a deletion; restore an earlier commit")
     operation = operations.Restore(old, only_onto)
     if newest.head.kind == "deleted":
         record, ours = create_version(version, operation.draft(newest), base=newest, message=message, began=began)
@@ -114,12 +114,12 @@ def undo(name: str, *, steps: int = 1, root: RootLike = None, message: str | Non
     number, before, state = newest.head.number, newest.head.number, newest
     for step in range(_counted(steps, "steps")):
         before -= 1
-        while before and state.head.kind != "deleted" and _same_state(version, version.source(before), state):
+        while before and state.head.kind != "deleted" and _same_state(version, version.to_build_on(before), state):
             before -= 1
         if not before:
             done = f"only {step} changes were made" if step else "nothing was changed"
             raise NotFoundError(f"{parsed}: {done} since it was created; delete it instead")
-        state = version.source(before)
+        state = version.to_build_on(before)
     return _restore(where, version, before, newest, message=message, only_onto=number)
 
 

@@ -9,7 +9,7 @@ import hubarray as hub
 from hubarray.blobs.ref import REF, homes, new_id
 from hubarray.history import manifest as manifests
 from hubarray.history.hints import encode_hint, hint_key, hint_writer
-from hubarray.history.manifest import FANOUT, Manifest, NodeRef, Root
+from hubarray.history.manifest import FANOUT, Manifest, NodeRef, TreeRoot
 from hubarray.history.record import encode, record_key
 from hubarray.history.version import version_of
 from hubarray.names import parse
@@ -193,7 +193,7 @@ def _dense_path(root, number, monkeypatch):
         node = tree._write(table, level, "t/huge")
     from dataclasses import replace
 
-    changed = replace(record, manifest=Root(NodeRef(node.home, node.id, node.length, node.digest), 4))
+    changed = replace(record, manifest=TreeRoot(NodeRef(node.home, node.id, node.length, node.digest), 4))
     root.store.put(record_key(parse("t/huge"), record.head.number), encode(changed)[0])
 
 

@@ -12,17 +12,17 @@ import numpy as np
 from hubarray import config
 from hubarray.arrays import chunking, selection
 from hubarray.arrays.adapters import Adapters
-from hubarray.arrays.ahead import Pace, rows_ahead
+from hubarray.arrays.assignment import assignable, rows_that_fit
 from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.fields import names_fields, read_fields
 from hubarray.arrays.metadata import ArrayMetadata, checked_dims
 from hubarray.arrays.operations import Append, Resize, SetDims, SetElements
 from hubarray.arrays.operators import NoOperators
-from hubarray.arrays.quick import read_within_chunk
 from hubarray.arrays.read import load_chunks, read, require_loadable, worth_keeping
+from hubarray.arrays.read_ahead import Pace, rows_ahead
+from hubarray.arrays.single_chunk import read_within_chunk
 from hubarray.arrays.state import State
 from hubarray.arrays.transaction import Transaction
-from hubarray.arrays.values import assignable, rows_that_fit
 from hubarray.blobs.pools import pools
 from hubarray.blobs.stats import Stats
 from hubarray.errors import ConfigError, ConflictError, CorruptDataError, NotFoundError, ReadOnlyError
@@ -457,7 +457,7 @@ class Array(NoOperators, Adapters):
     def _writable_record(self) -> Record:
         if self._pinned is not None:
             raise ReadOnlyError(
-                f"{self._pinned.ref}: a fixed commit can only be read; load {self._version.name} to write"
+                f"{self._pinned.name}: a fixed commit can only be read; load {self._version.name} to write"
             )
         return self._record()
 
@@ -506,7 +506,7 @@ def _restored(root: Root, name: Name, number: int, pinned: bool) -> Array:
     known = version.known
     if not pinned and known is not None and known.head.number >= number:
         return Array(root, version, known, pinned=False)
-    record = version.at(number)
+    record = version.cached(number)
     if not pinned:
         # It counts as old: the first use looks for newer commits.
         version.saw(record, float("-inf"))
@@ -515,7 +515,7 @@ def _restored(root: Root, name: Name, number: int, pinned: bool) -> Array:
 
 def _state(version: Version, record: Record) -> State:
     if record.head.kind == "deleted":
-        raise NotFoundError(f"{record.ref}: is deleted")
+        raise NotFoundError(f"{record.name}: is deleted")
     return State.of(version, record)
 
 
@@ -534,5 +534,5 @@ def refuse_expired(state: State, error: CorruptDataError) -> None:
     """
     if state.version.has_expired(state.record):
         raise NotFoundError(
-            f"{state.record.ref}: this commit has expired and its data was collected; read a newer one"
+            f"{state.record.name}: this commit has expired and its data was collected; read a newer one"
         ) from error

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hubarray.arrays import numbering
+from hubarray.arrays.assignment import changed_elements
 from hubarray.arrays.chunk_grid import clipped, merged_boxes
 from hubarray.arrays.metadata import metadata_of
 from hubarray.arrays.state import State
-from hubarray.arrays.values import changed_elements
 from hubarray.blobs.ref import Refs
 from hubarray.errors import ConfigError
 from hubarray.history.manifest import Manifest, differing_leaves
@@ -64,7 +64,7 @@ def diff(first: tuple[Version, Record], second: tuple[Version, Record]) -> Diff:
     one, two = sides
     if not one.stored_like(two):
         raise ConfigError(
-            f"{first[1].ref} and {second[1].ref} are stored differently and cannot be compared chunk by chunk: "
+            f"{first[1].name} and {second[1].name} are stored differently and cannot be compared chunk by chunk: "
             f"{one.describe()}; {two.describe()}"
         )
     differing, _, refs = differing_chunks(first, second)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.values import broadcast, converted
+from hubarray.arrays.assignment import broadcast, converted
 
 BLOCK_BYTES = 64 << 20
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hubarray.arrays.assignment import changed_elements
 from hubarray.arrays.chunk_grid import clipped
 from hubarray.arrays.diff import differing_chunks
 from hubarray.arrays.metadata import ArrayMetadata, metadata_of
@@ -17,7 +18,6 @@ from hubarray.arrays.operations import draft_of
 from hubarray.arrays.staging import Staging
 from hubarray.arrays.state import State
 from hubarray.arrays.transaction import region_text
-from hubarray.arrays.values import changed_elements
 from hubarray.blobs.pack import PackWriter
 from hubarray.errors import (
     ConfigError,
@@ -60,9 +60,9 @@ def find_bases(theirs: Side, ours: Side) -> list[Side]:
         )
     bases = []
     if into_ours is not None and not (into_theirs and into_theirs[1] >= into_ours[0]):
-        bases.append((theirs[0], theirs[0].source(into_ours[1])))
+        bases.append((theirs[0], theirs[0].to_build_on(into_ours[1])))
     if into_theirs is not None and not (into_ours and into_ours[1] >= into_theirs[0]):
-        bases.append((ours[0], ours[0].source(into_theirs[1])))
+        bases.append((ours[0], ours[0].to_build_on(into_theirs[1])))
     return bases
 
 
@@ -149,7 +149,7 @@ class Merge:
         if conflicts:
             more = f" and {len(conflicts) - _SHOWN_REGIONS} more" if len(conflicts) > _SHOWN_REGIONS else ""
             raise ConflictError(
-                f"{self._theirs.ref} into {version.name}: both changed {', '.join(conflicts[:_SHOWN_REGIONS])}{more}; "
+                f"{self._theirs.name} into {version.name}: both changed {', '.join(conflicts[:_SHOWN_REGIONS])}{more}; "
                 "nothing was written. Say whose elements stay with on_conflict='ours' or 'theirs'"
             )
         if not staging.touched and shape == ours.shape and attrs == base.attrs:
@@ -159,8 +159,8 @@ class Merge:
             ours.with_shape(shape),
             attrs=attrs,
             changed=staging.flush(),
-            source=str(self._theirs.ref),
-            message=f"merge {self._theirs.ref}",
+            source=str(self._theirs.name),
+            message=f"merge {self._theirs.name}",
         )
 
     def _merge_chunks(self, coords: list[Coords], staging: Staging) -> list[str]:
@@ -200,7 +200,7 @@ class Merge:
         for one in (theirs, *olds):
             if not one.stored_like(ours):
                 raise ConflictError(
-                    f"{self._theirs.ref} and {version.name} are, or were, stored differently and cannot be merged: "
+                    f"{self._theirs.name} and {version.name} are, or were, stored differently and cannot be merged: "
                     f"{one.describe()}; {ours.describe()}"
                 )
         shape = []
@@ -208,13 +208,13 @@ class Merge:
             before = [old.shape[axis] for old in olds]
             if a < max(before):
                 raise ConflictError(
-                    f"{self._theirs.ref}: shrank axis {axis} from {max(before)} to {a}, which cannot be merged; resize "
-                    f"{version.name} itself, and merge after"
+                    f"{self._theirs.name}: shrank axis {axis} from {max(before)} to {a}, which cannot be merged; "
+                    f"resize {version.name} itself, and merge after"
                 )
             resized, ours_resized = any(a != old for old in before), any(b != old for old in before)
             if resized and ours_resized and a != b:
                 raise ConflictError(
-                    f"{self._theirs.ref} and {version.name}: both resized axis {axis}, to {a} and to {b}; nothing was "
+                    f"{self._theirs.name} and {version.name}: both resized axis {axis}, to {a} and to {b}; nothing was "
                     "written"
                 )
             shape.append(a if resized else b)

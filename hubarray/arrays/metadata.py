@@ -186,7 +186,7 @@ def metadata_of(record: Record) -> ArrayMetadata:
     known = _described.get(record.digest)
     if known is not None:
         return known
-    where = record_key(record.ref, record.head.number)
+    where = record_key(record.name, record.head.number)
     if record.head.kind != "array":
         raise FormatVersionError(f"{where}: is a {record.head.kind}, not an array; upgrade hubarray if it is to be one")
     _check_numbering(Fields(record.description, where, "array"), record.grid)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hubarray.arrays import chunking, selection
+from hubarray.arrays.assignment import assignable, changed_elements, rows_that_fit
 from hubarray.arrays.chunk_grid import chunk_view, clipped, project, region_of
 from hubarray.arrays.fields import names_fields, read_fields, write_fields
 from hubarray.arrays.metadata import ArrayMetadata
@@ -24,7 +25,6 @@ from hubarray.arrays.operations import draft_of
 from hubarray.arrays.selection import AxisSlice, Selection
 from hubarray.arrays.staging import Staging, rows_of
 from hubarray.arrays.state import State
-from hubarray.arrays.values import assignable, changed_elements, rows_that_fit
 from hubarray.arrays.worker import Part, Worker, chunk_hashes
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, homes, new_id

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays import selection
+from hubarray.arrays.assignment import assignable
 from hubarray.arrays.staging import Staging, mask_of
 from hubarray.arrays.state import State
-from hubarray.arrays.values import assignable
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import homes
 from hubarray.errors import HubError, ReadOnlyError
@@ -85,7 +85,7 @@ class Worker:
     def __enter__(self) -> PartWriter:
         root, name, base, shape, transaction = self._description
         version = version_of(root, name)
-        record = version.live(base)
+        record = version.uncached(base)
         writer = PartWriter(State.of(version, record), shape, transaction)
         self._open_blocks().append(writer)
         return writer

@@ -24,7 +24,7 @@ from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import pools
 from hubarray.blobs.ref import REF, Refs, blob_hash, homes, new_id
 from hubarray.errors import ConfigError, ConflictError, FrozenError, NotFoundError
-from hubarray.history.manifest import Manifest, NodeRef, Root
+from hubarray.history.manifest import Manifest, NodeRef, TreeRoot
 from hubarray.history.overlay import Numbers, Overlay, split_for_fold
 from hubarray.history.record import (
     MAX_CHANGED_RUNS,
@@ -45,7 +45,7 @@ from hubarray.process import uptime_seconds
 class Contents:
     """All chunks at once, as another record has them."""
 
-    manifest: Root | None
+    manifest: TreeRoot | None
     overlay: Overlay
     homes: tuple[str, ...]
 
@@ -350,9 +350,11 @@ def _changed(version: Version, numbers: Numbers) -> Changed:
 def check_writable(base: Record, operation: Operation) -> None:
     """Refuse what can never be written."""
     if base.head.kind == "deleted":
-        raise NotFoundError(f"{base.ref.at(None)}: was deleted at commit {base.head.number}; create it again first")
+        raise NotFoundError(f"{base.name.at(None)}: was deleted at commit {base.head.number}; create it again first")
     if base.head.frozen and not operation.on_frozen:
-        raise FrozenError(f"{base.ref.at(None)}: is frozen, which is final; copy it to another version and write there")
+        raise FrozenError(
+            f"{base.name.at(None)}: is frozen, which is final; copy it to another version and write there"
+        )
 
 
 def check_age(version: Version, grace_seconds: float, began: float) -> None:

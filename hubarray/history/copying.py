@@ -68,12 +68,12 @@ def copy(
             tags={},
             kind=record.head.kind,
             contents=_shared_contents(source, record, target) or _copied_contents(source, record, target),
-            message=f"copy of {record.ref}",
+            message=f"copy of {record.name}",
         ),
         base=base,
         message=message,
         began=began,
-        source=str(record.ref),
+        source=str(record.name),
         grace_seconds=record.head.grace_seconds,
     )
 

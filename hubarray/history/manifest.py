@@ -57,7 +57,7 @@ class NodeRef:
 
 
 @dataclass(frozen=True)
-class Root:
+class TreeRoot:
     """The root node of a tree and how many levels it has (1: the root is a leaf)."""
 
     node: NodeRef
@@ -157,10 +157,10 @@ class Manifest:
     Parameters
     ----------
     fetcher : Fetcher
-    root : Root or None
+    root : TreeRoot or None
     """
 
-    def __init__(self, fetcher: Fetcher, root: Root | None) -> None:
+    def __init__(self, fetcher: Fetcher, root: TreeRoot | None) -> None:
         self._fetcher = fetcher
         self.root = root
 
@@ -222,7 +222,7 @@ class Manifest:
         if self.root is None or first >= min(end, FANOUT**self.root.depth):
             return self
         node = self._without(self.root.node, self.root.depth - 1, first, end, home)
-        return Manifest(self._fetcher, None if node is None else Root(node, self.root.depth))
+        return Manifest(self._fetcher, None if node is None else TreeRoot(node, self.root.depth))
 
     def _without(self, node: NodeRef, level: int, first: int, end: int, home: str) -> NodeRef | None:
         """A node without a stretch of the numbers it covers, which are counted from its first one."""
@@ -254,7 +254,7 @@ class Manifest:
             run_all((table.nbytes, partial(write, index, table)) for index, table in level_tables.items())
             if level == depth - 1:
                 node = written[0]
-                return Manifest(self._fetcher, None if node is None else Root(node, depth))
+                return Manifest(self._fetcher, None if node is None else TreeRoot(node, depth))
             parents = old[level + 1]
             for index, node in written.items():
                 parents[index // FANOUT][index % FANOUT] = _child(node)

@@ -157,9 +157,9 @@ class Restore:
         old = self._old
         if self._only_onto not in (None, base.head.number):
             raise ConflictError(
-                f"{base.ref.at(None)}: somebody else committed {base.head.number} meanwhile; nothing was written"
+                f"{base.name.at(None)}: somebody else committed {base.head.number} meanwhile; nothing was written"
             )
-        state = state_of(old, fresh=old.head.generation != base.head.generation, message=f"restore {old.ref}")
+        state = state_of(old, fresh=old.head.generation != base.head.generation, message=f"restore {old.name}")
         # What was frozen when it was deleted comes back so.
         return replace(state, frozen=True) if old.head.frozen else state
 
@@ -195,6 +195,6 @@ def state_of(record: Record, *, fresh: bool, message: str) -> Draft:
         grid=record.grid,
         contents=Contents.of(record),
         fresh=fresh,
-        source=str(record.ref),
+        source=str(record.name),
         message=message,
     )

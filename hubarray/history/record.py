@@ -21,7 +21,7 @@ import xxhash
 from hubarray import names
 from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError, InvalidNameError
 from hubarray.history.fields import MAX_INT64, Fields, parse_json
-from hubarray.history.manifest import MAX_LEVELS, MAX_NODE_BYTES, NodeRef, Root
+from hubarray.history.manifest import MAX_LEVELS, MAX_NODE_BYTES, NodeRef, TreeRoot
 from hubarray.history.overlay import EMPTY, MAX_OVERLAY_REFS, Numbers, Overlay
 from hubarray.names import Name
 from hubarray.shown import shown_text
@@ -112,7 +112,7 @@ class Record:
         Commit numbers by tag: what never expires.
     grid : tuple of int
         The numbering grid, for the kind to make numbers by.
-    manifest : Root or None
+    manifest : TreeRoot or None
     overlay : Overlay
     homes : tuple of str
         Every home that the record reaches, its own first.
@@ -126,14 +126,14 @@ class Record:
     attrs: dict[str, Any] = field(default_factory=dict)
     tags: dict[str, int] = field(default_factory=dict)
     grid: tuple[int, ...] = ()
-    manifest: Root | None = None
+    manifest: TreeRoot | None = None
     overlay: Overlay = EMPTY
     homes: tuple[str, ...] = ()
     changed: Changed = Changed()
     digest: str = ""
 
     @property
-    def ref(self) -> Name:
+    def name(self) -> Name:
         """The record's full name, with its number."""
         return Name(self.head.owner, self.head.name, self.head.version, self.head.number)
 
@@ -169,7 +169,7 @@ def encode(record: Record) -> tuple[bytes, Record]:
     data = text + _HASH_FIELD + digest.encode() + b'"}\n'
     if len(data) >= MAX_RECORD_BYTES:
         raise ConfigError(
-            f"{record.ref}: its description takes {len(data)} bytes and a record has less than {MAX_RECORD_BYTES}; "
+            f"{record.name}: its description takes {len(data)} bytes and a record has less than {MAX_RECORD_BYTES}; "
             "use fewer fields, a smaller fill value or fewer attributes"
         )
     return data, replace(record, digest=digest)
@@ -363,18 +363,18 @@ def _node(fields: Fields, most_bytes: int) -> NodeRef:
     return NodeRef(fields.home("home"), fields.id("id"), length, bytes.fromhex(fields.id("xxh3")))
 
 
-def _root_json(root: Root) -> dict[str, Any]:
+def _root_json(root: TreeRoot) -> dict[str, Any]:
     return _node_json(root.node) | {"depth": root.depth}
 
 
-def _root(body: Fields, homes: tuple[str, ...]) -> Root | None:
+def _root(body: Fields, homes: tuple[str, ...]) -> TreeRoot | None:
     if body.raw.get("manifest") is None:
         return None
     fields = body.inner("manifest")
     node = _node(fields, MAX_NODE_BYTES)
     if node.home not in homes:
         fields.refuse("home", "is a home that the record does not list")
-    return Root(node, fields.integer("depth", 1, MAX_LEVELS))
+    return TreeRoot(node, fields.integer("depth", 1, MAX_LEVELS))
 
 
 def _changed_json(changed: Changed) -> Any:

@@ -123,7 +123,7 @@ def verify(fetcher: Fetcher, versions: list[Name], *, data: bool, check: Check) 
         try:
             check(record)
         except (CorruptDataError, FormatVersionError) as error:
-            report.add(record_key(record.ref, record.head.number), str(error))
+            report.add(record_key(record.name, record.head.number), str(error))
         refs.append(record.overlay.refs[record.overlay.refs["length"] > 0])
         if record.changed.node is not None:
             _check_object(fetcher, record.changed.node, report)

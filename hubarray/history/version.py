@@ -151,7 +151,7 @@ class Version:
         self.saw(record)
         hint_writer.note(self.store, self.name, record.head.number)
 
-    def at(self, number: int) -> Record:
+    def cached(self, number: int) -> Record:
         """One commit, whatever came after it: no probe, one request, none when it is in the disk cache.
 
         Raises
@@ -169,12 +169,12 @@ class Version:
                 return self.log.decode(cached, number)
             except CorruptDataError:
                 disk.reject(cache_key)
-        record = self.live(number)
+        record = self.uncached(number)
         if disk is not None:
             disk.put(cache_key, encode(record)[0])
         return record
 
-    def live(self, number: int) -> Record:
+    def uncached(self, number: int) -> Record:
         """One commit as it is in the log now, past the cache.
 
         Raises
@@ -200,7 +200,7 @@ class Version:
             raise TagNotFoundError(f"{self.name}@{tag}: there is no such tag; {known}")
         return tags[tag]
 
-    def source(self, number: int) -> Record:
+    def to_build_on(self, number: int) -> Record:
         """One commit to build a new commit on: one that has not expired, though its data may still be there.
 
         What expires later is kept for the grace period from then, which is time enough for the new commit.
@@ -216,7 +216,7 @@ class Version:
         except CorruptDataError:
             # A version whose newest record is lost can be saved by copying an older commit: nothing is collected
             # from a name while one of its logs cannot be read.
-            return self.live(number)
+            return self.uncached(number)
         if number <= newest.head.expired_to and number not in newest.tags.values():
             raise self._expired(number)
         if newest.head.kind == "deleted" and self.deleted_long_ago(newest):
@@ -224,7 +224,7 @@ class Version:
                 f"{self.name.at(number)}: the version was deleted longer than half its grace period ago, so its "
                 "data may be on its way out; it can no longer be restored or copied"
             )
-        return self.live(number)
+        return self.uncached(number)
 
     def has_expired(self, record: Record) -> bool:
         """Whether a record's data may be gone by right: its commit expired, or the version was deleted."""

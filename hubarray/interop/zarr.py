@@ -18,12 +18,12 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from hubarray.arrays import numbering
 from hubarray.arrays.array import Array, refuse_expired
+from hubarray.arrays.assignment import changed_elements
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.chunk_codec import is_all_fill
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.operations import Overwrite
 from hubarray.arrays.transaction import Transaction
-from hubarray.arrays.values import changed_elements
 from hubarray.errors import ConfigError, CorruptDataError, HubError, ReadOnlyError
 from hubarray.history.commit import commit
 from hubarray.history.operations import SetAttributes

@@ -7,8 +7,8 @@ import multiprocessing
 import pytest
 
 import hubarray as hub
-from hubarray.arrays import ahead
 from hubarray.arrays import array as arrays
+from hubarray.arrays import read_ahead
 from hubarray.arrays import transaction as transactions
 from hubarray.arrays.worker import Part
 from hubarray.history import commit, log, safety, search
@@ -109,8 +109,8 @@ def an_iteration_reads_one_commit(root):
     array = hub.array((6, 2), "t/x:v0", "i8", chunks=(1, 2), root=root)
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ahead, "BLOCK_BYTES", 1)
-        patch.setattr(ahead, "BLOCKS_AHEAD", 1)
+        patch.setattr(read_ahead, "BLOCK_BYTES", 1)
+        patch.setattr(read_ahead, "BLOCKS_AHEAD", 1)
         for i, row in enumerate(array):
             seen.append(row.tolist())
             array[5] = i + 1

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hubarray as hub
-from hubarray.arrays.ahead import BLOCK_BYTES, Pace, rows_ahead
+from hubarray.arrays.read_ahead import BLOCK_BYTES, Pace, rows_ahead
 
 
 @given(length=st.integers(0, 50), step=st.integers(1, 5), row_mib=st.integers(1, 20))
