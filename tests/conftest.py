@@ -11,6 +11,7 @@ import pytest
 
 import hubarray as hub
 from hubarray import config
+from hubarray.arrays import metadata
 from hubarray.blobs import fetch
 from hubarray.history import version as versions
 from hubarray.history.hints import hint_writer
@@ -97,6 +98,7 @@ def forget(isolated: Path) -> Callable[[], None]:
         hint_writer.flush()
         hub.configure(cache_dir=isolated / f"cache-{next(counter)}")
         fetch._shared._memory.clear()
+        metadata._described.clear()
 
     return start_afresh
 

@@ -10,7 +10,7 @@ import tensorstore
 import torch
 
 import hubarray as hub
-from hubarray.arrays import dtypes
+from hubarray.arrays import dtypes, metadata
 
 NAMES = [name for name in dtypes._ML_NAMES if hasattr(ml_dtypes, name)]
 VALUES = np.array([[0.0, 1.0, -2.0], [0.5, 4.0, -0.0]])
@@ -79,6 +79,7 @@ def test_frameworks_take_them_and_give_them(root):
 def test_without_the_package_they_are_refused_by_name(root, monkeypatch):
     hub.array(3, "t/x:v0", "bfloat16", root=root)
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    monkeypatch.setattr(metadata, "_described", {})
     dtypes.ml_dtype.cache_clear()
     try:
         with pytest.raises(hub.ConfigError, match="pip install ml_dtypes"):
