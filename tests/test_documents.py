@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import hubarray as hub
+from hubarray import errors
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -56,6 +57,23 @@ def test_the_glossary_has_every_word_of_the_tree():
     text = (REPOSITORY / "docs" / "FORMAT.md").read_text()
     for word in ("pack", "manifest", "record", "hint", "referrer", "overlay", "line", "generation", "stub"):
         assert re.search(rf"^\| {word} \|", text, re.MULTILINE), word
+
+
+def test_every_error_has_its_cause_and_remedy():
+    named = re.findall(r"^\| `(\w+)` \|", (REPOSITORY / "docs" / "errors.md").read_text(), re.MULTILINE)
+    classes = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, hub.HubError)]
+    assert sorted(named) == sorted(one.__name__ for one in classes if one is not hub.HubError)
+
+
+def test_the_first_steps_run(tmp_path, isolated):
+    names = {"hub": hub}
+    text = (REPOSITORY / "docs" / "getting-started.md").read_text()
+    for code in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        exec(code, names)
+    names["a"] = hub.array(3, "t/counts:v0", "i8")
+    (example,) = re.findall(r"^```python\n(.*?)^```", (REPOSITORY / "docs" / "errors.md").read_text(), re.M | re.S)
+    exec(example, names)
+    assert names["a"][0] == 1
 
 
 @pytest.mark.parametrize("document", ["docs/training.md", "docs/scale.md"])
