@@ -15,9 +15,9 @@ from hubarray.arrays.chunk_grid import clipped
 from hubarray.arrays.diff import differing_chunks
 from hubarray.arrays.metadata import ArrayMetadata, metadata_of
 from hubarray.arrays.operations import draft_of
+from hubarray.arrays.rebase import region_text
 from hubarray.arrays.staging import Staging
 from hubarray.arrays.state import State
-from hubarray.arrays.transaction import region_text
 from hubarray.blobs.pack import PackWriter
 from hubarray.errors import (
     ConfigError,

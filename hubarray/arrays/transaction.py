@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hubarray.arrays import chunking, selection
-from hubarray.arrays.assignment import assignable, changed_elements, rows_that_fit
-from hubarray.arrays.chunk_grid import chunk_view, clipped, project, region_of
+from hubarray.arrays.assignment import assignable, rows_that_fit
 from hubarray.arrays.fields import names_fields, read_fields, write_fields
-from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.operations import draft_of
-from hubarray.arrays.selection import AxisSlice, Selection
-from hubarray.arrays.staging import Staging, rows_of
+from hubarray.arrays.rebase import Work, rebased, region_text, row_selection
+from hubarray.arrays.selection import Selection
+from hubarray.arrays.staging import Staging
 from hubarray.arrays.state import State
 from hubarray.arrays.worker import Part, Worker, chunk_hashes
 from hubarray.blobs.pack import PackWriter
@@ -36,9 +35,6 @@ from hubarray.process import uptime_seconds
 
 if TYPE_CHECKING:
     from hubarray.arrays.array import Array
-
-_AGAIN = "nothing was written; hub.retry(function) runs a function with a transaction in it until it gets through"
-_SHOWN_REGIONS = 5
 
 Coords = tuple[int, ...]
 
@@ -159,7 +155,7 @@ class Transaction:
             chunking.checked_shape(grown, metadata.dtype.itemsize)
             self._staging.metadata = metadata.with_shape(grown)
             try:
-                self._staging.write(_rows(start, len(values), metadata.shape[1:]), values)
+                self._staging.write(row_selection(start, len(values), metadata.shape[1:]), values)
             except BaseException:
                 self._staging.metadata = metadata
                 raise
@@ -271,155 +267,5 @@ class Transaction:
 
     def _move_onto(self, base: State) -> None:
         """Check against what others did, and stage everything again on their record."""
-        if base.metadata.shape != self._base.metadata.shape:
-            self._check_shape(base.metadata.shape)
-        changes = self._others_changes(base)
-        self._check_reads(changes)
-        self._restage(base, changes)
-        self._base = base
-
-    def _check_shape(self, shape: tuple[int, ...]) -> None:
-        old = self._base.metadata.shape
-        grown = (shape[0] + self._appended, *shape[1:]) if shape else shape
-        moved = bool(self._appended) and shape[0] != old[0]
-        for key, chosen in self._keys:
-            same = not self._shape_seen and _selects_same(key, chosen, grown)
-            if not same or (moved and _reaches(chosen, min(old[0], shape[0]))):
-                raise ConflictError(
-                    f"{self._version.name}: was resized from {old} to {shape} by somebody else meanwhile, and this "
-                    f"transaction depends on the shape; {_AGAIN}"
-                )
-        if self._shape_seen or (self._appended and shape[1:] != old[1:]):
-            raise ConflictError(
-                f"{self._version.name}: was resized from {old} to {shape} by somebody else meanwhile; {_AGAIN}"
-            )
-
-    def _others_changes(self, base: State) -> dict[Coords, tuple[np.ndarray, np.ndarray]]:
-        """Chunks touched here that others changed: a mask of the changed elements, and the chunk as they left it."""
-        before, after = self._base.metadata, base.metadata
-        touched = set(self._staging.touched)
-        for chosen in self._reads:
-            touched.update(one.coords for one in project(chosen, self._staging.metadata.shape, after.chunks))
-        both = [c for c in sorted(touched) if _exists(c, before.shape, after) and _exists(c, after.shape, after)]
-        before_refs, after_refs = self._base.refs(both), base.refs(both)
-        differ = np.flatnonzero(
-            (before_refs["hash"] != after_refs["hash"]).any(axis=1) | (before_refs["length"] != after_refs["length"])
-        ).tolist()
-        coords = [both[i] for i in differ]
-        old, new = base.chunks(coords, before_refs[differ]), base.chunks(coords, after_refs[differ])
-        changes = {}
-        for c in coords:
-            # Elements beyond the old shape are nobody's yet: what both appended there is put in order later.
-            inside = tuple(slice(0, n) for n in clipped(c, before.shape, after.chunks))
-            changed = np.zeros(after.chunks, bool)
-            changed[inside] = changed_elements(old[c][inside], new[c][inside])
-            changes[c] = (changed, new[c])
-        return changes
-
-    def _refuse_lost(self, coords: Coords, written: np.ndarray, after: ArrayMetadata) -> None:
-        """A conflict, if elements that were written here no longer exist."""
-        lost = written.copy()
-        if self._appended:
-            lost[max(0, self._base.metadata.shape[0] - coords[0] * after.chunks[0]) :] = False
-        lost[tuple(slice(0, max(0, n)) for n in clipped(coords, after.shape, after.chunks))] = False
-        if lost.any():
-            raise ConflictError(
-                f"{self._version.name}: was resized to {after.shape} by somebody else meanwhile, and "
-                f"{region_text(coords, lost, after)}, written in this transaction, no longer exists; "
-                f"{_AGAIN}"
-            )
-
-    def _check_reads(self, changes: dict[Coords, tuple[np.ndarray, np.ndarray]]) -> None:
-        conflicts: dict[Coords, np.ndarray] = {}
-        for coords, (changed, _) in changes.items():
-            if self._staging.is_written(coords):
-                conflicts[coords] = changed & self._staging.written(coords)
-        for chosen in self._reads:
-            for one in project(chosen, self._staging.metadata.shape, self._staging.metadata.chunks):
-                if one.coords in changes:
-                    read = np.zeros(self._staging.metadata.chunks, bool)
-                    chunk_view(read, chosen)[one.in_chunk] = True
-                    hit = changes[one.coords][0] & read
-                    conflicts[one.coords] = conflicts.get(one.coords, hit) | hit
-        regions = [region_text(c, mask, self._staging.metadata) for c, mask in sorted(conflicts.items()) if mask.any()]
-        if regions:
-            more = f" and {len(regions) - _SHOWN_REGIONS} more" if len(regions) > _SHOWN_REGIONS else ""
-            raise ConflictError(
-                f"{self._version.name}: elements this transaction read or wrote were changed by somebody else "
-                f"meanwhile, in {', '.join(regions[:_SHOWN_REGIONS])}{more}; {_AGAIN}"
-            )
-
-    def _restage(self, base: State, changes: dict[Coords, tuple[np.ndarray, np.ndarray]]) -> None:
-        """Put what was written onto the newer record: merged chunks, and appended rows at the new end."""
-        old, seen, after = self._staging, self._base.metadata.shape, base.metadata
-        shape = (after.shape[0] + self._appended, *after.shape[1:]) if after.shape else ()
-        fresh = Staging(base, after.with_shape(shape), self._packs)
-        shifted = bool(self._appended) and after.shape[0] != seen[0]
-        for coords in old.touched:
-            written = old.written(coords)
-            self._refuse_lost(coords, written, after)
-            if shifted:
-                first_row = coords[0] * after.chunks[0]
-                written[max(0, seen[0] - first_row) :] = False
-                if not written.any():
-                    continue
-            if coords in changes or shifted or not _same_extent(coords, seen, after):
-                chunk = fresh.chunks([coords])[coords].copy()
-                chunk[written] = old.chunks([coords])[coords][written]
-                fresh.put(coords, chunk, written)
-            else:
-                fresh.adopt(coords, old)
-        if shifted:
-            for begin, end in rows_of(after.with_shape(shape), seen[0], seen[0] + self._appended):
-                values = old.read(_rows(begin, end - begin, after.shape[1:]))
-                fresh.write(_rows(begin - seen[0] + after.shape[0], end - begin, after.shape[1:]), values)
-        self._staging = fresh
-
-
-def _rows(start: int, count: int, rest: tuple[int, ...]) -> Selection:
-    axes = (AxisSlice(start, 1, count), *(AxisSlice(0, 1, length) for length in rest))
-    return Selection(axes, None, (count, *rest), False)
-
-
-def _selects_same(key: Any, chosen: Selection, shape: tuple[int, ...]) -> bool:
-    """Whether a key means the same elements of another shape."""
-    try:
-        again = selection.parse(key, shape)
-    except IndexError:
-        return False
-    if again.axes != chosen.axes or again.shape != chosen.shape:
-        return False
-    pairs = zip(again.points or (), chosen.points or (), strict=True)
-    return all(np.array_equal(one, two) for one, two in pairs)
-
-
-def _reaches(chosen: Selection, row: int) -> bool:
-    """Whether a selection has elements in some row or after it."""
-    first = chosen.axes[0] if chosen.axes else None
-    if first is None:
-        rows = (chosen.points or (np.zeros(0, np.int64),))[0]
-        return bool(rows.size) and int(rows.max()) >= row
-    return first.count > 0 and first.start + (first.count - 1) * first.step >= row
-
-
-def _exists(coords: Coords, shape: tuple[int, ...], metadata: ArrayMetadata) -> bool:
-    return all(c * chunk < length for c, chunk, length in zip(coords, metadata.chunks, shape, strict=True))
-
-
-def _same_extent(coords: Coords, shape: tuple[int, ...], after: ArrayMetadata) -> bool:
-    """Whether as much of a chunk lies within both shapes."""
-    return all(
-        min(chunk, max(0, a - c * chunk)) == min(chunk, max(0, b - c * chunk))
-        for c, chunk, a, b in zip(coords, after.chunks, shape, after.shape, strict=True)
-    )
-
-
-def region_text(coords: Coords, mask: np.ndarray, metadata: ArrayMetadata) -> str:
-    """The smallest box around a mask's elements, as array indices."""
-    if not coords:
-        return "[()]"
-    parts = []
-    for axis, whole in enumerate(region_of(coords, metadata.shape, metadata.chunks)):
-        hit = np.flatnonzero(mask.any(axis=tuple(i for i in range(mask.ndim) if i != axis)))
-        parts.append(f"{whole.start + int(hit[0])}:{whole.start + int(hit[-1]) + 1}")
-    return f"[{', '.join(parts)}]"
+        work = Work(self._base, self._staging, self._keys, self._reads, self._shape_seen, self._appended, self._packs)
+        self._staging, self._base = rebased(work, base), base
