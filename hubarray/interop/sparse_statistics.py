@@ -13,7 +13,7 @@ import numpy as np
 from hubarray.arrays.array import Array
 from hubarray.interop.blocks import Axis, as_slice, within_chunk
 
-KNOWN = ("sum", "mean", "min", "max", "var", "std")
+KNOWN = ("sum", "mean", "min", "max", "var", "std", "any", "all")
 LEAST_BYTES = 256 << 20
 MOST_CHUNKS = 1 << 16
 _STORED_SHARE = 4
@@ -22,7 +22,7 @@ _BATCH_BYTES = 64 << 20
 
 @dataclass
 class _Moments:
-    """How many elements, their sum, least, greatest, mean, and squared distances from it."""
+    """How many elements, their sum, least, greatest, mean, squared distances from it, and how many are true."""
 
     count: int
     total: Any
@@ -30,6 +30,7 @@ class _Moments:
     greatest: Any
     mean: Any
     squares: float
+    true: int
 
     def joined(self, other: _Moments) -> _Moments:
         """Of both together (Chan, Golub and LeVeque, 1979)."""
@@ -44,6 +45,7 @@ class _Moments:
             np.maximum(self.greatest, other.greatest),
             self.mean + apart * (other.count / count),
             self.squares + other.squares + abs(apart) ** 2 * (self.count * (other.count / count)),
+            self.true + other.true,
         )
 
 
@@ -68,6 +70,8 @@ def statistic(name: str, array: Array, axes: tuple[Axis, ...], *, ddof: int = 0)
         absent = _of_fill(array, size - seen)
         found = absent if found is None else found.joined(absent)
     assert found is not None
+    if name in ("any", "all"):
+        return np.bool_(found.true > 0 if name == "any" else found.true == size)
     empty = np.zeros(1, array.dtype)
     if name in ("min", "max"):
         return array.dtype.type(found.least if name == "min" else found.greatest)
@@ -98,9 +102,9 @@ def _stored_parts(array: Array, axes: tuple[Axis, ...]) -> Iterator[tuple[Any, .
 def _moments(values: np.ndarray) -> _Moments:
     wide = values.astype(np.float64, copy=False) if values.dtype.kind != "c" else values
     mean = wide.mean()
-    return _Moments(
-        values.size, _total(values), values.min(), values.max(), mean, float((np.abs(wide - mean) ** 2).sum())
-    )
+    squares = float((np.abs(wide - mean) ** 2).sum())
+    true = int(np.count_nonzero(values))
+    return _Moments(values.size, _total(values), values.min(), values.max(), mean, squares, true)
 
 
 def _total(values: np.ndarray) -> Any:
@@ -117,4 +121,4 @@ def _of_fill(array: Array, count: int) -> _Moments:
     else:
         mean = np.complex128(fill) if array.dtype.kind == "c" else np.float64(fill)
         total = mean * count
-    return _Moments(count, total, fill, fill, mean, 0.0 * float(np.abs(mean)))
+    return _Moments(count, total, fill, fill, mean, 0.0 * float(np.abs(mean)), count if fill else 0)

@@ -26,6 +26,8 @@ def test_statistics_over_all_of_it_come_at_once_from_what_was_written(huge):
     assert int(huge.sum()) == ROWS * 2 * 4096
     assert (int(huge.min()), int(huge.max())) == (-3, 7)
     assert float(huge.mean()) == 2.0
+    assert huge.all()
+    assert np.any(huge.lazy[7:])
     assert np.isclose(float(huge.var()), 2 * 4096 * 25 / (ROWS * 4096), rtol=1e-6)
     assert float(huge.lazy[10:-1, 0].max()) == 2
     assert float(huge.lazy[::-1].max()) == 7
