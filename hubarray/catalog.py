@@ -266,7 +266,7 @@ def freeze(name: str, *, root: RootLike = None, message: str | None = None) -> N
     One commit. Freezing a frozen version does nothing. What is frozen can still
     be deleted, and a deleted name can be created again, as another line: handles
     on the frozen one never show the new array's data. They do not look for newer
-    commits, because there are none, so they notice a deletion at ``refresh()`` only.
+    commits, because none changes an element, so they notice a deletion at ``refresh()`` only.
     """
     where, parsed = locate(name, root)
     version, record = existing(where, parsed)

@@ -1,7 +1,8 @@
 """The disk cache: encoded bytes in files, shared by all processes of a user, within a budget.
 
-Keys name immutable bytes, so nothing in it can be stale; bytes are hashed by
-whoever reads them. Space is reserved under a file lock by creating the
+Keys name immutable bytes, but for the newest record of a frozen version, which
+is replaced; so nothing else in it can be stale. Bytes are hashed by whoever
+reads them. Space is reserved under a file lock by creating the
 temporary file at its full size, so the budget holds whatever process is killed
 when. Nothing here ever fails a read or write of the user: a full disk or a
 read-only folder means carrying on uncached, and so does a folder that another

@@ -131,7 +131,7 @@ class Version:
     def current(self, max_staleness_seconds: float) -> Record:
         """The newest record, as known no longer ago than ``max_staleness_seconds``.
 
-        A frozen version is not looked up again: nothing can follow but its deletion.
+        A frozen version is not looked up again: what can follow (tags, expiry, its deletion) changes no element.
         """
         newest = self._newest
         if newest is not None and (newest.head.frozen or uptime_seconds() - self._checked_at <= max_staleness_seconds):
