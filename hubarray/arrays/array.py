@@ -18,7 +18,9 @@ from hubarray.arrays.fields import names_fields, read_fields
 from hubarray.arrays.metadata import ArrayMetadata, checked_dims
 from hubarray.arrays.operations import Append, Resize, SetDims, SetElements
 from hubarray.arrays.operators import NoOperators
-from hubarray.arrays.read import load_chunks, read, require_loadable, worth_keeping
+from hubarray.arrays.plan import plan
+from hubarray.arrays.prefetching import load_chunks, require_few
+from hubarray.arrays.read import read, worth_keeping
 from hubarray.arrays.read_ahead import Pace, rows_ahead
 from hubarray.arrays.single_chunk import read_within_chunk
 from hubarray.arrays.state import State
@@ -521,8 +523,9 @@ def _state(version: Version, record: Record) -> State:
 
 def _prefetch(state: State, key: Any) -> Future[None]:
     chosen = selection.parse(key, state.metadata.shape)
-    require_loadable(state, chosen)
-    return pools.ahead.submit(load_chunks, state, chosen)
+    chunks = plan(chosen, state.metadata.shape, state.metadata.chunks)
+    require_few(state, chunks)
+    return pools.ahead.submit(load_chunks, state, chunks)
 
 
 def refuse_expired(state: State, error: CorruptDataError) -> None:

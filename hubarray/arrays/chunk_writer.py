@@ -12,7 +12,6 @@ import numpy as np
 
 from hubarray.arrays.chunk_codec import Encoded, chunk_key, encoded
 from hubarray.arrays.metadata import ArrayMetadata
-from hubarray.arrays.read import batched
 from hubarray.arrays.state import State
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.pack import PackWriter
@@ -100,7 +99,7 @@ class ChunkWriter:
             bar.update(metadata.chunk_bytes)
 
         with progress(total_bytes, f"writing {base.version.name}") as bar:
-            work = (self._work(some, metadata, base) for some in batched(tasks, batch))
+            work = (self._work(some, metadata, base) for some in _batched(tasks, batch))
             run_in_order(itertools.chain.from_iterable(work), place)
         return changed, np.array(refs, REF) if refs else np.zeros(0, REF)
 
@@ -158,3 +157,9 @@ def _encode(
     if task.needs_old:
         chunk.setflags(write=False)
     return _Chunk(task, old, stored, chunk if task.needs_old else None)
+
+
+def _batched(tasks: Iterable[Task], size: int) -> Iterator[list[Task]]:
+    iterator = iter(tasks)
+    while batch := list(itertools.islice(iterator, size)):
+        yield batch

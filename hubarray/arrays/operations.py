@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays import numbering
-from hubarray.arrays.chunk_grid import Projection, chunk_view, clipped, project
+from hubarray.arrays.chunk_grid import clipped
 from hubarray.arrays.chunk_writer import ChunkWriter, Task
 from hubarray.arrays.metadata import ArrayMetadata, metadata_of
+from hubarray.arrays.plan import Projection, chunk_view, plan
 from hubarray.arrays.selection import AxisSlice, Selection
 from hubarray.arrays.state import State
 from hubarray.blobs.pack import PackWriter
@@ -104,7 +105,7 @@ class SetElements:
         """See :class:`hubarray.history.commit.Operation`."""
         metadata = metadata_of(base)
         self._check_fits(metadata, version)
-        projections = project(self._selection, metadata.shape, metadata.chunks)
+        projections = plan(self._selection, metadata.shape, metadata.chunks)
         tasks = (_elements_task(one, self._selection, self._value, metadata) for one in projections)
         changed = self._writer.write(
             tasks, metadata, State.of(version, base), packs, total_bytes=self._value.size * metadata.dtype.itemsize
@@ -159,7 +160,7 @@ class Append:
         rows = AxisSlice(start, 1, count)
         rest = tuple(AxisSlice(0, 1, length) for length in before.shape[1:])
         selection = Selection((rows, *rest), None, self._rows.shape, False)
-        projections = project(selection, metadata.shape, metadata.chunks)
+        projections = plan(selection, metadata.shape, metadata.chunks)
         tasks = (_elements_task(one, selection, self._rows, metadata) for one in projections)
         changed = self._writer.write(tasks, metadata, State.of(version, base), packs, total_bytes=self._rows.nbytes)
         return draft_of(base, metadata, changed=changed, message=f"append {count} rows")

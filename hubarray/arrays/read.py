@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
 import numpy as np
 
 from hubarray.arrays import numbering
 from hubarray.arrays.chunk_codec import chunk_keys, decode_into, decoded
-from hubarray.arrays.chunk_grid import Box, Projection, chunk_count, chunk_view, project, single_rows
+from hubarray.arrays.codecs import Codec
 from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.plan import Plan, chunk_view, plan
 from hubarray.arrays.selection import Selection
 from hubarray.arrays.state import State
-from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.local_files import Places
 from hubarray.blobs.ref import Refs
-from hubarray.blobs.verified import Consume
-from hubarray.errors import ConfigError
-from hubarray.history.version import Version
 from hubarray.storage.base import Buffer
 
 BATCH_CHUNKS = 16384
 _CACHED_SHARE = 4
-_MOST_CHUNKS_AHEAD = 1 << 20
-
-T = TypeVar("T")
 
 
 def read(
@@ -61,127 +52,52 @@ def read(
     if not out.size:
         # However many chunks another axis passes through.
         return out
-    fetcher, strides = state.fetcher, numbering.strides(state.record.grid)
-    places: np.ndarray | None = None
-    rows = single_rows(selection, metadata.shape, metadata.chunks)
-    if rows is not None:
-        places, numbers = out.reshape(len(rows), *metadata.chunks), rows.astype(np.uint64) * np.uint64(strides[0])
-    elif selection.points is None:
-        box = Box(selection, metadata.shape, metadata.chunks)
-        places, numbers = box.chunk_after_chunk(out, metadata.chunks), box.numbers(strides)
-    else:
-        for projections in batched(project(selection, metadata.shape, metadata.chunks), BATCH_CHUNKS):
-            refs = state.refs([projection.coords for projection in projections])
-            _read_batch(fetcher, metadata, selection, projections, refs, out, cached)
-        return out
-    for first in range(0, len(numbers), BATCH_CHUNKS):
+    chosen = plan(selection, metadata.shape, metadata.chunks)
+    numbers = chosen.numbers(numbering.strides(state.record.grid))
+    places = chosen.places(out)
+    for first in range(0, chosen.count, BATCH_CHUNKS):
         refs = state.numbered(numbers[first : first + BATCH_CHUNKS])
-        if places is not None:
-            _read_whole(fetcher, metadata, refs, places[first : first + BATCH_CHUNKS], cached)
+        if places is None:
+            result: _Parts | _WholeChunks = _Parts(out, selection, chosen, first)
         else:
-            _read_batch(fetcher, metadata, selection, _Window(box, first), refs, out, cached)
+            result = _WholeChunks(places[0], places[1][first : first + BATCH_CHUNKS], metadata)
+        _read_batch(state.fetcher, metadata, refs, result, cached)
     return out
 
 
-class _Window:
-    """A sequence from some place on."""
-
-    def __init__(self, items: Sequence[Projection], first: int) -> None:
-        self._items = items
-        self._first = first
-
-    def __getitem__(self, index: int) -> Projection:
-        return self._items[self._first + index]
-
-
-def _read_whole(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs, places: np.ndarray, cached: bool) -> None:
-    """Read chunks that each have a place of their own, contiguous and of the chunk's shape."""
-    keep = cached and worth_keeping(fetcher, len(refs) * metadata.chunk_bytes)
-    keys = chunk_keys(fetcher, refs, metadata) if keep else []
-    places[refs["length"] == 0] = metadata.fill
-    missing = _not_in_memory(fetcher, refs, keys, places.__setitem__)
-
-    def consume(position: int, data: Buffer) -> None:
-        i = missing[position]
-        if not keep:
-            decode_into(fetcher, metadata, data, places[i], refs[i])
-            return
-        chunk = decoded(fetcher, metadata, data, refs[i])
-        places[i] = chunk
-        fetcher.memory.put(keys[i], chunk, chunk.nbytes)
-
-    direct = (
-        None if keep or fetcher.store.remote else _Places(metadata, places, missing, refs["length"][missing].tolist())
-    )
-    _fetch(fetcher, metadata, refs[missing], consume, places=direct)
-
-
-class _Places:
-    """Where chunks belong that are stored as they are in memory, maybe behind a header."""
-
-    def __init__(self, metadata: ArrayMetadata, places: np.ndarray, missing: list[int], lengths: list[int]) -> None:
-        self._codec = metadata.codec
-        self._flat, self._chunk_bytes = places.reshape(-1).view("u1").data, metadata.chunk_bytes
-        self._missing, self._lengths = missing, lengths
-
-    def buffers(self, position: int) -> list[memoryview] | None:
-        """See :class:`hubarray.blobs.local_files.Places`."""
-        header_bytes = self._codec.raw_header_bytes(self._lengths[position], self._chunk_bytes)
-        if header_bytes is None:
-            return None
-        first = self._missing[position] * self._chunk_bytes
-        place = self._flat[first : first + self._chunk_bytes]
-        return [memoryview(bytearray(header_bytes)), place] if header_bytes else [place]
-
-    def are_final(self, buffers: list[memoryview]) -> bool:
-        """See :class:`hubarray.blobs.local_files.Places`."""
-        return self._codec.is_raw(buffers[0], self._chunk_bytes)
-
-
 def _read_batch(
-    fetcher: Fetcher,
-    metadata: ArrayMetadata,
-    selection: Selection,
-    projections: Sequence[Projection] | _Window,
-    refs: Refs,
-    out: np.ndarray,
-    cached: bool,
+    fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs, result: _Parts | _WholeChunks, cached: bool
 ) -> None:
-    """Read some chunks into their places, from the caches or storage; absent ones are fill value."""
+    """Put some chunks into the result, from the caches or storage; absent ones are fill value."""
     keep = cached and worth_keeping(fetcher, len(refs) * metadata.chunk_bytes)
     keys = chunk_keys(fetcher, refs, metadata) if keep else []
-    for i in np.flatnonzero(refs["length"] == 0).tolist():
-        out[projections[i].in_result] = metadata.fill
-    missing = _not_in_memory(fetcher, refs, keys, lambda i, chunk: _place(chunk, selection, projections[i], out))
-
-    def consume(position: int, data: Buffer) -> None:
-        i = missing[position]
-        projection = projections[i]
-        if not keep and selection.points is None:
-            target = out[(*projection.in_result, ...)]
-            if projection.whole and target.shape == metadata.chunks and target.flags.c_contiguous:
-                decode_into(fetcher, metadata, data, target, refs[i])
-                return
-        chunk = decoded(fetcher, metadata, data, refs[i])
-        _place(chunk, selection, projection, out)
-        if keep:
-            fetcher.memory.put(keys[i], chunk, chunk.nbytes)
-
-    _fetch(fetcher, metadata, refs[missing], consume)
-
-
-def _not_in_memory(
-    fetcher: Fetcher, refs: Refs, keys: Sequence[tuple[Any, ...]], place: Callable[[int, np.ndarray], None]
-) -> list[int]:
-    """Positions of stored chunks that the memory cache does not have; those it has are put in their places."""
+    result.fill(np.flatnonzero(refs["length"] == 0), metadata.fill)
     missing = []
     for i in np.flatnonzero(refs["length"]).tolist():
-        chunk = fetcher.memory.get(keys[i]) if keys else None
+        chunk = fetcher.memory.get(keys[i]) if keep else None
         if chunk is None:
             missing.append(i)
         else:
-            place(i, chunk)
-    return missing
+            result.put(i, chunk)
+    if not missing:
+        return
+
+    def consume(position: int, data: Buffer) -> None:
+        i = missing[position]
+        target = None if keep else result.target(i, metadata)
+        if target is not None:
+            decode_into(fetcher, metadata, data, target, refs[i])
+            return
+        chunk = decoded(fetcher, metadata, data, refs[i])
+        result.put(i, chunk)
+        if keep:
+            fetcher.memory.put(keys[i], chunk, chunk.nbytes)
+
+    wanted = refs[missing]
+    direct = None if keep or fetcher.store.remote else result.direct(missing, wanted["length"].tolist())
+    disk_share = fetcher.disk.budget_bytes // _CACHED_SHARE if fetcher.disk is not None else 0
+    on_disk = int(wanted["length"].sum()) <= disk_share
+    fetcher.fetch(wanted, consume, keep=on_disk, places=direct, most_bytes=metadata.most_blob_bytes)
 
 
 def worth_keeping(fetcher: Fetcher, size_bytes: int) -> bool:
@@ -189,94 +105,96 @@ def worth_keeping(fetcher: Fetcher, size_bytes: int) -> bool:
     return size_bytes <= fetcher.memory.budget_bytes // _CACHED_SHARE
 
 
-def _fetch(
-    fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs, consume: Consume, *, places: Places | None = None
-) -> None:
-    if len(refs):
-        disk_share = fetcher.disk.budget_bytes // _CACHED_SHARE if fetcher.disk is not None else 0
-        keep = int(refs["length"].sum()) <= disk_share
-        fetcher.fetch(refs, consume, keep=keep, places=places, most_bytes=metadata.most_blob_bytes)
+class _Parts:
+    """A result into which each chunk is put as its projection says.
 
-
-def require_loadable(state: State, selection: Selection) -> None:
-    """Refuse, by arithmetic alone, to look for more chunks than caches would ever hold.
-
-    Raises
-    ------
-    ConfigError
+    Parameters
+    ----------
+    out : ndarray
+        Of the canonical shape.
+    selection : Selection
+    chosen : Plan
+    first : int
+        The projection that chunk 0 has.
     """
-    count = chunk_count(selection, state.metadata.shape, state.metadata.chunks)
-    if count > _MOST_CHUNKS_AHEAD:
-        raise ConfigError(
-            f"{state.version.name}: what is to be fetched ahead is {count:,} chunks, more than {_MOST_CHUNKS_AHEAD:,}; "
-            "fetch less at a time"
-        )
+
+    def __init__(self, out: np.ndarray, selection: Selection, chosen: Plan, first: int) -> None:
+        self._out, self._selection, self._plan, self._first = out, selection, chosen, first
+
+    def fill(self, positions: np.ndarray, value: np.ndarray) -> None:
+        """Chunks that are absent."""
+        for i in positions.tolist():
+            self._out[self._plan[self._first + i].in_result] = value
+
+    def put(self, i: int, chunk: np.ndarray) -> None:
+        """A chunk that is decoded."""
+        one = self._plan[self._first + i]
+        self._out[one.in_result] = chunk_view(chunk, self._selection)[one.in_chunk]
+
+    def target(self, i: int, metadata: ArrayMetadata) -> np.ndarray | None:
+        """Where a chunk can be decoded into; None where it cannot be."""
+        one = self._plan[self._first + i]
+        target: np.ndarray = self._out[(*one.in_result, ...)] if one.whole else self._out[:0]
+        return target if target.shape == metadata.chunks and target.flags.c_contiguous else None
+
+    def direct(self, missing: Sequence[int], lengths: Sequence[int]) -> None:
+        """No blob can be read into it as it is stored."""
 
 
-def load_chunks(state: State, selection: Selection) -> None:
-    """Bring the chunks of a selection into the caches: decoded into memory if they fit half of it, else on disk.
+class _WholeChunks:
+    """A result that is whole chunks, each contiguous and with a place of its own.
 
-    Raises
-    ------
-    ConfigError
-        They fit neither, or cannot be written to the disk.
+    Parameters
+    ----------
+    places : ndarray
+        Of shape ``(n, *chunks)``.
+    order : sequence of int
+        Which of them each chunk is.
+    metadata : ArrayMetadata
     """
-    version, metadata, fetcher = state.version, state.metadata, state.fetcher
-    if not selection.size:
-        return
-    if selection.points is None:
-        numbers = Box(selection, metadata.shape, metadata.chunks).numbers(numbering.strides(state.record.grid))
-        refs = state.numbered(numbers)
-    else:
-        coords = dict.fromkeys(one.coords for one in project(selection, metadata.shape, metadata.chunks))
-        refs = state.refs(list(coords))
-    refs = refs[refs["length"] > 0]
-    disk = fetcher.disk
-    if len(refs) * metadata.chunk_bytes <= fetcher.memory.budget_bytes // 2:
-        _load_into_memory(fetcher, metadata, refs)
-    elif disk is not None and int(refs["length"].sum()) <= disk.budget_bytes // 2:
-        _load_onto_disk(version, disk, metadata, refs)
-    elif fetcher.store.remote:
-        if fetcher.memory.budget_bytes == 0 and disk is None:
-            raise ConfigError(
-                f"{version.name}: both caches are off, so there is nowhere to fetch ahead to; set "
-                "memory_cache_bytes or disk_cache_bytes"
-            )
-        raise ConfigError(
-            f"{version.name}: what is to be fetched ahead takes {len(refs) * metadata.chunk_bytes:,} bytes, more than "
-            "half of either cache; fetch less, or set memory_cache_bytes or disk_cache_bytes"
-        )
+
+    def __init__(self, places: np.ndarray, order: Sequence[int], metadata: ArrayMetadata) -> None:
+        self._places, self._order = places, order
+        self._codec, self._chunk_bytes = metadata.codec, metadata.chunk_bytes
+
+    def fill(self, positions: np.ndarray, value: np.ndarray) -> None:
+        """See :class:`_Parts`."""
+        if len(positions):
+            self._places[[self._order[i] for i in positions.tolist()]] = value
+
+    def put(self, i: int, chunk: np.ndarray) -> None:
+        """See :class:`_Parts`."""
+        self._places[self._order[i]] = chunk
+
+    def target(self, i: int, metadata: ArrayMetadata) -> np.ndarray:
+        """See :class:`_Parts`."""
+        target: np.ndarray = self._places[self._order[i]]
+        return target
+
+    def direct(self, missing: Sequence[int], lengths: Sequence[int]) -> _Direct:
+        """Where blobs belong that are chunks as they are in memory."""
+        flat = self._places.reshape(-1).view("u1").data
+        return _Direct(flat, [self._order[i] for i in missing], lengths, self._codec, self._chunk_bytes)
 
 
-def _load_into_memory(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs) -> None:
-    keys = chunk_keys(fetcher, refs, metadata)
-    missing = [i for i, key in enumerate(keys) if fetcher.memory.get(key) is None]
+class _Direct:
+    """Places for chunks that are stored as they are in memory, maybe behind a header."""
 
-    def consume(position: int, data: Buffer) -> None:
-        i = missing[position]
-        chunk = decoded(fetcher, metadata, data, refs[i])
-        fetcher.memory.put(keys[i], chunk, chunk.nbytes)
+    def __init__(
+        self, flat: memoryview, order: Sequence[int], lengths: Sequence[int], codec: Codec, chunk_bytes: int
+    ) -> None:
+        self._flat, self._order, self._lengths = flat, order, lengths
+        self._codec, self._chunk_bytes = codec, chunk_bytes
 
-    fetcher.fetch(refs[missing], consume, most_bytes=metadata.most_blob_bytes)
+    def buffers(self, position: int) -> list[memoryview] | None:
+        """See :class:`hubarray.blobs.local_files.Places`."""
+        header_bytes = self._codec.raw_header_bytes(self._lengths[position], self._chunk_bytes)
+        if header_bytes is None:
+            return None
+        first = self._order[position] * self._chunk_bytes
+        place = self._flat[first : first + self._chunk_bytes]
+        return [memoryview(bytearray(header_bytes)), place] if header_bytes else [place]
 
-
-def _load_onto_disk(version: Version, disk: DiskCache, metadata: ArrayMetadata, refs: Refs) -> None:
-    failures = disk.failures
-    if disk.writable:
-        version.fetcher.fetch(refs, lambda position, data: None, most_bytes=metadata.most_blob_bytes)
-    if not disk.writable or disk.failures != failures:
-        raise ConfigError(
-            f"{version.name}: what is fetched ahead cannot be kept, because the disk cache at {disk.folder} cannot be "
-            "written; set cache_dir, or a memory_cache_bytes that is large enough"
-        )
-
-
-def _place(chunk: np.ndarray, selection: Selection, projection: Projection, out: np.ndarray) -> None:
-    out[projection.in_result] = chunk_view(chunk, selection)[projection.in_chunk]
-
-
-def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of up to ``size`` items."""
-    iterator = iter(items)
-    while batch := list(itertools.islice(iterator, size)):
-        yield batch
+    def are_final(self, buffers: list[memoryview]) -> bool:
+        """See :class:`hubarray.blobs.local_files.Places`."""
+        return self._codec.is_raw(buffers[0], self._chunk_bytes)

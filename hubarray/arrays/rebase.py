@@ -13,8 +13,9 @@ import numpy as np
 
 from hubarray.arrays import selection
 from hubarray.arrays.assignment import changed_elements
-from hubarray.arrays.chunk_grid import chunk_view, clipped, project, region_of
+from hubarray.arrays.chunk_grid import clipped, region_of
 from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.plan import chunk_view, plan
 from hubarray.arrays.selection import AxisSlice, Selection
 from hubarray.arrays.staging import Staging, rows_of
 from hubarray.arrays.state import State
@@ -93,7 +94,7 @@ def _others_changes(work: Work, base: State) -> dict[Coords, tuple[np.ndarray, n
     before, after = work.base.metadata, base.metadata
     touched = set(work.staging.touched)
     for chosen in work.reads:
-        touched.update(one.coords for one in project(chosen, work.staging.metadata.shape, after.chunks))
+        touched.update(one.coords for one in plan(chosen, work.staging.metadata.shape, after.chunks))
     both = [c for c in sorted(touched) if _exists(c, before.shape, after) and _exists(c, after.shape, after)]
     before_refs, after_refs = work.base.refs(both), base.refs(both)
     differ = np.flatnonzero(
@@ -131,7 +132,7 @@ def _check_reads(work: Work, changes: dict[Coords, tuple[np.ndarray, np.ndarray]
         if work.staging.is_written(coords):
             conflicts[coords] = changed & work.staging.written(coords)
     for chosen in work.reads:
-        for one in project(chosen, work.staging.metadata.shape, work.staging.metadata.chunks):
+        for one in plan(chosen, work.staging.metadata.shape, work.staging.metadata.chunks):
             if one.coords in changes:
                 read = np.zeros(work.staging.metadata.chunks, bool)
                 chunk_view(read, chosen)[one.in_chunk] = True

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays.chunk_codec import chunk_key, decode_into
-from hubarray.arrays.chunk_grid import within_one_chunk
+from hubarray.arrays.plan import within_one_chunk
 from hubarray.arrays.state import State
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.local_files import SCRATCH_BYTES, scratch
@@ -28,10 +28,10 @@ def read_within_chunk(state: State, key: Any, fetched: Callable[[int], None]) ->
     this one had to be fetched.
     """
     metadata = state.metadata
-    plan = within_one_chunk(key, metadata.shape, metadata.chunks)
-    if plan is None:
+    found = within_one_chunk(key, metadata.shape, metadata.chunks)
+    if found is None:
         return None
-    coords, index = plan
+    coords, index = found
     blob = state.place(coords)
     if blob is None:
         return None

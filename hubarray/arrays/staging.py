@@ -16,10 +16,10 @@ from functools import partial
 import numpy as np
 
 from hubarray.arrays.chunk_codec import Encoded, encoded
-from hubarray.arrays.chunk_grid import Projection, chunk_view, clipped, project
+from hubarray.arrays.chunk_grid import clipped
 from hubarray.arrays.chunk_writer import BATCH_BYTES
 from hubarray.arrays.metadata import ArrayMetadata
-from hubarray.arrays.read import batched
+from hubarray.arrays.plan import Projection, chunk_view, plan
 from hubarray.arrays.selection import Selection
 from hubarray.arrays.state import State
 from hubarray.blobs.pack import PackWriter
@@ -111,7 +111,7 @@ class Staging:
     def _replaced(self, selection: Selection, value: np.ndarray) -> Iterator[tuple[Coords, np.ndarray]]:
         """Write into the chunks in memory, and give those that are complete or too many."""
         batch = max(1, BATCH_BYTES // max(1, self.metadata.chunk_bytes))
-        for projections in batched(project(selection, self.metadata.shape, self.metadata.chunks), batch):
+        for projections in plan(selection, self.metadata.shape, self.metadata.chunks).batches(batch):
             partial_ones = [one for one in projections if not one.whole]
             chunks = self.chunks([one.coords for one in partial_ones if one.coords not in self._dirty])
             complete: dict[Coords, np.ndarray] = {}
@@ -165,7 +165,7 @@ class Staging:
         """The canonical result of a selection: the base with what was written over it."""
         out = np.empty(selection.canonical_shape, self.metadata.dtype)
         batch = max(1, BATCH_BYTES // max(1, self.metadata.chunk_bytes))
-        for projections in batched(project(selection, self.metadata.shape, self.metadata.chunks), batch):
+        for projections in plan(selection, self.metadata.shape, self.metadata.chunks).batches(batch):
             chunks = self.chunks([one.coords for one in projections])
             for one in projections:
                 out[one.in_result] = chunk_view(chunks[one.coords], selection)[one.in_chunk]
