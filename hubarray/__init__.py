@@ -9,10 +9,10 @@
     b = hub.load("lab/photos:v0")           # on any other machine
     b[0:10, 100:200, 100:200].mean()        # fetches only the chunks it touches
 
-A slice passes: ``array -> selection, chunk_grid (which chunks) -> manifest
+A slice passes: ``array -> selection, plan (which chunks) -> manifest
 (where they are) -> memory cache -> fetch -> disk cache -> storage -> hash ->
 codecs -> result``. An assignment passes: ``array -> operation -> commit``, which
-encloses ``chunk_grid -> codecs -> pack -> storage -> record -> log``. The folders are
+encloses ``plan -> codecs -> pack -> storage -> record -> log``. The folders are
 layers, and imports only point down: ``docs/architecture.md`` draws them.
 """
 
@@ -22,17 +22,7 @@ from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.worker import Part, PartWriter, Worker
 from hubarray.blobs.fetch import stats
 from hubarray.blobs.stats import Stats
-from hubarray.catalog import (
-    array,
-    copy,
-    delete,
-    diff,
-    exists,
-    flush,
-    freeze,
-    load,
-    log,
-)
+from hubarray.catalog import array, diff, exists, flush, load, log
 from hubarray.catalog import list_ as list
 from hubarray.config import configure
 from hubarray.errors import (
@@ -66,9 +56,10 @@ from hubarray.history.verify import Report
 from hubarray.interop.dask import store
 from hubarray.interop.exporting import export
 from hubarray.interop.importing import import_
+from hubarray.lifecycle import copy, delete, expire, freeze, merge_version, restore, undo
 from hubarray.naming import rename, tag, tags, untag
 from hubarray.storage.url import Root
-from hubarray.upkeep import collect_garbage, compact, expire, merge_version, repair, restore, transfer, undo, verify
+from hubarray.upkeep import collect_garbage, compact, repair, transfer, verify
 
 __version__ = "0.1.0"
 

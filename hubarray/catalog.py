@@ -1,4 +1,4 @@
-"""The front door: make, open, list, copy, freeze, delete and compare what lives under names."""
+"""The front door: make, open, list, look into and compare what lives under names."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from hubarray import kinds, names
-from hubarray.arrays import chunking, codecs, dtypes
+from hubarray.arrays import chunking, dtypes
 from hubarray.arrays.array import Array
 from hubarray.arrays.attributes import checked_attrs
+from hubarray.arrays.codec_chains import chain_of
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.metadata import ArrayMetadata, checked_dims, metadata_of
 from hubarray.arrays.operations import Overwrite, creation
-from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError
-from hubarray.history import copying, listing, operations, timeline
+from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError
+from hubarray.history import listing, timeline
 from hubarray.history.commit import commit, create_version
 from hubarray.history.hints import hint_writer
 from hubarray.history.record import Record
 from hubarray.history.timeline import Commit
 from hubarray.history.version import version_of
 from hubarray.lookup import RootLike, checked_grace, existing, locate, suggestions
-from hubarray.process import uptime_seconds
-from hubarray.progress import progress
 from hubarray.shown import shown_url
 from hubarray.storage.url import resolve
 
@@ -59,8 +58,8 @@ def array(
         Shape of a chunk. ``"auto"`` chooses by the size of a sample, ``a[i]``; ``"cube"`` cuts all axes
         alike, for volumes that are read in boxes and in cuts of any direction.
     codec : str or list
-        ``"auto"`` (blosc with lz4), ``"blosc-zstd"``, ``"zstd"``, ``"gzip"``,
-        ``"lz4"``, ``"none"``, or a Zarr v3 codec list.
+        ``"auto"`` (``"blosc-lz4"``: fast, and small where neighbours are alike), ``"blosc-zstd"`` (smaller and
+        slower), ``"zstd"``, ``"gzip"``, ``"lz4"``, ``"none"``, or a Zarr v3 list of codecs.
     fill_value
         What elements are that were never written; 0 is ``np.zeros((), dtype)``.
     attrs : mapping, optional
@@ -105,7 +104,7 @@ def array(
         dtype=stored,
         chunks=chunk_shape,
         fill=dtypes.fill_from_json(dtypes.fill_to_json(fill), stored),
-        codecs=tuple(codecs.named_chain(codec, stored, chunk_shape)),
+        codecs=tuple(chain_of(codec, stored, chunk_shape)),
         dims=checked_dims(dims, len(lengths)),
     )
     attributes = checked_attrs(attrs)
@@ -213,91 +212,6 @@ def list_(prefix: str = "", *, root: RootLike = None) -> list[str]:
     """
     owner, beginning = names.parse_prefix(prefix)
     return [str(name) for name in listing.live_versions(resolve(root).store, owner, beginning)]
-
-
-def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = None) -> Array:
-    """Make a new version with the contents of another one, or of one of its commits; no data moves.
-
-    Afterwards the two live apart: writing to one never shows in the other.
-
-    Parameters
-    ----------
-    src : str
-        May name a commit: ``owner/name:v0@12``, or ``@`` and a tag.
-    dst : str
-        Must not exist.
-    root : str, path or Root, optional
-        For the names that have no URL of their own. Between different roots,
-        and where the source's folder cannot be written, the data is copied.
-    message : str, optional
-
-    Returns
-    -------
-    Array
-        The copy. Its log begins at 1 and names the source commit.
-
-    Raises
-    ------
-    NotFoundError, AlreadyExistsError
-    """
-    source_root, source_name = locate(src, root, commit_allowed=True)
-    target_root, target_name = locate(dst, root)
-    if target_root.store.read_only:
-        raise ReadOnlyError(f"{target_root.url}: this root can only be read; copy to another root")
-    source = version_of(source_root, source_name)
-    began = uptime_seconds()
-    record = source.to_build_on(source_name.commit) if source_name.commit else existing(source_root, source_name)[1]
-    if record.head.kind == "deleted":
-        raise NotFoundError(f"{source_name}: is deleted at this commit; copy an earlier one")
-    target = version_of(target_root, target_name)
-    base = target.newest()
-    if base is not None and base.head.kind != "deleted":
-        raise AlreadyExistsError(f"{target_name}: exists already; delete it first, or copy to another version")
-    created, ours = copying.copy(source, record, target, base=base, message=message, began=began)
-    if not ours:
-        raise AlreadyExistsError(f"{target_name}: somebody else created it meanwhile")
-    made: Array = kinds.handle(target_root, target, created)
-    return made
-
-
-def freeze(name: str, *, root: RootLike = None, message: str | None = None) -> None:
-    """Make a version immutable, for good: any later write, append or resize is a FrozenError.
-
-    One commit. Freezing a frozen version does nothing. What is frozen can still
-    be deleted, and a deleted name can be created again, as another line: handles
-    on the frozen one never show the new array's data. They do not look for newer
-    commits, because none changes an element, so they notice a deletion at ``refresh()`` only.
-    """
-    where, parsed = locate(name, root)
-    version, record = existing(where, parsed)
-    commit(version, operations.Freeze(), base=record, message=message)
-
-
-def delete(name: str, *, root: RootLike = None, message: str | None = None) -> None:
-    """Delete a version, ``owner/name:v1``, or with a bare ``owner/name`` all versions of the name.
-
-    One commit a version: readers and writers on every machine get
-    NotFoundError from then on, handles on a frozen version when they are
-    refreshed. Past commits can be read until their data is
-    collected, after the grace period.
-
-    Raises
-    ------
-    NotFoundError
-        There is nothing under this name.
-    """
-    where, parsed = locate(name, root)
-    if parsed.version_given:
-        doomed = [parsed]
-    else:
-        doomed = [one for one in listing.versions_of(where.store, parsed) if listing.is_live(where.store, one)]
-        if not doomed:
-            raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{suggestions(where, parsed)}")
-    with progress(len(doomed), f"deleting {parsed.home}", unit="version") as bar:
-        for one in doomed:
-            version, record = existing(where, one)
-            commit(version, operations.Delete(), base=record, message=message)
-            bar.update(1)
 
 
 def log(name: str, *, root: RootLike = None) -> Iterator[Commit]:

@@ -308,9 +308,9 @@ def test_looking_after_versions_on_the_command_line(filled, tmp_path):
 
 
 def test_reading_all_of_a_large_array_has_to_be_meant(filled, monkeypatch):
-    from hubarray.cli import commands
+    from hubarray.cli import data
 
-    monkeypatch.setattr(commands, "ASKED_BYTES", 100)
+    monkeypatch.setattr(data, "_ASKED_BYTES", 100)
     assert "pass --yes" in filled("get", "lab/x:v0", code=1)
     assert len(said(filled, "get", "lab/x:v0", "--yes")) == 40
     assert len(said(filled, "get", "lab/x:v0", "0:30")) == 30

@@ -17,7 +17,7 @@ from hubarray.arrays import metadata
 from hubarray.interop.missing import needed
 from hubarray.process import cached_property
 from hubarray.storage import url
-from hubarray.storage.filesystem import _memory_turn
+from hubarray.storage.memory import _turn
 
 CHILD_SECONDS = 30
 
@@ -153,7 +153,7 @@ def test_a_child_reads_the_memory_filesystem_while_its_parent_was_using_it(make_
     root.store.put("x", b"1")
 
     def use():
-        with _memory_turn.lock:
+        with _turn.lock:
             moment.stay()
 
     with moment.of(use):

@@ -39,29 +39,6 @@ def most_bytes(chunk_bytes: int) -> int:
     return 2 * chunk_bytes + (1 << 20)
 
 
-def announced_bytes(name: str, data: Buffer) -> int | None:
-    """How much compressed bytes say they hold: of ``zstd``, ``blosc`` and ``lz4``. None of other formats.
-
-    Raises
-    ------
-    ValueError
-        They are not of that format, or do not say it though they should.
-    """
-    if name == "zstd":
-        return _zstd_bytes(data)
-    if name == "blosc":
-        # https://github.com/Blosc/c-blosc/blob/main/README_CHUNK_FORMAT.rst
-        if len(data) < 16 or int.from_bytes(data[12:16], "little") != len(data):
-            raise ValueError("is no whole blosc buffer")
-        return int.from_bytes(data[4:8], "little")
-    if name == "lz4":
-        # numcodecs puts the size before the block.
-        if len(data) < 4:
-            raise ValueError("is too short for lz4")
-        return int.from_bytes(data[:4], "little")
-    return None
-
-
 def _zstd_bytes(data: Buffer) -> int:
     head = bytes(data[:18])
     if head[:4] != _ZSTD_MAGIC or len(head) < 6:
@@ -75,8 +52,44 @@ def _zstd_bytes(data: Buffer) -> int:
     return int.from_bytes(head[begin : begin + size], "little") + (256 if size == 2 else 0)
 
 
+def _blosc_bytes(data: Buffer) -> int:
+    # https://github.com/Blosc/c-blosc/blob/main/README_CHUNK_FORMAT.rst
+    if len(data) < 16 or int.from_bytes(data[12:16], "little") != len(data):
+        raise ValueError("is no whole blosc buffer")
+    return int.from_bytes(data[4:8], "little")
+
+
+def _lz4_bytes(data: Buffer) -> int:
+    # numcodecs puts the size before the block.
+    if len(data) < 4:
+        raise ValueError("is too short for lz4")
+    return int.from_bytes(data[:4], "little")
+
+
+# How much compressed bytes say they hold, of the formats that say it; ValueError of what is not of the format.
+ANNOUNCED: Mapping[str, Callable[[Buffer], int]] = {"zstd": _zstd_bytes, "blosc": _blosc_bytes, "lz4": _lz4_bytes}
+
+
+def _lzma(configuration: Mapping[str, Any]) -> _Decompressor:
+    filters = configuration.get("filters")
+    if configuration.get("format", 1) != lzma.FORMAT_RAW:
+        return lzma.LZMADecompressor(memlimit=_LZMA_WORK_BYTES)
+    if any(one.get("dict_size", 0) > _LZMA_WORK_BYTES for one in filters or ()):
+        raise ValueError("has a dictionary that takes too much memory")
+    return lzma.LZMADecompressor(format=lzma.FORMAT_RAW, filters=filters)
+
+
+# What decodes the other formats piece by piece, given the codec's configuration.
+PIECEWISE: Mapping[str, Callable[[Mapping[str, Any]], _Decompressor]] = {
+    "gzip": lambda configuration: zlib.decompressobj(wbits=31),
+    "zlib": lambda configuration: zlib.decompressobj(),
+    "bz2": lambda configuration: bz2.BZ2Decompressor(),
+    "lzma": _lzma,
+}
+
+
 def decompressed(name: str, data: Buffer, most: int, configuration: Mapping[str, Any]) -> bytes:
-    """Bytes of ``gzip``, ``zlib``, ``bz2`` or ``lzma``, up to a bound.
+    """Bytes of a format among :data:`PIECEWISE`, up to a bound.
 
     Parameters
     ----------
@@ -85,33 +98,18 @@ def decompressed(name: str, data: Buffer, most: int, configuration: Mapping[str,
     most : int
         How many bytes there may be.
     configuration : mapping
-        Of the codec; only lzma has any that matters.
+        Of the codec.
 
     Raises
     ------
     ValueError
         There are more, or the data is damaged.
     """
+    make = PIECEWISE[name]
     try:
-        return _joined(_decompressor(name, configuration), data, most)
+        return _joined(lambda: make(configuration), data, most)
     except (zlib.error, lzma.LZMAError, OSError, EOFError) as error:
         raise ValueError(f"is no {name} data: {error}") from None
-
-
-def _decompressor(name: str, configuration: Mapping[str, Any]) -> Callable[[], _Decompressor]:
-    match name:
-        case "gzip":
-            return lambda: zlib.decompressobj(wbits=31)
-        case "zlib":
-            return zlib.decompressobj
-        case "bz2":
-            return bz2.BZ2Decompressor
-    filters = configuration.get("filters")
-    if configuration.get("format", 1) == lzma.FORMAT_RAW:
-        if any(one.get("dict_size", 0) > _LZMA_WORK_BYTES for one in filters or ()):
-            raise ValueError("has a dictionary that takes too much memory")
-        return lambda: lzma.LZMADecompressor(format=lzma.FORMAT_RAW, filters=filters)
-    return lambda: lzma.LZMADecompressor(memlimit=_LZMA_WORK_BYTES)
 
 
 def _joined(make: Callable[[], _Decompressor], data: Buffer, most: int) -> bytes:

@@ -15,8 +15,9 @@ from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.state import State
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.pack import PackWriter
-from hubarray.blobs.pools import pools, run_in_order
+from hubarray.blobs.pools import pools
 from hubarray.blobs.ref import REF, Refs, blob_place, null_ref
+from hubarray.blobs.scheduling import run_in_order
 from hubarray.progress import progress
 
 BATCH_BYTES = 64 << 20

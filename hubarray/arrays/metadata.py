@@ -11,7 +11,8 @@ import numpy as np
 
 from hubarray.arrays import chunking, dtypes, numbering
 from hubarray.arrays.bounded import most_bytes
-from hubarray.arrays.codecs import Codec, check_chain, codec_for
+from hubarray.arrays.codec_chains import check_chain
+from hubarray.arrays.codecs import Codec, codec_for
 from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError
 from hubarray.history.fields import MAX_INT64, Fields
 from hubarray.history.record import Record, record_key

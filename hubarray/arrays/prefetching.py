@@ -72,11 +72,11 @@ def _load_into_memory(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs) -> 
 
 
 def _load_onto_disk(version: Version, disk: DiskCache, metadata: ArrayMetadata, refs: Refs) -> None:
-    failures = disk.failures
-    if disk.writable:
+    failures = disk.space.failures
+    if disk.space.writable:
         version.fetcher.fetch(refs, lambda position, data: None, most_bytes=metadata.most_blob_bytes)
-    if not disk.writable or disk.failures != failures:
+    if not disk.space.writable or disk.space.failures != failures:
         raise ConfigError(
-            f"{version.name}: what is fetched ahead cannot be kept, because the disk cache at {disk.folder} cannot be "
-            "written; set cache_dir, or a memory_cache_bytes that is large enough"
+            f"{version.name}: what is fetched ahead cannot be kept, because the disk cache at "
+            f"{disk.space.folder} cannot be written; set cache_dir, or a memory_cache_bytes that is large enough"
         )

@@ -23,8 +23,8 @@ from hubarray.arrays.plan import Projection, chunk_view, plan
 from hubarray.arrays.selection import Selection
 from hubarray.arrays.state import State
 from hubarray.blobs.pack import PackWriter
-from hubarray.blobs.pools import run_in_order
 from hubarray.blobs.ref import REF, Refs, null_ref
+from hubarray.blobs.scheduling import run_in_order
 from hubarray.errors import HubError
 
 MAX_DIRTY_BYTES = 128 << 20

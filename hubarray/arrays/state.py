@@ -13,6 +13,7 @@ from hubarray.arrays.chunk_codec import chunk_keys, decoded
 from hubarray.arrays.metadata import ArrayMetadata, metadata_of
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import REF, BlobPlace, Refs, blob_place
+from hubarray.history.contents import present_refs, ref_of, refs_of
 from hubarray.history.record import Record
 from hubarray.history.version import Version
 from hubarray.process import cached_property
@@ -65,7 +66,7 @@ class State:
 
     def numbered(self, numbers: numbering.Numbers) -> Refs:
         """The refs of chunks within the array by their numbers, null where absent."""
-        return self.version.refs(self.record, numbers)
+        return refs_of(self.fetcher, self.record, numbers)
 
     def refs(self, coords: Sequence[Coords]) -> Refs:
         """The refs of chunks, null where they are absent or beyond the array's edge."""
@@ -83,7 +84,7 @@ class State:
         number = numbering.number_of(coords, self.record.grid)
         found = self._places.get(number)
         if found is None:
-            ref = self.version.ref(self.record, number)
+            ref = ref_of(self.fetcher, self.record, number)
             if ref is None or not ref["length"]:
                 return None
             if len(self._places) >= _REMEMBERED_PLACES:
@@ -124,7 +125,7 @@ class State:
 
     def present(self, *, batch_bytes: int = _BATCH_BYTES) -> Iterator[tuple[npt.NDArray[np.uint64], Refs]]:
         """The coordinates and refs of every chunk that is stored, in batches of about so many stored bytes."""
-        for numbers, refs in self.version.present(self.record, batch_bytes=batch_bytes):
+        for numbers, refs in present_refs(self.fetcher, self.record, batch_bytes=batch_bytes):
             inside = numbering.within(numbers, self.record.grid, self.counts)
             yield numbering.coords_array(numbers[inside], self.record.grid, len(self.counts)), refs[inside]
 

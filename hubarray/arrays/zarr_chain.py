@@ -15,10 +15,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.core.metadata import ArrayV3Metadata
 
-from hubarray.arrays.bounded import announced_bytes, decompressed, most_bytes
-
-_ANNOUNCE = {"zstd", "blosc", "lz4"}
-_PIECEWISE = {"gzip", "zlib", "bz2", "lzma"}
+from hubarray.arrays.bounded import ANNOUNCED, PIECEWISE, decompressed, most_bytes
 
 
 @dataclass(frozen=True)
@@ -57,11 +54,11 @@ class _Bounded(BytesBytesCodec):  # type: ignore[misc]
         name = described["name"].removeprefix("numcodecs.")
         item_bytes = chunk_spec.dtype.to_native_dtype().itemsize
         most = most_bytes(math.prod(chunk_spec.shape) * item_bytes)
-        if name in _PIECEWISE:
+        if name in PIECEWISE:
             data = chunk_bytes.to_bytes()
             found = await asyncio.to_thread(decompressed, name, data, most, described.get("configuration", {}))
             return chunk_spec.prototype.buffer.from_bytes(found)
-        if name in _ANNOUNCE and (announced_bytes(name, chunk_bytes.to_bytes()) or 0) > most:
+        if name in ANNOUNCED and ANNOUNCED[name](chunk_bytes.to_bytes()) > most:
             raise ValueError(f"says that it holds more than the {most} bytes that it may")
         return await self.codec._decode_single(chunk_bytes, chunk_spec)
 

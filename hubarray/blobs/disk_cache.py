@@ -12,8 +12,6 @@ user owns or may write to.
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import hashlib
 import logging
 import os
@@ -21,20 +19,15 @@ import secrets
 import stat
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from hubarray import process
+from hubarray.blobs.cache_space import TEMPORARY, CacheSpace
 from hubarray.storage.base import Buffer
 
 log = logging.getLogger("hubarray.cache")
 
-_TEMPORARY = ".tmp-"
-_ABANDONED_SECONDS = 300.0
 _TOUCH_SECONDS = 60.0
-_FULL_SHARE = 0.9
-_LAYOUT = "v1"
-_FOR_GOOD = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
 class DiskCache:
@@ -49,29 +42,27 @@ class DiskCache:
 
     Attributes
     ----------
+    space : CacheSpace
+        The folder, and the room in it.
     hits, misses : int
         Of this process.
     """
 
     def __init__(self, folder: str | os.PathLike[str], budget_bytes: int) -> None:
-        self.folder = Path(folder).expanduser() / _LAYOUT
-        self.budget_bytes = budget_bytes
-        self.writable = True
-        self.failures = 0
+        self.space = CacheSpace(folder, budget_bytes)
         self._found_damage = False
-        self._trusted: bool | None = None
         self.hits = self.misses = 0
-        self._lock_files: set[int] = set()
         self.after_fork()
         process.register(self)
 
     def after_fork(self) -> None:
         """Start afresh in a forked child."""
-        self._lock, self._turn = threading.Lock(), threading.Lock()
-        # What a thread of the parent holds would stay held for as long as this child lives, were the parent killed now.
-        for descriptor in self._lock_files:
-            os.close(descriptor)
-        self._lock_files.clear()
+        self._lock = threading.Lock()
+
+    @property
+    def budget_bytes(self) -> int:
+        """What the files may take."""
+        return self.space.budget_bytes
 
     def get(self, key: str) -> bytes | None:
         """The bytes, or None. Marks them as used."""
@@ -89,7 +80,7 @@ class DiskCache:
 
     def open(self, key: str) -> int | None:
         """A descriptor to read the file of a key, for the caller to close; None if there is none. Marks it as used."""
-        if not self._is_trusted():
+        if not self.space.is_trusted():
             return None
         try:
             descriptor = os.open(self.path(key), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -102,19 +93,6 @@ class DiskCache:
         self._touch(descriptor, status)
         return descriptor
 
-    def _is_trusted(self) -> bool:
-        """Whether the folder is this user's alone; what others may write is not even read. Looked at once."""
-        if self._trusted is None:
-            try:
-                status = os.lstat(self.folder)
-            except OSError:
-                return True
-            ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-            self._trusted = ours and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-            if not self._trusted:
-                self.complain(PermissionError(errno.EPERM, "it is another user's, or others may write to it"))
-        return self._trusted
-
     @staticmethod
     def _touch(descriptor: int, status: os.stat_result) -> None:
         """Mark a file as used; to the minute is enough."""
@@ -124,7 +102,7 @@ class DiskCache:
 
     def has(self, key: str) -> bool:
         """Whether a file is there for a key; it may be gone a moment later."""
-        there = self._is_trusted() and os.path.exists(self.path(key))
+        there = self.space.is_trusted() and os.path.exists(self.path(key))
         if not there:
             self.count(misses=1)
         return there
@@ -132,12 +110,12 @@ class DiskCache:
     def put(self, key: str, data: Buffer, *, replace: bool = False) -> None:
         """Keep bytes, unless they are more than a quarter of the budget; with ``replace`` in place of those there."""
         size = len(data)
-        if not self.writable or size > self.budget_bytes // 4:
+        if not self.space.writable or size > self.budget_bytes // 4:
             return
         path = self.path(key)
-        temporary = f"{os.path.dirname(path)}/{_TEMPORARY}{secrets.token_hex(8)}"
+        temporary = f"{os.path.dirname(path)}/{TEMPORARY}{secrets.token_hex(8)}"
         try:
-            self.make_folder(Path(path).parent)
+            self.space.make_folder(Path(path).parent)
             descriptor = self._reserve(path, temporary, size, replace)
             if descriptor is None:
                 return
@@ -153,11 +131,11 @@ class DiskCache:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            self.complain(error)
+            self.space.complain(error)
 
     def forget(self, key: str) -> None:
         """Remove what is kept for a key, if anything is."""
-        if self._is_trusted():
+        if self.space.is_trusted():
             with contextlib.suppress(OSError):
                 os.unlink(self.path(key))
 
@@ -170,29 +148,16 @@ class DiskCache:
             log.warning("%s: a cached file is damaged, and is fetched again; check the disk", self.path(key))
         self.forget(key)
 
-    def clear(self) -> None:
-        """Forget everything."""
-        with contextlib.suppress(OSError), self.locked():
-            for path, _ in self._files():
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
-            self._write_used(0)
-
-    @property
-    def used_bytes(self) -> int:
-        """Bytes in files now, found by looking at each of them."""
-        return sum(status.st_size for _, status in self._files())
-
     def path(self, key: str) -> str:
         """The file of a key; its folder is made when something is put."""
         digest = hashlib.blake2b(key.encode(), digest_size=20).hexdigest()
-        return f"{self.folder}/{digest[0]}/{digest[1:]}"
+        return f"{self.space.folder}/{digest[0]}/{digest[1:]}"
 
     def _reserve(self, path: str, temporary: str, size: int, replace: bool) -> int | None:
-        with self.locked():
+        with self.space.locked():
             if not replace and os.path.exists(path):
                 return None
-            if not self.make_room(size):
+            if not self.space.make_room(size):
                 return None
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
@@ -202,115 +167,6 @@ class DiskCache:
                 os.unlink(temporary)
                 raise
             return descriptor
-
-    def make_room(self, size: int) -> bool:
-        """Whether ``size`` bytes more fit the budget, once what was not used for longest is gone; under the lock.
-
-        They count from now on, so the caller gives them to a file at once.
-        """
-        used = self._read_used()
-        if used is None or used + size > self.budget_bytes:
-            used = self._evict(size)
-        fits = used + size <= self.budget_bytes
-        self._write_used(used + size if fits else used)
-        return fits
-
-    def _evict(self, size: int) -> int:
-        """Remove the least recently used files until ``size`` fits well; returns the bytes left."""
-        now = time.time()
-        files = []
-        used = 0
-        for path, status in self._files():
-            if os.path.basename(path).startswith(_TEMPORARY) and now - status.st_mtime > _ABANDONED_SECONDS:
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
-                continue
-            used += status.st_size
-            files.append((status.st_mtime_ns, status.st_size, path))
-        target = min(int(self.budget_bytes * _FULL_SHARE), self.budget_bytes - size)
-        for _, file_size, path in sorted(files):
-            if used <= target:
-                break
-            if os.path.basename(path).startswith(_TEMPORARY):
-                continue
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(path)
-            used -= file_size
-        return used
-
-    def _files(self) -> Iterator[tuple[str, os.stat_result]]:
-        for folder in sorted(self.folder.glob("[0-9a-f]")):
-            try:
-                entries = list(os.scandir(folder))
-            except OSError:
-                continue
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    yield entry.path, entry.stat()
-
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the lock that threads and processes share; who reserves space holds it."""
-        self.make_folder(self.folder)
-        # One thread at a time waits for the file's lock: whenever it is given up, the kernel wakes all who wait for it.
-        with self._turn:
-            descriptor = os.open(f"{self.folder}/lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            self._lock_files.add(descriptor)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                yield
-            finally:
-                # Closing is not enough: a child forked meanwhile has the file open too.
-                with contextlib.suppress(OSError):
-                    fcntl.flock(descriptor, fcntl.LOCK_UN)
-                self._lock_files.discard(descriptor)
-                os.close(descriptor)
-
-    def _read_used(self) -> int | None:
-        try:
-            descriptor = os.open(f"{self.folder}/used", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-            try:
-                used = int(os.read(descriptor, 64))
-            finally:
-                os.close(descriptor)
-        except (OSError, ValueError):
-            return None
-        return used if used >= 0 else None
-
-    def _write_used(self, used: int) -> None:
-        # Of one length, and not truncated first: ext4 takes that for a file being replaced, and waits for the disk.
-        descriptor = os.open(f"{self.folder}/used", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(descriptor, b"%020d" % max(0, used))
-        finally:
-            os.close(descriptor)
-
-    def make_folder(self, folder: Path) -> None:
-        """Make a folder and those above it that are missing, each for this user alone.
-
-        Raises
-        ------
-        OSError
-            Also where the cache's folder is another user's, or others may write to it.
-        """
-        for made in (False, True):
-            # Before anything is made in it, and again once it is there.
-            if not self._is_trusted():
-                raise PermissionError(errno.EPERM, "it is another user's, or others may write to it")
-            if made or os.path.isdir(folder):
-                return
-            for one in (*reversed(folder.parents), folder):
-                if not one.exists():
-                    one.mkdir(mode=0o700, exist_ok=True)
-
-    def complain(self, error: OSError) -> None:
-        """Say once that caching does not work; a full disk may have room again later."""
-        with self._lock:
-            self.writable = error.errno not in _FOR_GOOD
-            self.failures += 1
-            first = self.failures == 1
-        if first:
-            log.warning("the disk cache at %s cannot be written (%s); carrying on without it", self.folder, error)
 
     def count(self, *, hits: int = 0, misses: int = 0) -> None:
         """Add to the counters."""

@@ -98,13 +98,13 @@ class DiskSections:
 
     def put(self, pack: str, blobs: Sequence[tuple[int, Buffer]]) -> None:
         """Keep blobs of a pack, given with their offsets and in that order."""
-        if not self._cache.writable:
+        if not self._cache.space.writable:
             return
         try:
             for offset, buffers in stretches(blobs, self._cache.budget_bytes // 4):
                 self._put(self._key(pack, offset), offset % SECTION_BYTES, buffers)
         except OSError as error:
-            self._cache.complain(error)
+            self._cache.space.complain(error)
 
     def reject(self, pack: str, offset: int) -> None:
         """Forget the section of a blob whose bytes turned out to be wrong: a miss after all."""
@@ -127,8 +127,8 @@ class DiskSections:
         if size > self._cache.budget_bytes // 4:
             return
         path = self._cache.path(key)
-        self._cache.make_folder(Path(path).parent)
-        with self._cache.locked():
+        self._cache.space.make_folder(Path(path).parent)
+        with self._cache.space.locked():
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
                 entry, position = self._reserve(descriptor, path, start, size)
@@ -150,7 +150,7 @@ class DiskSections:
         entry = _COUNT.size + count * _STRETCH.size
         if count == _MOST_STRETCHES:
             return None, 0
-        if not self._cache.make_room(end + size - before):
+        if not self._cache.space.make_room(end + size - before):
             if before == 0:
                 os.unlink(path)
             return None, 0

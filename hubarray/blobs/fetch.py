@@ -20,7 +20,7 @@ from hubarray.blobs.disk_sections import DiskSections
 from hubarray.blobs.flights import Flight, Flights
 from hubarray.blobs.local_files import Places, read_local
 from hubarray.blobs.memory_cache import MemoryCache
-from hubarray.blobs.pools import pools, run_all
+from hubarray.blobs.pools import pools
 from hubarray.blobs.ref import (
     BlobPlace,
     Check,
@@ -31,6 +31,7 @@ from hubarray.blobs.ref import (
     blob_names,
     blob_place,
 )
+from hubarray.blobs.scheduling import run_all
 from hubarray.blobs.stats import StageClock, Stats, totals
 from hubarray.blobs.verified import Consume, VerifiedReads
 from hubarray.errors import CorruptDataError, ObjectMissingError

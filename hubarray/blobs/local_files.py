@@ -10,8 +10,9 @@ from typing import Protocol
 import numpy as np
 
 from hubarray.blobs.coalesce import Run, plan_runs
-from hubarray.blobs.pools import core_count, pools, run_all
+from hubarray.blobs.pools import core_count, pools
 from hubarray.blobs.ref import PlainRefs, blob_key, blob_place
+from hubarray.blobs.scheduling import run_all
 from hubarray.blobs.verified import Consume, VerifiedReads
 from hubarray.errors import ObjectMissingError
 from hubarray.storage.base import MAX_BUFFERS, Buffer

@@ -5,25 +5,35 @@ from __future__ import annotations
 import argparse
 from argparse import Namespace
 
+from hubarray.cli.command import COMMANDS, DONE, argument, command
 from hubarray.cli.output import Output
 
 SHELLS = ("bash", "zsh", "fish")
 _NAMES = "hubarray ls 2>/dev/null | cut -d ' ' -f 1"
 
 
+@command(
+    "completion",
+    "Print a script that completes commands and options in a shell.",
+    examples=("source <(hubarray completion bash)", "hubarray completion zsh > ~/.zfunc/_hubarray"),
+    arguments=[argument("shell", choices=SHELLS)],
+    json=False,
+)
 def completion(arguments: Namespace, output: Output) -> int:
     """Print the script of a shell."""
-    commands = _commands(arguments.top)
+    commands = _commands()
     output.value(None, {"bash": _bash, "zsh": _zsh, "fish": _fish}[arguments.shell](commands).split("\n"))
-    return 0
+    return DONE
 
 
-def _commands(top: argparse.ArgumentParser) -> dict[str, tuple[str, list[str]]]:
+def _commands() -> dict[str, tuple[str, list[str]]]:
     """Each command's summary and options."""
-    (subparsers,) = [one for one in top._actions if isinstance(one, argparse._SubParsersAction)]
-    summaries = {one.dest: one.help or "" for one in subparsers._choices_actions}
+    top = argparse.ArgumentParser()
+    subparsers = top.add_subparsers()
+    for one in COMMANDS.values():
+        one.add_to(subparsers)
     return {
-        name: (summaries.get(name, ""), [text for action in one._actions for text in action.option_strings])
+        name: (COMMANDS[name].summary, [text for action in one._actions for text in action.option_strings])
         for name, one in subparsers.choices.items()
     }
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import hubarray as hub
 from hubarray import config
+from hubarray.cli.command import DONE, PROBLEMS, command
 from hubarray.cli.output import Output
 from hubarray.errors import HubError, ObjectMissingError
 from hubarray.history.clock import store_time
@@ -35,6 +36,11 @@ class Trouble(Exception):
     """A check that failed, with what to do."""
 
 
+@command(
+    "doctor",
+    "Check root, credentials, clock and cache, and say what to mend.",
+    examples=("hubarray doctor", "hubarray doctor --root s3://bucket/hub"),
+)
 def doctor(arguments: Namespace, output: Output) -> int:
     """Run every check; 3 if one of them found something."""
     rows: list[dict[str, Any]] = []
@@ -42,7 +48,7 @@ def doctor(arguments: Namespace, output: Output) -> int:
         root = resolve(arguments.root)
     except HubError as error:
         output.table([{"check": "root", "ok": False, "says": str(error)}])
-        return 3
+        return PROBLEMS
     checks: list[tuple[str, Callable[[], str]]] = [
         ("versions", _versions),
         ("root", lambda: _reached(root)),
@@ -61,7 +67,7 @@ def doctor(arguments: Namespace, output: Output) -> int:
             break
     shown = [f"{'ok  ' if row['ok'] else 'BAD '} {row['check']}: {row['says']}" for row in rows]
     output.value(rows, shown)
-    return 0 if all(row["ok"] for row in rows) else 3
+    return DONE if all(row["ok"] for row in rows) else PROBLEMS
 
 
 def _versions() -> str:

@@ -13,6 +13,7 @@ from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, Refs, homes, same_refs
 from hubarray.history import scatter
 from hubarray.history.commit import Draft
+from hubarray.history.contents import present_refs, refs_of
 from hubarray.history.listing import versions_of
 from hubarray.history.overlay import Numbers
 from hubarray.history.reach import read_log, readable, strictly, walk
@@ -82,7 +83,7 @@ def packs_of(fetcher: Fetcher, home: str) -> Packs:
 def worth_moving(version: Version, record: Record, packs: Packs) -> Iterator[tuple[Numbers, Refs]]:
     """The chunks of a record that are worth writing again, in batches of about 64 MiB of what is looked at."""
     own = homes.index(version.name.home)
-    for numbers, refs in version.present(record, batch_bytes=BATCH_BYTES):
+    for numbers, refs in present_refs(version.fetcher, record, batch_bytes=BATCH_BYTES):
         ours = refs["home"] == own
         numbers, refs = numbers[ours], refs[ours]
         if len(refs):
@@ -141,7 +142,7 @@ class Compact:
         """Of what was moved, the chunks that are still where they were, whoever wrote since."""
         numbers, refs = [np.zeros(0, np.uint64)], [np.zeros(0, REF)]
         for here, old, new in self._moved or []:
-            same = same_refs(version.refs(base, here), old)
+            same = same_refs(refs_of(version.fetcher, base, here), old)
             numbers.append(here[same])
             refs.append(new[same])
         return np.concatenate(numbers), np.concatenate(refs)
@@ -153,7 +154,7 @@ class Compact:
         old, new = (np.concatenate([part[i] for part in self._moved]) for i in (1, 2))
         keys, firsts = np.unique(_keys(old), return_index=True)
         numbers, refs = [np.zeros(0, np.uint64)], [np.zeros(0, REF)]
-        for here, there in version.present(base, batch_bytes=BATCH_BYTES):
+        for here, there in present_refs(version.fetcher, base, batch_bytes=BATCH_BYTES):
             wanted = _keys(there)
             places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             found = keys[places] == wanted

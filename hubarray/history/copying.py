@@ -16,6 +16,7 @@ from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF
 from hubarray.errors import AccessDeniedError
 from hubarray.history.commit import Contents, Draft, create_version
+from hubarray.history.contents import present_refs
 from hubarray.history.manifest import Manifest
 from hubarray.history.overlay import EMPTY, MAX_OVERLAY_REFS
 from hubarray.history.record import Record
@@ -97,7 +98,7 @@ def _copied_contents(source: Version, record: Record, target: Version) -> Conten
     packs = PackWriter(target.store, target.name.home)
     manifest, held = Manifest(target.fetcher, None), EMPTY
     with progress(None, f"copying {source.name}") as bar:
-        for numbers, refs in source.present(record, batch_bytes=BATCH_BYTES):
+        for numbers, refs in present_refs(source.fetcher, record, batch_bytes=BATCH_BYTES):
             moved = np.zeros(len(refs), REF)
             for i, blob in enumerate(source.fetcher.blobs(refs)):
                 moved[i] = packs.add(blob)

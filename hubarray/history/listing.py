@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from functools import partial
 
-from hubarray.blobs.pools import run_all
+from hubarray.blobs.scheduling import run_all
 from hubarray.errors import CorruptDataError, FormatVersionError, NotFoundError, StorageError, UnavailableError
 from hubarray.history.log import Log
 from hubarray.names import Name, is_part

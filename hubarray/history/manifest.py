@@ -18,8 +18,8 @@ import lz4.frame
 import numpy as np
 
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.pools import run_all
 from hubarray.blobs.ref import ID_BYTES, REF, Refs, blob_hash, check_refs, homes, new_id
+from hubarray.blobs.scheduling import run_all
 from hubarray.errors import CorruptDataError
 from hubarray.history.fields import parse_json
 from hubarray.history.overlay import LEAF_NUMBERS, Numbers

@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.pools import run_all
 from hubarray.blobs.ref import Refs
+from hubarray.blobs.scheduling import run_all
 from hubarray.errors import CorruptDataError, ObjectMissingError
 from hubarray.history.log import Log
 from hubarray.history.manifest import NodeRef, children_of, decode_node

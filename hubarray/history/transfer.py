@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.blobs.pools import run_all
 from hubarray.blobs.ref import REF, Refs, blob_hash, blob_key, matches
+from hubarray.blobs.scheduling import run_all
 from hubarray.errors import ConflictError, CorruptDataError, HubError, NotFoundError, ObjectMissingError
 from hubarray.history.clock import store_time
 from hubarray.history.hints import encode_hint, hint_key

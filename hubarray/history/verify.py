@@ -14,8 +14,8 @@ import numpy as np
 
 from hubarray.blobs.coalesce import Run, plan_runs
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.pools import run_all
 from hubarray.blobs.ref import REF, Refs, blob_hash, blob_key, matches
+from hubarray.blobs.scheduling import run_all
 from hubarray.errors import CorruptDataError, FormatVersionError, ObjectMissingError
 from hubarray.history.hints import MAX_HINT_BYTES, decode_hint, hint_key
 from hubarray.history.log import Log

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator
 from datetime import timedelta
-
-import numpy as np
 
 from hubarray import process
 from hubarray.blobs.fetch import Fetcher, fetcher_for
-from hubarray.blobs.ref import REF, Refs
 from hubarray.errors import (
     CorruptDataError,
-    FormatVersionError,
     HubError,
     NotFoundError,
     TagNotFoundError,
     UnavailableError,
 )
 from hubarray.history.clock import store_time
+from hubarray.history.frozen_copy import FrozenCopy
 from hubarray.history.hints import hint_writer
 from hubarray.history.log import Log
-from hubarray.history.manifest import Manifest
-from hubarray.history.overlay import LEAF_NUMBERS, Numbers, Overlay
 from hubarray.history.record import Record, encode, record_key
 from hubarray.history.turns import Turns
 from hubarray.names import Name
@@ -77,6 +71,10 @@ class Version:
         return Log(self.store, self.name)
 
     @property
+    def _offline(self) -> FrozenCopy:
+        return FrozenCopy(self.fetcher, self.log)
+
+    @property
     def checked_at(self) -> float:
         """When the newest record seen was known to be the newest, in :func:`~hubarray.process.uptime_seconds`."""
         return self._checked_at
@@ -101,7 +99,7 @@ class Version:
             record = self.log.newest() if by_hint else self.log.newest_after(known)
         except UnavailableError as error:
             return self._frozen_from_disk(error)
-        self._remember_if_frozen(record)
+        self._offline.note(record)
         return self.saw(record, asked_at)
 
     def reopen(self) -> Record:
@@ -249,98 +247,10 @@ class Version:
 
     def _frozen_from_disk(self, error: UnavailableError) -> Record:
         """Stand in for a store that does not answer: a frozen version's last record from the disk cache."""
-        kept = self._kept_frozen()
+        kept = self._offline.record()
         if kept is None:
             raise error
         return self.saw(kept)
-
-    def _remember_if_frozen(self, record: Record) -> None:
-        """Keep a frozen version's newest record on disk, so that it opens without a network; else keep none."""
-        disk = self.fetcher.disk
-        if disk is None:
-            return
-        key = self._newest_frozen_key()
-        if not record.head.frozen:
-            disk.forget(key)
-            return
-        kept = self._kept_frozen()
-        if kept is None or kept.head.number < record.head.number:
-            disk.put(key, b"%016d" % record.head.number + encode(record)[0], replace=True)
-
-    def _kept_frozen(self) -> Record | None:
-        """What is kept of a frozen version; None if that is nothing, or not whole."""
-        disk = self.fetcher.disk
-        cached = None if disk is None else disk.get(self._newest_frozen_key())
-        if cached is None or not cached[:16].isdigit():
-            return None
-        try:
-            return self.log.decode(cached[16:], int(cached[:16]))
-        except (CorruptDataError, FormatVersionError):
-            return None
-
-    def _newest_frozen_key(self) -> str:
-        """The only key of the disk cache whose bytes are replaced: a version deleted and frozen again has another."""
-        return f"{self.fetcher.identity} {self.name} newest, if frozen"
-
-    def refs(self, record: Record, numbers: Numbers) -> Refs:
-        """The refs of chunks at a record: its overlay over its manifest."""
-        found, refs = record.overlay.lookup(numbers)
-        out = Manifest(self.fetcher, record.manifest).lookup(numbers) if not found.all() else None
-        if out is None:
-            return refs
-        out[found] = refs
-        return out
-
-    def ref(self, record: Record, number: int) -> np.void | None:
-        """The ref of one chunk at a record, or None; as :meth:`refs`, and several times as fast."""
-        overlay = record.overlay.numbers
-        position = int(overlay.searchsorted(np.uint64(number)))
-        if position < len(overlay) and overlay[position] == number:
-            return record.overlay.refs[position]
-        return Manifest(self.fetcher, record.manifest).lookup_one(number)
-
-    def present(self, record: Record, *, batch_bytes: int) -> Iterator[tuple[Numbers, Refs]]:
-        """Every present chunk of a record by number, in batches of about so many stored bytes.
-
-        Reads the whole manifest, leaf by leaf.
-        """
-        overlay = record.overlay
-        over = overlay.numbers // np.uint64(LEAF_NUMBERS)
-        numbers, refs, held = [np.zeros(0, np.uint64)], [np.zeros(0, REF)], 0
-        for leaf, stored in _with_gaps(Manifest(self.fetcher, record.manifest).leaves(), np.unique(over).tolist()):
-            within = Overlay(np.arange(LEAF_NUMBERS, dtype=np.uint64) + np.uint64(leaf * LEAF_NUMBERS), stored)
-            merged = within.merged(overlay.numbers[over == leaf], overlay.refs[over == leaf])
-            there = np.flatnonzero(merged.refs["length"])
-            # A leaf of large chunks is far more than a batch, one of small chunks far less.
-            upto = np.cumsum(merged.refs["length"][there].astype(np.int64))
-            first = taken = 0
-            while first < len(there):
-                last = int(np.searchsorted(upto, taken + batch_bytes - held)) + 1
-                numbers.append(merged.numbers[there[first:last]])
-                refs.append(merged.refs[there[first:last]])
-                held += int(upto[min(last, len(there)) - 1]) - taken
-                first, taken = last, int(upto[min(last, len(there)) - 1])
-                if held >= batch_bytes:
-                    yield np.concatenate(numbers), np.concatenate(refs)
-                    numbers, refs, held = [], [], 0
-        if held:
-            yield np.concatenate(numbers), np.concatenate(refs)
-
-
-def _with_gaps(leaves: Iterator[tuple[int, Refs]], wanted: list[int]) -> Iterator[tuple[int, Refs]]:
-    """Leaves in order, with empty ones where a wanted index has none."""
-    empty = np.zeros(LEAF_NUMBERS, REF)
-    missing = iter(wanted)
-    ahead = next(missing, None)
-    for leaf, refs in leaves:
-        while ahead is not None and ahead <= leaf:
-            if ahead < leaf:
-                yield ahead, empty
-            ahead = next(missing, None)
-        yield leaf, refs
-    while ahead is not None:
-        yield ahead, empty
-        ahead = next(missing, None)
 
 
 class _Versions:

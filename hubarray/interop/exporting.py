@@ -13,7 +13,7 @@ import numpy as np
 
 from hubarray import catalog
 from hubarray.arrays.array import Array
-from hubarray.blobs.pools import run_all
+from hubarray.blobs.scheduling import run_all
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, ObjectMissingError
 from hubarray.interop.missing import needed
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, zarr_json

@@ -1,21 +1,21 @@
-"""Whatever fsspec speaks: ``gs://`` (gcsfs), ``s3://`` (s3fs), ``memory://`` and the rest.
+"""Whatever fsspec speaks.
 
 fsspec's own ``pipe_file(mode="create")`` is not atomic everywhere, so commits
-are allowed only where it is known to be: S3 and GCS, which send the condition
-to the server, and memory, under a lock of this process.
+are allowed only where it is known to be, by the engines made from this one:
+GCS (:mod:`hubarray.storage.gcs`), S3 in a forked child
+(:mod:`hubarray.storage.s3_filesystem`), which send the condition to the server,
+and memory (:mod:`hubarray.storage.memory`), under a lock of this process.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import re
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import fsspec
 import fsspec.asyn
@@ -31,37 +31,17 @@ from hubarray.errors import (
     UnsafeStoreError,
 )
 from hubarray.storage.base import Buffer, ObjectInfo, Store, fit_to_be_shown, unanswered
-from hubarray.storage.options import for_s3fs
 
 _REQUEST_SECONDS = 20.0
 _SLOWEST_BYTES_PER_SECOND = 256 * 1024
 _BUSY_ATTEMPTS = 6
 _DELETE_BATCH = 64
-_S3FS = {
-    "use_listings_cache": False,
-    "skip_instance_cache": True,
-    "config_kwargs": {"connect_timeout": 4, "read_timeout": 8, "retries": {"max_attempts": 3}},
-}
+UNCACHED = {"use_listings_cache": False, "skip_instance_cache": True}
 _STATUS = re.compile(r"(?:\bcode:? |\bstatus(?:=|: ?))(\d{3})\b|\((\d{3})\)|^(\d{3}),")
 
 
-class _MemoryTurn:
-    """One at a time: fsspec's memory filesystem is a plain dict, which threads may not change while one lists it."""
-
-    def __init__(self) -> None:
-        self.after_fork()
-        process.register(self)
-
-    def after_fork(self) -> None:
-        """Start afresh in a forked child."""
-        self.lock = threading.RLock()
-
-
-_memory_turn = _MemoryTurn()
-
-
 class FilesystemStore(Store):
-    """A root on an fsspec filesystem.
+    """A root on an fsspec filesystem; it can be read, and commits to it are refused.
 
     Parameters
     ----------
@@ -69,16 +49,38 @@ class FilesystemStore(Store):
         Any URL that fsspec knows.
     options : mapping
         Keyword arguments of that filesystem.
+
+    Attributes
+    ----------
+    no_store : mapping
+        What tells a server, with a write, that nobody may cache the object.
     """
+
+    no_store: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
         super().__init__(url)
         self.protocol = url.partition("://")[0]
-        self.remote = self.protocol != "memory"
-        self.proven_create = self.protocol == "memory"
         self.endpoint = options.get("endpoint_url") or dict(options.get("client_kwargs") or {}).get("endpoint_url")
-        self._fs = _filesystem(self.protocol, options)
+        self._fs = self._connected(options)
         self._base = str(self._fs._strip_protocol(url)).rstrip("/")
+
+    def _connected(self, options: Mapping[str, Any]) -> Any:
+        try:
+            with process.importing:
+                return self._filesystem(options)
+        except HubError:
+            raise
+        except OSError as error:
+            # gcsfs tries a token as soon as it has it.
+            raise unanswered(f"{self.protocol}://", _reason(error)) from None
+        except Exception as error:
+            # fsspec's filesystems check their arguments in as many ways as there are authors.
+            raise ConfigError(f"{self.protocol}:// cannot be used as a root: {_reason(error)}") from None
+
+    def _filesystem(self, options: Mapping[str, Any]) -> Any:
+        """A new filesystem."""
+        return fsspec.get_filesystem_class(self.protocol)(**options, **UNCACHED)
 
     def where(self, key: str) -> str:
         """The key's URL and, where one was given, the server's address."""
@@ -90,8 +92,7 @@ class FilesystemStore(Store):
     def _call(self, method: str, *args: Any, payload_bytes: int = 0, **kwargs: Any) -> Any:
         """Run a method of the filesystem within a time limit, where it is asynchronous."""
         if not self._fs.async_impl:
-            with _memory_turn.lock if self.protocol == "memory" else contextlib.nullcontext():
-                return getattr(self._fs, method)(*args, **kwargs)
+            return getattr(self._fs, method)(*args, **kwargs)
         seconds = _REQUEST_SECONDS + payload_bytes / _SLOWEST_BYTES_PER_SECOND
         return fsspec.asyn.sync(self._fs.loop, getattr(self._fs, f"_{method}"), *args, timeout=seconds, **kwargs)
 
@@ -117,17 +118,13 @@ class FilesystemStore(Store):
             raise self._error(error, key) from None
 
     def _put_if_absent(self, key: str, data: Buffer) -> bool:
-        if self.protocol == "memory":
-            with _memory_turn.lock:
-                if self._call("exists", self._path(key)):
-                    return False
-                self._write(key, data, no_store=True)
-                return True
-        if self.protocol not in ("gs", "gcs", "s3", "s3a"):
-            raise UnsafeStoreError(
-                f"{self.where(key)}: {self.protocol}:// cannot create a key only if it is absent, so commits "
-                "are refused; use a folder, s3:// or gs:// as the root"
-            )
+        raise UnsafeStoreError(
+            f"{self.where(key)}: {self.protocol}:// cannot create a key only if it is absent, so commits "
+            "are refused; use a folder, s3:// or gs:// as the root"
+        )
+
+    def _create(self, key: str, data: Buffer) -> bool:
+        """Create a key if it is absent, of a server that takes the condition with the write."""
         for attempt in range(_BUSY_ATTEMPTS):
             try:
                 self._write(key, data, no_store=True, mode="create")
@@ -143,11 +140,7 @@ class FilesystemStore(Store):
         raise AssertionError("unreachable")
 
     def _write(self, key: str, data: Buffer, no_store: bool, **mode: str) -> None:
-        extra: dict[str, Any] = dict(mode)
-        if no_store and self.protocol in ("gs", "gcs"):
-            extra["fixed_key_metadata"] = {"cache_control": "no-store"}
-        elif no_store and self.protocol in ("s3", "s3a"):
-            extra["CacheControl"] = "no-store"
+        extra = mode | (dict(self.no_store) if no_store else {})
         if not self._fs.async_impl:
             self._call("makedirs", self._path(key).rpartition("/")[0], exist_ok=True)
         self._call("pipe_file", self._path(key), bytes(data), payload_bytes=len(data), **extra)
@@ -187,16 +180,7 @@ class FilesystemStore(Store):
                 yield ObjectInfo(key, int(info.get("size") or 0), _modified(info))
 
     def _bucket_is_missing(self, error: Exception) -> bool:
-        if "bucket does not exist" in str(error):
-            return True
-        if self.protocol not in ("gs", "gcs"):
-            return False
-        # GCS answers 404 for a missing object and for a missing bucket alike.
-        try:
-            self._call("info", self._base.partition("/")[0])
-        except FileNotFoundError:
-            return True
-        return False
+        return "bucket does not exist" in str(error)
 
     def _delete(self, keys: Sequence[str]) -> None:
         try:
@@ -235,32 +219,6 @@ class FilesystemStore(Store):
         if status in (408, 409, 429):
             return UnavailableError(f"{where}: the server asks to try later: {reason}")
         return StorageError(f"{where}: {reason}")
-
-
-def _filesystem(protocol: str, options: Mapping[str, Any]) -> Any:
-    try:
-        if protocol in ("s3", "s3a"):
-            with process.importing:
-                import s3fs
-            return s3fs.S3FileSystem(**for_s3fs(options), **_S3FS)
-        with process.importing:
-            if protocol in ("gs", "gcs"):
-                # The class in gcsfs's own namespace asks each new bucket for its layout first and
-                # hangs for a minute where that API is absent; the plain one does all that is needed.
-                from gcsfs.core import GCSFileSystem
-
-                engine = GCSFileSystem
-            else:
-                engine = fsspec.get_filesystem_class(protocol)
-        return engine(**options, use_listings_cache=False, skip_instance_cache=True)
-    except HubError:
-        raise
-    except OSError as error:
-        # gcsfs tries a token as soon as it has it.
-        raise unanswered(f"{protocol}://", _reason(error)) from None
-    except Exception as error:
-        # fsspec's filesystems check their arguments in as many ways as there are authors.
-        raise ConfigError(f"{protocol}:// cannot be used as a root: {_reason(error)}") from None
 
 
 def _modified(info: Mapping[str, Any]) -> datetime | None:

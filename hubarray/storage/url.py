@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import threading
@@ -167,23 +168,31 @@ def _bucket(url: str) -> str:
     return f"{scheme.lower()}{slashes}{re.split('[/?#]', rest, maxsplit=1)[0]}"
 
 
+# Of a URL's scheme: the module and class that serve it. Whatever else fsspec speaks can be read.
+_ENGINES = {
+    "file": "local.LocalStore",
+    "s3": "objectstore.ObjectStore",
+    "s3a": "s3_filesystem.S3FilesystemStore",
+    "gs": "gcs.GcsStore",
+    "gcs": "gcs.GcsStore",
+    "http": "http.HttpStore",
+    "https": "http.HttpStore",
+    "memory": "memory.MemoryStore",
+}
+_AFTER_A_FORK = {"s3": "s3_filesystem.S3FilesystemStore"}
+_OTHER = "filesystem.FilesystemStore"
+
+
 def open_store(root: Root) -> Store:
     """A new store for a root; :attr:`Root.store` shares one for the process."""
-    if root.scheme == "file":
-        with process.importing:
-            from hubarray.storage.local import LocalStore
-        return LocalStore(root.path)
-    if root.scheme == "s3" and not process.is_forked_child():
-        with process.importing:
-            from hubarray.storage.objectstore import ObjectStore
-        return ObjectStore(root.url, root._options)
-    if root.scheme in ("http", "https"):
-        with process.importing:
-            from hubarray.storage.http import HttpStore
-        return HttpStore(root.url, root._options)
+    engine = _ENGINES.get(root.scheme, _OTHER)
+    if process.is_forked_child():
+        engine = _AFTER_A_FORK.get(root.scheme, engine)
+    module, _, name = engine.partition(".")
     with process.importing:
-        from hubarray.storage.filesystem import FilesystemStore
-    return FilesystemStore(root.url, root._options)
+        found = getattr(importlib.import_module(f"hubarray.storage.{module}"), name)
+    store: Store = found(root.path) if root.scheme == "file" else found(root.url, root._options)
+    return store
 
 
 class _Stores:

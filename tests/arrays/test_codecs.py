@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import hubarray as hub
-from hubarray.arrays.codecs import _ZarrChain, codec_for, named_chain
+from hubarray.arrays.codec_chains import chain_of
+from hubarray.arrays.codecs import _ZarrChain, codec_for
 from hubarray.arrays.dtypes import dtype_to_json
 from tests.arrays.strategies import CODECS, DTYPES, some_values
 
@@ -28,7 +29,7 @@ SHAPES = [(), (1,), (7,), (13, 5)]
 
 
 def _chain(codec, dtype, shape=(4, 4)):
-    return named_chain(codec, np.dtype(dtype), shape)
+    return chain_of(codec, np.dtype(dtype), shape)
 
 
 def _make(codec, dtype, shape):
@@ -128,7 +129,7 @@ def test_an_unknown_codec_is_refused(codec):
 )
 def test_a_chunk_that_changes_while_it_is_encoded_can_still_be_decoded(codec):
     source = np.random.default_rng(0).integers(0, 255, (100, 1000)).astype("f4")
-    chain = named_chain(codec, source.dtype, source.shape)
+    chain = chain_of(codec, source.dtype, source.shape)
     one = codec_for(chain, dtype_to_json(source.dtype), source.dtype, source.shape)
     over = threading.Event()
 

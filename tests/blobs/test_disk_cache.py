@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import hubarray as hub
-from hubarray.blobs import disk_cache
+from hubarray.blobs import cache_space
 from hubarray.blobs.disk_cache import DiskCache
 
 FORK = multiprocessing.get_context("fork")
@@ -36,7 +36,7 @@ def test_the_budget_holds_and_the_least_recently_used_go_first(tmp_path):
     assert cache.get("0") is not None
     for i in range(10, 15):
         cache.put(f"{i}", bytes(1000))
-        assert cache.used_bytes <= 10_000
+        assert cache.space.used_bytes <= 10_000
     assert cache.get("0") is not None
     assert cache.get("1") is None
 
@@ -84,16 +84,16 @@ def test_a_disk_that_takes_no_more_means_going_on_without_and_leaves_nothing_beh
     run = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[20000, 0, 30000]"
     assert run.stderr.count("carrying on without it") == 1
-    assert not list(tmp_path.rglob(f"{disk_cache._TEMPORARY}*"))
+    assert not list(tmp_path.rglob(f"{cache_space.TEMPORARY}*"))
 
 
 def test_what_a_killed_process_left_is_counted_and_goes_later(tmp_path, monkeypatch):
     cache = DiskCache(tmp_path, 1000)
     cache.put("a", bytes(10))
-    left = os.path.dirname(cache.path("a")) + f"/{disk_cache._TEMPORARY}dead"
+    left = os.path.dirname(cache.path("a")) + f"/{cache_space.TEMPORARY}dead"
     with open(left, "wb") as file:
         file.truncate(900)
-    cache._write_used(910)
+    cache.space._write_used(910)
     cache.put("b", bytes(200))
     assert cache.get("b") is None
     os.utime(left, (0, 0))
@@ -118,17 +118,17 @@ def test_four_processes_share_a_cache_and_its_budget(tmp_path):
     for worker in workers:
         worker.join()
     assert [worker.exitcode for worker in workers] == [0] * 4
-    assert 0 < DiskCache(tmp_path, 50_000).used_bytes <= 50_000
+    assert 0 < DiskCache(tmp_path, 50_000).space.used_bytes <= 50_000
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"-5"])
 def test_a_damaged_account_of_what_is_used_is_made_anew(tmp_path, content):
     cache = DiskCache(tmp_path, 10_000)
     cache.put("a", bytes(1000))
-    (cache.folder / "used").write_bytes(content)
+    (cache.space.folder / "used").write_bytes(content)
     for i in range(20):
         cache.put(f"{i}", bytes(1000))
-    assert cache.used_bytes <= 10_000
+    assert cache.space.used_bytes <= 10_000
 
 
 def test_damage_is_told_once_however_many_threads_find_some(tmp_path, caplog):
@@ -139,12 +139,12 @@ def test_damage_is_told_once_however_many_threads_find_some(tmp_path, caplog):
 
     cache = DiskCache(tmp_path, 10_000)
     slow = Slow()
-    disk_cache.log.addFilter(slow)
+    logging.getLogger("hubarray.cache").addFilter(slow)
     try:
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(cache.reject, map(str, range(8))))
     finally:
-        disk_cache.log.removeFilter(slow)
+        logging.getLogger("hubarray.cache").removeFilter(slow)
     assert [record.getMessage().endswith("check the disk") for record in caplog.records] == [True]
     assert cache.misses == 8
 
@@ -159,7 +159,7 @@ def _puts_within_seconds(cache):
 def test_a_child_forked_while_a_thread_holds_the_lock_keeps_nobody_from_it(tmp_path):
     cache = DiskCache(tmp_path, 10_000)
     over = FORK.Event()
-    with cache.locked():
+    with cache.space.locked():
         child = FORK.Process(target=over.wait)
         child.start()
     fine = _puts_within_seconds(cache)
@@ -177,7 +177,7 @@ def test_nor_does_it_if_its_parent_is_killed_then(tmp_path):
         over.wait()
 
     def killed():
-        with cache.locked():
+        with cache.space.locked():
             FORK.Process(target=wait_on).start()
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -41,7 +41,7 @@ def _read(sections, offset, length):
 
 
 def _files(cache):
-    return [path for path in cache.folder.rglob("?/*") if path.is_file()]
+    return [path for path in cache.space.folder.rglob("?/*") if path.is_file()]
 
 
 def test_blobs_that_begin_in_one_section_share_a_file_and_come_back(cache, sections):
@@ -94,7 +94,7 @@ def test_a_stretch_counts_only_once_its_bytes_are_written(cache, sections, monke
         patch.setattr("hubarray.blobs.disk_sections.write_all", killed)
         with pytest.raises(KeyboardInterrupt):
             sections.put(PACK, _blobs((0, 1000)))
-    assert cache.used_bytes == TABLE_BYTES + 1000
+    assert cache.space.used_bytes == TABLE_BYTES + 1000
     assert _read(sections, 0, 1000) is None
     sections.put(PACK, _blobs((0, 1000)))
     assert _read(sections, 0, 1000) == DATA[:1000]
@@ -107,7 +107,7 @@ def test_the_budget_holds_with_what_is_under_way(tmp_path):
 
     def watch():
         while not over.wait(0.001):
-            largest[0] = max(largest[0], cache.used_bytes)
+            largest[0] = max(largest[0], cache.space.used_bytes)
 
     watcher = threading.Thread(target=watch)
     watcher.start()

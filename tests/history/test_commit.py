@@ -14,7 +14,7 @@ from hubarray.history.safety import _proofs
 from hubarray.history.version import Version, version_of
 from hubarray.names import parse
 from hubarray.storage.base import Store
-from hubarray.storage.filesystem import FilesystemStore
+from hubarray.storage.memory import MemoryStore
 
 NAME = parse("t/x:v0")
 
@@ -221,7 +221,7 @@ def test_a_failed_upload_leaves_nothing_visible_and_nothing_behind(root, monkeyp
 def test_a_store_that_creates_one_key_twice_is_refused_before_the_first_commit(root, monkeypatch):
     """Rule 13: some S3 servers ignore If-None-Match."""
 
-    class Careless(FilesystemStore):
+    class Careless(MemoryStore):
         def _put_if_absent(self, key, data):
             self._put(key, [data], True, False)
             return True

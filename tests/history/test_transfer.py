@@ -8,6 +8,7 @@ import pytest
 
 import hubarray as hub
 from hubarray.errors import ConfigError, ConflictError, CorruptDataError, NotFoundError
+from hubarray.history.contents import present_refs
 from hubarray.storage.base import Store
 
 
@@ -140,7 +141,7 @@ def test_present_chunks_come_in_batches_of_the_size_asked_for(make_root):
     array[...] = 1
     array[250:] = 2
     for batch_bytes in (1, 1000, 7500, 10**9):
-        found = list(array._version.present(array._record(), batch_bytes=batch_bytes))
+        found = list(present_refs(array._version.fetcher, array._record(), batch_bytes=batch_bytes))
         assert np.concatenate([numbers for numbers, _ in found]).tolist() == list(range(300))
         sizes = [int(refs["length"].sum()) for _, refs in found]
         assert max(sizes) <= max(1000, batch_bytes + 1000)

@@ -12,8 +12,8 @@ import hubarray as hub
 from hubarray.blobs import fetch
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.history import version as versions
-from hubarray.storage.filesystem import FilesystemStore
 from hubarray.storage.http import HttpStore
+from hubarray.storage.s3_filesystem import S3FilesystemStore
 from hubarray.storage.url import open_store
 from tests import servers
 from tests.hostile.forge import small_array
@@ -27,7 +27,7 @@ def store(request, make_root, tmp_path):
     if kind == "http":
         return HttpStore("http://127.0.0.1:9", {})
     root = make_root(kind)
-    return FilesystemStore(root.url, root._options) if engine == "s3fs" else open_store(root)
+    return S3FilesystemStore(root.url, root._options) if engine == "s3fs" else open_store(root)
 
 
 @pytest.mark.parametrize("key", LEADING_OUT, ids=repr)

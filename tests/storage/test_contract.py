@@ -9,6 +9,7 @@ import pytest
 import hubarray as hub
 from hubarray.errors import ObjectMissingError
 from hubarray.storage.filesystem import FilesystemStore
+from hubarray.storage.s3_filesystem import S3FilesystemStore
 from hubarray.storage.url import open_store
 from tests.rounds import rounds
 
@@ -19,7 +20,7 @@ ENGINES = ("local", "memory", "s3 obstore", "s3 s3fs", "gs gcsfs")
 def store(request, make_root):
     kind, _, engine = request.param.partition(" ")
     root = make_root(kind)
-    return FilesystemStore(root.url, root._options) if engine == "s3fs" else open_store(root)
+    return S3FilesystemStore(root.url, root._options) if engine == "s3fs" else open_store(root)
 
 
 def test_what_is_put_is_got_whole_and_in_ranges(store):

@@ -11,7 +11,8 @@ import pytest
 
 import hubarray as hub
 from hubarray.storage import objectstore
-from hubarray.storage.filesystem import FilesystemStore
+from hubarray.storage.gcs import GcsStore
+from hubarray.storage.s3_filesystem import S3FilesystemStore
 from hubarray.storage.url import open_store
 from tests.proxy import faulty_proxy
 from tests.servers import free_port
@@ -21,7 +22,7 @@ SECRET = "wrongsecret-hunter2"
 
 def _s3(server, engine, **changes):
     root = hub.Root(f"{server.url}/x", storage_options=server.options | changes)
-    return FilesystemStore(root.url, root._options) if engine == "s3fs" else open_store(root)
+    return S3FilesystemStore(root.url, root._options) if engine == "s3fs" else open_store(root)
 
 
 @pytest.mark.parametrize("engine", ["obstore", "s3fs"])
@@ -45,7 +46,7 @@ def test_wrong_credentials_are_an_error_of_their_own_and_are_not_shown(s3_server
 @pytest.mark.parametrize("engine", ["obstore", "s3fs"])
 def test_a_missing_bucket_is_said_to_be_missing_on_s3(s3_server, engine):
     root = hub.Root("s3://no-such-bucket/x", storage_options=s3_server.options)
-    store = FilesystemStore(root.url, root._options) if engine == "s3fs" else open_store(root)
+    store = S3FilesystemStore(root.url, root._options) if engine == "s3fs" else open_store(root)
     for call in (lambda: store.get("k"), lambda: list(store.list("", shallow=True))):
         with pytest.raises(hub.StorageError, match="no such bucket"):
             call()
@@ -61,9 +62,9 @@ def _failure(engine, endpoint):
     """How a read fails on an endpoint, and after how many seconds."""
     options = {"key": "k", "secret": "s", "endpoint_url": endpoint}
     if engine == "gcsfs":
-        store = FilesystemStore("gs://bkt/x", {"token": "anon", "endpoint_url": endpoint})
+        store = GcsStore("gs://bkt/x", {"token": "anon", "endpoint_url": endpoint})
     elif engine == "s3fs":
-        store = FilesystemStore("s3://bkt/x", options)
+        store = S3FilesystemStore("s3://bkt/x", options)
     else:
         store = open_store(hub.Root("s3://bkt/x", storage_options=options))
     began = time.monotonic()

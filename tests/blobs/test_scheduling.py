@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubarray.blobs import pools
-from hubarray.blobs.pools import GROUP_BYTES, run_in_order
+from hubarray.blobs import scheduling
+from hubarray.blobs.scheduling import GROUP_BYTES, run_in_order
 
 
 @given(
@@ -77,7 +77,7 @@ def test_a_task_alone_runs_on_the_calling_thread():
     ("cores", "size", "most"), [(1, 1 << 20, 32), (4, 1 << 20, 64), (64, 1 << 20, 256), (2, 60 << 20, 120)]
 )
 def test_no_more_is_drawn_ahead_than_is_said(monkeypatch, cores, size, most):
-    monkeypatch.setattr(pools, "core_count", lambda: cores)
+    monkeypatch.setattr(scheduling, "core_count", lambda: cores)
     drawn, consumed, held = 0, 0, []
 
     def tasks():

@@ -1,0 +1,208 @@
+"""Running many tasks on threads, under a budget of bytes: in whatever order, or with results in order."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
+from typing import TypeVar
+
+from hubarray.blobs.pools import IO_THREADS, core_count, pools
+
+MAX_BYTES_IN_FLIGHT = 256 << 20
+GROUP_BYTES = 256 << 10
+AHEAD_BYTES_A_CORE = 16 << 20
+MIN_AHEAD_BYTES, MAX_AHEAD_BYTES = 32 << 20, 256 << 20
+
+T = TypeVar("T")
+
+
+def run_all(
+    tasks: Iterable[tuple[int, Callable[[], object]]],
+    *,
+    max_bytes_in_flight: int = MAX_BYTES_IN_FLIGHT,
+    threads: ThreadPoolExecutor | None = None,
+) -> None:
+    """Run tasks on threads (by default those for I/O), holding at most so many bytes at a time.
+
+    Parameters
+    ----------
+    tasks : iterable of (bytes, callable)
+        Drawn lazily, from whatever thread is free. A task must not wait for another one.
+    max_bytes_in_flight : int
+        A task that alone is larger still runs, by itself.
+
+    Raises
+    ------
+    BaseException
+        The first failure, or KeyboardInterrupt; tasks not begun are given up,
+        and those running are waited for only when one of them failed.
+    """
+    if threads is None:
+        threads, most = pools.io, IO_THREADS
+    else:
+        most = core_count()
+    _Run(iter(tasks), max_bytes_in_flight, threads, most).finish()
+
+
+def run_in_order(tasks: Iterable[tuple[int, Callable[[], T]]], consume: Callable[[T], object]) -> None:
+    """Run tasks on as many threads as cores, and hand over their results in the order of the tasks.
+
+    Tasks are drawn and results consumed on the calling thread, while the threads work on what was drawn ahead: 16 MiB
+    a core, 32 to 256 MiB in all, or two tasks if those are more. One that is the only one runs on the calling thread.
+    All see the caller's context variables, ``np.errstate`` among them.
+
+    Parameters
+    ----------
+    tasks : iterable of (bytes, callable)
+        A task must not wait for another one. Small ones share a turn of a thread.
+    consume : callable
+
+    Raises
+    ------
+    BaseException
+        The first failure in the order of the tasks, or of ``consume`` or of drawing; no task runs after that.
+    """
+    groups: Iterator[tuple[int, list[Callable[[], T]]]] = _groups(tasks)
+    first = list(itertools.islice(groups, 2))
+    if len(first) == 1 and len(first[0][1]) == 1:
+        consume(first[0][1][0]())
+        return
+    groups = itertools.chain(first, groups)
+    # What tasks hold is to go with their results.
+    del first
+    most = min(max(AHEAD_BYTES_A_CORE * core_count(), MIN_AHEAD_BYTES), MAX_AHEAD_BYTES)
+    ahead: deque[tuple[int, Future[list[T]]]] = deque()
+    ahead_bytes = 0
+    try:
+        for size, some in groups:
+            while len(ahead) > 1 and ahead_bytes + size > most:
+                ahead_bytes -= _consume_next(ahead, consume)
+            ahead.append((size, pools.cpu.submit(copy_context().run, _results, some)))
+            ahead_bytes += size
+        while ahead:
+            _consume_next(ahead, consume)
+    finally:
+        wait([one for _, one in ahead if not one.cancel()])
+
+
+def _groups(tasks: Iterable[tuple[int, Callable[[], T]]]) -> Iterator[tuple[int, list[Callable[[], T]]]]:
+    """Tasks together until they are worth a future."""
+    some: list[Callable[[], T]] = []
+    held = 0
+    for size, task in tasks:
+        some.append(task)
+        held += size
+        if held >= GROUP_BYTES:
+            yield held, some
+            some, held = [], 0
+    if some:
+        yield held, some
+
+
+def _results(tasks: list[Callable[[], T]]) -> list[T]:
+    return [task() for task in tasks]
+
+
+def _consume_next(ahead: deque[tuple[int, Future[list[T]]]], consume: Callable[[T], object]) -> int:
+    """Wait for the oldest group and hand over its results; returns its bytes."""
+    size, group = ahead[0]
+    results = group.result()
+    ahead.popleft()
+    for result in results:
+        consume(result)
+    return size
+
+
+class _Run:
+    """Threads that draw from one iterator until it is empty.
+
+    A future for every task, and waiting for the first of many, costs more than small tasks take.
+    """
+
+    def __init__(
+        self,
+        tasks: Iterator[tuple[int, Callable[[], object]]],
+        max_bytes: int,
+        threads: ThreadPoolExecutor,
+        most: int,
+    ) -> None:
+        self._tasks = tasks
+        self._max_bytes = max_bytes
+        self._threads = threads
+        self._most = most
+        self._changed = threading.Condition()
+        self._in_flight_bytes = 0
+        self._running = 0
+        self._waiting = False
+        self._over = False
+        self._error: BaseException | None = None
+
+    def finish(self) -> None:
+        """Wait until everything is done."""
+        try:
+            with self._changed:
+                self._one_more()
+                while self._running:
+                    self._changed.wait()
+        except BaseException:
+            self._over = True
+            raise
+        if self._error is not None:
+            raise self._error
+
+    def _one_more(self) -> None:
+        """Have one more thread draw, if more may; under the lock."""
+        if self._running < self._most and not self._over and not self._waiting:
+            self._running += 1
+            try:
+                self._threads.submit(self._work)
+            except BaseException:
+                self._running -= 1
+                raise
+
+    def _work(self) -> None:
+        try:
+            while (drawn := self._draw()) is not None:
+                size, task = drawn
+                try:
+                    task()
+                finally:
+                    with self._changed:
+                        self._in_flight_bytes -= size
+                        if self._waiting:
+                            self._changed.notify_all()
+        except BaseException as error:
+            with self._changed:
+                self._error = self._error or error
+                self._over = True
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    def _draw(self) -> tuple[int, Callable[[], object]] | None:
+        """The next task, once there is room for it; None when there is none or all is over."""
+        with self._changed:
+            while self._waiting and not self._over:
+                # Another thread has drawn a task and waits for room; the order of tasks is kept.
+                self._changed.wait()
+            drawn = None if self._over else next(self._tasks, None)
+            if drawn is None:
+                self._over = True
+                return None
+            self._waiting = True
+            try:
+                while self._in_flight_bytes and self._in_flight_bytes + drawn[0] > self._max_bytes and not self._over:
+                    self._changed.wait()
+            finally:
+                self._waiting = False
+                self._changed.notify_all()
+            if self._over:
+                return None
+            self._in_flight_bytes += drawn[0]
+            self._one_more()
+            return drawn

@@ -1,0 +1,103 @@
+"""What a command is: its name, help and arguments, said where its function is."""
+
+from __future__ import annotations
+
+import argparse
+from argparse import Namespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import hubarray as hub
+from hubarray.cli.output import Output
+
+DONE, NOT_DONE, PROBLEMS = 0, 1, 3
+
+Run = Callable[[Namespace, Output], int]
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command of the command line.
+
+    Attributes
+    ----------
+    name, summary : str
+    examples : sequence of str
+        Lines for ``--help``.
+    arguments : sequence of Argument
+        Beside ``--root`` and ``--json``.
+    json : bool
+        Whether it has ``--json``.
+    run : callable
+        Does it, and gives the exit code.
+    """
+
+    name: str
+    summary: str
+    examples: Sequence[str]
+    arguments: Sequence[Argument]
+    json: bool
+    run: Run
+
+    def add_to(self, subparsers: Any) -> None:
+        """Have it parsed."""
+        examples = "\n".join(f"  {line}" for line in self.examples)
+        parser = subparsers.add_parser(
+            self.name, help=self.summary, description=self.summary, epilog=f"examples:\n{examples}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+        parser.add_argument("--root", metavar="URL", help="the bucket or folder, if not the configured one")
+        if self.json:
+            parser.add_argument("--json", action="store_true", help="print JSON, for scripts")
+        for one in self.arguments:
+            parser.add_argument(*one.flags, **one.options)
+        parser.set_defaults(run=self.run)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument, as :meth:`argparse.ArgumentParser.add_argument` takes it."""
+
+    flags: tuple[str, ...]
+    options: dict[str, Any]
+
+
+COMMANDS: dict[str, Command] = {}
+
+
+def command(
+    name: str, summary: str, *, examples: Sequence[str], arguments: Sequence[Argument] = (), json: bool = True
+) -> Callable[[Run], Run]:
+    """Make a function a command; ``--help`` lists them in the order in which they are made."""
+
+    def added(run: Run) -> Run:
+        COMMANDS[name] = Command(name, summary, examples, arguments, json, run)
+        return run
+
+    return added
+
+
+def argument(*flags: str, **options: Any) -> Argument:
+    """An argument of a command."""
+    return Argument(flags, options)
+
+
+def count(text: str) -> int:
+    """A number above 0, as an argument's type."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return number
+
+
+MESSAGE = argument("-m", "--message", help="for the log")
+YES = argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def made(array: hub.Array, output: Output) -> int:
+    """Show an array that a command made or changed."""
+    name = f"{array.name}:{array.version}"
+    facts = {"name": name, "commit": array.commit, "shape": list(array.shape), "dtype": str(array.dtype)}
+    output.value(facts, [f"{name}@{array.commit}: shape {array.shape}, dtype {array.dtype}"])
+    return DONE

@@ -1,0 +1,240 @@
+"""Commands that carry data in and out: files, other roots, parts of arrays."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+import tokenize
+from argparse import Namespace
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, BinaryIO
+
+import numpy as np
+
+import hubarray as hub
+from hubarray.arrays.codec_chains import NAMED_CHAINS
+from hubarray.cli.command import DONE, MESSAGE, NOT_DONE, argument, command, made
+from hubarray.cli.output import Output, confirmed
+from hubarray.errors import AlreadyExistsError, ConfigError
+from hubarray.interop.html import human_bytes
+from hubarray.shown import shown_url
+from hubarray.storage.url import Root
+
+_ASKED_BYTES = 1_000_000_000
+
+
+@command(
+    "import",
+    "Make an array of files, a Zarr, HDF5, images, audio or video.",
+    examples=(
+        "hubarray import scans.npy lab/scans:v1",
+        "hubarray import 'photos/*.jpg' lab/photos:v1",
+        "hubarray import data.h5 lab/volume:v1 --key raw/volume",
+    ),
+    arguments=(
+        argument("source"),
+        argument("name"),
+        argument("--key", help="which array, of a file with several"),
+        argument("--follow-links", action="store_true", help="take data that lies in other files, too"),
+        argument("--source-options", metavar="JSON", help="storage options of the source, as s3fs takes them"),
+        argument("--chunks", help="shape of a chunk, such as 16,64,64"),
+        argument("--codec", default="auto", help=", ".join(NAMED_CHAINS)),
+        MESSAGE,
+    ),
+)
+def import_(arguments: Namespace, output: Output) -> int:
+    """``hubarray import``."""
+    chunks: Any = "auto"
+    if arguments.chunks is not None:
+        try:
+            chunks = tuple(int(part) for part in arguments.chunks.split(","))
+        except ValueError:
+            raise ConfigError(f"--chunks {arguments.chunks}: give numbers, such as 16,64,64") from None
+    array = hub.import_(
+        _place(arguments.source, arguments.source_options), arguments.name, key=arguments.key, chunks=chunks,
+        codec=arguments.codec, follow_links=arguments.follow_links, root=arguments.root, message=arguments.message,
+    )  # fmt: skip
+    return made(array, output)
+
+
+@command(
+    "export",
+    "Write an array as Zarr v3, .npy or HDF5.",
+    examples=(
+        "hubarray export lab/scans:v1 scans.npy",
+        "hubarray export lab/scans:v1@paper s3://bucket/scans.zarr",
+    ),
+    arguments=(
+        argument("name"),
+        argument("target"),
+        argument("--format", choices=("zarr", "npy", "hdf5")),
+        argument("--key", help="the array's name in the HDF5 file, or in a Zarr group"),
+        argument("--overwrite", action="store_true"),
+        argument("--target-options", metavar="JSON", help="storage options of the target, as s3fs takes them"),
+    ),
+)
+def export(arguments: Namespace, output: Output) -> int:
+    """``hubarray export``."""
+    target = _place(arguments.target, arguments.target_options)
+    hub.export(
+        arguments.name, target, format=arguments.format, key=arguments.key, overwrite=arguments.overwrite,
+        root=arguments.root,
+    )  # fmt: skip
+    shown = shown_url(arguments.target)
+    output.value({"exported": shown}, [f"{arguments.name} is in {shown}"])
+    return DONE
+
+
+@command(
+    "transfer",
+    "Bring a version with its history to another root.",
+    examples=("hubarray transfer lab/scans:v1 s3://other-bucket/hub",),
+    arguments=(
+        argument("name"),
+        argument("to"),
+        argument("--target-options", metavar="JSON", help="storage options of the other root, as s3fs takes them"),
+    ),
+)
+def transfer(arguments: Namespace, output: Output) -> int:
+    """``hubarray transfer``."""
+    done = hub.transfer(arguments.name, _place(arguments.to, arguments.target_options), root=arguments.root)
+    text = (
+        f"{done.commits} commits, {done.objects} objects of {human_bytes(done.bytes)} sent; {done.skipped} were there"
+    )
+    output.value(asdict(done), [text])
+    return DONE
+
+
+def _place(url: str, options: str | None) -> Any:
+    """A path or URL, with storage options where they are given as JSON."""
+    if options is None:
+        return url
+    try:
+        parsed = json.loads(options)
+    except ValueError:
+        raise ConfigError("the storage options are no JSON object, such as '{\"anon\": true}'") from None
+    return Root(url, storage_options=parsed)
+
+
+@command(
+    "get",
+    "Read a part of an array: print it, or save it as .npy.",
+    examples=(
+        "hubarray get lab/scans:v1 '0:2, 10, ::4'",
+        "hubarray get lab/scans:v1 100:200 -o part.npy",
+    ),
+    arguments=(
+        argument("name"),
+        argument("index", nargs="?", default="...", help="as in Python's brackets (default: ...)"),
+        argument("-o", "--output", help="a .npy file, or - for standard output"),
+        argument("--overwrite", action="store_true", help="replace the file"),
+        argument("-y", "--yes", action="store_true", help="do not ask before more than 1 GB is read"),
+    ),
+)
+def get(arguments: Namespace, output: Output) -> int:
+    """``hubarray get``."""
+    array = hub.load(arguments.name, root=arguments.root)
+    if arguments.index == "..." and array.nbytes > _ASKED_BYTES:
+        size = human_bytes(array.nbytes)
+        if not confirmed(
+            f"Read all of {arguments.name}, {size}? A part is read by an index, such as 0:10.", yes=arguments.yes
+        ):
+            output.value({"error": "NotConfirmed", "message": f"{arguments.name} has {size}"}, [])
+            return NOT_DONE
+    values = np.asarray(array[parsed_index(arguments.index)])
+    if arguments.output == "-":
+        # Of a file NumPy asks where it is, which a pipe cannot tell; of what only writes it does not.
+        np.save(SimpleNamespace(write=sys.stdout.buffer.write), values, allow_pickle=False)
+    elif arguments.output:
+        if Path(arguments.output).exists() and not arguments.overwrite:
+            raise AlreadyExistsError(f"{arguments.output}: exists already; choose another file, or pass --overwrite")
+        with open(arguments.output, "wb") as file:
+            np.save(file, values, allow_pickle=False)
+    else:
+        output.value(values.tolist(), str(values).split("\n"))
+        return DONE
+    output.json = output.json and arguments.output != "-"
+    output.value({"saved": arguments.output, "shape": list(values.shape), "dtype": str(values.dtype)}, [])
+    return DONE
+
+
+@command(
+    "put",
+    "Assign a .npy file, or a number, to a part of an array.",
+    examples=(
+        "hubarray put lab/scans:v1 100:200 part.npy",
+        "hubarray put lab/scans:v1 '..., 0' 0",
+    ),
+    arguments=(
+        argument("name"),
+        argument("index"),
+        argument("value", help="a .npy file, - for one on standard input, or a number"),
+        MESSAGE,
+    ),
+)
+def put(arguments: Namespace, output: Output) -> int:
+    """``hubarray put``."""
+    array = hub.load(arguments.name, root=arguments.root)
+    if arguments.value == "-":
+        values = _npy(sys.stdin.buffer, "standard input")
+    elif Path(arguments.value).suffix == ".npy":
+        with open(arguments.value, "rb") as file:
+            values = _npy(file, arguments.value)
+    else:
+        values = _number(arguments.value)
+    try:
+        with np.errstate(invalid="raise"), array.transaction(arguments.message) as t:
+            t[parsed_index(arguments.index)] = values
+    except OverflowError:
+        raise ConfigError(f"{arguments.value}: does not fit {array.dtype}") from None
+    return made(array, output)
+
+
+def _npy(file: BinaryIO, where: str) -> np.ndarray:
+    # As for writing: what only reads may be a pipe.
+    try:
+        return np.asarray(np.lib.format.read_array(SimpleNamespace(read=file.read), allow_pickle=False))
+    except (ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:
+        raise ConfigError(f"{where}: is not a .npy file of plain values ({str(error).split('.')[0]})") from None
+
+
+def _number(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(f"{text}: is neither a .npy file nor a number") from None
+
+
+def parsed_index(text: str) -> Any:
+    """What stands in Python's brackets, of numbers, slices and ``...`` only; nothing is run.
+
+    Examples
+    --------
+    >>> parsed_index("0:2, ..., ::-1, [1, 5]")
+    (slice(0, 2, None), Ellipsis, slice(None, None, -1), [1, 5])
+    """
+    inner = text.strip()
+    if inner.startswith("[") and inner.endswith("]") and ("," not in inner or ":" in inner or "." in inner):
+        # The brackets came along; a list of numbers alone stays one.
+        inner = inner[1:-1]
+    try:
+        tree = ast.parse(f"_[{inner}]", mode="eval").body
+        assert isinstance(tree, ast.Subscript)
+        parts = tree.slice.elts if isinstance(tree.slice, ast.Tuple) else [tree.slice]
+        key = tuple(_part(part) for part in parts)
+    except (SyntaxError, ValueError, AssertionError):
+        raise ConfigError(f"{text!r} is no index; write it as in brackets, such as 0:10, ..., 3") from None
+    return key if len(key) > 1 or isinstance(tree.slice, ast.Tuple) else key[0]
+
+
+def _part(node: ast.expr) -> Any:
+    if isinstance(node, ast.Slice):
+        return slice(*(None if one is None else ast.literal_eval(one) for one in (node.lower, node.upper, node.step)))
+    return ast.literal_eval(node)

@@ -1,0 +1,174 @@
+"""Commands that look: what is there, what it is, what changed."""
+
+from __future__ import annotations
+
+import itertools
+from argparse import Namespace
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hubarray as hub
+from hubarray import names
+from hubarray.cli.command import DONE, PROBLEMS, argument, command, count
+from hubarray.cli.output import Output, table_lines
+from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError
+from hubarray.history import listing
+from hubarray.interop.html import human_bytes
+from hubarray.shown import shown_text
+from hubarray.storage.url import Root, resolve
+
+
+@command(
+    "ls",
+    "List versions.",
+    examples=(
+        "hubarray ls",
+        "hubarray ls lab --long",
+    ),
+    arguments=(
+        argument("prefix", nargs="?", default="", help="an owner, or owner/name and its beginnings"),
+        argument("-l", "--long", action="store_true", help="with shape, dtype and commit; opens each"),
+    ),
+)
+def ls(arguments: Namespace, output: Output) -> int:
+    """``hubarray ls``."""
+    _require_root(arguments.root)
+    owner, beginning = names.parse_prefix(arguments.prefix)
+    found = listing.live_versions(resolve(arguments.root).store, owner, beginning)
+    rows = [
+        {"name": str(name), "state": "damaged" if problem else "", "problem": problem}
+        for name, problem in found.items()
+    ]
+    if not arguments.long:
+        output.value(rows, (f"{row['name']}  (damaged)" if row["problem"] else str(row["name"]) for row in rows))
+        return DONE
+    rows = [_described(row, arguments.root) for row in rows]
+    output.value(rows, table_lines([{key: one for key, one in row.items() if key != "problem"} for row in rows]))
+    return DONE
+
+
+def _require_root(root: str | None) -> None:
+    """Refuse a folder that is named as the root and does not exist: a slip, where an empty list would hide it."""
+    if root is not None and (given := Root(root)).scheme == "file" and not Path(given.path).is_dir():
+        raise ConfigError(f"--root {root}: there is no such folder")
+
+
+def _described(row: dict[str, Any], root: str | None) -> dict[str, Any]:
+    """A row of ``ls`` with what is found on opening the version."""
+    about: dict[str, Any] = {"shape": "", "dtype": "", "commit": ""}
+    if not row["problem"]:
+        try:
+            array = hub.load(row["name"], root=root)
+            about = {"shape": array.shape, "dtype": str(array.dtype), "commit": array.commit}
+            row = row | {"state": "frozen" if array.frozen else ""}
+        except (CorruptDataError, FormatVersionError) as error:
+            row = row | {"state": "damaged", "problem": str(error)}
+    return {"name": row["name"], **about, "state": row["state"], "problem": row["problem"]}
+
+
+@command(
+    "info",
+    "Describe an array.",
+    examples=(
+        "hubarray info lab/scans:v1",
+        "hubarray info lab/scans:v1@12 --json",
+    ),
+    arguments=(argument("name"),),
+)
+def info(arguments: Namespace, output: Output) -> int:
+    """``hubarray info``."""
+    array = hub.load(arguments.name, root=arguments.root)
+    record = array.state().record
+    newest = next(iter(array.log()))
+    facts = {
+        "name": f"{array.name}:{array.version}",
+        "commit": array.commit,
+        "frozen": array.frozen,
+        "shape": list(array.shape),
+        "dtype": str(array.dtype),
+        "chunks": list(array.chunks),
+        "codecs": [one["name"] for one in array.codec],
+        "fill_value": np.asarray(array.fill_value).tolist(),
+        "memory_bytes": array.nbytes,
+        "stored_bytes": array.stored_bytes(),
+        "attrs": dict(array.attrs),
+        "tags": dict(record.tags),
+        "time": str(newest.time),
+        "author": newest.author,
+        "root": array.root.url,
+    }
+    shown = dict(facts)
+    shown |= {key: human_bytes(float(facts[key])) for key in ("memory_bytes", "stored_bytes")}
+    output.facts(facts, shown)
+    return DONE
+
+
+@command(
+    "log",
+    "Show commits, the newest first.",
+    examples=("hubarray log lab/scans:v1 -n 5",),
+    arguments=(
+        argument("name"),
+        argument("-n", "--number", type=count, help="how many"),
+    ),
+)
+def log(arguments: Namespace, output: Output) -> int:
+    """``hubarray log``."""
+    commits = itertools.islice(hub.log(arguments.name, root=arguments.root), arguments.number)
+    if output.json:
+        output.value([asdict(one) for one in commits], [])
+        return DONE
+    for one in commits:
+        print(shown_text(f"{one.number:>6}  {one.time:%Y-%m-%d %H:%M:%S}  {one.author}  {one.message}"))
+    return DONE
+
+
+@command(
+    "diff",
+    "Show where two versions or commits differ; exits with 3 if they do.",
+    examples=("hubarray diff lab/scans:v1@3 lab/scans:v1",),
+    arguments=(
+        argument("a"),
+        argument("b"),
+        argument("--elements", action="store_true", help="read what differs, and compare it element by element"),
+    ),
+)
+def diff(arguments: Namespace, output: Output) -> int:
+    """``hubarray diff``; 3 if they differ."""
+    found = hub.diff(arguments.a, arguments.b, elements=arguments.elements, root=arguments.root)
+    regions = [[[part.start, part.stop] for part in region] for region in found.regions]
+    lines = ["[" + ", ".join(f"{part.start}:{part.stop}" for part in region) + "]" for region in found.regions]
+    facts: dict[str, Any] = {"regions": regions, "shapes": [list(shape) for shape in found.shapes]}
+    if arguments.elements:
+        facts["elements"] = found.elements
+        lines.append(f"{found.elements:,} elements differ")
+    output.value(facts, lines)
+    return PROBLEMS if found else DONE
+
+
+@command(
+    "du",
+    "Show what names take in the bucket.",
+    examples=(
+        "hubarray du",
+        "hubarray du lab/scans --json",
+    ),
+    arguments=(argument("prefix", nargs="?", default=""),),
+)
+def du(arguments: Namespace, output: Output) -> int:
+    """``hubarray du``: what every name takes, all its versions and commits together."""
+    _require_root(arguments.root)
+    store = resolve(arguments.root).store
+    homes = sorted({name.partition(":")[0] for name in hub.list(arguments.prefix, root=arguments.root)})
+    rows = []
+    for home in homes:
+        sizes = [info.size_bytes for info in store.list(f"{home}/")]
+        rows.append({"name": home, "objects": len(sizes), "bytes": sum(sizes)})
+    if output.json:
+        output.table(rows)
+        return DONE
+    output.table([row | {"bytes": human_bytes(float(str(row["bytes"])))} for row in rows])
+    return DONE

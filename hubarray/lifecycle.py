@@ -1,0 +1,326 @@
+"""A version's life: copied, changed back, merged, frozen, deleted; and its old commits, which expire."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from hubarray import kinds, names
+from hubarray.arrays.array import Array
+from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, ReadOnlyError
+from hubarray.history import copying, garbage, listing, operations, timeline
+from hubarray.history.commit import commit, create_version
+from hubarray.history.record import Record
+from hubarray.history.version import Version, version_of
+from hubarray.lookup import RootLike, existing, locate, suggestions
+from hubarray.process import uptime_seconds
+from hubarray.progress import progress
+from hubarray.storage.url import Root
+
+
+def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = None) -> Array:
+    """Make a new version with the contents of another one, or of one of its commits; no data moves.
+
+    Afterwards the two live apart: writing to one never shows in the other.
+
+    Parameters
+    ----------
+    src : str
+        May name a commit: ``owner/name:v0@12``, or ``@`` and a tag.
+    dst : str
+        Must not exist.
+    root : str, path or Root, optional
+        For the names that have no URL of their own. Between different roots,
+        and where the source's folder cannot be written, the data is copied.
+    message : str, optional
+
+    Returns
+    -------
+    Array
+        The copy. Its log begins at 1 and names the source commit.
+
+    Raises
+    ------
+    NotFoundError, AlreadyExistsError
+    """
+    source_root, source_name = locate(src, root, commit_allowed=True)
+    target_root, target_name = locate(dst, root)
+    if target_root.store.read_only:
+        raise ReadOnlyError(f"{target_root.url}: this root can only be read; copy to another root")
+    source = version_of(source_root, source_name)
+    began = uptime_seconds()
+    record = source.to_build_on(source_name.commit) if source_name.commit else existing(source_root, source_name)[1]
+    if record.head.kind == "deleted":
+        raise NotFoundError(f"{source_name}: is deleted at this commit; copy an earlier one")
+    target = version_of(target_root, target_name)
+    base = target.newest()
+    if base is not None and base.head.kind != "deleted":
+        raise AlreadyExistsError(f"{target_name}: exists already; delete it first, or copy to another version")
+    created, ours = copying.copy(source, record, target, base=base, message=message, began=began)
+    if not ours:
+        raise AlreadyExistsError(f"{target_name}: somebody else created it meanwhile")
+    made: Array = kinds.handle(target_root, target, created)
+    return made
+
+
+def freeze(name: str, *, root: RootLike = None, message: str | None = None) -> None:
+    """Make a version immutable, for good: any later write, append or resize is a FrozenError.
+
+    One commit. Freezing a frozen version does nothing. What is frozen can still
+    be deleted, and a deleted name can be created again, as another line: handles
+    on the frozen one never show the new array's data. They do not look for newer
+    commits, because none changes an element, so they notice a deletion at ``refresh()`` only.
+    """
+    where, parsed = locate(name, root)
+    version, record = existing(where, parsed)
+    commit(version, operations.Freeze(), base=record, message=message)
+
+
+def delete(name: str, *, root: RootLike = None, message: str | None = None) -> None:
+    """Delete a version, ``owner/name:v1``, or with a bare ``owner/name`` all versions of the name.
+
+    One commit a version: readers and writers on every machine get
+    NotFoundError from then on, handles on a frozen version when they are
+    refreshed. Past commits can be read until their data is
+    collected, after the grace period.
+
+    Raises
+    ------
+    NotFoundError
+        There is nothing under this name.
+    """
+    where, parsed = locate(name, root)
+    if parsed.version_given:
+        doomed = [parsed]
+    else:
+        doomed = [one for one in listing.versions_of(where.store, parsed) if listing.is_live(where.store, one)]
+        if not doomed:
+            raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{suggestions(where, parsed)}")
+    with progress(len(doomed), f"deleting {parsed.home}", unit="version") as bar:
+        for one in doomed:
+            version, record = existing(where, one)
+            commit(version, operations.Delete(), base=record, message=message)
+            bar.update(1)
+
+
+def restore(name: str, commit: int | str, *, root: RootLike = None, message: str | None = None) -> Array:
+    """Make an older commit's state the newest one, as a commit of its own; nothing in between is lost.
+
+    Elements, shape and attributes become those of ``name@commit``; no data
+    moves. Open arrays follow, unless the old commit was of another array
+    (before an ``overwrite=True``): then they have to be loaded again. Also
+    brings back a deleted version.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name:version``.
+    commit : int or str
+        The number of the commit to go back to, or its tag.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such commit, or it is a deletion.
+    FrozenError, ConflictError
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(3, "docs/restored:v0", dtype="int64")
+    >>> a[:] = 5
+    >>> hub.restore("docs/restored:v0", 1)[:]
+    array([0, 0, 0])
+    """
+    where, parsed = locate(name, root)
+    version = version_of(where, parsed)
+    newest = _newest(where, version)
+    number = version.tagged(names.checked_tag(commit)) if isinstance(commit, str) else _counted(commit, "commit")
+    return _restore(where, version, number, newest, message=message)
+
+
+def _restore(
+    where: Root, version: Version, number: int, newest: Record, *, message: str | None, only_onto: int | None = None
+) -> Array:
+    began = uptime_seconds()
+    old = version.to_build_on(number)
+    if old.head.kind == "deleted":
+        raise NotFoundError(f"{old.name}: is a deletion; restore an earlier commit")
+    operation = operations.Restore(old, only_onto)
+    if newest.head.kind == "deleted":
+        record, ours = create_version(version, operation.draft(newest), base=newest, message=message, began=began)
+        if not ours:
+            raise ConflictError(f"{version.name}: somebody else created it meanwhile; nothing was written")
+    else:
+        record = commit(version, operation, base=newest, message=message, began=began)
+    restored: Array = kinds.handle(where, version, record)
+    return restored
+
+
+def undo(name: str, *, steps: int = 1, root: RootLike = None, message: str | None = None) -> Array:
+    """Take back the newest change: make the state before it the newest one. Undoing twice redoes, but for a deletion.
+
+    Commits that changed nothing of the array are passed over: tags, expiry, freezing, compaction.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name:version``.
+    steps : int
+        How many changes are taken back.
+
+    Raises
+    ------
+    NotFoundError
+        Nothing was changed since the creation, or since a deletion.
+    ConflictError
+        Somebody else committed meanwhile, so the newest commit is another one. Nothing was written.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(3, "docs/undone:v0", dtype="int64")
+    >>> a[:] = 5
+    >>> hub.undo("docs/undone:v0")[:]
+    array([0, 0, 0])
+    """
+    where, parsed = locate(name, root)
+    version = version_of(where, parsed)
+    newest = _newest(where, version)
+    number, before, state = newest.head.number, newest.head.number, newest
+    for step in range(_counted(steps, "steps")):
+        before -= 1
+        while before and state.head.kind != "deleted" and _same_state(version, version.to_build_on(before), state):
+            before -= 1
+        if not before:
+            done = f"only {step} changes were made" if step else "nothing was changed"
+            raise NotFoundError(f"{parsed}: {done} since it was created; delete it instead")
+        state = version.to_build_on(before)
+    return _restore(where, version, before, newest, message=message, only_onto=number)
+
+
+def _same_state(version: Version, old: Record, new: Record) -> bool:
+    """Whether two commits of a version show the same."""
+    return old.head.kind == new.head.kind and kinds.kind_of(new).same_state(version, old, new)
+
+
+def _newest(where: Root, version: Version) -> Record:
+    """The newest record, a deletion too, or NotFoundError with what may have been meant."""
+    try:
+        return version.refresh()
+    except NotFoundError as error:
+        raise NotFoundError(f"{error}{suggestions(where, version.name)}") from None
+
+
+def merge_version(
+    source: str, *, into: str, on_conflict: str | None = None, root: RootLike = None, message: str | None = None
+) -> Array:
+    """Bring the changes that a copied version has seen into the version it was copied from, or the other way.
+
+    Three ways: what either side changed since their last merge, or since the copy, is told chunk by chunk from
+    refs; where both changed a chunk, element by element. Attributes are merged by key.
+
+    Parameters
+    ----------
+    source : str
+        The version whose changes are wanted, ``owner/name:mine``; it stays as it is.
+    into : str
+        The version that gets them, as one commit.
+    on_conflict : "ours" or "theirs", optional
+        Whose elements stay where both sides changed one to different values: those of ``into`` or those of
+        ``source``. Without it such elements are a ConflictError that names their regions, and nothing is written.
+
+    Returns
+    -------
+    Array
+        The version merged into.
+
+    Raises
+    ------
+    ConflictError
+        Both changed the same elements or attributes, or resized the same axis; or ``source`` shrank one.
+    NotFoundError
+        They have no commit in common, or it has expired.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array((4, 2), "docs/merged:v1", dtype="int64")
+    >>> mine = hub.copy("docs/merged:v1", "docs/merged:mine")
+    >>> mine[0] = 1
+    >>> a[3] = 3
+    >>> hub.merge_version("docs/merged:mine", into="docs/merged:v1")[:, 0].tolist()
+    [1, 0, 0, 3]
+    """
+    their_root, their_name = locate(source, root)
+    our_root, our_name = locate(into, root)
+    if their_root != our_root:
+        raise ConfigError("merge_version works within one root; copy the version over first")
+    began = uptime_seconds()
+    theirs, ours = existing(their_root, their_name), existing(our_root, our_name)
+    operation = kinds.kind_of(theirs[1]).merge(*theirs, on_conflict)
+    record = commit(ours[0], operation, base=ours[1], message=message, began=began)
+    merged: Array = kinds.handle(our_root, ours[0], record)
+    return merged
+
+
+def expire(
+    name: str,
+    *,
+    keep_last: int | None = None,
+    older_than: Any = None,
+    root: RootLike = None,
+    message: str | None = None,
+) -> int:
+    """Let old commits go, as a commit of its own; the newest one always stays.
+
+    Time travel to them, copying them and restoring them ends; their data goes with
+    :func:`collect_garbage` once the grace period has passed. Numbers are never used again.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name:version``.
+    keep_last : int, optional
+        How many of the newest commits stay, at least 1.
+    older_than : str or datetime, optional
+        Only commits from before this moment go (ISO 8601; UTC unless it says otherwise).
+
+    Returns
+    -------
+    int
+        The number up to which commits have expired.
+
+    Raises
+    ------
+    ConfigError
+        Neither ``keep_last`` nor ``older_than`` is given.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(3, "docs/expired:v0")
+    >>> for i in range(3):
+    ...     a[i] = 1
+    >>> hub.expire("docs/expired:v0", keep_last=2)
+    2
+    """
+    if keep_last is None and older_than is None:
+        raise ConfigError("expire: say how many commits stay (keep_last=) or which go (older_than=)")
+    kept = None if keep_last is None else _counted(keep_last, "keep_last")
+    moment = None if older_than is None else timeline.parse_moment(older_than, what="older_than")
+    where, parsed = locate(name, root)
+    version, record = existing(where, parsed)
+    number = garbage.expired_up_to(record, version.log, keep_last=kept, older_than=moment)
+    return commit(version, operations.Expire(number), base=record, message=message).head.expired_to
+
+
+def _counted(value: Any, what: str) -> int:
+    """A number from 1, of whatever integer type."""
+    try:
+        number = 0 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise ConfigError(f"{what}={value!r}: give a number, 1 or more{', or a tag' if what == 'commit' else ''}")
+    return number
