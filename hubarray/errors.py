@@ -1,4 +1,4 @@
-"""What can go wrong, grouped by what a handler would do about it.
+"""Errors, grouped by what a handler would do about them.
 
 ::
 
@@ -25,84 +25,134 @@ from __future__ import annotations
 
 
 class HubError(Exception):
-    """Base class of every error that hubarray raises on purpose."""
+    """Base class of every error that hubarray raises on purpose.
+
+    Its traceback ends with the command that explains it: ``hubarray explain ConflictError``.
+
+    Attributes
+    ----------
+    remedy : str
+        The way out, whatever the message; of the class.
+    """
+
+    remedy = "read the message, which names the key or the name, and says what to do"
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        self.add_note(f"causes and remedies: hubarray explain {type(self).__name__}")
 
 
 class InvalidNameError(HubError, ValueError):
-    """A name, version or commit number is not written as names are written."""
+    """A name is not written ``owner/name:version@commit``."""
+
+    remedy = "mend the name"
 
 
 class SourceError(HubError, ValueError):
-    """What is imported cannot be read, is damaged, or changed meanwhile; nothing was imported."""
+    """A source cannot be read, is damaged, or changed meanwhile."""
+
+    remedy = "mend the source, and import again: what was sent is kept where the message says so"
 
 
 class MissingPackageError(HubError, ImportError):
-    """An optional package is not installed; the message has the command that installs it."""
+    """An optional package is not installed."""
+
+    remedy = "the message has the command that installs it"
 
 
 class ConfigError(HubError, ValueError):
-    """A setting, storage option or argument is unknown or makes no sense."""
+    """A setting, option or argument is unknown or makes no sense."""
+
+    remedy = "mend it; the message names it"
 
 
 class NotFoundError(HubError, LookupError):
-    """The name, version or commit does not exist under this root."""
+    """There is no such name, version or commit under this root, or it was deleted or has expired."""
+
+    remedy = "look at hub.list() and hub.log(name); near names are in the message"
 
 
 class TagNotFoundError(NotFoundError, InvalidNameError):
-    """What stands after ``@`` is no tag of this version.
+    """The version has no tag of the name after ``@``.
 
     Also an InvalidNameError: such a word is as likely a slip in a name.
     """
 
+    remedy = "tag the commit, or mend the name"
+
 
 class AlreadyExistsError(HubError, ValueError):
-    """The name is taken by an array of another description."""
+    """The name is taken by something else."""
+
+    remedy = "open it with hub.load, choose another version, or overwrite=True"
 
 
 class ReadOnlyError(HubError):
-    """This handle or root can be read but not written."""
+    """The handle is fixed to a commit, or the root can only be read."""
+
+    remedy = "load the version, or write to another root"
 
 
 class FrozenError(ReadOnlyError):
     """The version was frozen, which is final."""
 
+    remedy = "hub.copy it to another version and write there"
+
 
 class ConflictError(HubError):
     """Somebody else changed what this write depends on; nothing was written."""
 
+    remedy = "read again and do it again: hub.retry does"
+
 
 class CommitOutcomeUnknown(HubError):
-    """The store stopped answering while a commit record was on its way.
+    """The store stopped answering while the commit was on its way.
 
     The commit may or may not be in the log. Nothing was deleted. Read the log
     (``hub.log(name)``) and look for the commit id named in the message before
     doing the work again.
     """
 
+    remedy = "look for the commit id in hub.log(name) before doing it again"
+
 
 class CorruptDataError(HubError):
-    """Stored bytes are missing, truncated or altered. They are never returned."""
+    """Stored bytes are missing, truncated, altered, or say what cannot be."""
+
+    remedy = "hub.verify shows what else; hub.repair, or restore the named object from a copy"
 
 
 class FormatVersionError(HubError):
-    """A record was written by a newer hubarray than this one."""
+    """Written by a newer hubarray, or with a codec or type that this machine has not."""
+
+    remedy = "upgrade hubarray, or install the package that is named"
 
 
 class StorageError(HubError, OSError):
-    """The storage below refused or failed a request."""
+    """The store refused or failed a request."""
+
+    remedy = "mend the storage; the message has its answer"
 
 
 class ObjectMissingError(StorageError):
-    """A key is absent from the store."""
+    """A key is absent."""
+
+    remedy = "as for CorruptDataError, if a commit named it"
 
 
 class AccessDeniedError(StorageError):
     """The store refused the credentials, or there were none."""
 
+    remedy = "check storage_options, and that listing is permitted"
+
 
 class UnavailableError(StorageError):
-    """The server could not be reached, or kept failing, within the retry budget."""
+    """The server could not be reached, or kept failing."""
+
+    remedy = "try later; check network and endpoint"
 
 
 class UnsafeStoreError(StorageError):
-    """The store cannot create a key only if it is absent, so commits are refused."""
+    """The store cannot create a key only if it is absent."""
+
+    remedy = "write to a store that can"

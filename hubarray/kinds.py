@@ -1,4 +1,4 @@
-"""What is done with a version by what it holds: a table of dotted names, each imported when it is first needed.
+"""Kinds of versions: a table of dotted names, each imported when it is first needed.
 
 Whoever opens, compares or merges versions asks here, and nowhere else is there a choice by kind.
 """
@@ -22,11 +22,11 @@ Side = tuple[Version, Record]
 
 
 class Kind(Protocol):
-    """What a kind's module has."""
+    """The functions that a kind's module has."""
 
     @staticmethod
     def handle(root: Root, version: Version, record: Record, *, pinned: bool) -> Any:
-        """What users get: an Array, say; ``pinned`` to this commit, or of the version."""
+        """The handle that users get, an Array, say: ``pinned`` to this commit, or of the version."""
 
     @staticmethod
     def check(record: Record) -> None:
@@ -70,12 +70,12 @@ def check(record: Record) -> None:
 
 
 def handle(root: Root, version: Version, record: Record) -> Any:
-    """What users get of a version, following what is committed."""
+    """The handle on a version, which follows what is committed."""
     return kind_of(record).handle(root, version, record, pinned=False)
 
 
 def opened(root: Root, name: Name) -> Any:
-    """What users get of a version, or of one commit of it.
+    """The handle on a version, or on one commit of it.
 
     Raises
     ------

@@ -55,7 +55,7 @@ def checked_grace(seconds: float) -> float:
 
 
 def suggestions(root: Root, name: Name) -> str:
-    """What the caller may have meant, as the end of an error message."""
+    """Names that the caller may have meant, as the end of an error message."""
     try:
         versions = [one.version for one in listing.versions_of(root.store, name) if listing.is_live(root.store, one)]
         if versions:

@@ -1,4 +1,4 @@
-"""What versions and commits are called: tags, and names that change."""
+"""Names of versions and commits: tags, and renaming."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def uptime_seconds() -> float:
 
 
 class cached_property(Generic[T]):  # noqa: N801 - named as what it stands in for
-    """What :func:`functools.cached_property` is from Python 3.12 on: without a lock.
+    """The :func:`functools.cached_property` of Python 3.12: without a lock.
 
     Before, one lock of the class is held while a value is computed for any
     instance: a child forked in that moment could never compute one. Two threads

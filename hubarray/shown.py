@@ -86,7 +86,7 @@ def _split(url: str) -> tuple[str, str, str]:
 
 
 def _without_user(rest: str) -> str:
-    """What follows the ``//``; a user reaches up to the last ``@`` where what is before the first ``/`` is no host."""
+    """The part after ``//``; a user reaches up to the last ``@`` where the text before the first ``/`` is no host."""
     kept = rest
     while "@" in kept:
         authority = re.split("[/?#]", kept, maxsplit=1)[0]

@@ -319,3 +319,12 @@ def test_reading_all_of_a_large_array_has_to_be_meant(filled, monkeypatch):
 def test_a_folder_that_is_not_there_is_no_root(filled, tmp_path):
     for command in ("ls", "du"):
         assert "no such folder" in filled(command, "--root", str(tmp_path / "missing"), code=1)
+
+
+def test_a_traceback_ends_with_the_command_that_explains_its_error(shell):
+    with pytest.raises(hub.NotFoundError) as raised:
+        hub.load("lab/nowhere:v1")
+    (note,) = raised.value.__notes__
+    explained = shell(*note.partition("hubarray ")[2].split())
+    assert "There is no such name" in explained
+    assert "What to do: look at hub.list()" in explained

@@ -59,10 +59,18 @@ def test_the_glossary_has_every_word_of_the_tree():
         assert re.search(rf"^\| {word} \|", text, re.MULTILINE), word
 
 
-def test_every_error_has_its_cause_and_remedy():
-    named = re.findall(r"^\| `(\w+)` \|", (REPOSITORY / "docs" / "errors.md").read_text(), re.MULTILINE)
+def test_every_error_has_its_cause_and_remedy_as_its_class_says_them():
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \| (.*) \|$", (REPOSITORY / "docs" / "errors.md").read_text(), re.MULTILINE)
     classes = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, hub.HubError)]
-    assert sorted(named) == sorted(one.__name__ for one in classes if one is not hub.HubError)
+    said = {one.__name__: (one.__doc__.split("\n")[0].removesuffix("."), one.remedy) for one in classes}
+    del said["HubError"]
+    assert {name: (cause[0].upper() + cause[1:], remedy) for name, cause, remedy in _plain(rows)} == {
+        name: (cause.replace("`", ""), remedy) for name, (cause, remedy) in said.items()
+    }
+
+
+def _plain(rows):
+    return [[cell.replace("`", "") for cell in row] for row in rows]
 
 
 def test_the_first_steps_run(tmp_path, isolated):

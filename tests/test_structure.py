@@ -42,3 +42,10 @@ def test_private_names_are_used_where_they_are_defined(path):
         and node.attr not in allowed
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: "/".join(path.parts[path.parts.index("hubarray") :]))
+def test_a_docstring_names_its_thing_first(path):
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, documented))
+    assert [text for node in nodes if (text := ast.get_docstring(node) or "").startswith("What ")] == []

@@ -1,4 +1,4 @@
-"""What an array offers to other packages. The only calls upward: by name, resolved when they are first used."""
+"""Methods that join an array to other packages. The only calls upward: by name, resolved when first used."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _PLACES = {
     "to_zarr_store": "hubarray.interop.zarr:to_zarr_store",
     "needed": "hubarray.interop.missing:needed",
     "html": "hubarray.interop.html:describe",
-    "undo": "hubarray.upkeep:undo",
+    "undo": "hubarray.lifecycle:undo",
 }
 
 
 def adapter(name: str) -> Any:
-    """What stands behind a name of the table."""
+    """The function behind a name of the table."""
     module, _, attribute = _PLACES[name].partition(":")
     with process.importing:
         return getattr(importlib.import_module(module), attribute)
@@ -47,6 +47,8 @@ def needed_adapter(name: str, package: str) -> Any:
 
 class NumpyProtocols:
     """How NumPy's functions find their way: statistics by blocks, arithmetic refused."""
+
+    __slots__ = ()
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return adapter("numpy")(function, args, kwargs)
@@ -63,6 +65,8 @@ class Adapters(Statistics, NumpyProtocols):
     Statistics are computed block by block through Dask, on all cores or on the cluster whose client is
     active, without the array in memory; they are what NumPy's functions give, and take the same arguments.
     """
+
+    __slots__ = ()
 
     @property
     def lazy(self) -> LazyView:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from hubarray import config
 from hubarray.arrays import chunking, selection
 from hubarray.arrays.adapters import Adapters
 from hubarray.arrays.assignment import assignable, rows_that_fit
@@ -26,19 +25,16 @@ from hubarray.arrays.single_chunk import read_within_chunk
 from hubarray.arrays.state import State
 from hubarray.arrays.transaction import Transaction
 from hubarray.blobs.pools import pools
-from hubarray.blobs.stats import Stats
-from hubarray.errors import ConfigError, ConflictError, CorruptDataError, NotFoundError, ReadOnlyError
-from hubarray.history import timeline
-from hubarray.history.commit import Operation, commit
+from hubarray.errors import ConfigError, CorruptDataError, NotFoundError
+from hubarray.history.handle import Handle
 from hubarray.history.operations import SetAttributes
 from hubarray.history.record import Record
-from hubarray.history.timeline import Commit
 from hubarray.history.version import Version, version_of
 from hubarray.names import Name
 from hubarray.storage.url import Root
 
 
-class Array(NoOperators, Adapters):
+class Array(Handle, NoOperators, Adapters):
     """An N-dimensional array in a bucket, under a name and a version.
 
     ==================================================  =====================================================
@@ -67,12 +63,10 @@ class Array(NoOperators, Adapters):
     its commit and cannot be written.
     """
 
+    __slots__ = ("_pace", "_seen")
+
     def __init__(self, root: Root, version: Version, record: Record, *, pinned: bool) -> None:
-        self._root = root
-        self._version = version
-        self._pinned = record if pinned else None
-        self._line, self._generation = record.head.line, record.head.generation
-        self._max_staleness_seconds = config.current().max_staleness_seconds
+        super().__init__(root, version, record, pinned=pinned)
         self._seen = _state(version, record)
         self._pace = Pace(version.fetcher.memory.budget_bytes)
 
@@ -135,26 +129,6 @@ class Array(NoOperators, Adapters):
         """A mapping of JSON values; changing it is a commit."""
         return Attributes(lambda: self._record().attrs, self._change_attrs)
 
-    @property
-    def name(self) -> str:
-        """``owner/name``."""
-        return self._version.name.home
-
-    @property
-    def version(self) -> str:
-        """The version's name, such as ``main`` or ``v1``."""
-        return self._version.name.version
-
-    @property
-    def commit(self) -> int:
-        """The number of the commit that this handle reads."""
-        return self._record().head.number
-
-    @property
-    def fixed(self) -> bool:
-        """Whether this handle stays at its commit and cannot write, as one of ``name@number`` or :meth:`snapshot`."""
-        return self._pinned is not None
-
     def stored_bytes(self) -> int:
         """Bytes that its chunks take in the bucket; reads the whole manifest. What copies share counts in each.
 
@@ -167,16 +141,6 @@ class Array(NoOperators, Adapters):
         (1000, 1000)
         """
         return self.state().stored_bytes()
-
-    @property
-    def frozen(self) -> bool:
-        """Whether the version is frozen."""
-        return self._record().head.frozen
-
-    @property
-    def root(self) -> Root:
-        """The root it lives under."""
-        return self._root
 
     def __len__(self) -> int:
         if not self.shape:
@@ -402,11 +366,6 @@ class Array(NoOperators, Adapters):
         """
         return _prefetch(self.state(), key)
 
-    @property
-    def stats(self) -> Stats:
-        """What this process has asked of the root and found in its caches; :func:`hubarray.stats` has all roots."""
-        return self._version.fetcher.stats()
-
     def _read_ahead(self, coord: int) -> None:
         """Chunks along the first axis are read one after the other: fetch some before they are asked for."""
         if not self._pace.goes_on(coord):
@@ -424,45 +383,6 @@ class Array(NoOperators, Adapters):
         """A read-only handle on the commit this one reads now; it never moves."""
         return Array(self._root, self._version, self._record(), pinned=True)
 
-    def refresh(self) -> Array:
-        """Look for newer commits now: one request when there are none. Returns the array itself.
-
-        Raises
-        ------
-        NotFoundError
-            The version was deleted, or deleted and created again.
-        """
-        if self._pinned is None:
-            self._checked(self._version.refresh())
-        return self
-
-    def log(self) -> Iterator[Commit]:
-        """The commits of this version, from this handle's commit back to the first; lazy."""
-        return timeline.history(self._version, self._record())
-
-    def _record(self) -> Record:
-        if self._pinned is not None:
-            return self._pinned
-        return self._checked(self._version.current(self._max_staleness_seconds))
-
-    def _checked(self, record: Record) -> Record:
-        if record.head.kind == "deleted":
-            raise NotFoundError(f"{self._version.name}: was deleted at commit {record.head.number}")
-        if record.head.line != self._line:
-            raise NotFoundError(f"{self._version.name}: was deleted and created again; load it again")
-        if record.head.generation != self._generation:
-            raise ConflictError(
-                f"{self._version.name}: was overwritten by another array since this one was opened; load it again"
-            )
-        return record
-
-    def _writable_record(self) -> Record:
-        if self._pinned is not None:
-            raise ReadOnlyError(
-                f"{self._pinned.name}: a fixed commit can only be read; load {self._version.name} to write"
-            )
-        return self._record()
-
     def newest_state(self) -> State:
         """As :meth:`state`, of the newest commit, which is looked for now, and to be written on.
 
@@ -473,9 +393,6 @@ class Array(NoOperators, Adapters):
         self._writable_record()
         return self._state_of(self._checked(self._version.refresh()))
 
-    def _commit(self, operation: Operation, base: Record, message: str | None = None) -> None:
-        commit(self._version, operation, base=base, message=message)
-
     def _change_attrs(self, updates: dict[str, Any], removals: tuple[str, ...]) -> None:
         self._commit(SetAttributes(updates, removals), self._writable_record())
 
@@ -484,7 +401,7 @@ class Array(NoOperators, Adapters):
         return self._metadata_of(self._record())
 
     def state(self) -> State:
-        """What is behind this handle now, for code that works on records, refs and chunks.
+        """The state behind this handle now, for code that works on records, refs and chunks.
 
         Costs what any look at the array does: a probe, where the newest commit was looked for too long ago.
         """

@@ -13,7 +13,7 @@ _SHOWN_LETTERS = 60
 
 
 def assignable(value: Any, key: Any, chosen: Selection, dtype: np.dtype[Any]) -> np.ndarray:
-    """What is assigned to a selection, as a read-only view of the selection's shape.
+    """The values assigned to a selection, as a read-only view of the selection's shape.
 
     Raises
     ------

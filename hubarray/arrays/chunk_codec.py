@@ -1,4 +1,4 @@
-"""Chunks to stored bytes and back, with the time it takes on the root's clock, and their keys in the memory cache."""
+"""Chunks to stored bytes and back, with the seconds it takes counted, and their keys in the memory cache."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def decode_into(
             f"stored, and not what the array's codec reads: {error}; write these elements again or restore a commit "
             "before them"
         ) from None
-    fetcher.clock.add("decode", time.perf_counter() - began)
+    fetcher.stages.add("decode", time.perf_counter() - began)
 
 
 def decoded(fetcher: Fetcher, metadata: ArrayMetadata, data: Buffer, ref: np.void | Refs) -> np.ndarray:
@@ -53,7 +53,7 @@ class Encoded(NamedTuple):
 
 
 def encoded(fetcher: Fetcher, metadata: ArrayMetadata, chunk: np.ndarray) -> Encoded | None:
-    """What to store for a contiguous chunk; None where all of it is fill value, which is not stored."""
+    """The blob to store for a contiguous chunk; None where all of it is fill value, which is not stored."""
     began = time.perf_counter()
     result = None
     if not is_all_fill(chunk, metadata.fill):
@@ -73,7 +73,7 @@ def encoded(fetcher: Fetcher, metadata: ArrayMetadata, chunk: np.ndarray) -> Enc
                 "are allowed; choose another codec"
             )
         result = Encoded(blob, blob_hash(blob))
-    fetcher.clock.add("encode", time.perf_counter() - began)
+    fetcher.stages.add("encode", time.perf_counter() - began)
     return result
 
 

@@ -20,7 +20,7 @@ from hubarray.blobs.ref import REF, Refs, blob_place, null_ref
 from hubarray.blobs.scheduling import run_in_order
 from hubarray.progress import progress
 
-BATCH_BYTES = 64 << 20
+WRITE_BATCH_BYTES = 64 << 20
 
 Coords = tuple[int, ...]
 
@@ -88,7 +88,7 @@ class ChunkWriter:
 
         Memory: a batch of 64 MiB of stored chunks that are changed in part, and what :func:`run_in_order` has ahead.
         """
-        batch = max(1, BATCH_BYTES // max(1, metadata.chunk_bytes))
+        batch = max(1, WRITE_BATCH_BYTES // max(1, metadata.chunk_bytes))
         changed: list[Coords] = []
         refs: list[Refs] = []
 
@@ -140,7 +140,7 @@ class ChunkWriter:
         return ref
 
     def _ref_of_before(self, task: Task, old: Refs | None) -> Refs | None:
-        """What an earlier attempt uploaded of a chunk, if it holds still."""
+        """The ref under which an earlier attempt uploaded a chunk, if it holds still."""
         done = self._done.get(task.coords)
         if done is None or done[:2] != (None if old is None else old.tobytes(), task.state):
             return None

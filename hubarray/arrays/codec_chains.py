@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.codecs import BYTES, codec_for, common_codec
+from hubarray.arrays.codecs import LITTLE_ENDIAN, codec_for, common_codec
 from hubarray.arrays.dtypes import dtype_to_json, is_ml
 from hubarray.errors import ConfigError
 
@@ -24,7 +24,7 @@ _OF_VARIABLE_LENGTH = ("vlen-utf8", "vlen-bytes")
 
 @dataclass(frozen=True)
 class NamedChain:
-    """What the name of a codec stands for.
+    """The chain that a codec's name stands for.
 
     Attributes
     ----------
@@ -165,4 +165,4 @@ def _check_by_trial(chain: list[dict[str, Any]], dtype: np.dtype[Any], chunks: t
 def _bytes_codec(dtype: np.dtype[Any]) -> dict[str, Any]:
     if dtype.itemsize == 1 or (dtype.kind in _ONE_BYTE_KINDS and not is_ml(dtype)):
         return {"name": "bytes"}
-    return BYTES
+    return LITTLE_ENDIAN

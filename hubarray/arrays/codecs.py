@@ -20,7 +20,7 @@ from hubarray.arrays.unicode import TextCodec, has_text
 from hubarray.errors import CorruptDataError
 from hubarray.storage.base import Buffer
 
-BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
+LITTLE_ENDIAN = {"name": "bytes", "configuration": {"endian": "little"}}
 
 
 class Codec(Protocol):
@@ -68,7 +68,7 @@ def _codec_for(description: str, dtype: np.dtype[Any], chunks: tuple[int, ...]) 
 
 def common_codec(chain: list[dict[str, Any]]) -> Codec | None:
     """The chain on numcodecs, or None where it is not one of the common ones."""
-    if chain[0] not in ({"name": "bytes"}, BYTES) or len(chain) > 2:
+    if chain[0] not in ({"name": "bytes"}, LITTLE_ENDIAN) or len(chain) > 2:
         return None
     if len(chain) == 1:
         return _Raw()

@@ -1,4 +1,4 @@
-"""What differs between two commits, from refs alone: no data is read."""
+"""Differences between two commits, from refs alone: no data is read."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hubarray.arrays.assignment import broadcast, converted
 
-BLOCK_BYTES = 64 << 20
+FIELD_STEP_BYTES = 64 << 20
 
 
 def names_fields(key: Any, dtype: np.dtype[Any]) -> bool:
@@ -61,6 +61,6 @@ def _blocks(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Iterator[Any]:
     if not shape:
         yield ...
         return
-    step = max(1, BLOCK_BYTES // max(1, math.prod(shape[1:]) * dtype.itemsize))
+    step = max(1, FIELD_STEP_BYTES // max(1, math.prod(shape[1:]) * dtype.itemsize))
     for first in range(0, shape[0], step):
         yield slice(first, min(first + step, shape[0]))

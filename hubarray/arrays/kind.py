@@ -1,4 +1,4 @@
-"""What arrays are among the kinds of versions; see :class:`hubarray.kinds.Kind`."""
+"""Arrays as a kind of version; see :class:`hubarray.kinds.Kind`."""
 
 from __future__ import annotations
 

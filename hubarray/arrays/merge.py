@@ -33,7 +33,7 @@ from hubarray.history.record import Record
 from hubarray.history.version import Version
 from hubarray.names import Name, parse
 
-SIDES = (None, "ours", "theirs")
+CONFLICT_SIDES = (None, "ours", "theirs")
 _SHOWN_REGIONS = 10
 _BATCH_CHUNKS = 64
 
@@ -124,7 +124,7 @@ class Merge:
     on_frozen = False
 
     def __init__(self, version: Version, record: Record, on_conflict: str | None) -> None:
-        if on_conflict not in SIDES:
+        if on_conflict not in CONFLICT_SIDES:
             raise ConfigError(
                 f"on_conflict={on_conflict!r}: give 'ours' (the version merged into), 'theirs', or nothing"
             )

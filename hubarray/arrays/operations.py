@@ -35,7 +35,7 @@ Changes = tuple[list[Coords], Refs]
 
 
 def draft_of(base: Record, after: ArrayMetadata, *, changed: Changes | None = None, **fields: Any) -> Draft:
-    """What becomes of a base's array: its chunks numbered, and left away, as the new description wants it.
+    """The draft that makes an array of a base's: its chunks numbered, and left away, as the new description wants it.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ class Overwrite:
 
 
 def creation(metadata: ArrayMetadata, attrs: dict[str, Any], *, message: str, fresh: bool = False) -> Draft:
-    """What the first record of an array's life holds."""
+    """The draft of the first record of an array's life."""
     return Draft(
         kind="array",
         description=metadata.to_json(),

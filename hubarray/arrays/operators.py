@@ -20,6 +20,7 @@ _OTHERS = ("lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs", "invert")
 class NoOperators:
     """Base class whose operators, truth value and ``in`` raise TypeError, and NumPy's other methods AttributeError."""
 
+    __slots__ = ()
     __hash__ = object.__hash__
 
     def __bool__(self) -> bool:

@@ -79,7 +79,7 @@ def plan(selection: Selection, shape: Sequence[int], chunks: Sequence[int]) -> P
 
 
 class Plan(ABC):
-    """What :func:`plan` returns: projections, made one at a time when they are asked for.
+    """Projections in C order, each made when it is asked for: the result of :func:`plan`.
 
     Attributes
     ----------
@@ -97,14 +97,14 @@ class Plan(ABC):
 
     @abstractmethod
     def __getitem__(self, index: int) -> Projection:
-        """One projection, by its place in C order."""
+        """One projection, by its position in C order."""
 
     @abstractmethod
     def numbers(self, strides: Sequence[int]) -> npt.NDArray[np.uint64]:
         """The chunk numbers of all projections, given the numbers between neighbours along each axis."""
 
     @abstractmethod
-    def places(self, out: np.ndarray) -> tuple[np.ndarray, Sequence[int]] | None:
+    def targets(self, out: np.ndarray) -> tuple[np.ndarray, Sequence[int]] | None:
         """The result as whole chunks one after the other; None unless it is made of just these.
 
         Parameters
@@ -114,7 +114,7 @@ class Plan(ABC):
 
         Returns
         -------
-        (places, order)
+        (targets, order)
             A view of shape ``(count, *chunks)``, and for each projection which of these is its chunk.
         """
 
@@ -146,7 +146,7 @@ class _Box(Plan):
             part.whole and rest.whole,
         )
 
-    def places(self, out: np.ndarray) -> tuple[np.ndarray, Sequence[int]] | None:
+    def targets(self, out: np.ndarray) -> tuple[np.ndarray, Sequence[int]] | None:
         """See :class:`Plan`."""
         if self._rest is None or not all(axis.whole_chunks for axis in self._parts):
             return None
@@ -175,17 +175,17 @@ class _Rows(Plan):
 
     def __getitem__(self, index: int) -> Projection:
         """See :class:`Plan`."""
-        rest, place = self._rest, int(self._order[index])
+        rest, position = self._rest, int(self._order[index])
         if rest is None:
             raise IndexError(index)
         return Projection(
             (int(self._rows[index]), *rest.coords),
             (slice(0, 1), *rest.in_chunk),
-            (slice(place, place + 1), *rest.in_result),
+            (slice(position, position + 1), *rest.in_result),
             False,
         )
 
-    def places(self, out: np.ndarray) -> tuple[np.ndarray, Sequence[int]] | None:
+    def targets(self, out: np.ndarray) -> tuple[np.ndarray, Sequence[int]] | None:
         """See :class:`Plan`."""
         return out.reshape(self.count, *self._chunks), self._order.tolist()
 
@@ -231,7 +231,7 @@ class _Points(Plan):
             return None
         return np.argsort(self._by_group([math.prod(self._counts[axis + 1 :]) for axis in range(len(self._counts))]))
 
-    def places(self, out: np.ndarray) -> tuple[np.ndarray, Sequence[int]] | None:
+    def targets(self, out: np.ndarray) -> tuple[np.ndarray, Sequence[int]] | None:
         """See :class:`Plan`."""
         return None
 
@@ -261,7 +261,7 @@ def _per_axis(selection: Selection, shape: Sequence[int], chunks: Sequence[int])
 
 
 def _nth(per_axis: Sequence[_AxisParts], index: int) -> list[_Part]:
-    """One part of each axis: the combination with that place in C order."""
+    """One part of each axis: the combination with that position in C order."""
     parts = []
     for axis in reversed(per_axis):
         index, here = divmod(index, len(axis))
@@ -302,7 +302,7 @@ def _single_rows(selection: Selection, shape: Sequence[int], chunks: Sequence[in
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one axis's slice takes from one chunk along that axis."""
+    """The part of one axis's slice that lies in one chunk."""
 
     coord: int
     in_chunk: slice
@@ -311,7 +311,7 @@ class _Part:
 
 
 class _AxisParts(Sequence[_Part]):
-    """What one axis's slice takes from each chunk along that axis, worked out when it is asked for.
+    """The parts of one axis's slice, chunk by chunk along that axis, each worked out when it is asked for.
 
     Parameters
     ----------

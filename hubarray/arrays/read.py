@@ -1,4 +1,4 @@
-"""Reading a selection: plan, look into the caches, fetch the rest, decode into place."""
+"""Reading a selection: plan, look into the caches, fetch the rest, decode into the result."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def read(
         return out
     chosen = plan(selection, metadata.shape, metadata.chunks)
     numbers = chosen.numbers(numbering.strides(state.record.grid))
-    places = chosen.places(out)
+    targets = chosen.targets(out)
     for first in range(0, chosen.count, BATCH_CHUNKS):
         refs = state.numbered(numbers[first : first + BATCH_CHUNKS])
-        if places is None:
+        if targets is None:
             result: _Parts | _WholeChunks = _Parts(out, selection, chosen, first)
         else:
-            result = _WholeChunks(places[0], places[1][first : first + BATCH_CHUNKS], metadata)
+            result = _WholeChunks(targets[0], targets[1][first : first + BATCH_CHUNKS], metadata)
         _read_batch(state.fetcher, metadata, refs, result, cached)
     return out
 
@@ -97,7 +97,7 @@ def _read_batch(
     direct = None if keep or fetcher.store.remote else result.direct(missing, wanted["length"].tolist())
     disk_share = fetcher.disk.budget_bytes // _CACHED_SHARE if fetcher.disk is not None else 0
     on_disk = int(wanted["length"].sum()) <= disk_share
-    fetcher.fetch(wanted, consume, keep=on_disk, places=direct, most_bytes=metadata.most_blob_bytes)
+    fetcher.fetch(wanted, consume, keep=on_disk, targets=direct, most_bytes=metadata.most_blob_bytes)
 
 
 def worth_keeping(fetcher: Fetcher, size_bytes: int) -> bool:
@@ -142,43 +142,43 @@ class _Parts:
 
 
 class _WholeChunks:
-    """A result that is whole chunks, each contiguous and with a place of its own.
+    """A result that is whole chunks, each contiguous.
 
     Parameters
     ----------
-    places : ndarray
+    targets : ndarray
         Of shape ``(n, *chunks)``.
     order : sequence of int
         Which of them each chunk is.
     metadata : ArrayMetadata
     """
 
-    def __init__(self, places: np.ndarray, order: Sequence[int], metadata: ArrayMetadata) -> None:
-        self._places, self._order = places, order
+    def __init__(self, targets: np.ndarray, order: Sequence[int], metadata: ArrayMetadata) -> None:
+        self._targets, self._order = targets, order
         self._codec, self._chunk_bytes = metadata.codec, metadata.chunk_bytes
 
     def fill(self, positions: np.ndarray, value: np.ndarray) -> None:
         """See :class:`_Parts`."""
         if len(positions):
-            self._places[[self._order[i] for i in positions.tolist()]] = value
+            self._targets[[self._order[i] for i in positions.tolist()]] = value
 
     def put(self, i: int, chunk: np.ndarray) -> None:
         """See :class:`_Parts`."""
-        self._places[self._order[i]] = chunk
+        self._targets[self._order[i]] = chunk
 
     def target(self, i: int, metadata: ArrayMetadata) -> np.ndarray:
         """See :class:`_Parts`."""
-        target: np.ndarray = self._places[self._order[i]]
+        target: np.ndarray = self._targets[self._order[i]]
         return target
 
     def direct(self, missing: Sequence[int], lengths: Sequence[int]) -> _Direct:
         """Where blobs belong that are chunks as they are in memory."""
-        flat = self._places.reshape(-1).view("u1").data
+        flat = self._targets.reshape(-1).view("u1").data
         return _Direct(flat, [self._order[i] for i in missing], lengths, self._codec, self._chunk_bytes)
 
 
 class _Direct:
-    """Places for chunks that are stored as they are in memory, maybe behind a header."""
+    """Targets of chunks that are stored as they are in memory, maybe behind a header."""
 
     def __init__(
         self, flat: memoryview, order: Sequence[int], lengths: Sequence[int], codec: Codec, chunk_bytes: int
@@ -187,14 +187,14 @@ class _Direct:
         self._codec, self._chunk_bytes = codec, chunk_bytes
 
     def buffers(self, position: int) -> list[memoryview] | None:
-        """See :class:`hubarray.blobs.local_files.Places`."""
+        """See :class:`hubarray.blobs.local_files.Targets`."""
         header_bytes = self._codec.raw_header_bytes(self._lengths[position], self._chunk_bytes)
         if header_bytes is None:
             return None
         first = self._order[position] * self._chunk_bytes
-        place = self._flat[first : first + self._chunk_bytes]
-        return [memoryview(bytearray(header_bytes)), place] if header_bytes else [place]
+        target = self._flat[first : first + self._chunk_bytes]
+        return [memoryview(bytearray(header_bytes)), target] if header_bytes else [target]
 
     def are_final(self, buffers: list[memoryview]) -> bool:
-        """See :class:`hubarray.blobs.local_files.Places`."""
+        """See :class:`hubarray.blobs.local_files.Targets`."""
         return self._codec.is_raw(buffers[0], self._chunk_bytes)

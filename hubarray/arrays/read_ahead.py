@@ -11,12 +11,12 @@ import numpy as np
 
 from hubarray.blobs.pools import pools
 
-BLOCK_BYTES = 16 << 20
-BLOCKS_AHEAD = 3
+MAX_READ_BYTES = 16 << 20
+READS_AHEAD = 3
 _RUN_TO_NOTICE = 3
 _CACHE_SHARE = 16
 _WINDOWS_AHEAD = 2
-_FIRST_WINDOW_BYTES = 2 << 20
+_FIRST_READ_BYTES = 2 << 20
 
 
 def rows_ahead(read: Callable[[int, int], np.ndarray], length: int, row_bytes: int, step: int) -> Iterator[np.ndarray]:
@@ -37,7 +37,7 @@ def rows_ahead(read: Callable[[int, int], np.ndarray], length: int, row_bytes: i
     first = next(blocks, None)
     block = read(*first) if first is not None else None
     while block is not None:
-        while len(ahead) < BLOCKS_AHEAD and (bounds := next(blocks, None)) is not None:
+        while len(ahead) < READS_AHEAD and (bounds := next(blocks, None)) is not None:
             ahead.append((bounds, pools.ahead.submit(read, *bounds)))
         yield from block
         if os.getpid() != owner:
@@ -49,11 +49,11 @@ def rows_ahead(read: Callable[[int, int], np.ndarray], length: int, row_bytes: i
 
 def _blocks(length: int, chunk_bytes: int, step: int) -> Iterator[tuple[int, int]]:
     """First rows and those after the last; small at first, because nothing else is under way then."""
-    start, size = 0, min(_FIRST_WINDOW_BYTES, BLOCK_BYTES)
+    start, size = 0, min(_FIRST_READ_BYTES, MAX_READ_BYTES)
     while start < length:
         stop = min(length, start + max(1, size // max(1, chunk_bytes)) * step)
         yield start, stop
-        start, size = stop, min(BLOCK_BYTES, 2 * size)
+        start, size = stop, min(MAX_READ_BYTES, 2 * size)
 
 
 class Pace:
@@ -66,11 +66,11 @@ class Pace:
     def __init__(self, cache_bytes: int) -> None:
         # What is fetched ahead has to stay in the memory cache until it is asked for, beside what is used often.
         self._share_bytes = cache_bytes // _CACHE_SHARE
-        self._most_bytes = min(BLOCK_BYTES, self._share_bytes)
+        self._most_bytes = min(MAX_READ_BYTES, self._share_bytes)
         self._last = -2
         self._run = 0
         self._ahead_to = 0
-        self._window_bytes = min(_FIRST_WINDOW_BYTES, self._most_bytes)
+        self._window_bytes = min(_FIRST_READ_BYTES, self._most_bytes)
 
     def goes_on(self, coord: int) -> bool:
         """Note the place along the first axis of a chunk that is read; whether it is the next in a run of a few."""
@@ -79,7 +79,7 @@ class Pace:
         follows = coord == self._last + 1
         self._last = coord
         if not follows:
-            self._run, self._ahead_to, self._window_bytes = 0, 0, min(_FIRST_WINDOW_BYTES, self._most_bytes)
+            self._run, self._ahead_to, self._window_bytes = 0, 0, min(_FIRST_READ_BYTES, self._most_bytes)
             return False
         self._run += 1
         return self._run >= _RUN_TO_NOTICE

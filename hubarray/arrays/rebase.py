@@ -30,7 +30,7 @@ Coords = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Work:
-    """What a transaction has done, as far as that decides where else it may be done.
+    """A transaction's reads and writes, as far as they decide onto which commit it can be moved.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
-"""What an index means: NumPy's indexing rules, reduced to a canonical form. Pure.
+"""Meaning of an index: NumPy's indexing rules, reduced to a canonical form. Pure.
 
 A key becomes, for each axis of the array, either a slice with positive step
-or a place in the *points*: all advanced indices (and, beside them, integers)
+or a position in the *points*: all advanced indices (and, beside them, integers)
 broadcast together and flattened. What NumPy refuses is refused with the same
 exception; basic keys are tried on an array of the same shape that takes no
 memory, so that NumPy itself is the judge.
@@ -56,7 +56,7 @@ class Selection:
     shape: tuple[int, ...]
     is_scalar: bool
     _point_shape: tuple[int, ...] = ()
-    _point_place: int = 0
+    _point_axis: int = 0
 
     @property
     def canonical_shape(self) -> tuple[int, ...]:
@@ -73,21 +73,21 @@ class Selection:
         """NumPy's result, as a view of the canonical one."""
         if self.points is None:
             return result.reshape(self.shape)
-        return self._points_placed(result.reshape(self._point_shape + result.shape[1:])).reshape(self.shape)
+        return self._points_moved(result.reshape(self._point_shape + result.shape[1:])).reshape(self.shape)
 
     def to_canonical(self, value: np.ndarray) -> np.ndarray:
         """A value of NumPy's result shape, rearranged canonically (a view where strides allow it)."""
         if self.points is None:
             return value.reshape(self.canonical_shape)
         slices = tuple(axis.count for axis in self.axes if axis is not None)
-        place, ndim = self._point_place, len(self._point_shape)
-        value = value.reshape(slices[:place] + self._point_shape + slices[place:])
-        value = np.moveaxis(value, range(place, place + ndim), range(ndim))
+        axis, ndim = self._point_axis, len(self._point_shape)
+        value = value.reshape(slices[:axis] + self._point_shape + slices[axis:])
+        value = np.moveaxis(value, range(axis, axis + ndim), range(ndim))
         return value.reshape(self.canonical_shape)
 
-    def _points_placed(self, result: np.ndarray) -> np.ndarray:
-        place, ndim = self._point_place, len(self._point_shape)
-        return np.moveaxis(result, range(ndim), range(place, place + ndim))
+    def _points_moved(self, result: np.ndarray) -> np.ndarray:
+        axis, ndim = self._point_axis, len(self._point_shape)
+        return np.moveaxis(result, range(ndim), range(axis, axis + ndim))
 
 
 def parse(key: Any, shape: tuple[int, ...]) -> Selection:
@@ -186,8 +186,8 @@ def _parse_advanced(items: list[Any], shape: tuple[int, ...]) -> Selection:
             index = np.broadcast_to(np.asarray(item, np.int64), point_shape).reshape(count)
             points.append(np.where(index < 0, index + shape[axis], index))
         axis += 1
-    place, result_shape = _placed(flat, point_shape, axes)
-    return Selection(tuple(axes), tuple(points), result_shape, False, point_shape, place)
+    axis, result_shape = _axis_and_shape(flat, point_shape, axes)
+    return Selection(tuple(axes), tuple(points), result_shape, False, point_shape, axis)
 
 
 @dataclass(frozen=True)
@@ -287,22 +287,24 @@ def _uses_axis(item: Any) -> bool:
     return item is not None and item is not Ellipsis and not isinstance(item, _ZeroDimMask)
 
 
-def _placed(flat: list[Any], point_shape: tuple[int, ...], axes: list[AxisSlice | None]) -> tuple[int, tuple[int, ...]]:
-    """Where NumPy puts the points' axes: in place if they stand together in the key, else first.
+def _axis_and_shape(
+    flat: list[Any], point_shape: tuple[int, ...], axes: list[AxisSlice | None]
+) -> tuple[int, tuple[int, ...]]:
+    """Where NumPy puts the points' axes: where they are if they stand together in the key, else first.
 
     Returns
     -------
-    (place, shape)
+    (axis, shape)
         The number of sliced axes before the points, and the shape of the result.
     """
     positions = [i for i, item in enumerate(flat) if _is_point(item)]
     together = positions == list(range(positions[0], positions[-1] + 1))
     slices = iter([axis for axis in axes if axis is not None])
     dims: list[int] = []
-    place = before = 0
+    axis = before = 0
     for i, item in enumerate(flat):
         if together and i == positions[0]:
-            place = before
+            axis = before
             dims.extend(point_shape)
         if item is None:
             dims.append(1)
@@ -311,4 +313,4 @@ def _placed(flat: list[Any], point_shape: tuple[int, ...], axes: list[AxisSlice 
             before += 1
     if not together:
         dims = [*point_shape, *dims]
-    return place, tuple(dims)
+    return axis, tuple(dims)

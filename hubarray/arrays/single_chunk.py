@@ -24,7 +24,7 @@ def read_within_chunk(state: State, key: Any, fetched: Callable[[int], None]) ->
     Costs no request when the chunk is in the memory cache. The first time that a chunk is read whole from a local
     file, it is decoded into the result itself, and kept only when it is read again: the page cache has it anyway.
 
-    ``fetched`` is told the chunk's place along the first axis when a remote root is read in chunks, whether or not
+    ``fetched`` is told the chunk's coordinate along the first axis when a remote root is read in chunks, whether or not
     this one had to be fetched.
     """
     metadata = state.metadata
@@ -45,14 +45,14 @@ def read_within_chunk(state: State, key: Any, fetched: Callable[[int], None]) ->
     if blob.length > SCRATCH_BYTES:
         return None
     decoded = np.empty(metadata.chunks, metadata.dtype)
-    into_place = metadata.codec.raw_header_bytes(blob.length, decoded.nbytes) == 0
-    encoded = decoded.reshape(-1).view("u1").data if into_place else scratch(blob.length)
+    directly = metadata.codec.raw_header_bytes(blob.length, decoded.nbytes) == 0
+    encoded = decoded.reshape(-1).view("u1").data if directly else scratch(blob.length)
     if not fetcher.read_at_hand(blob, encoded):
         if not fetcher.store.remote:
             return None
         decode_into(fetcher, metadata, fetcher.blob(blob), decoded, blob)
         return _kept(fetcher, where, decoded, index)
-    if not into_place:
+    if not directly:
         decode_into(fetcher, metadata, encoded, decoded, blob)
     result = decoded[index]
     if isinstance(result, np.ndarray) and result.size == decoded.size and not fetcher.memory.seen_before(where):

@@ -1,9 +1,9 @@
-"""What a transaction has written so far: chunks in memory while partial, uploaded once complete.
+"""Chunks that a transaction has written so far: in memory while partial, uploaded once complete.
 
-Holds a bounded number of bytes of chunks in memory (:data:`MAX_DIRTY_BYTES`);
-beyond that the least recently written partial chunks are uploaded and read
-back if they are needed again. What stays in memory for each chunk is its ref,
-and a bit mask for a chunk that is written in part.
+Chunks in memory have a bounded number of bytes (:data:`MAX_DIRTY_BYTES`). Beyond
+that the least recently written partial chunks are uploaded, and read back if
+they are needed again. Of an uploaded chunk its ref stays in memory, and a bit
+mask if it was written in part.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from hubarray.arrays.chunk_codec import Encoded, encoded
 from hubarray.arrays.chunk_grid import clipped
-from hubarray.arrays.chunk_writer import BATCH_BYTES
+from hubarray.arrays.chunk_writer import WRITE_BATCH_BYTES
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.plan import Projection, chunk_view, plan
 from hubarray.arrays.selection import Selection
@@ -38,7 +38,7 @@ class Staging:
     Parameters
     ----------
     base : State
-        What it is written on.
+        The record that it is written on.
     metadata : ArrayMetadata
         The array as the transaction sees it; its shape may grow beyond the base's.
     packs : PackWriter
@@ -66,7 +66,7 @@ class Staging:
         return mask_of(coords, self.packed(coords), self.metadata.shape, self.metadata.chunks)
 
     def require_whole(self) -> None:
-        """Refuse to go on with a write of which a part was lost on the way.
+        """Refuse to go on after an assignment that failed partway.
 
         Raises
         ------
@@ -91,7 +91,7 @@ class Staging:
 
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:
-        """What fails within leaves changes of which nothing can be committed."""
+        """A block whose failure leaves changes that cannot be committed."""
         self.require_whole()
         with self._whole_at_the_end():
             self._torn = True
@@ -99,7 +99,7 @@ class Staging:
 
     @contextlib.contextmanager
     def _whole_at_the_end(self) -> Iterator[None]:
-        """Changes that are torn until all is done; what fails is remembered. Part of a larger change, they stay so."""
+        """The end of a block of changes: whole again if all succeeded and they were whole before; else the failure."""
         torn = self._torn
         try:
             yield
@@ -109,8 +109,8 @@ class Staging:
         self._torn = torn
 
     def _replaced(self, selection: Selection, value: np.ndarray) -> Iterator[tuple[Coords, np.ndarray]]:
-        """Write into the chunks in memory, and give those that are complete or too many."""
-        batch = max(1, BATCH_BYTES // max(1, self.metadata.chunk_bytes))
+        """Write into the chunks in memory, and yield those to upload: complete ones, and the oldest of too many."""
+        batch = max(1, WRITE_BATCH_BYTES // max(1, self.metadata.chunk_bytes))
         for projections in plan(selection, self.metadata.shape, self.metadata.chunks).batches(batch):
             partial_ones = [one for one in projections if not one.whole]
             chunks = self.chunks([one.coords for one in partial_ones if one.coords not in self._dirty])
@@ -134,18 +134,18 @@ class Staging:
             yield from self._beyond(MAX_DIRTY_BYTES)
 
     def put(self, coords: Coords, chunk: np.ndarray, written: np.ndarray) -> None:
-        """Set a whole chunk's contents, of which ``written`` are this transaction's."""
+        """Set a whole chunk's contents; ``written`` marks the elements that this transaction wrote."""
         self._written[coords] = np.packbits(written)
         self._dirty[coords] = chunk
         self._upload(self._beyond(MAX_DIRTY_BYTES))
 
     def packed(self, coords: Coords) -> bytes | None:
-        """The mask of a chunk's written elements as bits, None for all that lie within the array."""
+        """The mask of a chunk's written elements as bits; None if they are all that lie within the array."""
         packed = self._written[coords]
         return None if packed is None else packed.tobytes()
 
     def take(self, coords: Coords, ref: Refs, packed: np.ndarray) -> None:
-        """Take over an uploaded chunk that nothing was written to yet."""
+        """Take over an uploaded chunk, of one that nothing was written to yet."""
         self._refs[coords] = ref
         self._written[coords] = packed
 
@@ -164,7 +164,7 @@ class Staging:
     def read(self, selection: Selection) -> np.ndarray:
         """The canonical result of a selection: the base with what was written over it."""
         out = np.empty(selection.canonical_shape, self.metadata.dtype)
-        batch = max(1, BATCH_BYTES // max(1, self.metadata.chunk_bytes))
+        batch = max(1, WRITE_BATCH_BYTES // max(1, self.metadata.chunk_bytes))
         for projections in plan(selection, self.metadata.shape, self.metadata.chunks).batches(batch):
             chunks = self.chunks([one.coords for one in projections])
             for one in projections:
@@ -177,7 +177,7 @@ class Staging:
         found = {one: chunk for one, chunk in in_memory if chunk is not None}
         rest = [one for one in dict.fromkeys(coords) if one not in found]
         if any(one in self._refs for one in rest):
-            # What was uploaded a moment ago has to be there before it can be read back.
+            # Uploads may still be under way, and a chunk can be read back only after its own.
             self._packs.finish()
         return found | self.base.chunks(rest, self._current_refs(rest))
 
@@ -200,7 +200,7 @@ class Staging:
         return chunk
 
     def _mark(self, one: Projection, selection: Selection) -> bool:
-        """Note what a projection writes; whether its chunk is complete now."""
+        """Note the elements that a projection writes, and tell whether its chunk is complete now."""
         if one.coords in self._written and self._written[one.coords] is None:
             return False
         mask = self.written(one.coords).copy() if one.coords in self._written else np.zeros(self.metadata.chunks, bool)
@@ -231,7 +231,7 @@ class Staging:
             yield self._dirty.popitem(last=False)
 
     def _upload(self, chunks: Iterable[tuple[Coords, np.ndarray]]) -> None:
-        """Encode chunks while the next ones are drawn; one that is drawn again meanwhile is uploaded again, later."""
+        """Encode chunks while the next ones are drawn; of a chunk that is drawn twice the later upload counts."""
 
         def encode(coords: Coords, chunk: np.ndarray) -> tuple[Coords, np.ndarray, Encoded | None]:
             return coords, chunk, encoded(self.base.fetcher, self.metadata, chunk)
@@ -252,7 +252,7 @@ class Staging:
 
 
 def mask_of(coords: Coords, packed: bytes | None, shape: tuple[int, ...], chunks: tuple[int, ...]) -> np.ndarray:
-    """A chunk's written elements from their packed bits; None are all that lie within an array of this shape."""
+    """A chunk's mask of written elements, from its bits; None stands for all that lie within an array of this shape."""
     if packed is not None:
         bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=int(np.prod(chunks, dtype=np.int64)))
         return bits.view(bool).reshape(chunks)
@@ -264,6 +264,6 @@ def mask_of(coords: Coords, packed: bytes | None, shape: tuple[int, ...], chunks
 def rows_of(metadata: ArrayMetadata, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Row ranges of at most about 64 MiB each."""
     row_bytes = max(1, int(np.prod(metadata.shape[1:], dtype=np.int64)) * metadata.dtype.itemsize)
-    step = max(1, BATCH_BYTES // row_bytes)
+    step = max(1, WRITE_BATCH_BYTES // row_bytes)
     for begin in range(start, stop, step):
         yield begin, min(begin + step, stop)

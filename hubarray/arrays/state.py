@@ -27,7 +27,7 @@ _BATCH_BYTES = 64 << 20
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What every read and every operation begins from.
+    """The beginning of every read and every operation.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class State:
 
     @property
     def fetcher(self) -> Fetcher:
-        """What reads its blobs."""
+        """The engine that reads its blobs."""
         return self.version.fetcher
 
     @cached_property
@@ -80,7 +80,7 @@ class State:
         return refs
 
     def place(self, coords: Coords) -> BlobPlace | None:
-        """Where one chunk is stored; None if it is absent. Remembered for the next time."""
+        """The place where one chunk is stored; None if it is absent. Remembered for the next time."""
         number = numbering.number_of(coords, self.record.grid)
         found = self._places.get(number)
         if found is None:
@@ -130,5 +130,5 @@ class State:
             yield numbering.coords_array(numbers[inside], self.record.grid, len(self.counts)), refs[inside]
 
     def stored_bytes(self) -> int:
-        """What its chunks take in the bucket; reads the whole manifest. What copies share counts in each of them."""
+        """Bytes of its chunks in the bucket; reads the whole manifest. Blobs that copies share count in each."""
         return sum(int(refs["length"].sum()) for _, refs in self.present())

@@ -12,9 +12,11 @@ class Statistics(abc.ABC):
     They are what NumPy's functions of the same names give, and take the same arguments.
     """
 
+    __slots__ = ()
+
     @abc.abstractmethod
     def _statistic(self, name: str, **options: Any) -> Any:
-        """What the method of this name gives."""
+        """The result of the method of this name."""
 
     def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         """Arithmetic mean, as :func:`numpy.mean`."""

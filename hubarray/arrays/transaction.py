@@ -40,7 +40,7 @@ Coords = tuple[int, ...]
 
 
 class Transaction:
-    """What ``with a.transaction("message") as t`` gives: an array to read and write, committed at the end.
+    """An array to read and write, committed at the end: the ``t`` of ``with a.transaction("message") as t``.
 
     Takes NumPy's indexing as the array does. Complete chunks are uploaded as
     they fill. Held are at most about 128 MiB of partial chunks, 64 MiB of those

@@ -33,7 +33,7 @@ _USE = "use a worker within 'with worker as w:', through w; w.part is there afte
 
 @dataclass(frozen=True)
 class Part:
-    """What one worker wrote: give it to ``Transaction.add``. Picklable.
+    """One worker's chunks, for ``Transaction.add``. Picklable.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class Worker:
 
 
 class PartWriter:
-    """What a worker's block writes through.
+    """The writer that a worker's block writes through.
 
     Writing takes NumPy's indexing. Reading gives the commit the transaction
     began from, with this block's own writes over it. After the block,
@@ -136,7 +136,7 @@ class PartWriter:
 
     @property
     def part(self) -> Part:
-        """What was written in the block; only after its end."""
+        """The part that was written in the block; only after its end."""
         if self._part is None:
             raise HubError("a worker's part is there after its 'with' block")
         return self._part

@@ -21,7 +21,7 @@ from hubarray import process
 
 log = logging.getLogger("hubarray.cache")
 
-TEMPORARY = ".tmp-"
+TEMPORARY_PREFIX = ".tmp-"
 _ABANDONED_SECONDS = 300.0
 _FULL_SHARE = 0.9
 _LAYOUT = "v1"
@@ -146,7 +146,7 @@ class CacheSpace:
         files = []
         used = 0
         for path, status in self._files():
-            if os.path.basename(path).startswith(TEMPORARY) and now - status.st_mtime > _ABANDONED_SECONDS:
+            if os.path.basename(path).startswith(TEMPORARY_PREFIX) and now - status.st_mtime > _ABANDONED_SECONDS:
                 with contextlib.suppress(OSError):
                     os.unlink(path)
                 continue
@@ -156,7 +156,7 @@ class CacheSpace:
         for _, file_size, path in sorted(files):
             if used <= target:
                 break
-            if os.path.basename(path).startswith(TEMPORARY):
+            if os.path.basename(path).startswith(TEMPORARY_PREFIX):
                 continue
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(path)

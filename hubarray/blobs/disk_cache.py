@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 
 from hubarray import process
-from hubarray.blobs.cache_space import TEMPORARY, CacheSpace
+from hubarray.blobs.cache_space import TEMPORARY_PREFIX, CacheSpace
 from hubarray.storage.base import Buffer
 
 log = logging.getLogger("hubarray.cache")
@@ -61,7 +61,7 @@ class DiskCache:
 
     @property
     def budget_bytes(self) -> int:
-        """What the files may take."""
+        """The bytes that the files may take."""
         return self.space.budget_bytes
 
     def get(self, key: str) -> bytes | None:
@@ -113,7 +113,7 @@ class DiskCache:
         if not self.space.writable or size > self.budget_bytes // 4:
             return
         path = self.path(key)
-        temporary = f"{os.path.dirname(path)}/{TEMPORARY}{secrets.token_hex(8)}"
+        temporary = f"{os.path.dirname(path)}/{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
         try:
             self.space.make_folder(Path(path).parent)
             descriptor = self._reserve(path, temporary, size, replace)

@@ -214,7 +214,7 @@ def _position(table: Sequence[tuple[int, int, int]], start: int, length: int) ->
 
 
 def _back_to_back(places: Sequence[int | None], lengths: Sequence[int]) -> Iterator[tuple[int | None, int, int]]:
-    """What one read each gets: where, how much, and of how many blobs; those that are not there come one by one."""
+    """Stretches that one read each gets: where, how long, how many blobs; what is not there comes blob by blob."""
     first = 0
     while first < len(places):
         position, size, end = places[first], lengths[first], first + 1

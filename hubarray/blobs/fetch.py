@@ -18,7 +18,7 @@ from hubarray.blobs.cutting import cut
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.disk_sections import DiskSections
 from hubarray.blobs.flights import Flight, Flights
-from hubarray.blobs.local_files import Places, read_local
+from hubarray.blobs.local_files import Targets, read_local
 from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pools import pools
 from hubarray.blobs.ref import (
@@ -32,15 +32,15 @@ from hubarray.blobs.ref import (
     blob_place,
 )
 from hubarray.blobs.scheduling import run_all
-from hubarray.blobs.stats import StageClock, Stats, totals
+from hubarray.blobs.stats import StageSeconds, Stats, totals
 from hubarray.blobs.verified import Consume, VerifiedReads
 from hubarray.errors import CorruptDataError, ObjectMissingError
 from hubarray.storage.base import PIECE_BYTES, Buffer, Store
 from hubarray.storage.url import Root
 
-# The one that blobs are cut from, parts of those before, and what the connection has taken in beside.
+# Held of one request at most: the piece that blobs are cut from, rests of earlier pieces, bytes in the connection.
 _PIECES_HELD = 4
-# Shorter requests are sooner done as a whole: every piece costs a wake-up.
+# Every piece wakes a thread, so a shorter request is faster in one piece.
 _LONG_RUN_BYTES = 4 << 20
 
 
@@ -51,7 +51,7 @@ class Fetcher:
     ----------
     root : Root
     identity : str
-        What tells the root's objects from another's in the caches.
+        Text that tells the root's objects from another's in the caches.
     memory : MemoryCache
         Decoded chunks and nodes; shared by all roots of the process.
     disk : DiskCache or None
@@ -62,7 +62,7 @@ class Fetcher:
         self.root = root
         self.identity = root.identity
         self.memory = memory
-        self.clock = StageClock()
+        self.stages = StageSeconds()
         self.disk = disk if root.store.remote else None
         self._sections = None if self.disk is None else DiskSections(self.disk, self.identity)
         self._flights = Flights()
@@ -74,8 +74,8 @@ class Fetcher:
         return self.root.store
 
     def stats(self) -> Stats:
-        """What this process has asked of the root, and found in its caches."""
-        return totals([self.store.stats], [self.memory], [] if self.disk is None else [self.disk], [self.clock])
+        """Counts of this process's requests to the root, and of its caches."""
+        return totals([self.store.stats], [self.memory], [] if self.disk is None else [self.disk], [self.stages])
 
     def fetch(
         self,
@@ -83,7 +83,7 @@ class Fetcher:
         consume: Consume,
         *,
         keep: bool = True,
-        places: Places | None = None,
+        targets: Targets | None = None,
         most_bytes: int | None = None,
         check: Check | None = None,
     ) -> None:
@@ -94,16 +94,16 @@ class Fetcher:
         refs : array of REF, 1-d
             Present refs.
         consume : callable
-            Typically decodes into place. Runs on at most as many threads as cores. Must not keep
+            Typically decodes into the result. Runs on at most as many threads as cores. Must not keep
             the bytes: they may lie in memory that is used again; :meth:`blobs` copies them.
         keep : bool
             Whether fetched bytes go into the disk cache.
-        places : Places, optional
-            What lies in a local file may be read there directly; then it is not consumed.
+        targets : Targets, optional
+            Buffers for blobs of local files. A blob that is read into its buffer is not consumed.
         most_bytes : int, optional
-            How long a blob may be, of whoever said where it is; a longer one is not fetched.
+            Limit of a blob's length. A ref that claims more is damaged, and nothing is fetched.
         check : callable, optional
-            What proves the bytes of each position; by default the hash in its ref.
+            Proof of the bytes at each position; by default the hash in its ref.
 
         Raises
         ------
@@ -121,7 +121,7 @@ class Fetcher:
             )
         wanted = PlainRefs(refs, check)
         if not self.store.remote:
-            read_local(self._reads, wanted, consume, places)
+            read_local(self._reads, wanted, consume, targets)
             return
         names = blob_names(refs)
         sections = self._sections
@@ -140,7 +140,7 @@ class Fetcher:
             land = partial(self._land, positions, flights, consume)
             work += [(self._held_bytes(run), partial(self._fetch_run, run, mine, land, keep)) for run in runs]
             if len(work) == 1:
-                # One request: a thread more would only cost its hand-over.
+                # A single request runs here: handing it to another thread would only cost time.
                 work[0][1]()
             else:
                 run_all(work)
@@ -256,22 +256,23 @@ class Fetcher:
         """Hand over bytes that this call fetched, to whoever waits for them too."""
         i = positions[position]
         consume(i, data)
-        # Only now: until it is consumed, the caches do not have it, and who asks for it would fetch it again.
+        # Landed only after it is consumed: before that the caches do not have it, and a thread that asks for it
+        # would fetch it again.
         flight = flights[i]
         self._flights.land(flight, data)
-        # Nor are the bytes held until the whole fetch is over.
+        # A flight holds its bytes. Without it here they are freed before the whole fetch is over.
         del flights[i]
 
     def _comes_in_pieces(self, run: Run) -> bool:
-        """Whether blobs are handed over while others arrive; one alone needs all its bytes, and joining them costs."""
+        """Whether blobs are handed over while later ones arrive; a single blob would only be joined from its pieces."""
         return self.store.streams and len(run.members) > 1 and run.length > _LONG_RUN_BYTES
 
     def _held_bytes(self, run: Run) -> int:
-        """What the request of a run holds at a time."""
+        """The bytes that the request of a run holds at a time."""
         return min(run.length, _PIECES_HELD * PIECE_BYTES) if self._comes_in_pieces(run) else run.length
 
     def _fetch_run(self, run: Run, wanted: PlainRefs, consume: Consume, keep: bool) -> None:
-        """One ranged request, whose blobs are handed over while at most as many threads as cores do so."""
+        """Fetch a run in one ranged request, and hand over its blobs, on no more threads at a time than cores."""
         key = blob_key(wanted.refs[run.first])
         if self._comes_in_pieces(run):
             pieces = self._reads.arriving(key, run.start, run.length)
@@ -339,15 +340,15 @@ class _Shared:
         with self._lock:
             fetchers = list(self._fetchers.values())
         stores = {id(one.store): one.store.stats for one in fetchers}.values()
-        clocks = [one.clock for one in fetchers]
-        return totals(list(stores), list(self._memory.values()), list(self._disk.values()), clocks)
+        stages = [one.stages for one in fetchers]
+        return totals(list(stores), list(self._memory.values()), list(self._disk.values()), stages)
 
 
 _shared = _Shared()
 
 
 def stats() -> Stats:
-    """What this process has asked of storage and found in its caches, all roots together.
+    """Counts of this process's requests and of its caches, all roots together.
 
     Costs nothing. ``a.stats`` has the same for the root of one array.
     """

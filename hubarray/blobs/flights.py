@@ -10,7 +10,7 @@ from hubarray import process
 from hubarray.errors import UnavailableError
 from hubarray.storage.base import Buffer
 
-PATIENCE_SECONDS = 5.0
+FLIGHT_PATIENCE_SECONDS = 5.0
 
 
 class Flight:
@@ -82,7 +82,7 @@ class Flights:
                 flight.landed = threading.Event()
         if flight.landed is not None:
             flight.landed.wait()
-        if flight.error is not None and time.monotonic() - began >= PATIENCE_SECONDS:
+        if flight.error is not None and time.monotonic() - began >= FLIGHT_PATIENCE_SECONDS:
             raise UnavailableError(*flight.error.args)
         return flight.data
 

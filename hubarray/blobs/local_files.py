@@ -18,7 +18,7 @@ from hubarray.errors import ObjectMissingError
 from hubarray.storage.base import MAX_BUFFERS, Buffer
 
 
-class Places(Protocol):
+class Targets(Protocol):
     """Where the bytes of blobs belong that need no decoding."""
 
     def buffers(self, position: int) -> list[memoryview] | None:
@@ -28,25 +28,25 @@ class Places(Protocol):
         """Whether these, filled with the right bytes, make decoding superfluous."""
 
 
-RUN_BYTES = 2 << 20
+LOCAL_RUN_BYTES = 2 << 20
 TASKS_A_CORE = 16
 SCRATCH_BYTES = 8 << 20
 
 _held = threading.local()
 
 
-def read_local(reads: VerifiedReads, wanted: PlainRefs, consume: Consume, places: Places | None) -> None:
+def read_local(reads: VerifiedReads, wanted: PlainRefs, consume: Consume, targets: Targets | None) -> None:
     """Read blobs from local files, on as many threads as cores, decoding where the bytes are.
 
-    With ``places``, bytes are read to where they belong, and only what was damaged on the way, or has to be decoded, is
-    consumed.
+    With ``targets``, bytes are read to where they belong; only what was damaged on the way, or has to be decoded,
+    is consumed.
 
     Raises
     ------
     CorruptDataError, StorageError
     """
-    files = _LocalFiles(reads, wanted, consume, places)
-    runs = plan_runs(wanted.refs, max_run_bytes=RUN_BYTES)
+    files = _LocalFiles(reads, wanted, consume, targets)
+    runs = plan_runs(wanted.refs, max_run_bytes=LOCAL_RUN_BYTES)
     if len(runs) == 1:
         files.read(runs)
         return
@@ -59,27 +59,27 @@ def read_local(reads: VerifiedReads, wanted: PlainRefs, consume: Consume, places
 class _LocalFiles:
     """One read of many blobs."""
 
-    def __init__(self, reads: VerifiedReads, wanted: PlainRefs, consume: Consume, places: Places | None) -> None:
+    def __init__(self, reads: VerifiedReads, wanted: PlainRefs, consume: Consume, targets: Targets | None) -> None:
         self._reads = reads
         self._wanted = wanted
         self._consume = consume
-        self._places = places
+        self._targets = targets
 
     def read(self, runs: list[Run]) -> None:
         for run in runs:
             key = blob_key(self._wanted.refs[run.first])
             try:
-                if self._places is None or not self._read_to_places(key, run, self._places):
+                if self._targets is None or not self._read_to_targets(key, run, self._targets):
                     self._read_by_way_of_scratch(key, run)
             except ObjectMissingError:
                 raise self._reads.gone(key) from None
 
-    def _read_to_places(self, key: str, run: Run, places: Places) -> bool:
+    def _read_to_targets(self, key: str, run: Run, targets: Targets) -> bool:
         """Whether blobs that lie back to back in a file could be read to where they belong."""
         found: list[list[memoryview]] = []
         end = run.start
         for i in run.members:
-            buffers = places.buffers(i)
+            buffers = targets.buffers(i)
             length = self._wanted.lengths[i]
             if buffers is None or self._wanted.offsets[i] != end or sum(map(len, buffers)) != length:
                 return False
@@ -90,7 +90,7 @@ class _LocalFiles:
             return False
         self._reads.store.read_into(key, run.start, every)
         for i, buffers in zip(run.members, found, strict=True):
-            if not self._wanted.is_intact(i, *buffers) or not places.are_final(buffers):
+            if not self._wanted.is_intact(i, *buffers) or not targets.are_final(buffers):
                 self._consume(i, self._again(i))
         return True
 

@@ -23,8 +23,9 @@ def core_count() -> int:
 class Pools:
     """The process's threads: many for waiting on requests, as many as cores for codecs.
 
-    Codec work runs on the thread that has the bytes, under :attr:`codec_slots`,
-    because handing bytes from one thread to another costs more than the bound.
+    A chunk is decoded by the thread that fetched it, because handing bytes to
+    another thread costs more than waiting for a slot. :attr:`codec_slots` bounds
+    how many threads decode at a time.
     """
 
     def __init__(self) -> None:

@@ -9,6 +9,7 @@ that holds the ref. See ``docs/FORMAT.md``.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from hubarray import process
 from hubarray.storage.base import Buffer
 
 ID_BYTES = 16
+ID_TEXT = re.compile(r"[0-9a-f]{32}", re.ASCII)
 # A chunk is below 2 GiB, and what a codec makes of one at most twice that and a little; packs are 16 MiB or one blob.
 MAX_BLOB_BYTES = (4 << 30) + (1 << 20)
 MAX_PACK_BYTES = 8 << 30
@@ -130,7 +132,7 @@ def blob_place(ref: np.void | Refs) -> BlobPlace:
 
 
 def blob_names(refs: Refs) -> list[BlobName]:
-    """What names each blob in the caches: home, pack, offset and length."""
+    """The name of each blob in the caches: home, pack, offset and length."""
     packs = np.ascontiguousarray(refs["pack"]).tobytes()
     ids = (packs[begin : begin + ID_BYTES] for begin in range(0, len(packs), ID_BYTES))
     named = (homes.name(index) for index in refs["home"].tolist())

@@ -13,7 +13,7 @@ from typing import TypeVar
 from hubarray.blobs.pools import IO_THREADS, core_count, pools
 
 MAX_BYTES_IN_FLIGHT = 256 << 20
-GROUP_BYTES = 256 << 10
+TASK_GROUP_BYTES = 256 << 10
 AHEAD_BYTES_A_CORE = 16 << 20
 MIN_AHEAD_BYTES, MAX_AHEAD_BYTES = 32 << 20, 256 << 20
 
@@ -33,7 +33,7 @@ def run_all(
     tasks : iterable of (bytes, callable)
         Drawn lazily, from whatever thread is free. A task must not wait for another one.
     max_bytes_in_flight : int
-        A task that alone is larger still runs, by itself.
+        A larger task runs alone.
 
     Raises
     ------
@@ -51,9 +51,9 @@ def run_all(
 def run_in_order(tasks: Iterable[tuple[int, Callable[[], T]]], consume: Callable[[T], object]) -> None:
     """Run tasks on as many threads as cores, and hand over their results in the order of the tasks.
 
-    Tasks are drawn and results consumed on the calling thread, while the threads work on what was drawn ahead: 16 MiB
-    a core, 32 to 256 MiB in all, or two tasks if those are more. One that is the only one runs on the calling thread.
-    All see the caller's context variables, ``np.errstate`` among them.
+    The calling thread draws tasks and consumes results. The others work on tasks that were drawn ahead: 16 MiB a core,
+    at least 32 and at most 256 MiB in all, or two tasks where these are larger. A single task runs on the calling
+    thread. Every task sees the caller's context variables, ``np.errstate`` among them.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def run_in_order(tasks: Iterable[tuple[int, Callable[[], T]]], consume: Callable
         consume(first[0][1][0]())
         return
     groups = itertools.chain(first, groups)
-    # What tasks hold is to go with their results.
+    # No reference may stay here: the memory that a task holds goes with its result.
     del first
     most = min(max(AHEAD_BYTES_A_CORE * core_count(), MIN_AHEAD_BYTES), MAX_AHEAD_BYTES)
     ahead: deque[tuple[int, Future[list[T]]]] = deque()
@@ -90,13 +90,13 @@ def run_in_order(tasks: Iterable[tuple[int, Callable[[], T]]], consume: Callable
 
 
 def _groups(tasks: Iterable[tuple[int, Callable[[], T]]]) -> Iterator[tuple[int, list[Callable[[], T]]]]:
-    """Tasks together until they are worth a future."""
+    """Small tasks joined until they are worth a future."""
     some: list[Callable[[], T]] = []
     held = 0
     for size, task in tasks:
         some.append(task)
         held += size
-        if held >= GROUP_BYTES:
+        if held >= TASK_GROUP_BYTES:
             yield held, some
             some, held = [], 0
     if some:
@@ -120,7 +120,7 @@ def _consume_next(ahead: deque[tuple[int, Future[list[T]]]], consume: Callable[[
 class _Run:
     """Threads that draw from one iterator until it is empty.
 
-    A future for every task, and waiting for the first of many, costs more than small tasks take.
+    Small tasks take less time than a future for each, and than waiting for the first of many futures.
     """
 
     def __init__(

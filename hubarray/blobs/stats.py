@@ -1,4 +1,4 @@
-"""What reading and writing cost: requests, bytes, cache hits, and seconds by stage."""
+"""Costs of reading and writing: requests, bytes, cache hits, and seconds by stage."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Stats:
         return Stats(**differences)
 
 
-class StageClock:
+class StageSeconds:
     """Seconds spent in each stage, by all threads together."""
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class StageClock:
             self._seconds[stage] = self._seconds.get(stage, 0.0) + seconds
 
     def seconds(self) -> Mapping[str, float]:
-        """What was counted so far."""
+        """The seconds so far."""
         with self._lock:
             return dict(self._seconds)
 
@@ -90,11 +90,11 @@ class _Hits(Protocol):
 
 
 def totals(
-    stores: Sequence[RequestStats], memories: Sequence[_Hits], disks: Sequence[_Hits], clocks: Sequence[StageClock]
+    stores: Sequence[RequestStats], memories: Sequence[_Hits], disks: Sequence[_Hits], stages: Sequence[StageSeconds]
 ) -> Stats:
-    """The sum of what several stores, caches and clocks have counted."""
+    """The sum of what several stores, caches and stages have counted."""
     counts = sum((one.counts() for one in stores), Counter[str]())
-    stages = [one.seconds() for one in clocks]
+    seconds = [one.seconds() for one in stages]
     return Stats(
         requests=sum(one.requests for one in stores),
         gets=counts["get"],
@@ -106,6 +106,6 @@ def totals(
         disk_hits=sum(one.hits for one in disks),
         disk_misses=sum(one.misses for one in disks),
         request_seconds=sum(one.seconds for one in stores),
-        decode_seconds=sum(one.get("decode", 0.0) for one in stages),
-        encode_seconds=sum(one.get("encode", 0.0) for one in stages),
+        decode_seconds=sum(one.get("decode", 0.0) for one in seconds),
+        encode_seconds=sum(one.get("encode", 0.0) for one in seconds),
     )

@@ -14,7 +14,7 @@ Consume = Callable[[int, Buffer], None]
 
 
 class VerifiedReads:
-    """What commits name, as a root's store has it.
+    """Reads of objects that commits name, checked, from a root's store.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a command is: its name, help and arguments, said where its function is."""
+"""Commands: name, help and arguments, said where the function is."""
 
 from __future__ import annotations
 

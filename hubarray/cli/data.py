@@ -213,7 +213,7 @@ def _number(text: str) -> Any:
 
 
 def parsed_index(text: str) -> Any:
-    """What stands in Python's brackets, of numbers, slices and ``...`` only; nothing is run.
+    """The index that stands in Python's brackets, of numbers, slices and ``...`` only; nothing is run.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What commands print: lines and tables for people, one JSON value for scripts."""
+"""Output of commands: lines and tables for people, one JSON value for scripts."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a name contains and who changed it: records, manifests, the log and transactions."""
+"""Contents and history of a name: records, manifests, the log and commits."""

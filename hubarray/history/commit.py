@@ -51,13 +51,13 @@ class Contents:
 
     @staticmethod
     def of(record: Record) -> Contents:
-        """What a record reaches."""
+        """The contents of a record."""
         return Contents(record.manifest, record.overlay, record.homes)
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What an operation makes of a base record: what it does not name stays as the base has it.
+    """The changes that an operation makes of a base record; all that it does not name stays as the base has it.
 
     The first record of a line has no base to speak of; its draft names the kind, and what else it does not name is
     empty, and not frozen.
@@ -109,7 +109,7 @@ class Operation(Protocol):
     on_frozen: bool
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
-        """What becomes of ``base``; None when it is so already.
+        """The changes to ``base``; None when it is so already.
 
         Raises
         ------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.pack import PackWriter
-from hubarray.blobs.ref import REF, Refs, homes, same_refs
+from hubarray.blobs.ref import ID_TEXT, REF, Refs, homes, same_refs
 from hubarray.history import scatter
 from hubarray.history.commit import Draft
 from hubarray.history.contents import present_refs, refs_of
@@ -24,15 +23,13 @@ from hubarray.history.version import Version
 from hubarray.names import parse
 from hubarray.progress import progress
 
-BATCH_BYTES = 64 << 20
+COMPACT_BATCH_BYTES = 64 << 20
 MAX_MOVED_CHUNKS = 1 << 20
-
-_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
 class Compaction:
-    """What :func:`hubarray.compact` wrote again, or with ``dry_run`` would.
+    """The amount that :func:`hubarray.compact` wrote again, or with ``dry_run`` would.
 
     Attributes
     ----------
@@ -76,14 +73,14 @@ def packs_of(fetcher: Fetcher, home: str) -> Packs:
         note(record.overlay.refs)
     walk(records, strictly(fetcher), note)
     stored = ((info.key.rpartition("/")[2], info.size_bytes) for info in fetcher.store.list(f"{home}/packs/"))
-    sizes = {bytes.fromhex(name): size for name, size in stored if _ID.fullmatch(name)}
+    sizes = {bytes.fromhex(name): size for name, size in stored if ID_TEXT.fullmatch(name)}
     return Packs(scatter.alive_bytes(distinct_refs(found)), sizes)
 
 
 def worth_moving(version: Version, record: Record, packs: Packs) -> Iterator[tuple[Numbers, Refs]]:
     """The chunks of a record that are worth writing again, in batches of about 64 MiB of what is looked at."""
     own = homes.index(version.name.home)
-    for numbers, refs in present_refs(version.fetcher, record, batch_bytes=BATCH_BYTES):
+    for numbers, refs in present_refs(version.fetcher, record, batch_bytes=COMPACT_BATCH_BYTES):
         ours = refs["home"] == own
         numbers, refs = numbers[ours], refs[ours]
         if len(refs):
@@ -154,7 +151,7 @@ class Compact:
         old, new = (np.concatenate([part[i] for part in self._moved]) for i in (1, 2))
         keys, firsts = np.unique(_keys(old), return_index=True)
         numbers, refs = [np.zeros(0, np.uint64)], [np.zeros(0, REF)]
-        for here, there in present_refs(version.fetcher, base, batch_bytes=BATCH_BYTES):
+        for here, there in present_refs(version.fetcher, base, batch_bytes=COMPACT_BATCH_BYTES):
             wanted = _keys(there)
             places = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
             found = keys[places] == wanted

@@ -1,4 +1,4 @@
-"""What a record holds: the refs of numbered blobs, its overlay over its manifest."""
+"""Contents of a record: the refs of numbered blobs, its overlay over its manifest."""
 
 from __future__ import annotations
 

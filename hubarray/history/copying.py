@@ -18,13 +18,13 @@ from hubarray.errors import AccessDeniedError
 from hubarray.history.commit import Contents, Draft, create_version
 from hubarray.history.contents import present_refs
 from hubarray.history.manifest import Manifest
-from hubarray.history.overlay import EMPTY, MAX_OVERLAY_REFS
+from hubarray.history.overlay import EMPTY_OVERLAY, MAX_OVERLAY_REFS
 from hubarray.history.record import Record
 from hubarray.history.referrers import write_referrer
 from hubarray.history.version import Version
 from hubarray.progress import progress
 
-BATCH_BYTES = 64 << 20
+COPY_BATCH_BYTES = 64 << 20
 
 log = logging.getLogger("hubarray.history")
 
@@ -96,9 +96,9 @@ def _shared_contents(source: Version, record: Record, target: Version) -> Conten
 def _copied_contents(source: Version, record: Record, target: Version) -> Contents:
     """Copy every blob that a record reaches into packs of the target's own."""
     packs = PackWriter(target.store, target.name.home)
-    manifest, held = Manifest(target.fetcher, None), EMPTY
+    manifest, held = Manifest(target.fetcher, None), EMPTY_OVERLAY
     with progress(None, f"copying {source.name}") as bar:
-        for numbers, refs in present_refs(source.fetcher, record, batch_bytes=BATCH_BYTES):
+        for numbers, refs in present_refs(source.fetcher, record, batch_bytes=COPY_BATCH_BYTES):
             moved = np.zeros(len(refs), REF)
             for i, blob in enumerate(source.fetcher.blobs(refs)):
                 moved[i] = packs.add(blob)
@@ -106,6 +106,6 @@ def _copied_contents(source: Version, record: Record, target: Version) -> Conten
             held = held.merged(numbers, moved)
             if len(held) > MAX_OVERLAY_REFS:
                 packs.finish()
-                manifest, held = manifest.folded(held.numbers, held.refs, target.name.home), EMPTY
+                manifest, held = manifest.folded(held.numbers, held.refs, target.name.home), EMPTY_OVERLAY
     packs.finish()
     return Contents(manifest.root, held, (target.name.home,))

@@ -11,7 +11,7 @@ _NUMBER_BYTES = 16
 
 
 class FrozenCopy:
-    """What the disk cache keeps of one version.
+    """The copy that the disk cache keeps of one version's newest record.
 
     Its key is the only one of the cache whose bytes are replaced: a version deleted and frozen again has another
     newest record.

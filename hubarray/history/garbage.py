@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -24,7 +23,7 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.ref import Refs, homes
+from hubarray.blobs.ref import ID_TEXT, Refs, homes
 from hubarray.errors import NotFoundError, StorageError
 from hubarray.history.clock import store_time
 from hubarray.history.listing import versions_of
@@ -42,14 +41,13 @@ from hubarray.storage.base import ObjectInfo, Store
 DELETE_BATCH = 500
 MAX_MARKS = 3
 
-_ID = re.compile(r"[0-9a-f]{32}")
 
 log = logging.getLogger("hubarray.history")
 
 
 @dataclass
 class Garbage:
-    """What a collection removed, or with ``dry_run`` would remove.
+    """The amount that a collection removed, or with ``dry_run`` would remove.
 
     Attributes
     ----------
@@ -88,7 +86,7 @@ class _Log:
 
 @dataclass
 class _Mark:
-    """What is live in one home."""
+    """The live objects of one home, as far as they are found."""
 
     cutoff: datetime
     began: float
@@ -250,7 +248,7 @@ def _dead_objects(store: Store, home: str, mark: _Mark) -> Iterator[tuple[list[O
         batch: list[ObjectInfo] = []
         for info in store.list(f"{home}/{folder}/"):
             name = info.key.rpartition("/")[2]
-            if _ID.fullmatch(name) and name not in kept and _is_older(info, mark.cutoff):
+            if ID_TEXT.fullmatch(name) and name not in kept and _is_older(info, mark.cutoff):
                 batch.append(info)
             if len(batch) == DELETE_BATCH:
                 yield batch, folder

@@ -23,7 +23,7 @@ from hubarray.history.fields import MAX_NUMBER, Fields, parse_json
 from hubarray.names import Name
 from hubarray.storage.base import Buffer, Store
 
-INTERVAL_SECONDS = 1.0
+HINT_INTERVAL_SECONDS = 1.0
 MAX_HINT_BYTES = 4096
 
 log = logging.getLogger("hubarray.history")
@@ -122,11 +122,11 @@ class HintWriter:
 
     def _seconds_to_next(self) -> float | None:
         waiting = [hint.written_at for hint in self._hints.values() if hint.number > hint.written]
-        return min(waiting) + INTERVAL_SECONDS - time.monotonic() if waiting else None
+        return min(waiting) + HINT_INTERVAL_SECONDS - time.monotonic() if waiting else None
 
     def _due(self, *, everything: bool = False) -> list[_Hint]:
         with self._changed:
-            latest = time.monotonic() - INTERVAL_SECONDS
+            latest = time.monotonic() - HINT_INTERVAL_SECONDS
             return [
                 hint
                 for hint in self._hints.values()

@@ -1,4 +1,4 @@
-"""What names and versions exist under a root, read from its folders."""
+"""Names and versions that exist under a root, read from its folders."""
 
 from __future__ import annotations
 

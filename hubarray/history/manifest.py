@@ -27,7 +27,7 @@ from hubarray.names import parse_home
 from hubarray.storage.base import Buffer, Store
 
 FANOUT = LEAF_NUMBERS
-MAGIC = b"HUBN"
+NODE_MAGIC = b"HUBN"
 NODE_FORMAT = 1
 # So many levels number more than a uint64 does.
 MAX_LEVELS = 7
@@ -74,7 +74,7 @@ def encode_node(table: np.ndarray, level: int, home: str) -> bytes:
     names = homes.store(stored, home)
     names_json = json.dumps(names).encode("ascii")
     planes = np.ascontiguousarray(stored.view("u1").reshape(len(stored), -1).T)
-    header = MAGIC + bytes([NODE_FORMAT, level]) + len(names_json).to_bytes(2, "little")
+    header = NODE_MAGIC + bytes([NODE_FORMAT, level]) + len(names_json).to_bytes(2, "little")
     return header + names_json + lz4.frame.compress(planes, content_checksum=False)
 
 
@@ -95,7 +95,7 @@ def decode_node(data: Buffer, level: int, node: NodeRef, where: str) -> np.ndarr
 
 
 def _decoded(view: memoryview, level: int, node: NodeRef) -> np.ndarray:
-    if len(view) > MAX_NODE_BYTES or bytes(view[:6]) != MAGIC + bytes([NODE_FORMAT, level]):
+    if len(view) > MAX_NODE_BYTES or bytes(view[:6]) != NODE_MAGIC + bytes([NODE_FORMAT, level]):
         raise ValueError("its header is another one's")
     end = _HEADER_BYTES + int.from_bytes(view[6:8], "little")
     table = parse_json(bytes(view[_HEADER_BYTES:end]), "its table of homes")

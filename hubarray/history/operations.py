@@ -153,7 +153,7 @@ class Restore:
         return self.draft(base)
 
     def draft(self, base: Record) -> Draft:
-        """What becomes of a base, a deleted one too."""
+        """The changes to a base, also to a deleted one."""
         old = self._old
         if self._only_onto not in (None, base.head.number):
             raise ConflictError(

@@ -80,7 +80,7 @@ class Overlay:
         return Overlay(numbers, refs)
 
 
-EMPTY = Overlay(np.zeros(0, np.uint64), np.zeros(0, REF))
+EMPTY_OVERLAY = Overlay(np.zeros(0, np.uint64), np.zeros(0, REF))
 
 
 def split_for_fold(
@@ -96,7 +96,7 @@ def split_for_fold(
     (kept, folded)
     """
     if len(overlay) <= max_refs:
-        return overlay, EMPTY
+        return overlay, EMPTY_OVERLAY
     leaves = overlay.numbers // np.uint64(leaf_numbers)
     distinct, inverse, counts = np.unique(leaves, return_inverse=True, return_counts=True)
     fullest = np.argsort(-counts, kind="stable")

@@ -26,7 +26,7 @@ def staging_name(name: Name, what: str, *, own: bool) -> Name:
 
 
 def left_over(staging: Version) -> Record | None:
-    """What an earlier attempt left under a staging name.
+    """A staging version that an earlier attempt left.
 
     Raises
     ------

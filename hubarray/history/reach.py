@@ -1,4 +1,4 @@
-"""What records reach: the walk over manifests that collecting, verifying and compacting share."""
+"""Reach of records: the walk over manifests that collecting, verifying and compacting share."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from hubarray import names
 from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError, InvalidNameError
 from hubarray.history.fields import MAX_INT64, Fields, parse_json
 from hubarray.history.manifest import MAX_LEVELS, MAX_NODE_BYTES, NodeRef, TreeRoot
-from hubarray.history.overlay import EMPTY, MAX_OVERLAY_REFS, Numbers, Overlay
+from hubarray.history.overlay import EMPTY_OVERLAY, MAX_OVERLAY_REFS, Numbers, Overlay
 from hubarray.names import Name
 from hubarray.shown import shown_text
 from hubarray.storage.base import Buffer
@@ -127,7 +127,7 @@ class Record:
     tags: dict[str, int] = field(default_factory=dict)
     grid: tuple[int, ...] = ()
     manifest: TreeRoot | None = None
-    overlay: Overlay = EMPTY
+    overlay: Overlay = EMPTY_OVERLAY
     homes: tuple[str, ...] = ()
     changed: Changed = Changed()
     digest: str = ""
@@ -176,7 +176,7 @@ def encode(record: Record) -> tuple[bytes, Record]:
 
 
 def encode_stub(record: Record) -> bytes:
-    """What is left of an expired record: its head, which keeps number and commit id, and nothing it reached."""
+    """The remains of an expired record: its head, which keeps number and commit id, and nothing it reached."""
     return encode(Record(head=replace(record.head, kind="expired")))[0]
 
 

@@ -65,7 +65,7 @@ def write_anew(source: Version, target: Version) -> Record | None:
 
 
 def _there(target: Version) -> dict[int, Record]:
-    """What is under the new name, such as what an earlier attempt has written."""
+    """The records under the new name, such as those that an earlier attempt has written."""
     try:
         return read_log(target.store, target.name)[0]
     except CorruptDataError as error:

@@ -33,7 +33,7 @@ _REMEDY = "it cannot be re-created from here: put the object back from a copy of
 
 @dataclass
 class Repair:
-    """What :func:`hubarray.repair` put back, and what it could not.
+    """The blobs that :func:`hubarray.repair` put back, and the problems that are left.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ _USUAL_PACK_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Transferred:
-    """What a transfer did.
+    """The amount that a transfer moved.
 
     Attributes
     ----------

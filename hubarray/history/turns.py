@@ -26,7 +26,7 @@ RETRY_SECONDS = 0.02
 
 
 class Turns:
-    """What one process knows of the traffic on a version; times are monotonic seconds."""
+    """One process's knowledge of the traffic on a version; times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._lost_at = self._won_at = self._run_began = float("-inf")

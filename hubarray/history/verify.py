@@ -77,7 +77,7 @@ class Damage:
 
 @dataclass
 class Report:
-    """What :func:`hubarray.verify` found.
+    """The findings of :func:`hubarray.verify`.
 
     Attributes
     ----------

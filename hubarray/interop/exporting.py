@@ -23,11 +23,11 @@ from hubarray.shown import shown_url
 from hubarray.storage.base import Store
 from hubarray.storage.url import Root, beside_the_root
 
-FORMATS = ("zarr", "npy", "hdf5")
+EXPORT_FORMATS = ("zarr", "npy", "hdf5")
 _MARKER = ".hubarray-export.json"
 _CLEARING = "clearing"
 _OVERWRITE = "overwrite=True (--overwrite)"
-_BLOCK_BYTES = 32 << 20
+_EXPORT_STEP_BYTES = 32 << 20
 _MOST_GROUP_BYTES = 64 << 20
 
 
@@ -85,10 +85,12 @@ def export(
     kinds = {".npy": "npy", ".h5": "hdf5", ".hdf5": "hdf5"}
     suffix = os.path.splitext(where.partition("?")[0])[1].lower()
     kind = format or kinds.get(suffix, "zarr")
-    if kind not in FORMATS:
-        raise ConfigError(f"format={format!r}: choose one of {', '.join(FORMATS)}")
+    if kind not in EXPORT_FORMATS:
+        raise ConfigError(f"format={format!r}: choose one of {', '.join(EXPORT_FORMATS)}")
     if format is None and suffix not in (*kinds, ".zarr", ""):
-        raise ConfigError(f"{text}: {suffix} is no format that is written; say format= one of {', '.join(FORMATS)}")
+        raise ConfigError(
+            f"{text}: {suffix} is no format that is written; say format= one of {', '.join(EXPORT_FORMATS)}"
+        )
     if kind == "zarr":
         place = target if isinstance(target, Root) else beside_the_root(where)
         if key is None:
@@ -130,7 +132,7 @@ def _fill(array: Array, out: Any) -> None:
         out[...] = array[...]
         return
     row_bytes = max(1, array.nbytes // max(1, len(array)))
-    rows = max(1, _BLOCK_BYTES // (row_bytes * array.chunks[0])) * array.chunks[0]
+    rows = max(1, _EXPORT_STEP_BYTES // (row_bytes * array.chunks[0])) * array.chunks[0]
     with progress(array.nbytes, f"exporting {array.name}:{array.version}") as bar:
         for first in range(0, len(array), rows):
             block = array[first : first + rows]
@@ -212,7 +214,7 @@ def _to_zarr(array: Array, target: Root, overwrite: bool, described: dict[str, A
         marker.set()
     chunks = size = 0
     with progress(None, f"exporting {array.name}:{array.version}") as bar:
-        for coords, chosen in state.present(batch_bytes=_BLOCK_BYTES):
+        for coords, chosen in state.present(batch_bytes=_EXPORT_STEP_BYTES):
             keys = ["/".join(["c", *map(str, one)]) for one in coords.tolist()]
             marker.check()
             missing = [i for i, key in enumerate(keys) if there.get(key) != int(chosen["length"][i])]
@@ -231,7 +233,7 @@ def _to_zarr(array: Array, target: Root, overwrite: bool, described: dict[str, A
 
 
 class _Marker:
-    """What lies beside an unfinished export: of which commit it is, and of which attempt."""
+    """The note beside an unfinished export: of which commit it is, and of which attempt."""
 
     def __init__(self, store: Store, source: str) -> None:
         self._store = store

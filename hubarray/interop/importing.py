@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from hubarray.interop.sources.base import Source
     from hubarray.interop.sources.images import Images
 
-BLOCK_BYTES = 64 << 20
-MOST_BLOCKS = 4
+IMPORT_STEP_BYTES = 64 << 20
+MAX_IMPORT_STEPS = 4
 
 log = logging.getLogger("hubarray.interop")
 
@@ -136,7 +136,7 @@ def import_(
 
 
 def _left(staged: Version, root: Root) -> str:
-    """What a failed import leaves: nothing, if it came to nothing, else how to go on."""
+    """The end of a failed import: nothing is left of one that came to nothing, else the error says how to go on."""
     if left_over(staged) is None:
         return ""
     there, name = catalog.load(str(staged.name), root=root), str(staged.name)
@@ -170,7 +170,7 @@ def _add_companions(source: Images, name: Name, root: Any) -> None:
 
 
 def _staged(source: Source, staged: Version, chunks: Any, codec: Any, root: Root) -> Array:
-    """What is filled before it gets its name: left by an earlier import of the same source, or new."""
+    """The staging version to fill before it gets its name: an earlier import's of the same source, or a new one."""
     rows = source.rows if source.rows is not None else 1 << 40
     sized = chunking.checked_chunks(chunks, (max(1, rows), *source.row_shape), source.dtype.itemsize)
     note = {"source": _digest(source)}
@@ -199,13 +199,13 @@ def _digest(source: Source) -> str | None:
 def _fill(staging: Array, source: Source) -> None:
     size = _row_bytes(source)
     total = None if source.rows is None else source.rows * size
-    if size > BLOCK_BYTES:
+    if size > IMPORT_STEP_BYTES:
         _fill_by_parts(staging, source, total)
         return
-    block_rows = max(1, BLOCK_BYTES // (size * staging.chunks[0])) * staging.chunks[0]
-    if block_rows * size > MOST_BLOCKS * BLOCK_BYTES:
+    block_rows = max(1, IMPORT_STEP_BYTES // (size * staging.chunks[0])) * staging.chunks[0]
+    if block_rows * size > MAX_IMPORT_STEPS * IMPORT_STEP_BYTES:
         # Chunks of many rows that are cut along other axes: they are written part by part.
-        block_rows = max(1, BLOCK_BYTES // size)
+        block_rows = max(1, IMPORT_STEP_BYTES // size)
     done = len(staging) - len(staging) % staging.chunks[0]
     if done != len(staging):
         staging.resize((done, *staging.shape[1:]))
@@ -229,7 +229,7 @@ def _fill_by_parts(staging: Array, source: Source, total: int | None) -> None:
         while source.rows is None or done < source.rows:
             staging.resize((done + 1, *source.row_shape))
             came = 0
-            for place, values in source.parts(done, BLOCK_BYTES):
+            for place, values in source.parts(done, IMPORT_STEP_BYTES):
                 staging[(done, *place)] = values
                 came += values.nbytes
                 bar.update(values.nbytes)

@@ -161,7 +161,7 @@ class LazyView(Statistics, NoOperators, NumpyProtocols):
     def _from_stored_chunks(self, function: str, options: dict[str, Any]) -> Any | None:
         """A statistic over all elements of what is large and hardly written, from the chunks that were."""
         plain = options.get("axis") is None and not options.get("keepdims") and "dtype" not in options
-        if not plain or function not in sparse_statistics.KNOWN or self.dtype.kind not in "biuf":
+        if not plain or function not in sparse_statistics.SPARSE_STATISTICS or self.dtype.kind not in "biuf":
             return None
         return sparse_statistics.statistic(function, self._array, self._axes, ddof=options.get("ddof", 0))
 

@@ -7,11 +7,13 @@ import importlib
 import sys
 from importlib import metadata
 from types import ModuleType
-
-from packaging.requirements import Requirement
+from typing import TYPE_CHECKING
 
 from hubarray import process
 from hubarray.errors import MissingPackageError
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
 _DISTRIBUTIONS = {"PIL": "pillow"}
 
@@ -46,11 +48,13 @@ def needed(module: str, *, extra: str, why: str) -> ModuleType:
 
 @functools.cache
 def _requirement(distribution: str, extra: str) -> Requirement | None:
-    """What an extra of hubarray asks of a distribution."""
+    """The versions of a distribution that an extra of hubarray asks for."""
     try:
         known = metadata.requires("hubarray") or []
     except metadata.PackageNotFoundError:
         return None
+    with process.importing:
+        from packaging.requirements import Requirement
     for text in known:
         requirement = Requirement(text)
         if requirement.name == distribution and requirement.marker and requirement.marker.evaluate({"extra": extra}):

@@ -1,4 +1,7 @@
-"""NumPy's functions on arrays: statistics by blocks, the shape at once, the rest on what is read into memory."""
+"""NumPy's functions on arrays.
+
+Statistics go block by block. The shape costs nothing. Every other function gets the array read into memory.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,12 @@ _DESCRIPTION: dict[Any, Callable[..., Any]] = {
 }
 
 
-# They change their first argument, and would change a copy in memory.
+# These change their first argument, which would be a copy in memory.
 _CHANGING = (np.copyto, np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis)
 
 
 def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What ``__array_function__`` does."""
+    """The result of ``__array_function__``."""
     _refuse_to_change(function, args, kwargs)
     if function in _DESCRIPTION:
         return _DESCRIPTION[function](*args, **kwargs)
@@ -39,14 +42,14 @@ def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     if name is not None and args and isinstance(args[0], (Array, LazyView)):
         signature = inspect.signature(function)
         first, *rest = signature.bind(*args, **kwargs).arguments.items()
-        # What is given as NumPy has it anyway asks for nothing.
+        # An option that is given NumPy's default asks for nothing.
         options = {key: value for key, value in rest if value is not signature.parameters[key].default}
         return _statistic(name, first[1], options)
     return function(*(_in_memory(one) for one in args), **{key: _in_memory(one) for key, one in kwargs.items()})
 
 
 def _refuse_to_change(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Refuse an array as what is filled: what NumPy would change is a copy in memory."""
+    """Refuse an array that NumPy is to fill: it would fill a copy in memory."""
     try:
         given = inspect.signature(function).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):
@@ -61,13 +64,13 @@ def _refuse_to_change(function: Callable[..., Any], args: tuple[Any, ...], kwarg
 
 def _statistic(name: str, array: Array | LazyView, options: dict[str, Any]) -> Any:
     """One statistic with NumPy's options."""
-    # What skips NaNs takes what its like without them takes; the first parameter is self.
+    # nanmean takes the options of mean, and so on; the first parameter is self.
     taken = [*inspect.signature(getattr(Statistics, name.removeprefix("nan"))).parameters][1:]
     refused = [key for key in options if key not in taken]
     if refused:
         raise TypeError(
             f"np.{name} of an array in a bucket takes {', '.join(taken)}, and not {', '.join(refused)}; "
-            f"read what is meant first, such as np.{name}(a[0:10], {refused[0]}=...)"
+            f"read the part you need first, such as np.{name}(a[0:10], {refused[0]}=...)"
         )
     view = array if isinstance(array, LazyView) else LazyView(array)
     return view._statistic(name, **options)

@@ -26,11 +26,11 @@ _REARRANGED_BYTES = 1 << 30
 _COLUMN_BYTES = 128 << 20
 _FEW_RANKS = 8
 _PIECE = 1 << 20
-METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+QUANTILE_METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 def quantile(view: LazyView, q: Any, axis: Any = None, method: Any = "linear", keepdims: bool = False) -> Any:
-    """What :func:`numpy.quantile` gives.
+    """Quantiles, as :func:`numpy.quantile` gives them.
 
     Raises
     ------
@@ -39,8 +39,8 @@ def quantile(view: LazyView, q: Any, axis: Any = None, method: Any = "linear", k
     ValueError
         NumPy's own.
     """
-    if method not in METHODS:
-        raise ConfigError(f"method={method!r}: choose one of {', '.join(METHODS)}")
+    if method not in QUANTILE_METHODS:
+        raise ConfigError(f"method={method!r}: choose one of {', '.join(QUANTILE_METHODS)}")
     if view.dtype.kind not in "biuf":
         raise ConfigError(f"quantiles of {view.dtype} are not defined; they are of integers, floats and booleans")
     fractions = np.asarray(q, np.float64)
@@ -76,7 +76,7 @@ def quantile(view: LazyView, q: Any, axis: Any = None, method: Any = "linear", k
 
 
 def median(view: LazyView, axis: Any = None, keepdims: bool = False) -> Any:
-    """What :func:`numpy.median` gives: the mean of the two in the middle, which is no quantile where that overflows."""
+    """The median, as :func:`numpy.median`: the mean of the two in the middle, which overflows where NumPy's does."""
     if view.size * view.dtype.itemsize <= _IN_MEMORY_BYTES or view.dtype.kind not in "iuf":
         return np.median(np.asarray(view), axis=axis, keepdims=keepdims)
     axis = _unless_all(axis, view.ndim)

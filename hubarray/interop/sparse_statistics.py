@@ -13,8 +13,8 @@ import numpy as np
 from hubarray.arrays.array import Array
 from hubarray.interop.blocks import Axis, as_slice, within_chunk
 
-KNOWN = ("sum", "mean", "min", "max", "var", "std", "any", "all")
-LEAST_BYTES = 256 << 20
+SPARSE_STATISTICS = ("sum", "mean", "min", "max", "var", "std", "any", "all")
+LEAST_SPARSE_BYTES = 256 << 20
 MOST_CHUNKS = 1 << 16
 _STORED_SHARE = 4
 _BATCH_BYTES = 64 << 20
@@ -55,7 +55,7 @@ def statistic(name: str, array: Array, axes: tuple[Axis, ...], *, ddof: int = 0)
     Costs the manifest and the stored chunks in view, and nothing for the others.
     """
     size = math.prod(len(axis) for axis in axes if isinstance(axis, range))
-    if size * array.dtype.itemsize < LEAST_BYTES:
+    if size * array.dtype.itemsize < LEAST_SPARSE_BYTES:
         return None
     most = min(MOST_CHUNKS, int(size / (_STORED_SHARE * math.prod(array.chunks))))
     stored = list(itertools.islice(_stored_parts(array, axes), most + 1))
@@ -89,7 +89,7 @@ def statistic(name: str, array: Array, axes: tuple[Axis, ...], *, ddof: int = 0)
 
 
 def _stored_parts(array: Array, axes: tuple[Axis, ...]) -> Iterator[tuple[Any, ...]]:
-    """What to read of each stored chunk that the view touches."""
+    """The part to read of each stored chunk that the view touches."""
     state = array.state()
     for some, _ in state.present(batch_bytes=_BATCH_BYTES):
         for coords in some.tolist():

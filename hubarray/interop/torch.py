@@ -217,7 +217,7 @@ class Stream(IterableDataset[Any]):
         self._position[2] += 1
 
     def identity(self) -> dict[str, Any]:
-        """What has to be alike for a position in one stream to mean the same in another; without the seed."""
+        """The facts that make a position in one stream mean the same in another; the seed is not among them."""
         arrays = [[one.name, one.version, one.commit] for one in self._columns.arrays]
         plan = self._plan
         return {

@@ -224,7 +224,7 @@ class HubStore(Store):
         return described
 
     def _place(self, key: str) -> Any:
-        """What a key means: "group", "array", a chunk's coordinates, or None."""
+        """The meaning of a key: "group", "array", a chunk's coordinates, or None."""
         if self._variable is not None:
             if key == "zarr.json":
                 return "group"

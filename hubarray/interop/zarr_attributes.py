@@ -1,4 +1,4 @@
-"""What Zarr says of an array beside its elements: attributes as xarray writes them, and names of axes."""
+"""Zarr metadata beside the elements: attributes as xarray writes them, and names of axes."""
 
 from __future__ import annotations
 

@@ -27,6 +27,10 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 # What one vectored read or write of the operating system takes.
 MAX_BUFFERS = 1024
+# How often a request is made of a server that asks to try later.
+BUSY_ATTEMPTS = 6
+_REQUEST_SECONDS = 20.0
+_SLOWEST_BYTES_PER_SECOND = 256 * 1024
 # What a piece of a range that is still arriving has at least.
 PIECE_BYTES = 512 << 10
 
@@ -49,6 +53,11 @@ class ObjectInfo:
 _MOST_HARMLESS = 8192
 
 
+def most_seconds(payload_bytes: int) -> float:
+    """How long a request may take that carries so many bytes."""
+    return _REQUEST_SECONDS + payload_bytes / _SLOWEST_BYTES_PER_SECOND
+
+
 def leads_away(key: str) -> bool:
     """Whether a key could lead out of its root.
 
@@ -64,7 +73,7 @@ def leads_away(key: str) -> bool:
 
 
 def unanswered(where: str, reason: str) -> UnavailableError:
-    """What every engine says of a server that is down, or answers what no handler could use."""
+    """The error of every engine for a server that is down, or answers what no handler could use."""
     return UnavailableError(
         f"{where}: the server did not answer as it should ({reason}); "
         "try again, and check that it runs and that the root names the right endpoint"
@@ -312,7 +321,7 @@ class Store(abc.ABC):
             self._log("DELETE", f"{keys[0]} and {len(keys) - 1} more" if len(keys) > 1 else keys[0], 0, began)
 
     def leftovers(self, prefix: str) -> Iterator[ObjectInfo]:
-        """What interrupted writes left in the folder ``prefix`` and below, that no other verb shows.
+        """Remains of interrupted writes in the folder ``prefix`` and below, which no other verb shows.
 
         Their keys may be given to :meth:`delete`. Most stores have none.
         """

@@ -30,13 +30,10 @@ from hubarray.errors import (
     UnavailableError,
     UnsafeStoreError,
 )
-from hubarray.storage.base import Buffer, ObjectInfo, Store, fit_to_be_shown, unanswered
+from hubarray.storage.base import BUSY_ATTEMPTS, Buffer, ObjectInfo, Store, fit_to_be_shown, most_seconds, unanswered
 
-_REQUEST_SECONDS = 20.0
-_SLOWEST_BYTES_PER_SECOND = 256 * 1024
-_BUSY_ATTEMPTS = 6
 _DELETE_BATCH = 64
-UNCACHED = {"use_listings_cache": False, "skip_instance_cache": True}
+UNCACHED_OPTIONS = {"use_listings_cache": False, "skip_instance_cache": True}
 _STATUS = re.compile(r"(?:\bcode:? |\bstatus(?:=|: ?))(\d{3})\b|\((\d{3})\)|^(\d{3}),")
 
 
@@ -80,7 +77,7 @@ class FilesystemStore(Store):
 
     def _filesystem(self, options: Mapping[str, Any]) -> Any:
         """A new filesystem."""
-        return fsspec.get_filesystem_class(self.protocol)(**options, **UNCACHED)
+        return fsspec.get_filesystem_class(self.protocol)(**options, **UNCACHED_OPTIONS)
 
     def where(self, key: str) -> str:
         """The key's URL and, where one was given, the server's address."""
@@ -93,7 +90,7 @@ class FilesystemStore(Store):
         """Run a method of the filesystem within a time limit, where it is asynchronous."""
         if not self._fs.async_impl:
             return getattr(self._fs, method)(*args, **kwargs)
-        seconds = _REQUEST_SECONDS + payload_bytes / _SLOWEST_BYTES_PER_SECOND
+        seconds = most_seconds(payload_bytes)
         return fsspec.asyn.sync(self._fs.loop, getattr(self._fs, f"_{method}"), *args, timeout=seconds, **kwargs)
 
     def _get(self, key: str, start: int | None, length: int | None) -> Buffer:
@@ -125,7 +122,7 @@ class FilesystemStore(Store):
 
     def _create(self, key: str, data: Buffer) -> bool:
         """Create a key if it is absent, of a server that takes the condition with the write."""
-        for attempt in range(_BUSY_ATTEMPTS):
+        for attempt in range(BUSY_ATTEMPTS):
             try:
                 self._write(key, data, no_store=True, mode="create")
                 return True
@@ -134,7 +131,7 @@ class FilesystemStore(Store):
             except Exception as error:
                 if _is_precondition_failure(error):
                     return False
-                if not _is_busy(error) or attempt == _BUSY_ATTEMPTS - 1:
+                if not _is_busy(error) or attempt == BUSY_ATTEMPTS - 1:
                     raise self._error(error, key) from None
             time.sleep(random.uniform(0.02, 0.1) * 2**attempt)
         raise AssertionError("unreachable")
@@ -191,7 +188,7 @@ class FilesystemStore(Store):
                 return
             for first in range(0, len(keys), _DELETE_BATCH):
                 paths = [self._path(key) for key in keys[first : first + _DELETE_BATCH]]
-                fsspec.asyn.sync(self._fs.loop, self._delete_all, paths, timeout=3 * _REQUEST_SECONDS)
+                fsspec.asyn.sync(self._fs.loop, self._delete_all, paths, timeout=3 * most_seconds(0))
         except Exception as error:
             raise self._error(error, keys[0]) from None
 

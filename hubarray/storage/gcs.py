@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from hubarray.storage.base import Buffer
-from hubarray.storage.filesystem import UNCACHED, FilesystemStore
+from hubarray.storage.filesystem import UNCACHED_OPTIONS, FilesystemStore
 
 
 class GcsStore(FilesystemStore):
@@ -19,7 +19,7 @@ class GcsStore(FilesystemStore):
         # hangs for a minute where that API is absent; the plain one does all that is needed.
         from gcsfs.core import GCSFileSystem
 
-        return GCSFileSystem(**options, **UNCACHED)
+        return GCSFileSystem(**options, **UNCACHED_OPTIONS)
 
     def _put_if_absent(self, key: str, data: Buffer) -> bool:
         return self._create(key, data)

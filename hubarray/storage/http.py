@@ -18,10 +18,8 @@ import fsspec.asyn
 from hubarray import process
 from hubarray.errors import AccessDeniedError, ConfigError, ObjectMissingError, ReadOnlyError, StorageError
 from hubarray.shown import hidden_urls, shown_text, shown_url
-from hubarray.storage.base import Buffer, ObjectInfo, Store, unanswered
+from hubarray.storage.base import Buffer, ObjectInfo, Store, most_seconds, unanswered
 
-_REQUEST_SECONDS = 20.0
-_SLOWEST_BYTES_PER_SECOND = 256 * 1024
 _PIECE_BYTES = 256 << 10
 _MOST_OBJECT_BYTES = 8 << 30
 _MOST_LISTING_BYTES = 16 << 20
@@ -83,7 +81,7 @@ class HttpStore(Store):
                 raise StorageError(f"{self.where(prefix)}: lists more than {_MOST_FOLDERS:,} folders; check the server")
 
     def _names(self, folder: str) -> list[str]:
-        """What the page of a folder links to right below it; none if there is no page."""
+        """The names right below a folder that its page links to; none if there is no page."""
         address = f"{self.url}/{quote(folder)}"
         try:
             page = self._sync(self._body(address, 0, _MOST_LISTING_BYTES), folder)
@@ -112,7 +110,7 @@ class HttpStore(Store):
 
     def _sync(self, request: Any, key: str, payload_bytes: int = 0) -> Any:
         """Run a request on fsspec's loop within a time limit."""
-        seconds = _REQUEST_SECONDS + payload_bytes / _SLOWEST_BYTES_PER_SECOND
+        seconds = most_seconds(payload_bytes)
         try:
             return fsspec.asyn.sync(self._fs.loop, lambda: request, timeout=seconds)
         except StorageError:

@@ -83,7 +83,7 @@ class LocalStore(Store):
         raise self._no_file(key)
 
     def _descriptor(self, key: str) -> int:
-        """What to read of whatever lies at a key within the root."""
+        """A descriptor to read the file of a key, or what it links to within the root."""
         path = self._prefix + key
         folder = path[: path.rfind(os.sep)]
         if time.monotonic() - self._checked.get(folder, _NEVER) >= _CHECKED_SECONDS:
@@ -407,7 +407,7 @@ def _info(key: str, status: os.stat_result) -> ObjectInfo:
 
 
 def _after(buffers: Sequence[memoryview], done: int) -> list[memoryview]:
-    """What is left of buffers once the first bytes are filled."""
+    """The rest of some buffers once the first bytes are filled."""
     left = []
     for one in buffers:
         if done < len(one):

@@ -25,13 +25,12 @@ from hubarray.errors import (
     ObjectMissingError,
     StorageError,
 )
-from hubarray.storage.base import PIECE_BYTES, Buffer, ObjectInfo, Store, fit_to_be_shown, unanswered
+from hubarray.storage.base import BUSY_ATTEMPTS, PIECE_BYTES, Buffer, ObjectInfo, Store, fit_to_be_shown, unanswered
 from hubarray.storage.options import endpoint_from_environment, flatten_s3
 
 _NO_STORE = {"Cache-Control": "no-store"}
 _RETRY: Any = {"max_retries": 5, "retry_timeout": timedelta(seconds=12)}
 _CLIENT = {"connect_timeout": "4s", "read_timeout": "8s", "timeout": "300s"}
-_BUSY_ATTEMPTS = 6
 # Records, hints and nodes are shorter. Larger requests are faster without the cap, which takes a loop in Python.
 _CAPPED_BYTES = 1 << 20
 _CREDENTIAL_SECONDS = 900
@@ -238,7 +237,7 @@ def _patiently(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
     obstore makes all other calls again by itself that are worth it.
     """
-    for attempt in range(_BUSY_ATTEMPTS - 1):
+    for attempt in range(BUSY_ATTEMPTS - 1):
         try:
             return call(*args, **kwargs)
         except Exception as error:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from hubarray.storage.base import Buffer
-from hubarray.storage.filesystem import UNCACHED, FilesystemStore
+from hubarray.storage.filesystem import UNCACHED_OPTIONS, FilesystemStore
 from hubarray.storage.options import for_s3fs
 
 _LIMITS = {"connect_timeout": 4, "read_timeout": 8, "retries": {"max_attempts": 3}}
@@ -20,7 +20,7 @@ class S3FilesystemStore(FilesystemStore):
     def _filesystem(self, options: Mapping[str, Any]) -> Any:
         import s3fs
 
-        return s3fs.S3FileSystem(**for_s3fs(options), **UNCACHED, config_kwargs=_LIMITS)
+        return s3fs.S3FileSystem(**for_s3fs(options), **UNCACHED_OPTIONS, config_kwargs=_LIMITS)
 
     def _put_if_absent(self, key: str, data: Buffer) -> bool:
         return self._create(key, data)

@@ -60,7 +60,7 @@ class Root:
 
     @property
     def identity(self) -> str:
-        """What tells this root's objects from another's, which is its URL, and the endpoint where one is given.
+        """The text that tells this root's objects from another's: its URL, and the endpoint where one is given.
 
         Two servers may have buckets of one name; what is cached of one must not stand for the other.
         """

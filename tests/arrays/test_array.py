@@ -370,3 +370,11 @@ def test_one_element_takes_no_array():
             except (TypeError, ValueError) as error:
                 outcomes.append(type(error))
         assert outcomes[0] == outcomes[1]
+
+
+def test_a_slip_in_an_attribute_is_an_error(root):
+    array = hub.array(3, "t/x", root=root)
+    with pytest.raises(AttributeError, match="shpae"):
+        array.shpae = (4,)
+    with pytest.raises(AttributeError, match="no setter"):
+        array.chunks = (1,)

@@ -74,12 +74,12 @@ def test_what_a_plan_says_as_arrays_is_what_its_projections_say(data):
     numbers = [numbering.number_of(one, grid) for one in coords]
     assert chosen.numbers(numbering.strides(grid)).tolist() == numbers
     out = np.arange(int(np.prod(selection.canonical_shape))).reshape(selection.canonical_shape)
-    found = chosen.places(out) if out.size else None
+    found = chosen.targets(out) if out.size else None
     if found is not None:
-        places, order = found
-        assert sorted(order) == list(range(len(places))) == list(range(chosen.count))
+        targets, order = found
+        assert sorted(order) == list(range(len(targets))) == list(range(chosen.count))
         for place, one in zip(order, projections, strict=True):
-            assert np.array_equal(places[place].reshape(out[one.in_result].shape), out[one.in_result])
+            assert np.array_equal(targets[place].reshape(out[one.in_result].shape), out[one.in_result])
 
 
 @pytest.mark.parametrize("chunks", list(itertools.product(strategies.WAYS_TO_CUT_FOUR, repeat=2)))
@@ -91,10 +91,10 @@ def test_whatever_is_taken_of_axes_cut_in_whatever_way_is_put_where_numpy_has_it
         selection = parse(key, array.shape)
         out = np.full(selection.canonical_shape, -1)
         chosen = plan(selection, array.shape, chunks)
-        places = chosen.places(out)
-        if places is not None:
-            for place, one in zip(places[1], chosen, strict=True):
-                places[0][place] = stored[one.coords]
+        targets = chosen.targets(out)
+        if targets is not None:
+            for place, one in zip(targets[1], chosen, strict=True):
+                targets[0][place] = stored[one.coords]
             assert np.array_equal(selection.from_canonical(out), array[key]), key
 
 
@@ -115,7 +115,7 @@ def test_whatever_is_taken_of_axes_cut_in_whatever_way_is_put_where_numpy_has_it
 def test_only_chunks_in_their_order_lie_one_after_the_other_in_the_result(key, is_chunks):
     selection = parse(key, (8, 3))
     chosen = plan(selection, (8, 3), (2, 3))
-    assert (chosen.places(np.empty(selection.canonical_shape)) is not None) == is_chunks
+    assert (chosen.targets(np.empty(selection.canonical_shape)) is not None) == is_chunks
 
 
 @settings(max_examples=1000)
@@ -197,5 +197,5 @@ def test_rows_that_are_chunks_have_places_of_their_own_unless_one_comes_twice(da
     rows = shape[0]
     picked = data.draw(st.lists(st.integers(-rows, rows - 1), min_size=1, max_size=5).map(np.array))
     selection = parse(picked, shape)
-    found = plan(selection, shape, (1, *shape[1:])).places(np.empty(selection.canonical_shape))
+    found = plan(selection, shape, (1, *shape[1:])).targets(np.empty(selection.canonical_shape))
     assert (found is not None) == (len(set((picked % rows).tolist())) == len(picked))

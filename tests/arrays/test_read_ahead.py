@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hubarray as hub
-from hubarray.arrays.read_ahead import BLOCK_BYTES, Pace, rows_ahead
+from hubarray.arrays.read_ahead import MAX_READ_BYTES, Pace, rows_ahead
 
 
 @given(length=st.integers(0, 50), step=st.integers(1, 5), row_mib=st.integers(1, 20))
@@ -19,7 +19,7 @@ def test_rows_come_in_order_whatever_the_blocks(length, step, row_mib):
 
     assert list(rows_ahead(read, length, row_mib << 20, step)) == list(range(length))
     assert all(start % step == 0 for start, _ in asked)
-    assert all(stop - start <= max(step, (BLOCK_BYTES // (row_mib << 20)) + step) for start, stop in asked)
+    assert all(stop - start <= max(step, (MAX_READ_BYTES // (row_mib << 20)) + step) for start, stop in asked)
 
 
 @given(st.lists(st.integers(0, 60), max_size=60), st.integers(1, 1 << 22))
@@ -33,7 +33,7 @@ def test_windows_lie_ahead_of_what_is_read_and_never_overlap_within_a_run(coords
         window = set(pace.window(61, chunk_bytes)) if pace.goes_on(coord) else set()
         assert all(coord < one <= 60 for one in window)
         assert not window & fetched
-        assert len(window) * chunk_bytes <= BLOCK_BYTES or len(window) == 1
+        assert len(window) * chunk_bytes <= MAX_READ_BYTES or len(window) == 1
         fetched |= window
 
 

@@ -193,7 +193,7 @@ def test_partial_chunks_beyond_the_bound_are_uploaded_and_read_back(array, monke
 
 def test_chunks_on_their_way_up_are_what_later_parts_of_the_assignment_see(array, monkeypatch):
     monkeypatch.setattr(staging, "MAX_DIRTY_BYTES", 0)
-    monkeypatch.setattr(staging, "BATCH_BYTES", 1)
+    monkeypatch.setattr(staging, "WRITE_BATCH_BYTES", 1)
     expected = array[...]
     with array.transaction() as t:
         for first, value in ((1, -1), (2, -2), (1, -3)):
@@ -217,7 +217,7 @@ def test_an_assignment_that_failed_partway_is_not_committed_even_if_its_error_is
     commit = array.commit
     _damage(root, 0.5)
     forget()
-    monkeypatch.setattr(staging, "BATCH_BYTES", 1)
+    monkeypatch.setattr(staging, "WRITE_BATCH_BYTES", 1)
     array = hub.load("t/x:v0", root=root)
     t = array.transaction().__enter__()
     with pytest.raises(hub.CorruptDataError):

@@ -84,13 +84,13 @@ def test_a_disk_that_takes_no_more_means_going_on_without_and_leaves_nothing_beh
     run = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[20000, 0, 30000]"
     assert run.stderr.count("carrying on without it") == 1
-    assert not list(tmp_path.rglob(f"{cache_space.TEMPORARY}*"))
+    assert not list(tmp_path.rglob(f"{cache_space.TEMPORARY_PREFIX}*"))
 
 
 def test_what_a_killed_process_left_is_counted_and_goes_later(tmp_path, monkeypatch):
     cache = DiskCache(tmp_path, 1000)
     cache.put("a", bytes(10))
-    left = os.path.dirname(cache.path("a")) + f"/{cache_space.TEMPORARY}dead"
+    left = os.path.dirname(cache.path("a")) + f"/{cache_space.TEMPORARY_PREFIX}dead"
     with open(left, "wb") as file:
         file.truncate(900)
     cache.space._write_used(910)

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hubarray as hub
-from hubarray.blobs.local_files import RUN_BYTES, SCRATCH_BYTES, read_local
+from hubarray.blobs.local_files import LOCAL_RUN_BYTES, SCRATCH_BYTES, read_local
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, PlainRefs
 from hubarray.blobs.verified import VerifiedReads
 
-SIZES = [1, 100, 5000, 200_000, RUN_BYTES, RUN_BYTES + 1, SCRATCH_BYTES + 1]
+SIZES = [1, 100, 5000, 200_000, LOCAL_RUN_BYTES, LOCAL_RUN_BYTES + 1, SCRATCH_BYTES + 1]
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +43,8 @@ class InPieces:
         return len(buffers[0]) % 5 != 0
 
 
-def read(reads, refs, blobs, *, to_places):
-    found = [bytearray(len(blob)) for blob in blobs] if to_places else [b""] * len(blobs)
+def read(reads, refs, blobs, *, to_targets):
+    found = [bytearray(len(blob)) for blob in blobs] if to_targets else [b""] * len(blobs)
     consumed, lock = [], threading.Lock()
 
     def consume(i, data):
@@ -52,24 +52,24 @@ def read(reads, refs, blobs, *, to_places):
             consumed.append(i)
         found[i] = bytes(data)
 
-    places = InPieces(found) if to_places else None
+    places = InPieces(found) if to_targets else None
     read_local(reads, PlainRefs(refs), consume, places)
     assert [bytes(one) for one in found] == blobs
     assert len(set(consumed)) == len(consumed)
-    must = [i for i in range(len(blobs)) if not to_places or i % 7 == 3 or (i % 2 == 0 and len(blobs[i]) % 5 == 0)]
+    must = [i for i in range(len(blobs)) if not to_targets or i % 7 == 3 or (i % 2 == 0 and len(blobs[i]) % 5 == 0)]
     assert set(must) <= set(consumed)
 
 
-@pytest.mark.parametrize("to_places", [False, True])
-def test_all_blobs_at_once_come_as_they_were_stored(stored, to_places):
+@pytest.mark.parametrize("to_targets", [False, True])
+def test_all_blobs_at_once_come_as_they_were_stored(stored, to_targets):
     reads, refs, blobs = stored
-    read(reads, refs, blobs, to_places=to_places)
+    read(reads, refs, blobs, to_targets=to_targets)
 
 
-@pytest.mark.parametrize("to_places", [False, True])
+@pytest.mark.parametrize("to_targets", [False, True])
 @given(data=st.data())
 @settings(max_examples=25, deadline=None)
-def test_any_blobs_in_any_order_come_as_they_were_stored(stored, to_places, data):
+def test_any_blobs_in_any_order_come_as_they_were_stored(stored, to_targets, data):
     reads, refs, blobs = stored
     some = data.draw(st.lists(st.integers(0, 80) | st.integers(0, len(blobs) - 1), min_size=1, max_size=40))
-    read(reads, refs[some], [blobs[i] for i in some], to_places=to_places)
+    read(reads, refs[some], [blobs[i] for i in some], to_targets=to_targets)

@@ -11,11 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubarray.blobs import scheduling
-from hubarray.blobs.scheduling import GROUP_BYTES, run_in_order
+from hubarray.blobs.scheduling import TASK_GROUP_BYTES, run_in_order
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from([0, 1, GROUP_BYTES // 3, GROUP_BYTES, 40 << 20]), st.booleans()), max_size=40)
+    st.lists(
+        st.tuples(st.sampled_from([0, 1, TASK_GROUP_BYTES // 3, TASK_GROUP_BYTES, 40 << 20]), st.booleans()),
+        max_size=40,
+    )
 )
 def test_results_come_in_the_order_of_the_tasks_on_the_calling_thread(sizes):
     got = []
@@ -44,7 +47,7 @@ def test_what_a_task_holds_goes_with_its_result():
             assert [one for one in alive[:10] if one() is not None] == []
 
     for _ in range(40):
-        tasks.append((GROUP_BYTES, partial(task, {1})))
+        tasks.append((TASK_GROUP_BYTES, partial(task, {1})))
     run_in_order((tasks.pop(0) for _ in range(40)), consume)
     assert len(alive) == 40
 
@@ -56,14 +59,14 @@ def test_tasks_run_while_earlier_results_are_consumed():
     def consume(_):
         assert third_ran.wait(10)
 
-    run_in_order(((GROUP_BYTES, task) for task in tasks), consume)
+    run_in_order(((TASK_GROUP_BYTES, task) for task in tasks), consume)
 
 
 def test_tasks_see_the_context_of_the_caller():
     variable = contextvars.ContextVar("variable", default="another's")
     variable.set("the caller's")
     seen = []
-    run_in_order([(GROUP_BYTES, variable.get)] * 3, seen.append)
+    run_in_order([(TASK_GROUP_BYTES, variable.get)] * 3, seen.append)
     assert seen == ["the caller's"] * 3
 
 
@@ -116,7 +119,7 @@ def test_the_first_failure_in_order_is_raised_and_nothing_runs_after_it(where):
         for number in range(5000):
             if where == "drawing" and number == 90:
                 raise ValueError(20)
-            yield GROUP_BYTES, partial(task, number)
+            yield TASK_GROUP_BYTES, partial(task, number)
 
     with pytest.raises(ValueError, match=r"^20$"):
         run_in_order(tasks(), consume)

@@ -11,7 +11,7 @@ import hubarray as hub
 from hubarray.blobs.ref import REF, homes, new_id
 from hubarray.history import record as module
 from hubarray.history.manifest import NodeRef, TreeRoot
-from hubarray.history.overlay import EMPTY
+from hubarray.history.overlay import EMPTY_OVERLAY
 from hubarray.history.record import Changed, Head, Record, decode, decode_head, encode, runs_of
 from hubarray.names import parse
 
@@ -47,7 +47,7 @@ def _record(message="a message", entries=3, runs=((0, 5), (9, 1))):
         attrs={"unit": "µm", "nested": [1, {"a": None}]},
         grid=(2, 3),
         manifest=TreeRoot(NodeRef("lab/scans", new_id(), 100, bytes(range(16))), 2),
-        overlay=EMPTY.merged(np.arange(entries, dtype=np.uint64), refs),
+        overlay=EMPTY_OVERLAY.merged(np.arange(entries, dtype=np.uint64), refs),
         homes=("lab/scans", "other/home"),
         changed=Changed(runs=runs),
     )

@@ -149,7 +149,7 @@ def test_rows_larger_than_a_block_come_in_parts_and_an_interrupted_import_goes_o
     else:
         tifffile.imwrite(tmp_path / "x.ome.tiff", values, metadata={"axes": "TZYX"}, photometric="minisblack")
         source = tmp_path / "x.ome.tiff"
-    monkeypatch.setattr(importing, "BLOCK_BYTES", 300)
+    monkeypatch.setattr(importing, "IMPORT_STEP_BYTES", 300)
     real, calls = hub.Array.__setitem__, []
 
     def broken(self, key, value):
@@ -168,7 +168,7 @@ def test_rows_larger_than_a_block_come_in_parts_and_an_interrupted_import_goes_o
 
 
 def test_an_import_that_fails_leaves_nothing_or_says_what(root, tmp_path, monkeypatch):
-    monkeypatch.setattr(importing, "BLOCK_BYTES", 64 * 4)
+    monkeypatch.setattr(importing, "IMPORT_STEP_BYTES", 64 * 4)
     (tmp_path / "images").mkdir()
     for i in range(20):
         Image.fromarray(SECRET.reshape(8, 8)).save(tmp_path / "images" / f"{i:02d}.png")
@@ -287,7 +287,7 @@ def test_no_other_program_is_started_for_an_image(root, tmp_path, monkeypatch):
 
 
 def test_sizes_of_sources_are_what_the_documents_state():
-    assert (base.MAX_ROW_BYTES, base.MAX_CHUNK_BYTES) == (512 << 20, 2 << 30)
+    assert (base.MAX_ROW_BYTES, base.MAX_SOURCE_CHUNK_BYTES) == (512 << 20, 2 << 30)
 
 
 def test_a_server_that_is_down_is_not_said_to_lack_the_file(root):

@@ -168,7 +168,7 @@ def test_video_comes_frame_by_frame_with_its_rate(root, tmp_path):
 
 
 def test_an_interrupted_import_goes_on_where_it_was(root, tmp_path, monkeypatch):
-    monkeypatch.setattr(importing, "BLOCK_BYTES", 10 * VALUES[0].nbytes)
+    monkeypatch.setattr(importing, "IMPORT_STEP_BYTES", 10 * VALUES[0].nbytes)
     np.save(tmp_path / "x.npy", VALUES)
     real, appended = hub.Array.append, []
 
@@ -215,7 +215,7 @@ def test_samples_that_do_not_fit_the_first_ones_dtype_are_refused(root):
 
 
 def test_a_zarr_that_changes_is_noticed_at_the_end_and_before_going_on(root, tmp_path, monkeypatch):
-    monkeypatch.setattr(importing, "BLOCK_BYTES", 10 * VALUES[0].nbytes)
+    monkeypatch.setattr(importing, "IMPORT_STEP_BYTES", 10 * VALUES[0].nbytes)
     source = zarr.create_array(str(tmp_path / "x.zarr"), data=VALUES, chunks=(5, 12, 9))
     real, calls = hub.Array.append, []
 

@@ -65,11 +65,11 @@ def test_they_are_what_numpy_has(make_root, data):
     step = data.draw(st.sampled_from([1, 2, -1, 5, -3]))
     key = (slice(None, None, step), *[data.draw(st.sampled_from([slice(None), 0, slice(1, None)])) for _ in shape[1:]])
     view, values = array.lazy[key], array[key]
-    name = data.draw(st.sampled_from(sparse_statistics.KNOWN))
+    name = data.draw(st.sampled_from(sparse_statistics.SPARSE_STATISTICS))
     if not values.size or not view.shape:
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparse_statistics, "LEAST_BYTES", 0)
+        patch.setattr(sparse_statistics, "LEAST_SPARSE_BYTES", 0)
         patch.setattr(sparse_statistics, "_STORED_SHARE", 1e-9)
         found = getattr(view, name)()
     expected = getattr(np, name)(values)

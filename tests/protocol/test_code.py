@@ -109,8 +109,8 @@ def an_iteration_reads_one_commit(root):
     array = hub.array((6, 2), "t/x:v0", "i8", chunks=(1, 2), root=root)
     seen = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(read_ahead, "BLOCK_BYTES", 1)
-        patch.setattr(read_ahead, "BLOCKS_AHEAD", 1)
+        patch.setattr(read_ahead, "MAX_READ_BYTES", 1)
+        patch.setattr(read_ahead, "READS_AHEAD", 1)
         for i, row in enumerate(array):
             seen.append(row.tolist())
             array[5] = i + 1

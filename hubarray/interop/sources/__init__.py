@@ -1,4 +1,4 @@
-"""What arrays are imported from: each source tells its samples' shape and yields them in blocks, from any row on."""
+"""Sources of arrays: each tells its samples' shape and yields them in parts, from any row on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg")
 
 
 def open_source(source: Any, *, key: str | None = None, follow_links: bool = False) -> Source:
-    """What a value given to :func:`hubarray.import_` means.
+    """The source that a value given to :func:`hubarray.import_` means.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a source of rows is, and what holds for all of them: errors in our terms, no links out, bounded rows."""
+"""Sources of rows, and the rules for all of them: errors in our terms, no links out, bounded rows."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hubarray.shown import hidden_urls, shown_text
 
 log = logging.getLogger("hubarray.interop")
 
-SINGLE = "is a single value, without rows; make an array of shape () with hub.array and assign it"
+SINGLE_VALUE = "is a single value, without rows; make an array of shape () with hub.array and assign it"
 MAX_ROW_BYTES = 512 << 20
-MAX_CHUNK_BYTES = 2 << 30
+MAX_SOURCE_CHUNK_BYTES = 2 << 30
 MAX_SOURCE_BYTES = 1 << 50
 # What a file may stand for beyond what it holds: more than compression makes of anything but constants.
 MAX_UNPACKED = 10_000
@@ -142,7 +142,7 @@ def _said(error: BaseException) -> str:
 
 
 def stamp(path: str) -> list[Any]:
-    """What changes when a local file does."""
+    """A mark that changes when a local file does."""
     status = os.stat(path)
     return [os.path.abspath(path), status.st_size, status.st_mtime_ns]
 
@@ -186,7 +186,7 @@ def refuse_links_out(folder: str, paths: Iterator[str] | list[str]) -> None:
 
 
 def link_refused(what: str, why: str) -> SourceError:
-    """What is said of data that lies elsewhere than in the source that was named."""
+    """The error for data that lies elsewhere than in the source that was named."""
     return SourceError(
         f"{what}: {why}, so it could be any file of this machine; pass follow_links=True (--follow-links) if that is "
         "meant"

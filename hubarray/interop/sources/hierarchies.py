@@ -13,7 +13,7 @@ import numpy as np
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.missing import needed
 from hubarray.interop.sources.base import (
-    MAX_CHUNK_BYTES,
+    MAX_SOURCE_CHUNK_BYTES,
     chosen,
     link_refused,
     refuse_links_out,
@@ -114,9 +114,10 @@ def _refuse_external_links(h5py: Any, file: Any, key: str, where: str) -> None:
 
 def _check_chunk(where: str, chunks: Any, dtype: np.dtype[Any]) -> None:
     size = math.prod(chunks or ()) * dtype.itemsize
-    if size > MAX_CHUNK_BYTES:
+    if size > MAX_SOURCE_CHUNK_BYTES:
         raise SourceError(
-            f"{where}: says that its chunks have {size:,} bytes, and they are read whole up to {MAX_CHUNK_BYTES:,}"
+            f"{where}: says that its chunks have {size:,} bytes, and they are read whole up to "
+            f"{MAX_SOURCE_CHUNK_BYTES:,}"
         )
 
 

@@ -100,7 +100,7 @@ class Media:
 
 
 def _wav_seconds(where: str) -> float:
-    """What a WAV file's header promises; FFmpeg goes by the file's size."""
+    """The frames that a WAV file's header promises; FFmpeg goes by the file's size."""
     try:
         with wave.open(where) as file:
             return file.getnframes() / file.getframerate()

@@ -1,4 +1,4 @@
-"""What is in memory, or opened already: arrays, whatever gives itself as one, frames, and samples one by one."""
+"""Sources in memory, or opened already: arrays, whatever gives itself as one, frames, and samples one by one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from hubarray.arrays.dtypes import ml_dtype
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.plain import plain_json
-from hubarray.interop.sources.base import SINGLE, check_sizes, readable, whole_parts
+from hubarray.interop.sources.base import SINGLE_VALUE, check_sizes, readable, whole_parts
 
 log = logging.getLogger("hubarray.interop")
 
@@ -43,7 +43,7 @@ class Found:
 
 
 def array_like(source: Any) -> Found | None:
-    """What a value is that has a shape, or a column of one dtype; None where it is something else.
+    """An array made of a value that has a shape, or of a column of one dtype; None where it is something else.
 
     Raises
     ------
@@ -187,7 +187,7 @@ class Rows:
     ) -> None:
         array = found.array
         if not len(array.shape):
-            raise ConfigError(f"{where}: {SINGLE}")
+            raise ConfigError(f"{where}: {SINGLE_VALUE}")
         self.where = where
         self.rows: int | None = int(array.shape[0])
         self.row_shape = tuple(map(int, array.shape[1:]))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError, SourceError
-from hubarray.interop.sources.base import SINGLE, check_sizes, chosen, readable, row_bytes, stamp, whole_parts
+from hubarray.interop.sources.base import SINGLE_VALUE, check_sizes, chosen, readable, row_bytes, stamp, whole_parts
 from hubarray.interop.sources.memory import Found, Rows
 
 _PASSED_BYTES = 1 << 20
@@ -133,7 +133,7 @@ def _header(file: Any, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]
     if dtype.hasobject:
         raise SourceError(f"{where}: holds Python objects, which are never loaded; save it with a plain dtype")
     if not shape:
-        raise ConfigError(f"{where}: {SINGLE}")
+        raise ConfigError(f"{where}: {SINGLE_VALUE}")
     if any(length < 0 for length in shape):
         raise SourceError(f"{where}: says that it has the shape {shape}")
     return shape, fortran, dtype
