@@ -53,6 +53,18 @@ def test_every_runtime_dependency_has_its_reason():
     assert [package for package in packages if package not in headings] == []
 
 
+def test_decisions_are_numbered_without_a_gap_and_the_index_has_each_by_its_title():
+    folder = REPOSITORY / "docs" / "decisions"
+    index = (folder / "index.md").read_text()
+    pages = sorted(folder.glob("[0-9]*.md"))
+    assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
+    for number, page in enumerate(pages, 1):
+        title = page.read_text().partition("\n")[0].removeprefix("# ")
+        assert title.startswith(f"{number}. ")
+        assert f"* [{title}]({page.name})\n" in index
+        assert f"\n{page.stem}\n" in index
+
+
 def test_the_glossary_has_every_word_of_the_tree():
     text = (REPOSITORY / "docs" / "FORMAT.md").read_text()
     for word in ("pack", "manifest", "record", "hint", "referrer", "overlay", "line", "generation", "stub"):
