@@ -1,5 +1,6 @@
 """The documents say what is so."""
 
+import ast
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,8 +10,12 @@ import pytest
 
 import hubarray as hub
 from hubarray import errors
+from hubarray.cli.main import main
+from tests.servers import ACCESS_KEY, SECRET_KEY
 
 REPOSITORY = Path(__file__).parents[1]
+HOW_TOS = sorted((REPOSITORY / "docs" / "how-to").glob("*.md"))
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def test_every_promise_names_a_test_that_exists():
@@ -117,3 +122,64 @@ def test_the_code_of_the_guides_runs(document, tmp_path, monkeypatch):
     if "scans" in names:
         assert hub.load("lab/scans:v1")[905, 0, 0] == 9
         assert abs(float(hub.load("lab/scans:normalized").mean())) < 1e-4
+
+
+@pytest.fixture
+def buckets(s3_server, monkeypatch):
+    """A reader's own buckets, with credentials in the environment."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
+    for bucket in ("our-bucket", "other-bucket", "archive-bucket"):
+        # SeaweedFS makes a bucket when an administrator first writes to it.
+        hub.Root(f"s3://{bucket}").store.put("ready", b"1")
+
+
+def run_as_it_stands(page, text, names):
+    """Python and the command line, in order; a comment that begins with a value says what the line gives."""
+    for i, (language, code) in enumerate(BLOCK.findall(text)):
+        if language == "sh":
+            for line in code.splitlines():
+                words = line.partition("#")[0].split()
+                assert words[0] == "hubarray"
+                # Whoever asks for differences is told of them by 3.
+                assert main(words[1:]) == (3 if words[1] == "diff" else 0), line
+        if language != "python":
+            continue
+        lines = code.splitlines()
+        for node in ast.parse(code).body:
+            where = f"{page}, block {i + 1}, line {node.lineno}"
+            if not isinstance(node, ast.Expr):
+                exec(compile(ast.Module([node], []), where, "exec"), names)
+                continue
+            given = eval(compile(ast.Expression(node.value), where, "eval"), names)
+            said = value_said(lines[node.end_lineno - 1][node.end_col_offset :])
+            assert not said or given == said[0], f"{where}: gives {given}"
+
+
+def value_said(comment):
+    """The value that a comment begins with, in a list; none of a comment in words."""
+    text = comment.strip().removeprefix("#").strip()
+    for end in [len(text), *(found.start() for found in reversed(list(re.finditer(r"[,:;]", text))))]:
+        try:
+            return [eval(text[:end], {"__builtins__": {"slice": slice}})]
+        except (SyntaxError, NameError, TypeError):
+            continue
+    return []
+
+
+@pytest.mark.parametrize("page", HOW_TOS, ids=lambda page: page.stem)
+def test_the_code_of_the_how_tos_runs_and_gives_what_its_comments_say(page, buckets, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text().replace("-bucket/hub", f"-bucket/{page.stem}")
+    if page.stem == "train-from-a-bucket":
+        hub.configure(root=f"s3://our-bucket/{page.stem}")
+        hub.import_(np.random.default_rng(0).random((320, 4, 4), np.float32), "lab/images:v1")
+        hub.import_(np.arange(320) % 10, "lab/labels:v1")
+    run_as_it_stands(page.name, text, {"__name__": "reader"})
+
+
+def test_what_a_comment_says_is_told_from_words():
+    assert value_said("  # (2, 1): two commits") == [(2, 1)]
+    assert value_said("# {'paper': 3}; hub.untag takes it away") == [{"paper": 3}]
+    assert value_said("# exact, in memory") == value_said("# newest first") == value_said("") == []
