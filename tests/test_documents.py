@@ -15,6 +15,7 @@ from tests.servers import ACCESS_KEY, SECRET_KEY
 
 REPOSITORY = Path(__file__).parents[1]
 HOW_TOS = sorted((REPOSITORY / "docs" / "how-to").glob("*.md"))
+COMING_FROM = sorted((REPOSITORY / "docs" / "coming-from").glob("*.md"))
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -177,6 +178,18 @@ def test_the_code_of_the_how_tos_runs_and_gives_what_its_comments_say(page, buck
         hub.import_(np.random.default_rng(0).random((320, 4, 4), np.float32), "lab/images:v1")
         hub.import_(np.arange(320) % 10, "lab/labels:v1")
     run_as_it_stands(page.name, text, {"__name__": "reader"})
+
+
+@pytest.mark.parametrize("page", COMING_FROM, ids=lambda page: page.stem)
+def test_the_code_for_those_who_come_from_elsewhere_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    # A column of Deep Lake gives NumPy arrays by rows and slices, and has a length.
+    column = np.random.default_rng(0).integers(0, 255, (600, 4, 4, 3), np.uint8)
+    names = {"__name__": "reader", "column": column}
+    run_as_it_stands(page.name, page.read_text(), names)
+    if page.stem == "deeplake":
+        assert (names["images"][...] == column).all()
+        assert (names["growing"][...] == column).all()
 
 
 def test_what_a_comment_says_is_told_from_words():
