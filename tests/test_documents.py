@@ -48,6 +48,15 @@ def test_the_reference_has_every_public_name():
     assert sorted(named) == sorted(hub.__all__)
 
 
+def test_the_reference_has_every_method_of_an_array_once():
+    named = re.findall(
+        r"^\.\. auto\w+:: Array\.([a-z]\w*)$", (REPOSITORY / "docs" / "api.md").read_text(), re.MULTILINE
+    )
+    # For code that works on records and chunks, which no user's does.
+    inside = {"state", "newest_state"}
+    assert sorted(named) == [name for name in dir(hub.Array) if not name.startswith("_") and name not in inside]
+
+
 def test_every_runtime_dependency_has_its_reason():
     """setup.cfg and docs/decisions/0001-dependencies.md name the same packages."""
     wanted = re.search(r"install_requires =\n((?: {4}.*\n)+)", (REPOSITORY / "setup.cfg").read_text())
