@@ -16,6 +16,14 @@ from tests.servers import ACCESS_KEY, SECRET_KEY
 REPOSITORY = Path(__file__).parents[1]
 HOW_TOS = sorted((REPOSITORY / "docs" / "how-to").glob("*.md"))
 COMING_FROM = sorted((REPOSITORY / "docs" / "coming-from").glob("*.md"))
+DOCUMENTS = [
+    *(Path(name) for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(
+        path.relative_to(REPOSITORY)
+        for path in sorted((REPOSITORY / "docs").rglob("*.md"))
+        if "_build" not in path.parts
+    ),
+]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -26,12 +34,38 @@ def test_every_promise_names_a_test_that_exists():
         assert f"def {function}(" in (REPOSITORY / file).read_text(), f"{file}::{function}"
 
 
-@pytest.mark.parametrize("document", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/FORMAT.md"])
-def test_links_to_files_lead_somewhere(document):
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_links_lead_somewhere_and_have_words(document):
     path = REPOSITORY / document
-    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
-        if "://" not in target:
-            assert (path.parent / target).exists(), target
+    for words, target in re.findall(r"\[([^\]]*)\]\(([^)\s]+)\)", without_code(path.read_text())):
+        assert words, f"{target}: shown as nothing where pages are not built"
+        if "://" in target:
+            continue
+        file, _, anchor = target.partition("#")
+        there = path.parent / file if file else path
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there.read_text()), target
+
+
+def without_code(text):
+    return re.sub(r"`[^`\n]*`", "code", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+def anchors(text):
+    """What stands after # in links to the headings of a page, as GitHub and the built pages have it."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_anchors_are_those_of_the_headings():
+    assert anchors("# One\n\n```\n# not one\n```\n## What `a[0]`, and why\n") == {"one", "what-a0-and-why"}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_no_line_is_longer_than_120_but_rows_of_tables_and_single_words(document):
+    lines = (REPOSITORY / document).read_text().splitlines()
+    breakable = {i: line for i, line in enumerate(lines, 1) if not line.startswith("|") and len(line.split()) > 1}
+    assert {i: line for i, line in breakable.items() if len(line) > 120} == {}
 
 
 @pytest.mark.parametrize("document", ["CONTRIBUTING.md", "docs/architecture.md"])
