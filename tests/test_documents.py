@@ -235,6 +235,28 @@ def test_the_code_for_those_who_come_from_elsewhere_runs(page, tmp_path, monkeyp
         assert (names["growing"][...] == column).all()
 
 
+def test_the_contents_have_every_page_in_the_list_and_in_the_tree():
+    docs = REPOSITORY / "docs"
+    text = (docs / "index.md").read_text()
+    listed = re.findall(r"^\* \[[^\]]+\]\(([^)]+)\.md\)", text, re.MULTILINE)
+    tree = re.findall(r"^([\w/-]+)$", text, re.MULTILINE)
+    # What one begins with is shown as a tree, because links do not follow the folder of notebooks, which is one.
+    assert tree == ["getting-started", *(one for one in tree if one.startswith("notebooks/")), *listed]
+    pages = {str(path.relative_to(docs).with_suffix("")) for path in docs.rglob("*.md") if "_build" not in path.parts}
+    notebooks = {f"notebooks/{path.stem}" for path in (REPOSITORY / "notebooks").glob("*.ipynb")}
+    decisions = {one for one in pages if one.startswith("decisions/0")}
+    assert set(tree) == (pages | notebooks) - decisions - {"index"}
+
+
+def test_the_counts_of_the_performance_guide_are_there(capsys):
+    photos = hub.array((64, 8), "lab/photos:v1")
+    photos[:] = 1
+    run_as_it_stands(
+        "performance.md", (REPOSITORY / "docs" / "performance.md").read_text(), {"hub": hub, "photos": photos}
+    )
+    assert "requests" in capsys.readouterr().out
+
+
 def test_what_a_comment_says_is_told_from_words():
     assert value_said("  # (2, 1): two commits") == [(2, 1)]
     assert value_said("# {'paper': 3}; hub.untag takes it away") == [{"paper": 3}]
