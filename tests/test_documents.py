@@ -174,6 +174,8 @@ def buckets(s3_server, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
+    monkeypatch.setenv("ARCHIVE_KEY", ACCESS_KEY)
+    monkeypatch.setenv("ARCHIVE_SECRET", SECRET_KEY)
     for bucket in ("our-bucket", "other-bucket", "archive-bucket"):
         # SeaweedFS makes a bucket when an administrator first writes to it.
         hub.Root(f"s3://{bucket}").store.put("ready", b"1")
