@@ -1,5 +1,6 @@
 """The documents say what is so."""
 
+import ast
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,8 +10,21 @@ import pytest
 
 import hubarray as hub
 from hubarray import errors
+from hubarray.cli.main import main
+from tests.servers import ACCESS_KEY, SECRET_KEY
 
 REPOSITORY = Path(__file__).parents[1]
+HOW_TOS = sorted((REPOSITORY / "docs" / "how-to").glob("*.md"))
+COMING_FROM = sorted((REPOSITORY / "docs" / "coming-from").glob("*.md"))
+DOCUMENTS = [
+    *(Path(name) for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(
+        path.relative_to(REPOSITORY)
+        for path in sorted((REPOSITORY / "docs").rglob("*.md"))
+        if "_build" not in path.parts
+    ),
+]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def test_every_promise_names_a_test_that_exists():
@@ -20,12 +34,38 @@ def test_every_promise_names_a_test_that_exists():
         assert f"def {function}(" in (REPOSITORY / file).read_text(), f"{file}::{function}"
 
 
-@pytest.mark.parametrize("document", ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/FORMAT.md"])
-def test_links_to_files_lead_somewhere(document):
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_links_lead_somewhere_and_have_words(document):
     path = REPOSITORY / document
-    for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
-        if "://" not in target:
-            assert (path.parent / target).exists(), target
+    for words, target in re.findall(r"\[([^\]]*)\]\(([^)\s]+)\)", without_code(path.read_text())):
+        assert words, f"{target}: shown as nothing where pages are not built"
+        if "://" in target:
+            continue
+        file, _, anchor = target.partition("#")
+        there = path.parent / file if file else path
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there.read_text()), target
+
+
+def without_code(text):
+    return re.sub(r"`[^`\n]*`", "code", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
+
+
+def anchors(text):
+    """What stands after # in links to the headings of a page, as GitHub and the built pages have it."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_anchors_are_those_of_the_headings():
+    assert anchors("# One\n\n```\n# not one\n```\n## What `a[0]`, and why\n") == {"one", "what-a0-and-why"}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
+def test_no_line_is_longer_than_120_but_rows_of_tables_and_single_words(document):
+    lines = (REPOSITORY / document).read_text().splitlines()
+    breakable = {i: line for i, line in enumerate(lines, 1) if not line.startswith("|") and len(line.split()) > 1}
+    assert {i: line for i, line in breakable.items() if len(line) > 120} == {}
 
 
 @pytest.mark.parametrize("document", ["CONTRIBUTING.md", "docs/architecture.md"])
@@ -42,6 +82,15 @@ def test_the_reference_has_every_public_name():
     assert sorted(named) == sorted(hub.__all__)
 
 
+def test_the_reference_has_every_method_of_an_array_once():
+    named = re.findall(
+        r"^\.\. auto\w+:: Array\.([a-z]\w*)$", (REPOSITORY / "docs" / "api.md").read_text(), re.MULTILINE
+    )
+    # For code that works on records and chunks, which no user's does.
+    inside = {"state", "newest_state"}
+    assert sorted(named) == [name for name in dir(hub.Array) if not name.startswith("_") and name not in inside]
+
+
 def test_every_runtime_dependency_has_its_reason():
     """setup.cfg and docs/decisions/0001-dependencies.md name the same packages."""
     wanted = re.search(r"install_requires =\n((?: {4}.*\n)+)", (REPOSITORY / "setup.cfg").read_text())
@@ -51,6 +100,18 @@ def test_every_runtime_dependency_has_its_reason():
     headings = " ".join(re.findall(r"\*\*([^*]+)\.\*\*", reasons))
     assert packages
     assert [package for package in packages if package not in headings] == []
+
+
+def test_decisions_are_numbered_without_a_gap_and_the_index_has_each_by_its_title():
+    folder = REPOSITORY / "docs" / "decisions"
+    index = (folder / "index.md").read_text()
+    pages = sorted(folder.glob("[0-9]*.md"))
+    assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
+    for number, page in enumerate(pages, 1):
+        title = page.read_text().partition("\n")[0].removeprefix("# ")
+        assert title.startswith(f"{number}. ")
+        assert f"* [{title}]({page.name})\n" in index
+        assert f"\n{page.stem}\n" in index
 
 
 def test_the_glossary_has_every_word_of_the_tree():
@@ -113,3 +174,100 @@ def test_the_code_of_the_guides_runs(document, tmp_path, monkeypatch):
     if "scans" in names:
         assert hub.load("lab/scans:v1")[905, 0, 0] == 9
         assert abs(float(hub.load("lab/scans:normalized").mean())) < 1e-4
+
+
+@pytest.fixture
+def buckets(s3_server, monkeypatch):
+    """A reader's own buckets, with credentials in the environment."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)
+    monkeypatch.setenv("ARCHIVE_KEY", ACCESS_KEY)
+    monkeypatch.setenv("ARCHIVE_SECRET", SECRET_KEY)
+    for bucket in ("our-bucket", "other-bucket", "archive-bucket"):
+        # SeaweedFS makes a bucket when an administrator first writes to it.
+        hub.Root(f"s3://{bucket}").store.put("ready", b"1")
+
+
+def run_as_it_stands(page, text, names):
+    """Python and the command line, in order; a comment that begins with a value says what the line gives."""
+    for i, (language, code) in enumerate(BLOCK.findall(text)):
+        if language == "sh":
+            for line in code.splitlines():
+                words = line.partition("#")[0].split()
+                assert words[0] == "hubarray"
+                # Whoever asks for differences is told of them by 3.
+                assert main(words[1:]) == (3 if words[1] == "diff" else 0), line
+        if language != "python":
+            continue
+        lines = code.splitlines()
+        for node in ast.parse(code).body:
+            where = f"{page}, block {i + 1}, line {node.lineno}"
+            if not isinstance(node, ast.Expr):
+                exec(compile(ast.Module([node], []), where, "exec"), names)
+                continue
+            given = eval(compile(ast.Expression(node.value), where, "eval"), names)
+            said = value_said(lines[node.end_lineno - 1][node.end_col_offset :])
+            assert not said or given == said[0], f"{where}: gives {given}"
+
+
+def value_said(comment):
+    """The value that a comment begins with, in a list; none of a comment in words."""
+    text = comment.strip().removeprefix("#").strip()
+    for end in [len(text), *(found.start() for found in reversed(list(re.finditer(r"[,:;]", text))))]:
+        try:
+            return [eval(text[:end], {"__builtins__": {"slice": slice}})]
+        except (SyntaxError, NameError, TypeError):
+            continue
+    return []
+
+
+@pytest.mark.parametrize("page", HOW_TOS, ids=lambda page: page.stem)
+def test_the_code_of_the_how_tos_runs_and_gives_what_its_comments_say(page, buckets, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text().replace("-bucket/hub", f"-bucket/{page.stem}")
+    if page.stem == "train-from-a-bucket":
+        hub.configure(root=f"s3://our-bucket/{page.stem}")
+        hub.import_(np.random.default_rng(0).random((320, 4, 4), np.float32), "lab/images:v1")
+        hub.import_(np.arange(320) % 10, "lab/labels:v1")
+    run_as_it_stands(page.name, text, {"__name__": "reader"})
+
+
+@pytest.mark.parametrize("page", COMING_FROM, ids=lambda page: page.stem)
+def test_the_code_for_those_who_come_from_elsewhere_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    # A column of Deep Lake gives NumPy arrays by rows and slices, and has a length.
+    column = np.random.default_rng(0).integers(0, 255, (600, 4, 4, 3), np.uint8)
+    names = {"__name__": "reader", "column": column}
+    run_as_it_stands(page.name, page.read_text(), names)
+    if page.stem == "deeplake":
+        assert (names["images"][...] == column).all()
+        assert (names["growing"][...] == column).all()
+
+
+def test_the_contents_have_every_page_in_the_list_and_in_the_tree():
+    docs = REPOSITORY / "docs"
+    text = (docs / "index.md").read_text()
+    listed = re.findall(r"^\* \[[^\]]+\]\(([^)]+)\.md\)", text, re.MULTILINE)
+    tree = re.findall(r"^([\w/-]+)$", text, re.MULTILINE)
+    # What one begins with is shown as a tree, because links do not follow the folder of notebooks, which is one.
+    assert tree == ["getting-started", *(one for one in tree if one.startswith("notebooks/")), *listed]
+    pages = {str(path.relative_to(docs).with_suffix("")) for path in docs.rglob("*.md") if "_build" not in path.parts}
+    notebooks = {f"notebooks/{path.stem}" for path in (REPOSITORY / "notebooks").glob("*.ipynb")}
+    decisions = {one for one in pages if one.startswith("decisions/0")}
+    assert set(tree) == (pages | notebooks) - decisions - {"index"}
+
+
+def test_the_counts_of_the_performance_guide_are_there(capsys):
+    photos = hub.array((64, 8), "lab/photos:v1")
+    photos[:] = 1
+    run_as_it_stands(
+        "performance.md", (REPOSITORY / "docs" / "performance.md").read_text(), {"hub": hub, "photos": photos}
+    )
+    assert "requests" in capsys.readouterr().out
+
+
+def test_what_a_comment_says_is_told_from_words():
+    assert value_said("  # (2, 1): two commits") == [(2, 1)]
+    assert value_said("# {'paper': 3}; hub.untag takes it away") == [{"paper": 3}]
+    assert value_said("# exact, in memory") == value_said("# newest first") == value_said("") == []
