@@ -20,7 +20,7 @@ from hubarray.cli.command import DONE, PROBLEMS, command
 from hubarray.cli.output import Output
 from hubarray.errors import HubError, ObjectMissingError
 from hubarray.history.clock import store_time
-from hubarray.history.safety import require_atomic_create
+from hubarray.history.safety import PROBE_FOLDER, require_atomic_create
 from hubarray.storage.url import Root, resolve
 
 _PACKAGES = ("numpy", "numcodecs", "zarr", "obstore", "fsspec", "s3fs", "gcsfs", "dask")
@@ -77,14 +77,14 @@ def _versions() -> str:
 
 def _reached(root: Root) -> str:
     with contextlib.suppress(ObjectMissingError):
-        root.store.get(f".hubarray-doctor/{uuid.uuid4().hex}")
+        root.store.get(f"{PROBE_FOLDER}/{uuid.uuid4().hex}")
     return f"{root.url} can be reached"
 
 
 def _round_trip(root: Root) -> str:
     if root.store.read_only:
         return "this root can only be read"
-    key = f".hubarray-doctor/{uuid.uuid4().hex}"
+    key = f"{PROBE_FOLDER}/{uuid.uuid4().hex}"
     began = time.perf_counter()
     root.store.put(key, b"doctor")
     if bytes(root.store.get(key)) != b"doctor":
