@@ -11,6 +11,7 @@ from hubarray.errors import CorruptDataError
 from hubarray.history.hints import encode_hint, hint_writer
 from hubarray.history.log import Log
 from hubarray.names import parse
+from tests.promises.damage import DAMAGE, damage, flip, keys
 
 KINDS = ["local", "s3"]
 
@@ -27,34 +28,6 @@ def stored(request, make_root):
     return root
 
 
-def _keys(root, folder):
-    return sorted(info.key for info in root.store.list(f"t/x/{folder}/"))
-
-
-def _flip(data, place):
-    altered = bytearray(data)
-    altered[place] ^= 0x10
-    return bytes(altered)
-
-
-DAMAGE = {
-    "flipped": lambda data: _flip(data, len(data) // 2),
-    "first byte flipped": lambda data: _flip(data, 0),
-    "last byte flipped": lambda data: _flip(data, -1),
-    "truncated": lambda data: data[: len(data) * 2 // 3],
-    "emptied": lambda data: b"",
-    "deleted": None,
-}
-
-
-def _damage(root, key, how):
-    data = bytes(root.store.get(key))
-    if DAMAGE[how] is None:
-        root.store.delete([key])
-    else:
-        root.store.put(key, DAMAGE[how](data))
-
-
 def _read_all(root):
     return hub.load("t/x:v0", root=root)[...]
 
@@ -62,9 +35,9 @@ def _read_all(root):
 @pytest.mark.parametrize("how", DAMAGE)
 @pytest.mark.parametrize("folder", ["packs", "manifest"])
 def test_damage_to_data_is_found_on_reading_and_named(stored, forget, folder, how):
-    for key in _keys(stored, folder):
+    for key in keys(stored, folder):
         good = bytes(stored.store.get(key))
-        _damage(stored, key, how)
+        damage(stored, key, how)
         forget()
         with pytest.raises(hub.CorruptDataError) as caught:
             _read_all(stored)
@@ -77,7 +50,7 @@ def test_damage_to_data_is_found_on_reading_and_named(stored, forget, folder, ho
 @pytest.mark.parametrize("how", DAMAGE)
 def test_damage_to_the_newest_record_is_found_on_opening_and_named(stored, forget, how):
     key = "t/x:v0".replace(":", "/log/") + "/0000000000000003.json"
-    _damage(stored, key, how)
+    damage(stored, key, how)
     forget()
     with pytest.raises(hub.CorruptDataError, match=key):
         hub.load("t/x:v0", root=stored)
@@ -140,14 +113,14 @@ def test_a_damaged_hint_is_as_good_as_none(stored, forget, content, caplog):
 
 def test_one_damaged_version_does_not_hide_the_others(stored, forget, caplog):
     hub.array(3, "t/healthy", root=stored)
-    _damage(stored, "t/x/log/v0/0000000000000003.json", "truncated")
+    damage(stored, "t/x/log/v0/0000000000000003.json", "truncated")
     forget()
     assert hub.list("t", root=stored) == ["t/healthy:main", "t/x:v0"]
     assert "t/x:v0 cannot be opened" in caplog.text
 
 
 def test_packs_that_changed_places_are_found(stored, forget):
-    one, two = _keys(stored, "packs")[:2]
+    one, two = keys(stored, "packs")[:2]
     first, second = bytes(stored.store.get(one)), bytes(stored.store.get(two))
     stored.store.put(one, second)
     stored.store.put(two, first)
@@ -166,10 +139,10 @@ def test_a_damaged_cache_entry_is_fetched_again(make_root, forget, isolated):
     cache = next(isolated.glob("cache-0"))
     files = [path for path in cache.rglob("*") if path.is_file() and path.name not in ("lock", "used")]
     assert files
-    flips = [lambda data, place=place: _flip(data, place) for place in (12, 16, 20, 24, 4096, 10_000, -1)]
-    for damage in (*flips, lambda data: data[:-1], lambda data: data[:3], lambda data: b""):
+    flips = [lambda data, place=place: flip(data, place) for place in (12, 16, 20, 24, 4096, 10_000, -1)]
+    for spoil in (*flips, lambda data: data[:-1], lambda data: data[:3], lambda data: b""):
         for path in files:
-            path.write_bytes(damage(path.read_bytes()))
+            path.write_bytes(spoil(path.read_bytes()))
         from hubarray.blobs import fetch
 
         fetch._shared._memory.clear()
@@ -197,8 +170,8 @@ def test_bytes_that_are_as_stored_and_do_not_decode_are_named(make_root, monkeyp
 
 
 def test_nothing_is_written_over_damage_that_was_met(stored, forget):
-    for key in _keys(stored, "packs"):
-        _damage(stored, key, "deleted")
+    for key in keys(stored, "packs"):
+        damage(stored, key, "deleted")
     forget()
     array = hub.load("t/x:v0", root=stored)
     before = sorted(info.key for info in stored.store.list("t/x/log/"))
@@ -241,9 +214,9 @@ def test_verify_finds_nothing_wrong_with_what_is_whole(any_root):
 def test_verify_names_each_damaged_object_and_goes_on(stored, how):
     assert hub.verify("t/x", root=stored).problems == []
     for folder in ("packs", "manifest", "log/v0"):
-        for key in _keys(stored, folder):
+        for key in keys(stored, folder):
             good = bytes(stored.store.get(key))
-            _damage(stored, key, how)
+            damage(stored, key, how)
             problems = hub.verify("t/x", root=stored).problems
             if key.endswith("head.json") and how == "deleted":
                 assert problems == []
@@ -254,9 +227,9 @@ def test_verify_names_each_damaged_object_and_goes_on(stored, how):
 
 
 def test_verify_without_data_finds_packs_that_are_gone_or_cut_short(stored):
-    one, two = _keys(stored, "packs")[:2]
-    _damage(stored, one, "deleted")
-    _damage(stored, two, "truncated")
+    one, two = keys(stored, "packs")[:2]
+    damage(stored, one, "deleted")
+    damage(stored, two, "truncated")
     assert {problem.key for problem in hub.verify("t/x", data=False, root=stored).problems} == {one, two}
 
 
