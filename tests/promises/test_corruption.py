@@ -8,24 +8,15 @@ import pytest
 import hubarray as hub
 from hubarray.arrays import codecs
 from hubarray.errors import CorruptDataError
-from hubarray.history.hints import encode_hint, hint_writer
-from hubarray.history.log import Log
-from hubarray.names import parse
-from tests.promises.damage import DAMAGE, damage, flip, keys
+from hubarray.history.hints import encode_hint
+from tests.damage import DAMAGE, damage, flip, keys, stored_array
 
 KINDS = ["local", "s3"]
 
 
 @pytest.fixture(params=KINDS)
 def stored(request, make_root):
-    """A root with one array that has packs, manifest nodes, records and a hint."""
-    root = make_root(request.param)
-    array = hub.array((2000, 10), "t/x:v0", "i4", chunks=(1, 10), root=root, fill_value=-1)
-    array[...] = np.random.default_rng(0).integers(1, 9, (2000, 10))
-    array[5] = 7
-    hub.flush()
-    hint_writer.forget(root.store, parse("t/x:v0"))
-    return root
+    return stored_array(make_root(request.param))
 
 
 def _read_all(root):
@@ -64,21 +55,6 @@ def test_a_lost_record_is_told_from_a_number_that_was_never_given(stored, forget
         hub.load(f"t/x:v0@{number}", root=stored)
     with pytest.raises(hub.NotFoundError, match="no such commit"):
         hub.load("t/x:v0@4", root=stored)
-
-
-def test_a_commit_that_is_made_while_it_is_looked_for_is_read(stored, forget, monkeypatch):
-    forget()
-    real, asked = Log.read, []
-
-    def read(self, number):
-        asked.append(number)
-        if asked == [2]:
-            raise hub.ObjectMissingError("not yet")
-        return real(self, number)
-
-    monkeypatch.setattr(Log, "read", read)
-    assert hub.load("t/x:v0@2", root=stored).commit == 2
-    assert asked.count(2) == 2
 
 
 def test_a_record_of_a_newer_format_says_to_upgrade(stored, forget):
@@ -188,57 +164,3 @@ def test_a_cache_folder_that_cannot_be_written_means_going_on_without(make_root,
     array = hub.array((50, 100), "t/x:v0", "f8", chunks=(5, 100), root=root)
     array[...] = 3
     assert (hub.load("t/x:v0@2", root=root)[...] == 3).all()
-
-
-def test_verify_finds_nothing_wrong_with_what_is_whole(any_root):
-    array = hub.array((1500, 4), "t/x:v0", "i4", chunks=(1, 4), root=any_root)
-    array[...] = np.arange(6000).reshape(1500, 4)
-    array[7] = 1
-    array.resize((1200, 9))
-    hub.copy("t/x:v0", "t/y", root=any_root)[3] = 4
-    hub.array((1500, 4), "t/x:v0", "i4", overwrite=True, root=any_root)
-    hub.array(3, "t/x:v1", root=any_root)
-    hub.delete("t/x:v1", root=any_root)
-    hub.flush()
-    for data in (True, False):
-        report = hub.verify("t/x", data=data, root=any_root)
-        assert report.problems == []
-        assert report.records == 7
-        assert report.blobs > 1500
-        assert hub.verify("t/y:main", data=data, root=any_root).problems == []
-    with pytest.raises(hub.NotFoundError):
-        hub.verify("t/x:v9", root=any_root)
-
-
-@pytest.mark.parametrize("how", DAMAGE)
-def test_verify_names_each_damaged_object_and_goes_on(stored, how):
-    assert hub.verify("t/x", root=stored).problems == []
-    for folder in ("packs", "manifest", "log/v0"):
-        for key in keys(stored, folder):
-            good = bytes(stored.store.get(key))
-            damage(stored, key, how)
-            problems = hub.verify("t/x", root=stored).problems
-            if key.endswith("head.json") and how == "deleted":
-                assert problems == []
-            else:
-                assert key in {problem.key for problem in problems}, problems
-            stored.store.put(key, good)
-    assert hub.verify("t/x", root=stored).problems == []
-
-
-def test_verify_without_data_finds_packs_that_are_gone_or_cut_short(stored):
-    one, two = keys(stored, "packs")[:2]
-    damage(stored, one, "deleted")
-    damage(stored, two, "truncated")
-    assert {problem.key for problem in hub.verify("t/x", data=False, root=stored).problems} == {one, two}
-
-
-def test_verify_finds_a_record_that_was_exchanged_for_another_whole_one(stored, make_root):
-    """An older fork of the log fits its place, but not its neighbours."""
-    other = make_root("memory")
-    fork = hub.array((2000, 10), "t/x:v0", "i4", chunks=(1, 10), root=other, fill_value=-1)
-    fork[...] = 3
-    key = "t/x/log/v0/0000000000000002.json"
-    stored.store.put(key, bytes(other.store.get(key)))
-    problems = hub.verify("t/x", root=stored).problems
-    assert key in {problem.key for problem in problems}

@@ -5,7 +5,7 @@ import pytest
 
 import hubarray as hub
 from tests.ageing import age
-from tests.promises.damage import DAMAGE, damage, keys
+from tests.damage import DAMAGE, damage, keys
 
 
 def _values(seed=0):
