@@ -1,9 +1,9 @@
-# make demo | test | test-whole | check | bench | docs | format | clean.  Everything is installed into .venv.
+# make demo | test | test-whole | test-oldest | check | bench | docs | dist | format | clean.  Everything is installed into .venv.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-whole check bench docs format clean
+.PHONY: demo test test-whole test-oldest check bench docs dist format clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
@@ -31,6 +31,12 @@ docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
+# An sdist, a wheel made from it, and a look at whether the wheel is all that a new environment needs.
+dist: $(VENV)/.dist
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python tests/try_wheel.py dist/*.whl
+
 format: $(VENV)/.check
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -42,6 +48,6 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-$(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: setup.cfg pyproject.toml | $(BIN)/python
+$(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.bench $(VENV)/.docs $(VENV)/.dist: $(VENV)/.%: setup.cfg pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@

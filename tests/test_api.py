@@ -52,3 +52,7 @@ def test_importing_is_quick_and_leaves_heavy_packages_alone():
     seconds, heavy = min(float(run.stdout.split()[0]) for run in runs), runs[0].stdout.split(maxsplit=1)[1].strip()
     assert heavy == "[]"
     assert seconds < 0.5
+
+
+def test_importing_warns_of_nothing():
+    subprocess.run([sys.executable, "-W", "error", "-c", "import hubarray"], check=True)
