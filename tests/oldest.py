@@ -20,4 +20,6 @@ def constraints(requirements):
 if __name__ == "__main__":
     settings = configparser.ConfigParser()
     settings.read(SETTINGS)
-    print("\n".join(constraints(settings["options"]["install_requires"].strip())))
+    runtime = constraints(settings["options"]["install_requires"])
+    # Each release of distributed goes with one of dask.
+    print("\n".join([*runtime, *(one.replace("dask", "distributed") for one in runtime if one.startswith("dask="))]))
