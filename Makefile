@@ -1,9 +1,11 @@
-# make demo | test | test-whole | check | bench | docs | format | clean.  Everything is installed into .venv.
+# make demo | test | test-whole | test-oldest | check | bench | docs | dist | format | clean.
+# Everything is installed into .venv, and what test-oldest needs into .venv-oldest.
 PYTHON ?= python3
 VENV := .venv
+OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-whole check bench docs format clean
+.PHONY: demo test test-whole test-oldest check bench docs dist format clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
@@ -14,6 +16,11 @@ test: $(VENV)/.test
 # The same tests, the long ones with all their rounds: about half an hour.
 test-whole: $(VENV)/.test
 	HUBARRAY_TESTS=whole $(BIN)/python -m pytest --timeout 1200
+
+# The same tests, or TESTS of them, on the oldest packages that setup.cfg allows.
+TESTS ?=
+test-oldest: $(OLDEST)/.test
+	$(OLDEST)/bin/python -m pytest $(TESTS)
 
 check: $(VENV)/.check
 	$(BIN)/ruff format --check .
@@ -31,17 +38,30 @@ docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
+# An sdist, a wheel made from it, and a look at whether the wheel is all that a new environment needs.
+dist: $(VENV)/.dist
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python tests/try_wheel.py dist/*.whl
+
 format: $(VENV)/.check
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) build dist docs/_build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) build dist docs/_build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-$(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.bench $(VENV)/.docs: $(VENV)/.%: setup.cfg pyproject.toml | $(BIN)/python
+$(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.bench $(VENV)/.docs $(VENV)/.dist: $(VENV)/.%: setup.cfg pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@touch $@
+
+$(OLDEST)/.test: setup.cfg pyproject.toml
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
+	$(PYTHON) tests/oldest.py > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt --editable '.[test]'
 	@touch $@

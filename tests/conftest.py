@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import uuid
@@ -26,14 +27,26 @@ TEST_SETTING = "HUBARRAY_TESTS"
 ROOT_KINDS = ("local", "memory", "s3", "gs")
 
 
+def say(config: pytest.Config, what: str) -> None:
+    """Tell whoever watches a terminal what the run waits for; a log of a run needs no such lines."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    if reporter is not None and reporter.isatty:
+        with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
+            reporter.ensure_newline()
+            reporter.write_line(what)
+
+
 @pytest.fixture(scope="session")
-def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Server]:
+def s3_server(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[servers.Server]:
+    say(pytestconfig, "starting SeaweedFS, an S3 server …")
     with servers.seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
-def gcs_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Server]:
+def gcs_server(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[servers.Server]:
+    say(pytestconfig, "starting fake-gcs-server, a GCS server …")
     with servers.fake_gcs(tmp_path_factory.mktemp("gcs")) as server:
         yield server
 

@@ -1,44 +1,38 @@
+import difflib
 import subprocess
 import sys
 
 import hubarray as hub
+from tests import public_api
 
 
-def test_the_public_names_are_these():
+def _difference():
+    kept, now = public_api.FILE.read_text().splitlines(), public_api.described().splitlines()
+    return "\n".join(difflib.unified_diff(kept, now, "tests/public_api.txt", "now", n=1, lineterm=""))
+
+
+def test_the_public_interface_is_the_one_that_is_kept():
+    difference = _difference()
+    assert not difference, f"if this is meant, run: {public_api.ACCEPT}\n\n{difference}"
+
+
+def test_a_parameter_a_member_or_a_base_that_changes_is_a_difference(monkeypatch):
+    monkeypatch.setattr(hub, "exists", lambda name, *, root="": None)
+    monkeypatch.setattr(hub.Array, "added", property(lambda self: 1), raising=False)
+    monkeypatch.setattr(hub, "ConfigError", type("ConfigError", (hub.HubError,), {"__module__": "hubarray.errors"}))
+    changed = [line for line in _difference().splitlines()[2:] if line[0] in "+-"]
+    assert changed == [
+        "+    added",
+        "-class ConfigError is HubError, ValueError",
+        "+class ConfigError is HubError",
+        "-exists(name, *, root=None)",
+        "+exists(name, *, root='')",
+    ]
+
+
+def test_the_public_names_are_sorted_and_there():
     assert sorted(hub.__all__) == hub.__all__
     assert all(hasattr(hub, name) for name in hub.__all__)
-    functions = [name for name in hub.__all__ if name[0].islower()]
-    assert functions == [
-        "array",
-        "collect_garbage",
-        "compact",
-        "configure",
-        "copy",
-        "delete",
-        "diff",
-        "exists",
-        "expire",
-        "export",
-        "flush",
-        "freeze",
-        "import_",
-        "list",
-        "load",
-        "log",
-        "merge_version",
-        "rename",
-        "repair",
-        "restore",
-        "retry",
-        "stats",
-        "store",
-        "tag",
-        "tags",
-        "transfer",
-        "undo",
-        "untag",
-        "verify",
-    ]
 
 
 def test_every_error_is_a_hub_error():
@@ -58,3 +52,7 @@ def test_importing_is_quick_and_leaves_heavy_packages_alone():
     seconds, heavy = min(float(run.stdout.split()[0]) for run in runs), runs[0].stdout.split(maxsplit=1)[1].strip()
     assert heavy == "[]"
     assert seconds < 0.5
+
+
+def test_importing_warns_of_nothing():
+    subprocess.run([sys.executable, "-W", "error", "-c", "import hubarray"], check=True)

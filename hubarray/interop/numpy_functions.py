@@ -53,8 +53,11 @@ def _refuse_to_change(function: Callable[..., Any], args: tuple[Any, ...], kwarg
     try:
         given = inspect.signature(function).bind(*args, **kwargs).arguments
     except (TypeError, ValueError):
+        # Older releases of NumPy have functions without a signature.
         given = kwargs
-    filled = [given.get("out"), *([next(iter(given.values()), None)] if function in _CHANGING else [])]
+    filled = [given.get("out")]
+    if function in _CHANGING:
+        filled += [*args, *kwargs.values()][:1]
     if any(isinstance(one, (Array, LazyView)) for one in filled):
         raise TypeError(
             f"np.{function.__name__} would change a copy in memory, and not the array in the bucket; assign instead, "

@@ -64,6 +64,8 @@ def quantile(view: LazyView, q: Any, axis: Any = None, method: Any = "linear", k
             # Whole numbers are the extremes themselves: NumPy does not interpolate, which infinities would not survive.
             results.append(pair[0])
             continue
+        if pair.dtype.kind == "f":
+            pair = pair.astype(np.float64)
         weight = place - low
         if method == "nearest":
             # NumPy rounds half to an even place.
@@ -195,7 +197,8 @@ def _count_digits(
         high = keys >> (shift + digit_bits) if shift + digit_bits < bits else None
         for i, prefix in enumerate(wanted):
             chosen = digits if high is None else digits[high == prefix]
-            counts[i] += np.bincount(chosen, minlength=1 << digit_bits)
+            # Older releases of NumPy count no unsigned integers of 64 bits.
+            counts[i] += np.bincount(chosen.astype(np.intp), minlength=1 << digit_bits)
     return counts, has_nan
 
 

@@ -166,43 +166,6 @@ def test_it_is_used_once_and_not_after_its_end(array):
         t.__enter__()
 
 
-def test_complete_chunks_are_uploaded_as_they_fill(root):
-    array = hub.array((40, 1 << 20), "t/big:v0", "u1", codec="none", root=root)
-    with array.transaction() as t:
-        for i in range(40):
-            t[i] = i + 1
-        uploaded = sum(info.size_bytes for info in root.store.list("t/big/packs/"))
-        assert uploaded > 10 << 20
-        assert not t._staging._dirty
-        assert array.commit == 1
-    assert array[:, 5].tolist() == list(range(1, 41))
-
-
-def test_partial_chunks_beyond_the_bound_are_uploaded_and_read_back(array, monkeypatch):
-    monkeypatch.setattr(staging, "MAX_DIRTY_BYTES", 2 * 3 * 4 * 8)
-    with array.transaction() as t:
-        for column in range(6):
-            t[:10, column] = column
-            assert len(t._staging._dirty) <= 2
-        for row in range(0, 10, 2):
-            t[row, 0] = 99
-        assert t[4, :3].tolist() == [99, 1, 2]
-    assert array[:, 0].tolist() == [99, 0] * 5
-    assert (array[:, 1:] == np.arange(1, 6)).all()
-
-
-def test_chunks_on_their_way_up_are_what_later_parts_of_the_assignment_see(array, monkeypatch):
-    monkeypatch.setattr(staging, "MAX_DIRTY_BYTES", 0)
-    monkeypatch.setattr(staging, "WRITE_BATCH_BYTES", 1)
-    expected = array[...]
-    with array.transaction() as t:
-        for first, value in ((1, -1), (2, -2), (1, -3)):
-            t[first::3, 1:] = expected[first::3, 1:] = value
-        t[::-1, 5], expected[::-1, 5] = np.arange(10), np.arange(10)
-        assert np.array_equal(t[...], expected)
-    assert np.array_equal(array[...], expected)
-
-
 def _damage(root, share):
     """Zeros in the last part of the one pack."""
     (pack,) = (root.store.folder / "t/x/packs").iterdir()

@@ -5,7 +5,7 @@ import pytest
 
 import hubarray as hub
 from tests.ageing import age
-from tests.test_corruption import DAMAGE, _damage, _keys
+from tests.damage import DAMAGE, damage, keys
 
 
 def _values(seed=0):
@@ -25,12 +25,15 @@ def twice(request, make_root, forget):
     return root
 
 
-@pytest.mark.parametrize("how", DAMAGE)
+# On a server one of what changes bytes and one of what takes them: how a chunk is damaged is no matter of the store.
+@pytest.mark.parametrize(
+    ("twice", "how"), [*(("local", how) for how in DAMAGE), ("s3", "flipped"), ("s3", "deleted")], indirect=["twice"]
+)
 def test_chunks_come_back_from_another_version_that_holds_them(twice, forget, how):
     expected = _values()
     expected[5] = 7
-    for key in _keys(twice, "packs"):
-        _damage(twice, key, how)
+    for key in keys(twice, "packs"):
+        damage(twice, key, how)
         mended = hub.repair("t/x", root=twice)
         assert {problem.key for problem in mended.repaired} == {key}
         assert mended.problems == []
@@ -45,8 +48,8 @@ def test_chunks_come_back_from_a_name_that_shares_data_and_to_all_that_share_the
     hub.copy("t/x:v0", "t/y:v0", root=twice)
     hub.copy("t/x:v1", "t/z:v0", root=twice)
     hub.delete("t/x", root=twice)
-    for key in _keys(twice, "packs")[:1]:
-        _damage(twice, key, "deleted")
+    for key in keys(twice, "packs")[:1]:
+        damage(twice, key, "deleted")
     assert hub.repair("t/y", root=twice).problems == []
     assert hub.repair("t/z", root=twice).problems == []
     forget()
@@ -100,12 +103,12 @@ def test_nodes_chunks_and_records_come_back_from_the_disk_cache(make_root, forge
     forget()
     assert (hub.load("t/x:v0@2", root=root)[...] == _values()).all()
     hub.load("t/x:v0", root=root)[...]
-    for key in [*_keys(root, "packs"), "t/x/log/v0/0000000000000002.json"]:
-        _damage(root, key, "flipped")
+    for key in [*keys(root, "packs"), "t/x/log/v0/0000000000000002.json"]:
+        damage(root, key, "flipped")
     assert len(hub.verify("t/x", root=root).problems) == 3
     assert hub.repair("t/x", root=root).problems == []
-    for key in _keys(root, "manifest"):
-        _damage(root, key, "deleted")
+    for key in keys(root, "manifest"):
+        damage(root, key, "deleted")
     hub.repair("t/x", root=root)
     forget()
     assert hub.verify("t/x", root=root).problems == []

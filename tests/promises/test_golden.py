@@ -8,7 +8,7 @@ import pytest
 
 import hubarray as hub
 
-FORMATS = sorted(path for path in (Path(__file__).parent / "golden").iterdir() if (path / "expected.npz").exists())
+FORMATS = sorted(path for path in (Path(__file__).parents[1] / "golden").iterdir() if (path / "expected.npz").exists())
 
 
 @pytest.fixture(params=FORMATS, ids=lambda path: path.name)

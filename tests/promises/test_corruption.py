@@ -8,51 +8,15 @@ import pytest
 import hubarray as hub
 from hubarray.arrays import codecs
 from hubarray.errors import CorruptDataError
-from hubarray.history.hints import encode_hint, hint_writer
-from hubarray.history.log import Log
-from hubarray.names import parse
+from hubarray.history.hints import encode_hint
+from tests.damage import DAMAGE, damage, flip, keys, stored_array
 
 KINDS = ["local", "s3"]
 
 
 @pytest.fixture(params=KINDS)
 def stored(request, make_root):
-    """A root with one array that has packs, manifest nodes, records and a hint."""
-    root = make_root(request.param)
-    array = hub.array((2000, 10), "t/x:v0", "i4", chunks=(1, 10), root=root, fill_value=-1)
-    array[...] = np.random.default_rng(0).integers(1, 9, (2000, 10))
-    array[5] = 7
-    hub.flush()
-    hint_writer.forget(root.store, parse("t/x:v0"))
-    return root
-
-
-def _keys(root, folder):
-    return sorted(info.key for info in root.store.list(f"t/x/{folder}/"))
-
-
-def _flip(data, place):
-    altered = bytearray(data)
-    altered[place] ^= 0x10
-    return bytes(altered)
-
-
-DAMAGE = {
-    "flipped": lambda data: _flip(data, len(data) // 2),
-    "first byte flipped": lambda data: _flip(data, 0),
-    "last byte flipped": lambda data: _flip(data, -1),
-    "truncated": lambda data: data[: len(data) * 2 // 3],
-    "emptied": lambda data: b"",
-    "deleted": None,
-}
-
-
-def _damage(root, key, how):
-    data = bytes(root.store.get(key))
-    if DAMAGE[how] is None:
-        root.store.delete([key])
-    else:
-        root.store.put(key, DAMAGE[how](data))
+    return stored_array(make_root(request.param))
 
 
 def _read_all(root):
@@ -62,9 +26,9 @@ def _read_all(root):
 @pytest.mark.parametrize("how", DAMAGE)
 @pytest.mark.parametrize("folder", ["packs", "manifest"])
 def test_damage_to_data_is_found_on_reading_and_named(stored, forget, folder, how):
-    for key in _keys(stored, folder):
+    for key in keys(stored, folder):
         good = bytes(stored.store.get(key))
-        _damage(stored, key, how)
+        damage(stored, key, how)
         forget()
         with pytest.raises(hub.CorruptDataError) as caught:
             _read_all(stored)
@@ -77,7 +41,7 @@ def test_damage_to_data_is_found_on_reading_and_named(stored, forget, folder, ho
 @pytest.mark.parametrize("how", DAMAGE)
 def test_damage_to_the_newest_record_is_found_on_opening_and_named(stored, forget, how):
     key = "t/x:v0".replace(":", "/log/") + "/0000000000000003.json"
-    _damage(stored, key, how)
+    damage(stored, key, how)
     forget()
     with pytest.raises(hub.CorruptDataError, match=key):
         hub.load("t/x:v0", root=stored)
@@ -91,21 +55,6 @@ def test_a_lost_record_is_told_from_a_number_that_was_never_given(stored, forget
         hub.load(f"t/x:v0@{number}", root=stored)
     with pytest.raises(hub.NotFoundError, match="no such commit"):
         hub.load("t/x:v0@4", root=stored)
-
-
-def test_a_commit_that_is_made_while_it_is_looked_for_is_read(stored, forget, monkeypatch):
-    forget()
-    real, asked = Log.read, []
-
-    def read(self, number):
-        asked.append(number)
-        if asked == [2]:
-            raise hub.ObjectMissingError("not yet")
-        return real(self, number)
-
-    monkeypatch.setattr(Log, "read", read)
-    assert hub.load("t/x:v0@2", root=stored).commit == 2
-    assert asked.count(2) == 2
 
 
 def test_a_record_of_a_newer_format_says_to_upgrade(stored, forget):
@@ -140,14 +89,14 @@ def test_a_damaged_hint_is_as_good_as_none(stored, forget, content, caplog):
 
 def test_one_damaged_version_does_not_hide_the_others(stored, forget, caplog):
     hub.array(3, "t/healthy", root=stored)
-    _damage(stored, "t/x/log/v0/0000000000000003.json", "truncated")
+    damage(stored, "t/x/log/v0/0000000000000003.json", "truncated")
     forget()
     assert hub.list("t", root=stored) == ["t/healthy:main", "t/x:v0"]
     assert "t/x:v0 cannot be opened" in caplog.text
 
 
 def test_packs_that_changed_places_are_found(stored, forget):
-    one, two = _keys(stored, "packs")[:2]
+    one, two = keys(stored, "packs")[:2]
     first, second = bytes(stored.store.get(one)), bytes(stored.store.get(two))
     stored.store.put(one, second)
     stored.store.put(two, first)
@@ -166,10 +115,10 @@ def test_a_damaged_cache_entry_is_fetched_again(make_root, forget, isolated):
     cache = next(isolated.glob("cache-0"))
     files = [path for path in cache.rglob("*") if path.is_file() and path.name not in ("lock", "used")]
     assert files
-    flips = [lambda data, place=place: _flip(data, place) for place in (12, 16, 20, 24, 4096, 10_000, -1)]
-    for damage in (*flips, lambda data: data[:-1], lambda data: data[:3], lambda data: b""):
+    flips = [lambda data, place=place: flip(data, place) for place in (12, 16, 20, 24, 4096, 10_000, -1)]
+    for spoil in (*flips, lambda data: data[:-1], lambda data: data[:3], lambda data: b""):
         for path in files:
-            path.write_bytes(damage(path.read_bytes()))
+            path.write_bytes(spoil(path.read_bytes()))
         from hubarray.blobs import fetch
 
         fetch._shared._memory.clear()
@@ -197,8 +146,8 @@ def test_bytes_that_are_as_stored_and_do_not_decode_are_named(make_root, monkeyp
 
 
 def test_nothing_is_written_over_damage_that_was_met(stored, forget):
-    for key in _keys(stored, "packs"):
-        _damage(stored, key, "deleted")
+    for key in keys(stored, "packs"):
+        damage(stored, key, "deleted")
     forget()
     array = hub.load("t/x:v0", root=stored)
     before = sorted(info.key for info in stored.store.list("t/x/log/"))
@@ -215,57 +164,3 @@ def test_a_cache_folder_that_cannot_be_written_means_going_on_without(make_root,
     array = hub.array((50, 100), "t/x:v0", "f8", chunks=(5, 100), root=root)
     array[...] = 3
     assert (hub.load("t/x:v0@2", root=root)[...] == 3).all()
-
-
-def test_verify_finds_nothing_wrong_with_what_is_whole(any_root):
-    array = hub.array((1500, 4), "t/x:v0", "i4", chunks=(1, 4), root=any_root)
-    array[...] = np.arange(6000).reshape(1500, 4)
-    array[7] = 1
-    array.resize((1200, 9))
-    hub.copy("t/x:v0", "t/y", root=any_root)[3] = 4
-    hub.array((1500, 4), "t/x:v0", "i4", overwrite=True, root=any_root)
-    hub.array(3, "t/x:v1", root=any_root)
-    hub.delete("t/x:v1", root=any_root)
-    hub.flush()
-    for data in (True, False):
-        report = hub.verify("t/x", data=data, root=any_root)
-        assert report.problems == []
-        assert report.records == 7
-        assert report.blobs > 1500
-        assert hub.verify("t/y:main", data=data, root=any_root).problems == []
-    with pytest.raises(hub.NotFoundError):
-        hub.verify("t/x:v9", root=any_root)
-
-
-@pytest.mark.parametrize("how", DAMAGE)
-def test_verify_names_each_damaged_object_and_goes_on(stored, how):
-    assert hub.verify("t/x", root=stored).problems == []
-    for folder in ("packs", "manifest", "log/v0"):
-        for key in _keys(stored, folder):
-            good = bytes(stored.store.get(key))
-            _damage(stored, key, how)
-            problems = hub.verify("t/x", root=stored).problems
-            if key.endswith("head.json") and how == "deleted":
-                assert problems == []
-            else:
-                assert key in {problem.key for problem in problems}, problems
-            stored.store.put(key, good)
-    assert hub.verify("t/x", root=stored).problems == []
-
-
-def test_verify_without_data_finds_packs_that_are_gone_or_cut_short(stored):
-    one, two = _keys(stored, "packs")[:2]
-    _damage(stored, one, "deleted")
-    _damage(stored, two, "truncated")
-    assert {problem.key for problem in hub.verify("t/x", data=False, root=stored).problems} == {one, two}
-
-
-def test_verify_finds_a_record_that_was_exchanged_for_another_whole_one(stored, make_root):
-    """An older fork of the log fits its place, but not its neighbours."""
-    other = make_root("memory")
-    fork = hub.array((2000, 10), "t/x:v0", "i4", chunks=(1, 10), root=other, fill_value=-1)
-    fork[...] = 3
-    key = "t/x/log/v0/0000000000000002.json"
-    stored.store.put(key, bytes(other.store.get(key)))
-    problems = hub.verify("t/x", root=stored).problems
-    assert key in {problem.key for problem in problems}
