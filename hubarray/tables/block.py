@@ -1,0 +1,313 @@
+"""A block: the bytes of one column group, of one row or of a few. Pure.
+
+``docs/FORMAT.md``, "Blocks", has the bytes: a hash, how many rows, the sizes
+of what differs from row to row, then field after field the values, each padded
+to 8 bytes. Whatever is read from a bucket is checked here before it is used.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from hubarray.arrays.compressors import COMPRESSORS
+from hubarray.blobs.ref import blob_hash
+from hubarray.errors import CorruptDataError
+from hubarray.storage.base import Buffer
+from hubarray.tables.images import image_decoded, image_encoded
+from hubarray.tables.schema import Field, Group
+
+HASH_BYTES = 16
+CHECK_BYTES = 4
+MAX_BLOCK_BYTES = 1 << 30
+_PAD = 8
+_COUNT = np.dtype("<u4")
+
+Value = Any
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """How many numbers the header has of each row of a field: presence, dimensions, length."""
+
+    null: bool
+    dims: int
+    length: bool
+
+    @property
+    def numbers(self) -> int:
+        return self.null + self.dims + self.length
+
+
+@functools.cache
+def _sizes(field: Field) -> _Sizes:
+    length = field.kind != "fixed" or field.is_image
+    return _Sizes(field.nullable, sum(n is None for n in field.shape), length)
+
+
+def encode(group: Group, columns: Mapping[str, Sequence[Value]]) -> list[Buffer]:
+    """A block of rows, in pieces that follow each other.
+
+    Parameters
+    ----------
+    group : Group
+    columns : mapping of str to sequence
+        For each field its values as :func:`hubarray.tables.values.checked` gives them, one a row: arrays, bytes of
+        images, text as UTF-8 bytes, or None.
+    """
+    rows = len(next(iter(columns.values())))
+    numbers: list[np.ndarray] = []
+    stored_lengths: list[int] = []
+    pieces: list[Buffer] = []
+    for name, field in group.fields:
+        values = columns[name]
+        sizes = _sizes(field)
+        if sizes.numbers:
+            numbers.append(_size_numbers(field, sizes, values))
+        payload = _payload(field, values)
+        if _is_compressed(field):
+            stored_lengths.append(sum(map(len, payload)))
+        pieces += payload
+        pieces.append(bytes(-sum(map(len, payload)) % _PAD))
+    counts = np.concatenate([np.array([rows, *stored_lengths], _COUNT), *(one.reshape(-1) for one in numbers)])
+    header = counts.astype(_COUNT).tobytes()
+    header += bytes(-len(header) % _PAD)
+    digest = blob_hash(header, *pieces)
+    return [digest, header, *pieces]
+
+
+def _is_compressed(field: Field) -> bool:
+    return field.codec is not None and not field.is_image
+
+
+def _size_numbers(field: Field, sizes: _Sizes, values: Sequence[Value]) -> np.ndarray:
+    numbers = np.zeros((len(values), sizes.numbers), _COUNT)
+    ragged = [i for i, n in enumerate(field.shape) if n is None]
+    for row, value in enumerate(values):
+        if value is None:
+            continue
+        own = [1] if sizes.null else []
+        if sizes.dims:
+            shape = value.shape
+            own += [shape[i] for i in ragged]
+        if sizes.length:
+            own.append(len(value.data) if isinstance(value, Image) else len(value))
+        numbers[row] = own
+    return numbers
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image as it is stored, with the shape that it decodes to."""
+
+    data: bytes
+    shape: tuple[int, ...]
+
+
+def image_of(field: Field, value: np.ndarray) -> Image:
+    """An array as an image that is stored."""
+    assert field.codec is not None
+    return Image(image_encoded(field.codec, value), value.shape)
+
+
+def _payload(field: Field, values: Sequence[Value]) -> list[Buffer]:
+    """The values of a field one after the other, compressed together if they are."""
+    if field.is_image:
+        return [value.data for value in values if value is not None]
+    if field.kind != "fixed":
+        plain: list[Buffer] = [value for value in values if value is not None]
+    else:
+        empty = bytes(field.row_bytes or 0)
+        plain = [empty if value is None else _bytes_of(value) for value in values]
+    if not _is_compressed(field):
+        return plain
+    data = b"".join(plain)
+    return [memoryview(_compressor(field).encode(np.frombuffer(data, "u1")))] if data else []
+
+
+def _bytes_of(value: np.ndarray) -> Buffer:
+    return value.reshape(-1).view("u1").data if value.size else b""
+
+
+@functools.cache
+def _made(name: str, configuration: tuple[tuple[str, Any], ...]) -> Any:
+    return COMPRESSORS[name].made(dict(configuration))
+
+
+def _compressor(field: Field) -> Any:
+    assert field.codec is not None
+    return _made(field.codec["name"], tuple(sorted(field.codec["configuration"].items())))
+
+
+class Block:
+    """A block that was fetched.
+
+    Parameters
+    ----------
+    group : Group
+    data : bytes
+        Whose hash is right: :func:`is_intact`. What is read of it are views of these bytes, where it is stored plain.
+    where : str
+        How errors name it.
+
+    Raises
+    ------
+    CorruptDataError
+        It does not hold what its header says.
+    """
+
+    def __init__(self, group: Group, data: Buffer, where: str) -> None:
+        self._group, self._data, self._where = group, memoryview(data), where
+        compressed = sum(_is_compressed(field) for _, field in group.fields)
+        head = self._numbers(HASH_BYTES, 1 + compressed)
+        self.rows = int(head[0])
+        if not 1 <= self.rows <= group.rows_per_block:
+            self._refuse(f"has {self.rows} rows, and up to {group.rows_per_block} are stored together")
+        wanted = [_sizes(field).numbers for _, field in group.fields]
+        numbers = self._numbers(HASH_BYTES + head.nbytes, sum(wanted) * self.rows)
+        header_bytes = head.nbytes + numbers.nbytes
+        begin, used = HASH_BYTES + header_bytes + -header_bytes % _PAD, 0
+        stored = iter(head[1:].tolist())
+        self._columns: dict[str, _Column] = {}
+        for (name, field), count in zip(group.fields, wanted, strict=True):
+            own = numbers[used : used + count * self.rows].reshape(self.rows, count)
+            used += count * self.rows
+            column = self._column(name, field, own)
+            column.begin = begin
+            column.stored_bytes = next(stored) if _is_compressed(field) else column.plain_bytes
+            begin += column.stored_bytes + -column.stored_bytes % _PAD
+            self._columns[name] = column
+        if begin != len(self._data):
+            self._refuse(f"has {len(self._data):,} bytes, and its header speaks of {begin:,}")
+
+    def row(self, row: int, names: Sequence[str]) -> dict[str, Value]:
+        """One row's values of some fields: arrays, text, bytes, or None."""
+        return {name: self._value(self._columns[name], row) for name in names}
+
+    def column(self, name: str) -> Value:
+        """All rows' values of a field: one array where their size is fixed and none may be null, else a list."""
+        column = self._columns[name]
+        if column.numbers is None and column.field.dtype is not None:
+            return self._plain(column).view(column.field.dtype).reshape(self.rows, *column.field.shape)
+        return [self._value(column, row) for row in range(self.rows)]
+
+    def _numbers(self, begin: int, count: int) -> np.ndarray:
+        if begin + count * _COUNT.itemsize > len(self._data):
+            self._refuse("is cut short")
+        return np.frombuffer(self._data, _COUNT, count, begin)
+
+    def _column(self, name: str, field: Field, numbers: np.ndarray) -> _Column:
+        sizes = _sizes(field)
+        if not sizes.numbers:
+            return self._bounded(_Column(name, field, plain_bytes=self.rows * (field.row_bytes or 0)))
+        present = numbers[:, 0] if sizes.null else np.ones(self.rows, _COUNT)
+        if (present > 1).any() or numbers[present == 0].any():
+            self._refuse(f"says of {name!r} what cannot be")
+        dims = numbers[:, int(sizes.null) :][:, : sizes.dims]
+        known = math.prod(n for n in field.shape if n is not None) * (field.dtype.itemsize if field.dtype else 1)
+        # As floats first: whoever wrote them may have meant them to overflow.
+        if (dims.astype(np.float64).prod(axis=1) * known > MAX_BLOCK_BYTES).any():
+            self._refuse(f"says that a {name!r} has more than {MAX_BLOCK_BYTES:,} bytes")
+        lengths = numbers[:, -1].astype(np.int64) if sizes.length else dims.astype(np.int64).prod(axis=1) * known
+        if field.ragged or field.is_image:
+            # Elsewhere a null takes as much room as a value.
+            lengths = np.where(present == 1, lengths, 0)
+        ends = np.cumsum(lengths)
+        return self._bounded(_Column(name, field, int(ends[-1]), numbers, ends))
+
+    def _bounded(self, column: _Column) -> _Column:
+        if column.plain_bytes > MAX_BLOCK_BYTES:
+            self._refuse(f"says that {column.name!r} has {column.plain_bytes:,} bytes, more than {MAX_BLOCK_BYTES:,}")
+        return column
+
+    def _plain(self, column: _Column) -> np.ndarray:
+        """The bytes of a field's values one after the other, decompressed."""
+        if column.plain is None:
+            stored = self._data[column.begin : column.begin + column.stored_bytes]
+            plain = self._decompressed(column, stored) if _is_compressed(column.field) else np.frombuffer(stored, "u1")
+            column.plain = plain
+        return column.plain
+
+    def _decompressed(self, column: _Column, stored: memoryview) -> np.ndarray:
+        assert column.field.codec is not None
+        plain = np.empty(column.plain_bytes, "u1")
+        if not len(plain) and not len(stored):
+            return plain
+        row = COMPRESSORS[column.field.codec["name"]]
+        try:
+            size = row.decode_into(_compressor(column.field), stored, plain)
+        except (ValueError, RuntimeError, TypeError) as error:
+            self._refuse(f"has {column.name!r}, which does not decode: {error}")
+        if size != len(plain):
+            self._refuse(f"has {column.name!r}, which decodes to {size:,} bytes and not {len(plain):,}")
+        return plain
+
+    def _value(self, column: _Column, row: int) -> Value:
+        field, sizes = column.field, _sizes(column.field)
+        if column.numbers is None or column.ends is None:
+            length, shape = field.row_bytes or 0, tuple(n or 0 for n in field.shape)
+            begin = row * length
+        else:
+            own = column.numbers[row].tolist()
+            if sizes.null and not own[0]:
+                return None
+            dims = iter(own[int(sizes.null) :])
+            shape = tuple(next(dims) if n is None else n for n in field.shape)
+            begin = int(column.ends[row - 1]) if row else 0
+            length = int(column.ends[row]) - begin
+        if field.is_image:
+            return self._image(column, self._data[column.begin + begin : column.begin + begin + length], shape)
+        part = self._plain(column)[begin : begin + length]
+        if field.dtype is not None:
+            value = part.view(field.dtype).reshape(shape)
+            return value if shape else value[()]
+        if field.kind == "bytes":
+            return part.tobytes()
+        try:
+            return part.tobytes().decode()
+        except UnicodeDecodeError:
+            self._refuse(f"has {column.name!r}, which is no UTF-8")
+
+    def _image(self, column: _Column, data: memoryview, shape: Any) -> np.ndarray:
+        field = column.field
+        assert field.codec is not None
+        assert field.dtype is not None
+        try:
+            return image_decoded(field.codec, data, shape, field.dtype)
+        except ValueError as error:
+            self._refuse(f"has {column.name!r}, which does not decode: {error}")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise CorruptDataError(f"{self._where}: the block of {self._group.name!r} there {what}; restore it from a copy")
+
+
+@dataclass
+class _Column:
+    """A field's part of a block: where it begins, and where the values of each row end, if that differs."""
+
+    name: str
+    field: Field
+    plain_bytes: int
+    numbers: np.ndarray | None = None
+    ends: np.ndarray | None = None
+    begin: int = 0
+    stored_bytes: int = 0
+    plain: np.ndarray | None = None
+
+
+def is_intact(data: Buffer, check: int) -> bool:
+    """Whether a block is whole, and the one that its location means."""
+    view = memoryview(data)
+    if len(view) < HASH_BYTES or int.from_bytes(view[:CHECK_BYTES], "little") != check:
+        return False
+    return blob_hash(view[HASH_BYTES:]) == bytes(view[:HASH_BYTES])
+
+
+def check_of(pieces: Sequence[Buffer]) -> int:
+    """The check of a block that :func:`encode` made, for its location."""
+    return int.from_bytes(memoryview(pieces[0])[:CHECK_BYTES], "little")

@@ -1,0 +1,97 @@
+"""Locations: where each row's block of a group is, as one piece of a slab. Pure.
+
+``docs/FORMAT.md``, "Locations", has the bytes: planes of one kind of number
+each, as an lz4 frame.
+"""
+
+from __future__ import annotations
+
+import lz4.frame
+import numpy as np
+import numpy.typing as npt
+
+from hubarray.storage.base import Buffer
+from hubarray.tables.block import MAX_BLOCK_BYTES
+from hubarray.tables.schema import MAX_ROWS_PER_BLOCK
+
+SLAB_ROWS = 1 << 17
+# A null location has length 0.
+LOCATION = np.dtype([("chunk", "<u4"), ("offset", "<u4"), ("length", "<u4"), ("check", "<u4"), ("row", "<u2")])
+_PLANES = ("chunk", "offset", "length", "check")
+
+Locations = npt.NDArray[np.void]
+
+
+def encode(locations: Locations, *, with_rows: bool) -> bytes:
+    """The piece of a slab's locations; ``with_rows`` where blocks hold several rows."""
+    planes = [_distances(locations) if name == "offset" else locations[name] for name in _PLANES]
+    data = b"".join(np.ascontiguousarray(plane).tobytes() for plane in planes)
+    if with_rows:
+        data += np.ascontiguousarray(locations["row"]).tobytes()
+    return lz4.frame.compress(data, content_checksum=False, store_size=True)
+
+
+def decode(data: Buffer, *, rows: int, chunk_files: int, with_rows: bool) -> Locations:
+    """The locations of a slab, each checked.
+
+    Parameters
+    ----------
+    data : bytes
+    rows : int
+        How many the slab has, at most 131,072.
+    chunk_files : int
+        How many the append has, which no location goes beyond.
+    with_rows : bool
+
+    Raises
+    ------
+    ValueError
+        They are not that many, or one of them cannot be.
+    """
+    plain = _decompressed(data, rows * (16 + 2 * with_rows))
+    found = np.zeros(rows, LOCATION)
+    for i, name in enumerate(_PLANES):
+        found[name] = np.frombuffer(plain, "<u4", rows, 4 * rows * i)
+    if with_rows:
+        found["row"] = np.frombuffer(plain, "<u2", rows, 16 * rows)
+    found["offset"] = _offsets(found)
+    present = found[found["length"] > 0]
+    if (present["chunk"] >= chunk_files).any():
+        raise ValueError(f"a location is in chunk file {int(present['chunk'].max())}, and there are {chunk_files}")
+    if (present["length"] > MAX_BLOCK_BYTES).any() or (present["row"] >= MAX_ROWS_PER_BLOCK).any():
+        raise ValueError("a location is longer than a block may be, or of a row that no block has")
+    ends = present["offset"].astype(np.uint64) + present["length"]
+    if len(ends) and int(ends.max()) > 1 << 32:
+        raise ValueError("a location reaches beyond 4 GiB")
+    return found
+
+
+def _decompressed(data: Buffer, size: int) -> bytes:
+    """The content of one lz4 frame that has to be this long; no more of it is made."""
+    decompressor = lz4.frame.LZ4FrameDecompressor()
+    try:
+        plain: bytes = decompressor.decompress(bytes(data), size + 1)
+    except RuntimeError as error:
+        raise ValueError(f"is no lz4 frame: {error}") from None
+    if len(plain) != size or not decompressor.eof or decompressor.unused_data:
+        raise ValueError(f"has not the {size} bytes that its rows take")
+    return plain
+
+
+def _ends(locations: Locations) -> npt.NDArray[np.uint32]:
+    """Where the block before each row's ends; rows that share a block have the end of the one before it."""
+    return (locations["offset"] + locations["length"]).astype(np.uint32)
+
+
+def _distances(locations: Locations) -> npt.NDArray[np.uint32]:
+    """Each offset less the end of the location before, modulo 2**32: mostly 0 where a writer laid blocks in a row."""
+    before = np.concatenate([np.zeros(1, np.uint32), _ends(locations)[:-1]])
+    return (locations["offset"] - before).astype(np.uint32)
+
+
+def _offsets(locations: Locations) -> npt.NDArray[np.uint32]:
+    """The inverse of :func:`_distances`: each end is the sum of all distances and lengths so far."""
+    steps = locations["offset"].astype(np.uint64) + np.concatenate(
+        [np.zeros(1, np.uint64), locations["length"][:-1].astype(np.uint64)]
+    )
+    return np.cumsum(steps).astype(np.uint32)

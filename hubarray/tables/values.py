@@ -1,0 +1,106 @@
+"""Values of a row, checked against their field before they are stored. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hubarray.errors import ConfigError
+from hubarray.tables.block import Image, image_of
+from hubarray.tables.images import image_header
+from hubarray.tables.schema import Field
+
+
+def checked(field: Field, value: Any) -> Any:
+    """A value as :func:`hubarray.tables.block.encode` takes it: an array, bytes, an Image, or None.
+
+    Python's scalars are taken where they fit, and arrays of exactly the field's dtype. Bytes that already are a JPEG or
+    PNG of the field's dtype and shape are kept as they came.
+
+    Raises
+    ------
+    ConfigError
+        It is not of the field's type or shape, or None where the field is not nullable.
+    """
+    if value is None:
+        if not field.nullable:
+            raise ConfigError("is None, and the field is not nullable")
+        return None
+    if field.kind == "string":
+        return _text(value)
+    if field.kind == "bytes":
+        if not isinstance(value, (bytes, bytearray, memoryview)):
+            raise ConfigError(f"is a {type(value).__name__}, and bytes are wanted")
+        return bytes(value)
+    if field.is_image and isinstance(value, (bytes, bytearray, memoryview)):
+        return _given_image(field, bytes(value))
+    array = _array(field, value)
+    _check_shape(field, array.shape)
+    return image_of(field, array) if field.is_image else array
+
+
+def _text(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise ConfigError(f"is a {type(value).__name__}, and text is wanted")
+    try:
+        return str(value).encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"is no Unicode text: {error.reason} at letter {error.start}") from None
+
+
+def _given_image(field: Field, data: bytes) -> Image:
+    assert field.codec is not None
+    assert field.dtype is not None
+    try:
+        shape, dtype = image_header(field.codec["name"], data)
+    except ValueError as error:
+        raise ConfigError(f"{error}, and a {field.codec['name']} image or its elements are wanted") from None
+    if dtype != field.dtype.name:
+        raise ConfigError(f"is an image of {dtype}, and {field.dtype.name} is wanted")
+    _check_shape(field, shape)
+    return Image(data, shape)
+
+
+def _array(field: Field, value: Any) -> np.ndarray:
+    dtype = field.dtype
+    assert dtype is not None
+    if isinstance(value, (np.ndarray, np.generic)):
+        array = np.asarray(value)
+        shorter = array.dtype.kind == dtype.kind in "SU" and array.dtype.itemsize <= dtype.itemsize
+        if not shorter and array.dtype.newbyteorder("=") != dtype.newbyteorder("="):
+            raise ConfigError(f"is of dtype {array.dtype}, and {dtype} is wanted")
+        return np.ascontiguousarray(array, dtype).reshape(array.shape)
+    if field.shape and not isinstance(value, (list, tuple)) and not hasattr(value, "__array__"):
+        raise ConfigError(f"is a {type(value).__name__}, and an array of shape {field.shape} is wanted")
+    try:
+        found = np.asarray(value)
+        with np.errstate(over="ignore", invalid="ignore"):
+            array = np.asarray(value, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"is no {dtype}: {error}") from None
+    if hasattr(value, "__array__") and found.dtype != dtype:
+        raise ConfigError(f"is of dtype {found.dtype}, and {dtype} is wanted")
+    if not _survives(found, array):
+        raise ConfigError(f"does not fit {dtype}")
+    return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def _survives(given: np.ndarray, array: np.ndarray) -> bool:
+    """Whether Python's numbers are the same in the field's dtype; floats are rounded to its precision."""
+    if given.dtype.kind in "USO":
+        return array.dtype.kind == given.dtype.kind and bool((array == given).all())
+    if array.dtype.kind == "b":
+        return given.dtype.kind == "b"
+    if array.dtype.kind in "iu":
+        return given.dtype.kind in "biu" and bool((array == given).all())
+    if array.dtype.kind in "fc":
+        finite = np.isfinite(given) if given.dtype.kind in "fc" else np.True_
+        return given.dtype.kind in "biufc" and bool((np.isfinite(array) | ~finite).all())
+    return given.dtype.kind == array.dtype.kind
+
+
+def _check_shape(field: Field, shape: tuple[int, ...]) -> None:
+    fits = len(shape) == len(field.shape)
+    if not fits or any(wanted not in (None, n) for wanted, n in zip(field.shape, shape, strict=True)):
+        raise ConfigError(f"has the shape {shape}, and {field.shape} is wanted")
