@@ -8,11 +8,13 @@ to 8 bytes. Whatever is read from a bucket is checked here before it is used.
 from __future__ import annotations
 
 import functools
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+import blake3
 import numpy as np
 
 from hubarray.arrays.compressors import COMPRESSORS
@@ -57,8 +59,8 @@ def encode(group: Group, columns: Mapping[str, Sequence[Value]]) -> list[Buffer]
     ----------
     group : Group
     columns : mapping of str to sequence
-        For each field its values as :func:`hubarray.tables.values.checked` gives them, one a row: arrays, bytes of
-        images, text as UTF-8 bytes, or None.
+        For each field its values as :func:`hubarray.tables.values.checked` gives them, one a row: arrays, images that
+        are encoded already, text as UTF-8 bytes, or None.
     """
     rows = len(next(iter(columns.values())))
     numbers: list[np.ndarray] = []
@@ -66,6 +68,8 @@ def encode(group: Group, columns: Mapping[str, Sequence[Value]]) -> list[Buffer]
     pieces: list[Buffer] = []
     for name, field in group.fields:
         values = columns[name]
+        if field.is_image:
+            values = [image_of(field, value) if isinstance(value, np.ndarray) else value for value in values]
         sizes = _sizes(field)
         if sizes.numbers:
             numbers.append(_size_numbers(field, sizes, values))
@@ -79,6 +83,30 @@ def encode(group: Group, columns: Mapping[str, Sequence[Value]]) -> list[Buffer]
     header += bytes(-len(header) % _PAD)
     digest = blob_hash(header, *pieces)
     return [digest, header, *pieces]
+
+
+def digest(group: Group, columns: Mapping[str, Sequence[Value]]) -> bytes:
+    """BLAKE3, 16 bytes, of a block's values before they are encoded, and of what they are encoded with.
+
+    Equal digests are equal blocks. An image that came encoded is another value than its elements.
+    """
+    described = [field.to_json() for _, field in group.fields]
+    kept = [{part: one.get(part) for part in ("dtype", "shape", "codec", "nullable")} for one in described]
+    hasher = blake3.blake3(json.dumps(kept).encode())
+    for name, _ in group.fields:
+        for value in columns[name]:
+            if value is None:
+                hasher.update(b"N")
+            elif isinstance(value, Image):
+                hasher.update(b"I" + len(value.data).to_bytes(8, "little"))
+                hasher.update(value.data)
+            elif isinstance(value, bytes):
+                hasher.update(b"B" + len(value).to_bytes(8, "little"))
+                hasher.update(value)
+            else:
+                hasher.update(b"A" + np.array([value.ndim, *value.shape], "<u8").tobytes())
+                hasher.update(_bytes_of(value))
+    return hasher.digest(length=16)
 
 
 def _is_compressed(field: Field) -> bool:

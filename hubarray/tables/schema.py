@@ -20,6 +20,8 @@ MAX_NAME_LETTERS = 256
 MAX_DIMS = 32
 MAX_ROWS_PER_BLOCK = 1 << 15
 REST = "rest"
+# The column of the index that has the partition's key.
+PARTITION = "partition"
 # Smaller fields of fixed size share the group of those that have no other.
 _REST_FIELD_BYTES = 4 << 10
 # A group whose rows are larger has a block for each of them.
@@ -207,6 +209,8 @@ class Schema:
             check_name(name, "field")
             if not isinstance(field, Field):
                 raise ConfigError(f"field {name!r}: give a hub.Field, not a {type(field).__name__}")
+            if field.index and name == PARTITION:
+                raise ConfigError(f"field {name!r}: the index has a column of that name, for the partition's key")
         self._fields = dict(fields)
         self._rows_per_block = dict(rows_per_block or {})
         members: dict[str, list[str]] = {}

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.tables.block import Image, image_of
+from hubarray.tables.block import Image
 from hubarray.tables.images import image_header
 from hubarray.tables.schema import Field
 
 
 def checked(field: Field, value: Any) -> Any:
-    """A value as :func:`hubarray.tables.block.encode` takes it: an array, bytes, an Image, or None.
+    """A value as :func:`hubarray.tables.block.encode` takes it: an array, bytes, an encoded image, or None.
 
     Python's scalars are taken where they fit, and arrays of exactly the field's dtype. Bytes that already are a JPEG or
     PNG of the field's dtype and shape are kept as they came.
@@ -37,7 +37,7 @@ def checked(field: Field, value: Any) -> Any:
         return _given_image(field, bytes(value))
     array = _array(field, value)
     _check_shape(field, array.shape)
-    return image_of(field, array) if field.is_image else array
+    return array
 
 
 def _text(value: Any) -> bytes:

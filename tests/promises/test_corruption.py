@@ -131,7 +131,7 @@ def test_a_damaged_cache_entry_is_fetched_again(make_root, forget, isolated):
 def test_bytes_that_are_as_stored_and_do_not_decode_are_named(make_root, monkeypatch, kind, memory_cache_bytes):
     hub.configure(memory_cache_bytes=memory_cache_bytes, disk_cache_bytes=0)
     array = hub.array((4, 6), "t/x:v0", "i4", chunks=(1, 6), codec="gzip", root=make_root(kind))
-    monkeypatch.setattr(codecs._Checked, "encode", lambda self, chunk: b"neither gzip nor anything else")
+    monkeypatch.setattr(codecs._Compressed, "encode", lambda self, chunk: b"neither gzip nor anything else")
     array[...] = 1
 
     def in_transaction(key):

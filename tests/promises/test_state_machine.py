@@ -388,7 +388,7 @@ def quiet(monkeypatch):
 def test_any_sequence_of_operations_does_what_numpy_would():
     from hypothesis.stateful import run_state_machine_as_test
 
-    run_state_machine_as_test(Machine, settings=_settings(60, 400))
+    run_state_machine_as_test(Machine, settings=_settings(40, 400))
 
 
 @pytest.mark.parametrize("kind", ["local", "s3"])
