@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from hubarray.blobs.ref import blob_hash
 from hubarray.errors import CorruptDataError
-from hubarray.tables.block import HASH_BYTES, Block, check_of, encode, is_intact
+from hubarray.tables.block import HASH_BYTES, Block, check_of, digest, encode, image_of, is_intact
 from hubarray.tables.schema import Field, Schema
 from hubarray.tables.values import checked
 from tests.tables import strategies
@@ -129,3 +129,39 @@ def test_a_scan_of_small_rows_is_a_vector_without_a_copy():
     assert np.array_equal(column, np.arange(1000))
     assert np.shares_memory(column, np.frombuffer(encoded, "u1"))
     assert len(encoded) <= 1000 * 16 + 40
+
+
+@given(filled(), st.data())
+def test_equal_values_have_equal_digests_and_others_have_not(made, data):
+    schema, rows = made
+    (group,) = schema.groups.values()
+
+    def digest_of(some):
+        return digest(group, {name: [checked(field, row[name]) for row in some] for name, field in group.fields})
+
+    assert digest_of(rows) == digest_of(rows)
+    assert len(digest_of(rows)) == 16
+    name = data.draw(st.sampled_from(list(schema)))
+    other = {**rows[0], name: data.draw(strategies.values(schema[name]))}
+    alike = strategies.same(other[name], rows[0][name])
+    assert (digest_of([other, *rows[1:]]) == digest_of(rows)) == alike
+
+
+def test_a_digest_depends_on_types_and_codecs_and_not_on_names():
+    def digest_of(name, field):
+        (group,) = Schema({name: field}, rows_per_block={"g": 1}).groups.values()
+        return digest(group, {name: [np.zeros((2,), "u1")]})
+
+    plain = digest_of("x", Field("u1", (2,), group="g"))
+    assert digest_of("y", Field("u1", (2,), group="g")) == plain
+    assert digest_of("x", Field("u1", (None,), group="g")) != plain
+    assert digest_of("x", Field("u1", (2,), group="g", codec="lz4")) != plain
+
+
+def test_an_image_that_came_encoded_is_another_value_than_its_elements():
+    field = Field("u1", (None, None), codec="png")
+    (group,) = Schema({"x": field}).groups.values()
+    elements = np.zeros((4, 4), "u1")
+    encoded = image_of(field, elements)
+    assert digest(group, {"x": [elements]}) != digest(group, {"x": [encoded]})
+    assert digest(group, {"x": [encoded]}) == digest(group, {"x": [checked(field, encoded.data)]})

@@ -1,0 +1,118 @@
+"""The index of a slab as a Parquet file: the fields that are indexed, and the partition of each row. Pure."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hubarray.errors import ConfigError
+from hubarray.storage.base import Buffer
+from hubarray.tables.schema import PARTITION, Field, Schema
+
+# Of a slab: the columns are read whole, and a Parquet file may say that little stands for much.
+MAX_PIECE_BYTES = 2 << 30
+# Parquet has no seconds.
+_TIME_UNITS = ("ms", "us", "ns")
+
+Key = str | int
+
+
+def arrow_type(field: Field) -> pa.DataType:
+    """The Arrow type of an index field's column.
+
+    Raises
+    ------
+    ConfigError
+        It has none.
+    """
+    if field.dtype is None:
+        return pa.string() if field.kind == "string" else pa.binary()
+    if field.dtype.kind in "mM":
+        unit, count = np.datetime_data(field.dtype)
+        if count != 1 or unit not in _TIME_UNITS:
+            raise ConfigError(f"index=True: times of the index are in {', '.join(_TIME_UNITS)}, not {field.dtype}")
+        return pa.timestamp(unit) if field.dtype.kind == "M" else pa.duration(unit)
+    return pa.from_numpy_dtype(field.dtype)
+
+
+def arrow_schema(schema: Schema, key_type: type) -> pa.Schema:
+    """The columns of an index piece, the partition's first."""
+    keys = pa.dictionary(pa.int32(), pa.string() if key_type is str else pa.int64())
+    fields = [pa.field(PARTITION, keys, nullable=False)]
+    fields += [pa.field(name, arrow_type(schema[name]), nullable=schema[name].nullable) for name in schema.index]
+    return pa.schema(fields)
+
+
+def column_of(field: Field, values: Sequence[Any]) -> pa.Array:
+    """An index field's checked values as a column. ``NaT`` is null, as in pandas and Arrow.
+
+    Raises
+    ------
+    ConfigError
+        One is NaT, and the field is not nullable.
+    """
+    wanted = arrow_type(field)
+    if field.dtype is not None and field.dtype.kind in "mM":
+        values = [None if value is None or np.isnat(value) else value for value in values]
+        if None in values and not field.nullable:
+            raise ConfigError("is NaT, and the field is not nullable")
+    if field.kind == "string":
+        return pa.array([None if value is None else value.decode() for value in values], wanted)
+    if field.dtype is None:
+        return pa.array(values, wanted)
+    if not any(value is None for value in values):
+        return pa.array(np.array(values, field.dtype).reshape(len(values)), wanted)
+    missing = np.array([value is None for value in values])
+    plain = np.array([np.zeros((), field.dtype) if value is None else value for value in values], field.dtype)
+    return pa.array(plain, wanted, mask=missing)
+
+
+def encode(table: pa.Table) -> bytes:
+    """A piece: one row group, the same bytes for the same rows and the same pyarrow."""
+    out = io.BytesIO()
+    pq.write_table(
+        table, out, compression="zstd", row_group_size=max(1, len(table)), store_schema=False,
+        data_page_version="1.0", use_dictionary=[PARTITION],
+    )  # fmt: skip
+    return out.getvalue()
+
+
+def decode(data: Buffer, wanted: pa.Schema, *, rows: int, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of a piece, or some of its columns.
+
+    Raises
+    ------
+    ValueError
+        It is no Parquet file of these columns and so many rows, or says that it has more than 2 GiB.
+    """
+    try:
+        file = pq.ParquetFile(pa.BufferReader(bytes(data)))
+        about = file.metadata
+        sizes = [about.row_group(i).total_byte_size for i in range(about.num_row_groups)]
+        if about.num_rows != rows or about.num_row_groups != 1 or sum(sizes) > MAX_PIECE_BYTES:
+            raise ValueError(f"has {about.num_rows} rows in {sum(sizes):,} bytes, and {rows} are wanted")
+        if file.schema_arrow.names != wanted.names:
+            raise ValueError("has other columns than its schema says")
+        names = wanted.names if columns is None else list(columns)
+        found = file.read(columns=names, use_threads=False).select(names)
+        found = pa.table([_cast(found[name], wanted.field(name).type) for name in names], names=names)
+        found = found.cast(pa.schema([wanted.field(name) for name in names]))
+        found.validate(full=True)
+    except (pa.ArrowException, OSError, OverflowError) as error:
+        raise ValueError(f"is no index: {str(error)[:200]}") from None
+    if len(found) != rows:
+        raise ValueError(f"has {len(found)} rows, and {rows} are wanted")
+    return found
+
+
+def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
+    """A column as it is wanted, if all its values survive that; a dictionary is made of the plain column."""
+    if not pa.types.is_dictionary(wanted):
+        return column.cast(wanted)
+    plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    return plain.cast(wanted.value_type).dictionary_encode()
