@@ -58,8 +58,10 @@ def array(
         Shape of a chunk. ``"auto"`` chooses by the size of a sample, ``a[i]``; ``"cube"`` cuts all axes
         alike, for volumes that are read in boxes and in cuts of any direction.
     codec : str or list
-        ``"auto"`` (``"blosc-lz4"``: fast, and small where neighbours are alike), ``"blosc-zstd"`` (smaller and
-        slower), ``"zstd"``, ``"gzip"``, ``"lz4"``, ``"none"``, or a Zarr v3 list of codecs.
+        ``"auto"`` (blosc-lz4), ``"blosc-lz4"`` (fast, and small where neighbours are alike), ``"blosc-zstd"``
+        (smaller and slower), ``"zstd"`` (small, of bytes as they come), ``"gzip"`` (for others to read),
+        ``"lz4"`` (fast, of bytes as they come), ``"none"`` (as they are in memory), or a Zarr v3 list of
+        codecs.
     fill_value
         What elements are that were never written; 0 is ``np.zeros((), dtype)``.
     attrs : mapping, optional

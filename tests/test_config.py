@@ -87,3 +87,10 @@ def test_credentials_in_a_url_are_refused_and_not_shown(url):
 def test_one_root_has_one_spelling(tmp_path):
     assert normalize(tmp_path) == normalize(str(tmp_path) + "/") == normalize(f"file://{tmp_path}")
     assert normalize("S3://bucket/hub/") == "s3://bucket/hub"
+
+
+def test_places_that_only_options_tell_apart_are_not_taken_for_one_another():
+    one, two = (hub.Root("az://container/hub", storage_options={"account_name": name}) for name in ("a", "b"))
+    assert one.identity != two.identity
+    assert one.identity == hub.Root("az://container/hub", storage_options={"account_name": "a"}).identity
+    assert "account" not in one.identity

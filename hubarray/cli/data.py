@@ -24,6 +24,7 @@ from hubarray.shown import shown_url
 from hubarray.storage.url import Root
 
 _ASKED_BYTES = 1_000_000_000
+_CODECS = ", ".join(f"{one.name} ({one.about})" for one in NAMED_CHAINS.values())
 
 
 @command(
@@ -41,7 +42,7 @@ _ASKED_BYTES = 1_000_000_000
         argument("--follow-links", action="store_true", help="take data that lies in other files, too"),
         argument("--source-options", metavar="JSON", help="storage options of the source, as s3fs takes them"),
         argument("--chunks", help="shape of a chunk, such as 16,64,64"),
-        argument("--codec", default="auto", help=", ".join(NAMED_CHAINS)),
+        argument("--codec", default="auto", help=_CODECS),
         MESSAGE,
     ),
 )

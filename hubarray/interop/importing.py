@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -185,11 +184,6 @@ def _staged(source: Source, staged: Version, chunks: Any, codec: Any, root: Root
     )  # fmt: skip
 
 
-def _row_bytes(source: Source) -> int:
-    """Bytes of one row, at least 1."""
-    return max(1, math.prod(source.row_shape) * source.dtype.itemsize)
-
-
 def _digest(source: Source) -> str | None:
     if source.fingerprint is None:
         return None
@@ -197,7 +191,9 @@ def _digest(source: Source) -> str | None:
 
 
 def _fill(staging: Array, source: Source) -> None:
-    size = _row_bytes(source)
+    from hubarray.interop.sources.base import row_bytes
+
+    size = row_bytes(source)
     total = None if source.rows is None else source.rows * size
     if size > IMPORT_STEP_BYTES:
         _fill_by_parts(staging, source, total)
@@ -223,9 +219,11 @@ def _fill(staging: Array, source: Source) -> None:
 
 def _fill_by_parts(staging: Array, source: Source, total: int | None) -> None:
     """Rows that are too large to be held, one after the other; the last one that is there may not be whole."""
+    from hubarray.interop.sources.base import row_bytes
+
     done = max(0, len(staging) - 1)
     with progress(total, f"importing {shown_text(source.where)}") as bar:
-        bar.update(done * _row_bytes(source))
+        bar.update(done * row_bytes(source))
         while source.rows is None or done < source.rows:
             staging.resize((done + 1, *source.row_shape))
             came = 0

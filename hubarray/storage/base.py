@@ -1,9 +1,10 @@
 """The contract of a store: six verbs, their errors, and the counts users and tests read.
 
-Every engine (``local``, ``objectstore``, ``filesystem``) implements the
+Every engine (``_ENGINES`` in :mod:`hubarray.storage.url`) implements the
 underscored methods; the public verbs add what is the same for all of them:
 request counts, one DEBUG line a request, and refusing to write where only
-reading is possible. ``tests/storage/test_contract.py`` runs over every engine.
+reading is possible. ``tests/storage/test_contract.py`` runs over every engine that can
+be written to.
 """
 
 from __future__ import annotations

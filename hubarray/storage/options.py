@@ -1,4 +1,4 @@
-"""Storage options as s3fs and adlfs users write them, turned into what each engine takes.
+"""Storage options of S3 as users of s3fs write them, turned into what obstore and s3fs take.
 
 Pure: nothing here opens a connection. An option that an engine cannot honour
 is an error, never ignored. Values may be secrets, so messages show names only.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
+import json
 import os
 import re
 import threading
@@ -68,6 +70,10 @@ class Root:
         endpoint = endpoint or dict(self._options.get("client_kwargs") or {}).get("endpoint_url")
         if not endpoint and self.scheme == "s3":
             endpoint = endpoint_from_environment()
+        if self.scheme not in _ENGINES and self._options:
+            # Of other services the options may name the place too, such as an account.
+            told = json.dumps(self._options, sort_keys=True, default=str).encode()
+            return f"{self.url} with {hashlib.blake2b(told, digest_size=16).hexdigest()}"
         return f"{self.url} at {endpoint}" if endpoint else self.url
 
     @property

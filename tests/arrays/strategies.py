@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
+from hubarray.arrays.codec_chains import NAMED_CHAINS
+
 DTYPES = [
     "bool",
     "int8",
@@ -21,7 +23,7 @@ DTYPES = [
     "V3",
     [("a", "<i4"), ("b", "<f8"), ("c", "S2")],
 ]
-CODECS = ["auto", "zstd", "blosc-zstd", "gzip", "lz4", "none"]
+CODECS = list(NAMED_CHAINS)
 # An axis of four elements: the length of its chunks, and what is taken of it. All pairs for all axes find what is
 # special where an axis is one chunk and taken whole, which random ones seldom are.
 WAYS_TO_CUT_FOUR = [1, 2, 4, 6]

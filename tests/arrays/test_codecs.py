@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hubarray as hub
-from hubarray.arrays.codec_chains import chain_of
+from hubarray.arrays.codec_chains import NAMED_CHAINS, chain_of
 from hubarray.arrays.codecs import _ZarrChain, codec_for
 from hubarray.arrays.dtypes import dtype_to_json
 from tests.arrays.strategies import CODECS, DTYPES, some_values
@@ -146,3 +146,9 @@ def test_a_chunk_that_changes_while_it_is_encoded_can_still_be_decoded(codec):
         thread.join()
     for blob in encoded:
         one.decode(blob, np.empty_like(source))
+
+
+def test_the_docstring_of_array_says_of_every_name_what_its_row_says():
+    said = " ".join(hub.array.__doc__.split())
+    for one in NAMED_CHAINS.values():
+        assert f'``"{one.name}"`` ({one.about})' in said

@@ -13,21 +13,18 @@ from hubarray.blobs import fetch
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.history import version as versions
 from hubarray.storage.http import HttpStore
-from hubarray.storage.s3_filesystem import S3FilesystemStore
-from hubarray.storage.url import open_store
 from tests import servers
 from tests.hostile.forge import small_array
+from tests.storage.test_contract import ENGINES, store_of
 
 LEADING_OUT = ["../x", "a/../../x", "/etc/passwd", "a//b", "./a", "a/.", "a/..", "", "a/", "a\\b", "a\nb", "a\0b"]
 
 
-@pytest.fixture(params=["local", "memory", "s3 obstore", "s3 s3fs", "gs gcsfs", "http"])
+@pytest.fixture(params=[*ENGINES, "http"])
 def store(request, make_root, tmp_path):
-    kind, _, engine = request.param.partition(" ")
-    if kind == "http":
+    if request.param == "http":
         return HttpStore("http://127.0.0.1:9", {})
-    root = make_root(kind)
-    return S3FilesystemStore(root.url, root._options) if engine == "s3fs" else open_store(root)
+    return store_of(request.param, make_root)
 
 
 @pytest.mark.parametrize("key", LEADING_OUT, ids=repr)

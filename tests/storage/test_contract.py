@@ -18,9 +18,14 @@ ENGINES = ("local", "memory", "s3 obstore", "s3 s3fs", "gs gcsfs")
 
 @pytest.fixture(params=ENGINES)
 def store(request, make_root):
-    kind, _, engine = request.param.partition(" ")
+    return store_of(request.param, make_root)
+
+
+def store_of(engine, make_root):
+    """A store on a new root, by one of ENGINES."""
+    kind, _, library = engine.partition(" ")
     root = make_root(kind)
-    return S3FilesystemStore(root.url, root._options) if engine == "s3fs" else open_store(root)
+    return S3FilesystemStore(root.url, root._options) if library == "s3fs" else open_store(root)
 
 
 def test_what_is_put_is_got_whole_and_in_ranges(store):

@@ -1,0 +1,210 @@
+"""Writing one partition: rows are checked, cut into blocks and chunk files, and become a part."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hubarray.blobs.pack import PackWriter
+from hubarray.blobs.ref import REF, Refs
+from hubarray.errors import ConfigError
+from hubarray.shown import shown_text
+from hubarray.tables.block import MAX_BLOCK_BYTES, check_of, digest, encode
+from hubarray.tables.chunk_file import ChunkFile
+from hubarray.tables.index_piece import Key, column_of
+from hubarray.tables.locations import LOCATION, Locations
+from hubarray.tables.schema import Group, Schema
+from hubarray.tables.values import checked
+
+OPEN_BYTES = 128 << 20
+_INDEX_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Part:
+    """One partition, written and not yet visible.
+
+    Attributes
+    ----------
+    key : str or int
+    rows : int
+    chunk_files : array of REF
+        In the order in which groups and rows first use them.
+    index : pyarrow.Table
+        The index fields of every row.
+    locations, digests : mapping of str to array
+        Of each group: where each row's block is, ``chunk`` counting from the first of ``chunk_files``; and the digest
+        of each block, in order.
+    """
+
+    key: Key
+    rows: int
+    chunk_files: Refs
+    index: pa.Table
+    locations: Mapping[str, Locations]
+    digests: Mapping[str, np.ndarray]
+
+
+class PartitionWriter:
+    """Takes the rows of one partition in order.
+
+    Holds the open chunk file of each group, in all up to 128 MiB, beyond which the fullest is closed; a row whose
+    blocks are larger comes on top. What is cut where depends on the rows alone.
+
+    Parameters
+    ----------
+    schema : Schema
+    key : str or int
+    packs : PackWriter
+        Takes the chunk files.
+    """
+
+    def __init__(self, schema: Schema, key: Key, packs: PackWriter) -> None:
+        self._schema, self._key, self._packs = schema, key, packs
+        self._groups = {name: _GroupWriter(group, self._where) for name, group in schema.groups.items()}
+        self._index: dict[str, list[Any]] = {name: [] for name in schema.index}
+        self._batches: dict[str, list[pa.Array]] = {name: [] for name in schema.index}
+        self.rows = 0
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Add a row; one that is refused changes nothing.
+
+        Raises
+        ------
+        ConfigError
+            A field is missing, unknown or of a wrong type; partition, row and field are named.
+        """
+        values = self._checked(row)
+        for name, column in self._index.items():
+            column.append(values[name])
+        if self._index and self.rows % _INDEX_ROWS == _INDEX_ROWS - 1:
+            self._end_batch()
+        for group in self._groups.values():
+            group.append(values)
+            if group.is_complete:
+                group.end_block(self._packs)
+        self.rows += 1
+        while sum(group.open_bytes for group in self._groups.values()) > OPEN_BYTES:
+            max(self._groups.values(), key=lambda group: group.open_bytes).close_file(self._packs)
+
+    def close(self) -> Part:
+        """End the partition."""
+        self._end_batch()
+        first, files = 0, []
+        locations, digests = {}, {}
+        for name, group in self._groups.items():
+            group.end_block(self._packs)
+            group.close_file(self._packs)
+            found = group.locations()
+            found["chunk"][found["length"] > 0] += first
+            locations[name], digests[name] = found, group.digests()
+            files += group.files
+            first += len(group.files)
+        index = pa.table({name: pa.chunked_array(parts) for name, parts in self._batches.items()})
+        refs = np.array(files, REF) if files else np.zeros(0, REF)
+        return Part(self._key, self.rows, refs, index, locations, digests)
+
+    def _checked(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        if not isinstance(row, Mapping):
+            raise ConfigError(f"{self._where()}: is a {type(row).__name__}, and a mapping of fields is wanted")
+        for name in row.keys() - set(self._schema):
+            raise ConfigError(f"{self._where()}: has {shown_text(str(name))[:80]!r}, which the schema does not know")
+        values = {}
+        for name in self._schema:
+            field = self._schema[name]
+            if name not in row and not field.nullable:
+                raise ConfigError(f"{self._where()}: has no {name!r}, and the field is not nullable")
+            try:
+                values[name] = checked(field, row.get(name))
+                if field.index:
+                    column_of(field, [values[name]])
+            except ConfigError as error:
+                raise ConfigError(f"{self._where()}, field {name!r}: {error}") from None
+        return values
+
+    def _end_batch(self) -> None:
+        for name, column in self._index.items():
+            self._batches[name].append(column_of(self._schema[name], column))
+            self._index[name] = []
+
+    def _where(self) -> str:
+        return f"partition {shown_text(str(self._key))[:80]!r}, row {self.rows}"
+
+
+class _GroupWriter:
+    """Blocks and chunk files of one column group."""
+
+    def __init__(self, group: Group, where: Any) -> None:
+        self._group, self._where = group, where
+        self._columns: dict[str, list[Any]] = {name: [] for name, _ in group.fields}
+        self._waiting = 0
+        self._file = ChunkFile()
+        self.files: list[Refs] = []
+        # Of each block: chunk file, offset, length, check, rows.
+        self._blocks = array("Q")
+        self._digests: list[bytes] = []
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the rows that wait make a block."""
+        return self._waiting >= self._group.rows_per_block
+
+    @property
+    def open_bytes(self) -> int:
+        """Bytes of the chunk file that is being filled."""
+        return self._file.size
+
+    def append(self, values: Mapping[str, Any]) -> None:
+        """Have a row wait for its block."""
+        for name, column in self._columns.items():
+            column.append(values[name])
+        self._waiting += 1
+
+    def end_block(self, packs: PackWriter) -> None:
+        """Encode the rows that wait, if any do."""
+        rows, self._waiting = self._waiting, 0
+        columns, self._columns = self._columns, {name: [] for name in self._columns}
+        if not rows:
+            return
+        if all(value is None for column in columns.values() for value in column):
+            self._blocks.extend((0, 0, 0, 0, rows))
+            self._digests.append(bytes(16))
+            return
+        pieces = encode(self._group, columns)
+        size = sum(map(len, pieces))
+        if size > MAX_BLOCK_BYTES:
+            raise ConfigError(
+                f"{self._where()}: group {self._group.name!r} takes {size:,} bytes, and a block has at most "
+                f"{MAX_BLOCK_BYTES:,}; use smaller values, or more groups"
+            )
+        if not self._file.takes(size):
+            self.close_file(packs)
+        offset = self._file.add(pieces, size)
+        self._blocks.extend((len(self.files), offset, size, check_of(pieces), rows))
+        self._digests.append(digest(self._group, columns))
+
+    def close_file(self, packs: PackWriter) -> None:
+        """Give the open chunk file to the pack writer, whole."""
+        if self._file.blocks:
+            self.files.append(packs.add(self._file.pieces))
+            self._file = ChunkFile()
+
+    def locations(self) -> Locations:
+        """The location of every row's block."""
+        blocks = np.frombuffer(self._blocks, "u8").reshape(-1, 5) if self._blocks else np.zeros((0, 5), "u8")
+        rows = blocks[:, 4].astype(np.int64)
+        found = np.zeros(int(rows.sum()), LOCATION)
+        for i, name in enumerate(("chunk", "offset", "length", "check")):
+            found[name] = np.repeat(blocks[:, i], rows)
+        begins = np.repeat(np.cumsum(rows) - rows, rows)
+        found["row"] = np.where(found["length"] > 0, np.arange(len(found)) - begins, 0)
+        return found
+
+    def digests(self) -> np.ndarray:
+        """The digest of every block, zeros of those that are all null."""
+        return np.frombuffer(b"".join(self._digests), "V16")
