@@ -49,18 +49,8 @@ def arrow_schema(schema: Schema, key_type: type) -> pa.Schema:
 
 
 def column_of(field: Field, values: Sequence[Any]) -> pa.Array:
-    """An index field's checked values as a column. ``NaT`` is null, as in pandas and Arrow.
-
-    Raises
-    ------
-    ConfigError
-        One is NaT, and the field is not nullable.
-    """
+    """An index field's checked values as a column."""
     wanted = arrow_type(field)
-    if field.dtype is not None and field.dtype.kind in "mM":
-        values = [None if value is None or np.isnat(value) else value for value in values]
-        if None in values and not field.nullable:
-            raise ConfigError("is NaT, and the field is not nullable")
     if field.kind == "string":
         return pa.array([None if value is None else value.decode() for value in values], wanted)
     if field.dtype is None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, Refs
-from hubarray.errors import ConfigError
+from hubarray.errors import ConfigError, HubError
 from hubarray.shown import shown_text
 from hubarray.tables.block import MAX_BLOCK_BYTES, check_of, digest, encode
 from hubarray.tables.chunk_file import ChunkFile
@@ -51,7 +51,7 @@ class Part:
 
 
 class PartitionWriter:
-    """Takes the rows of one partition in order.
+    """Takes the rows of one partition in order. After a failure other than a refused row it takes no more.
 
     Holds the open chunk file of each group, in all up to 128 MiB, beyond which the fullest is closed; a row whose
     blocks are larger comes on top. What is cut where depends on the rows alone.
@@ -70,6 +70,7 @@ class PartitionWriter:
         self._index: dict[str, list[Any]] = {name: [] for name in schema.index}
         self._batches: dict[str, list[pa.Array]] = {name: [] for name in schema.index}
         self.rows = 0
+        self._torn = False
 
     def append(self, row: Mapping[str, Any]) -> None:
         """Add a row; one that is refused changes nothing.
@@ -79,7 +80,9 @@ class PartitionWriter:
         ConfigError
             A field is missing, unknown or of a wrong type; partition, row and field are named.
         """
+        self._require_whole()
         values = self._checked(row)
+        self._torn = True
         for name, column in self._index.items():
             column.append(values[name])
         if self._index and self.rows % _INDEX_ROWS == _INDEX_ROWS - 1:
@@ -91,9 +94,18 @@ class PartitionWriter:
         self.rows += 1
         while sum(group.open_bytes for group in self._groups.values()) > OPEN_BYTES:
             max(self._groups.values(), key=lambda group: group.open_bytes).close_file(self._packs)
+        self._torn = False
 
     def close(self) -> Part:
-        """End the partition."""
+        """End the partition.
+
+        Raises
+        ------
+        HubError
+            A row failed on its way into a block.
+        """
+        self._require_whole()
+        self._torn = True
         self._end_batch()
         first, files = 0, []
         locations, digests = {}, {}
@@ -109,6 +121,13 @@ class PartitionWriter:
         refs = np.array(files, REF) if files else np.zeros(0, REF)
         return Part(self._key, self.rows, refs, index, locations, digests)
 
+    def _require_whole(self) -> None:
+        if self._torn:
+            raise HubError(
+                f"partition {shown_text(str(self._key))[:80]!r}: is closed, or row {self.rows} failed on its way into "
+                "a block; write the partition again"
+            )
+
     def _checked(self, row: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(row, Mapping):
             raise ConfigError(f"{self._where()}: is a {type(row).__name__}, and a mapping of fields is wanted")
@@ -120,9 +139,9 @@ class PartitionWriter:
             if name not in row and not field.nullable:
                 raise ConfigError(f"{self._where()}: has no {name!r}, and the field is not nullable")
             try:
-                values[name] = checked(field, row.get(name))
-                if field.index:
-                    column_of(field, [values[name]])
+                value = checked(field, row.get(name))
+                # Until it is uploaded, the caller may change the array that was given.
+                values[name] = value.copy() if isinstance(value, np.ndarray) else value
             except ConfigError as error:
                 raise ConfigError(f"{self._where()}, field {name!r}: {error}") from None
         return values
@@ -202,7 +221,7 @@ class _GroupWriter:
         for i, name in enumerate(("chunk", "offset", "length", "check")):
             found[name] = np.repeat(blocks[:, i], rows)
         begins = np.repeat(np.cumsum(rows) - rows, rows)
-        found["row"] = np.where(found["length"] > 0, np.arange(len(found)) - begins, 0)
+        found["row"] = np.arange(len(found)) - begins
         return found
 
     def digests(self) -> np.ndarray:

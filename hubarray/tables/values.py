@@ -37,6 +37,9 @@ def checked(field: Field, value: Any) -> Any:
         return _given_image(field, bytes(value))
     array = _array(field, value)
     _check_shape(field, array.shape)
+    if field.index and array.dtype.kind in "mM" and np.isnat(array):
+        # As in pandas and Arrow, which the index is for.
+        return checked(field, None)
     return array
 
 

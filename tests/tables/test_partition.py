@@ -117,7 +117,7 @@ ROW = {"x": [1, 2], "y": "a", "t": np.datetime64("2026-11-23", "us")}
         ({"x": None}, "field 'x': is None"),
         ({"y": 7}, "field 'y': is a int"),
         ({"z": 1}, "has 'z', which the schema does not know"),
-        ({"t": np.datetime64("NaT", "us")}, "field 't': is NaT"),
+        ({"t": np.datetime64("NaT", "us")}, "field 't': is None"),
     ],
 )
 def test_a_row_that_is_refused_changes_nothing_and_is_named(root, change, why):
@@ -158,3 +158,26 @@ def test_a_partition_without_rows_is_a_part_without_chunk_files(root):
     part = written(root, SCHEMA, [])
     assert (part.rows, len(part.chunk_files), len(part.index)) == (0, 0, 0)
     assert hub.list(root=root) == []
+
+
+def test_what_the_caller_does_to_an_array_afterwards_is_not_stored(root):
+    given = np.ones(2, "u1")
+    packs = PackWriter(root.store, "lab/drives")
+    writer = PartitionWriter(SCHEMA, "a", packs)
+    writer.append(ROW | {"x": given})
+    given[:] = 9
+    part = writer.close()
+    packs.finish()
+    assert read_again(root, SCHEMA, part)[0]["x"].tolist() == [1, 1]
+
+
+def test_after_a_row_that_failed_on_its_way_nothing_of_the_partition_is_to_be_had(root, monkeypatch):
+    monkeypatch.setattr(partition, "MAX_BLOCK_BYTES", 100)
+    schema = Schema({"a.x": Field("u1", (None,)), "b.y": Field("u1", (None,))})
+    writer = PartitionWriter(schema, "a", PackWriter(root.store, "lab/drives"))
+    writer.append({"a.x": np.zeros(1, "u1"), "b.y": np.zeros(1, "u1")})
+    with pytest.raises(ConfigError, match="row 1: group 'b' takes"):
+        writer.append({"a.x": np.zeros(1, "u1"), "b.y": np.zeros(200, "u1")})
+    for use in (writer.close, lambda: writer.append({"a.x": np.zeros(1, "u1"), "b.y": np.zeros(1, "u1")})):
+        with pytest.raises(hub.HubError, match="row 1 failed"):
+            use()
