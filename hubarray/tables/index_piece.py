@@ -72,6 +72,17 @@ def encode(table: pa.Table) -> bytes:
     return out.getvalue()
 
 
+def partitions_schema(key_type: type) -> pa.Schema:
+    """The columns of an append's list of partitions: key, first row within the append, rows."""
+    keys = pa.string() if key_type is str else pa.int64()
+    return pa.schema(
+        [
+            pa.field(name, kind, nullable=False)
+            for name, kind in zip((PARTITION, "first_row", "rows"), (keys, pa.int64(), pa.int64()), strict=True)
+        ]
+    )
+
+
 def decode(data: Buffer, wanted: pa.Schema, *, rows: int, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of a piece, or some of its columns.
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import bisect
+import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hubarray.errors import FormatVersionError
 from hubarray.history.fields import Fields
+from hubarray.history.record import Record, record_key
 from hubarray.tables.locations import SLAB_ROWS
 from hubarray.tables.schema import Schema
 
@@ -47,7 +50,7 @@ class Append:
 
 @dataclass(frozen=True)
 class TableMetadata:
-    """What a record says of a table.
+    """A table as a record describes it.
 
     Attributes
     ----------
@@ -159,7 +162,7 @@ class TableMetadata:
                 inner.refuse("first", f"is not {table.end}, where the append before it ends")
             appended = Append(
                 table.end, table.rows, inner.integer("chunk_files", 0, MAX_CHUNK_FILES), rows,
-                inner.integer("partitions", 0, rows),
+                inner.integer("partitions", 0, MAX_ROWS),
             )  # fmt: skip
             table = replace(table, appends=(*table.appends, appended))
         groups = Fields(found.take("groups", dict), found.where, "groups")
@@ -170,3 +173,37 @@ class TableMetadata:
             table.blocks[name] = inner.integer("blocks", 0, table.rows)
             table.stored_bytes[name] = inner.integer("bytes", 0, 1 << 62)
         return table
+
+
+def metadata_of(record: Record) -> TableMetadata:
+    """The description that a record of a table has.
+
+    Raises
+    ------
+    FormatVersionError
+        It is of another kind, or describes what this version cannot handle; the record's key is named.
+    CorruptDataError
+        It describes no table.
+    """
+    where = record_key(record.name, record.head.number)
+    if record.head.kind != "table":
+        raise FormatVersionError(f"{where}: is a {record.head.kind}, not a table; upgrade hubarray if it is to be one")
+    return _described(record.digest, where, _Unhashed(record.description))
+
+
+class _Unhashed:
+    """A description that goes along with the digest that stands for it."""
+
+    def __init__(self, value: dict[str, Any]) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@functools.lru_cache(maxsize=64)
+def _described(digest: str, where: str, description: _Unhashed) -> TableMetadata:
+    return TableMetadata.from_json(Fields(description.value, where, ""))

@@ -73,7 +73,7 @@ def test_a_description_is_the_same_when_it_is_read_again(sizes):
         (["appends", 0, "first"], 1),
         (["appends", 0, "rows"], -1),
         (["appends", 0, "rows"], 1 << 50),
-        (["appends", 0, "partitions"], 1 << 30),
+        (["appends", 0, "partitions"], 1 << 41),
         (["appends", 0, "chunk_files"], 1 << 32),
         (["appends", 0, "more"], 1),
         (["groups"], {}),
