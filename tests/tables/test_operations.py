@@ -105,19 +105,20 @@ def test_a_partition_that_comes_twice_is_a_conflict_and_changes_nothing(root):
 
 def test_a_partition_that_is_there_already_is_a_conflict_whoever_committed_it(root):
     table = table_with(root, [{"a": rows_of("a", 2)}])
-    packs = PackWriter(root.store, "lab/drives")
-    for key in ("b", "c"):
-        add = AddParts([PartitionWriter(SCHEMA, key, packs).close()])
+
+    def add(key):
+        packs = PackWriter(root.store, "lab/drives")
+        part = PartitionWriter(SCHEMA, key, packs).close()
         # The base is always the first one, as of a writer who has not seen the others.
-        commit(table.version, add, base=table.record, packs=packs)
+        commit(table.version, AddParts([part]), base=table.record, packs=packs)
+
+    add("b")
+    add("c")
     with pytest.raises(ConflictError, match="'b' is there already"):
-        commit(table.version, AddParts([PartitionWriter(SCHEMA, "b", packs).close()]), base=table.record, packs=packs)
+        add("b")
     found = TableState.of(table.version, table.version.refresh())
-    assert [one["partition"].to_pylist() for one in map(found.partitions, found.metadata.appends)] == [
-        ["a"],
-        ["b"],
-        ["c"],
-    ]
+    keys = [found.partitions(append)["partition"].to_pylist() for append in found.metadata.appends]
+    assert keys == [["a"], ["b"], ["c"]]
 
 
 def test_damage_to_a_block_is_found_and_named(root):
