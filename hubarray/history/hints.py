@@ -62,6 +62,11 @@ class _Hint:
     written: int = 0
     written_at: float = float("-inf")
 
+    @property
+    def is_done(self) -> bool:
+        """Whether the newest number is written."""
+        return self.number <= self.written
+
 
 class HintWriter:
     """One daemon thread that writes the hints that are due."""
@@ -121,17 +126,17 @@ class HintWriter:
                 self._write(hint)
 
     def _seconds_to_next(self) -> float | None:
-        waiting = [hint.written_at for hint in self._hints.values() if hint.number > hint.written]
+        waiting = [hint.written_at for hint in self._hints.values() if not hint.is_done]
         return min(waiting) + HINT_INTERVAL_SECONDS - time.monotonic() if waiting else None
 
     def _due(self, *, everything: bool = False) -> list[_Hint]:
         with self._changed:
             latest = time.monotonic() - HINT_INTERVAL_SECONDS
-            return [
-                hint
-                for hint in self._hints.values()
-                if hint.number > hint.written and (everything or hint.written_at <= latest)
-            ]
+            # What is written and may be written again at once need not be known: a process may write many versions.
+            for key in [key for key, hint in self._hints.items() if hint.is_done and hint.written_at <= latest]:
+                del self._hints[key]
+            hints = self._hints.values()
+            return [hint for hint in hints if not hint.is_done and (everything or hint.written_at <= latest)]
 
     def _write(self, hint: _Hint) -> None:
         with self._writing:

@@ -8,6 +8,7 @@ import time
 import pytest
 
 import hubarray as hub
+from hubarray.history import hints
 from hubarray.history.hints import decode_hint, hint_key
 from hubarray.names import parse
 
@@ -76,3 +77,14 @@ def test_a_hint_that_cannot_be_written_costs_nobody_a_commit(root, monkeypatch):
     hub.flush()
     monkeypatch.undo()
     assert hub.load("t/x:v0", root=root)[0] == 1
+
+
+def test_a_process_that_writes_many_versions_remembers_only_the_latest(root, monkeypatch):
+    monkeypatch.setattr(hints, "HINT_INTERVAL_SECONDS", 0.0)
+    for i in range(30):
+        hub.array(1, f"t/x:v{i}", root=root)
+        hub.flush()
+    hub.array(1, "t/x:last", root=root)
+    hub.flush()
+    assert len(hints.hint_writer._hints) <= 2
+    assert all(decode_hint(root.store.get(f"t/x/log/v{i}/head.json")) == 1 for i in range(30))
