@@ -14,6 +14,7 @@ from hubarray.arrays.bounded import most_bytes
 from hubarray.arrays.codec_chains import check_chain
 from hubarray.arrays.codecs import Codec, codec_for
 from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError
+from hubarray.history.descriptions import Descriptions
 from hubarray.history.fields import MAX_INT64, Fields
 from hubarray.history.record import Record, record_key
 from hubarray.process import cached_property
@@ -169,11 +170,6 @@ def checked_dims(dims: Any, ndim: int) -> tuple[str | None, ...] | None:
     return names if given else None
 
 
-# By the digests of records, which are opened again and again.
-_described: dict[str, ArrayMetadata] = {}
-_MOST_DESCRIBED = 256
-
-
 def metadata_of(record: Record) -> ArrayMetadata:
     """The description that a record of an array has.
 
@@ -184,26 +180,25 @@ def metadata_of(record: Record) -> ArrayMetadata:
     CorruptDataError
         It describes no array.
     """
-    known = _described.get(record.digest)
-    if known is not None:
-        return known
+    return _described.of(record)
+
+
+def _read(record: Record) -> ArrayMetadata:
     where = record_key(record.name, record.head.number)
     if record.head.kind != "array":
         raise FormatVersionError(f"{where}: is a {record.head.kind}, not an array; upgrade hubarray if it is to be one")
     _check_numbering(Fields(record.description, where, "array"), record.grid)
     try:
-        found = ArrayMetadata.from_json(record.description, where)
+        return ArrayMetadata.from_json(record.description, where)
     except dtypes.UnknownTypeError as error:
         raise FormatVersionError(
             f"{where}: {error}; upgrade hubarray, or install the package that has it (bfloat16 and float8: ml_dtypes)"
         ) from None
     except ConfigError as error:
         raise CorruptDataError(f"{where}: its field 'array' cannot be read ({error}); restore it from a copy") from None
-    if record.digest:
-        if len(_described) >= _MOST_DESCRIBED:
-            _described.clear()
-        _described[record.digest] = found
-    return found
+
+
+_described = Descriptions(_read)
 
 
 def _check_numbering(description: Fields, grid: tuple[int, ...]) -> None:

@@ -18,6 +18,7 @@ import blake3
 import numpy as np
 
 from hubarray.arrays.compressors import COMPRESSORS
+from hubarray.arrays.unicode import has_text, is_text
 from hubarray.blobs.ref import blob_hash
 from hubarray.errors import CorruptDataError
 from hubarray.storage.base import Buffer
@@ -81,8 +82,7 @@ def encode(group: Group, columns: Mapping[str, Sequence[Value]]) -> list[Buffer]
     counts = np.concatenate([np.array([rows, *stored_lengths], _COUNT), *(one.reshape(-1) for one in numbers)])
     header = counts.astype(_COUNT).tobytes()
     header += bytes(-len(header) % _PAD)
-    digest = blob_hash(header, *pieces)
-    return [digest, header, *pieces]
+    return [blob_hash(header, *pieces), header, *pieces]
 
 
 def digest(group: Group, columns: Mapping[str, Sequence[Value]]) -> bytes:
@@ -92,7 +92,7 @@ def digest(group: Group, columns: Mapping[str, Sequence[Value]]) -> bytes:
     """
     described = [field.to_json() for _, field in group.fields]
     kept = [{part: one.get(part) for part in ("dtype", "shape", "codec", "nullable")} for one in described]
-    hasher = blake3.blake3(json.dumps(kept).encode())
+    hasher = blake3.blake3(json.dumps(kept, sort_keys=True).encode())
     for name, _ in group.fields:
         for value in columns[name]:
             if value is None:
@@ -214,7 +214,15 @@ class Block:
             self._refuse(f"has {len(self._data):,} bytes, and its header speaks of {begin:,}")
 
     def row(self, row: int, names: Sequence[str]) -> dict[str, Value]:
-        """One row's values of some fields: arrays, text, bytes, or None."""
+        """One row's values of some fields: arrays, text, bytes, or None.
+
+        Raises
+        ------
+        CorruptDataError
+            There is no such row, which only a location can say, or a value does not decode.
+        """
+        if not 0 <= row < self.rows:
+            self._refuse(f"has {self.rows} rows, and its location is of row {row}")
         return {name: self._value(self._columns[name], row) for name in names}
 
     def column(self, name: str) -> Value:
@@ -258,6 +266,9 @@ class Block:
         if column.plain is None:
             stored = self._data[column.begin : column.begin + column.stored_bytes]
             plain = self._decompressed(column, stored) if _is_compressed(column.field) else np.frombuffer(stored, "u1")
+            field = column.field
+            if field.dtype is not None and has_text(field.dtype) and not is_text(plain.view(field.dtype)):
+                self._refuse(f"has {column.name!r}, whose text has code points beyond U+10FFFF")
             column.plain = plain
         return column.plain
 

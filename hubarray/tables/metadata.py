@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import bisect
-import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
 from hubarray.errors import FormatVersionError
+from hubarray.history.descriptions import Descriptions
 from hubarray.history.fields import Fields
 from hubarray.history.record import Record, record_key
 from hubarray.tables.locations import SLAB_ROWS
@@ -185,25 +185,14 @@ def metadata_of(record: Record) -> TableMetadata:
     CorruptDataError
         It describes no table.
     """
+    return _described.of(record)
+
+
+def _read(record: Record) -> TableMetadata:
     where = record_key(record.name, record.head.number)
     if record.head.kind != "table":
         raise FormatVersionError(f"{where}: is a {record.head.kind}, not a table; upgrade hubarray if it is to be one")
-    return _described(record.digest, where, _Unhashed(record.description))
+    return TableMetadata.from_json(Fields(record.description, where, ""))
 
 
-class _Unhashed:
-    """A description that goes along with the digest that stands for it."""
-
-    def __init__(self, value: dict[str, Any]) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    def __hash__(self) -> int:
-        return 0
-
-
-@functools.lru_cache(maxsize=64)
-def _described(digest: str, where: str, description: _Unhashed) -> TableMetadata:
-    return TableMetadata.from_json(Fields(description.value, where, ""))
+_described = Descriptions(_read)

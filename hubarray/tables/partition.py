@@ -66,6 +66,7 @@ class PartitionWriter:
 
     def __init__(self, schema: Schema, key: Key, packs: PackWriter) -> None:
         self._schema, self._key, self._packs = schema, key, packs
+        self._names = frozenset(schema)
         self._groups = {name: _GroupWriter(group, self._where) for name, group in schema.groups.items()}
         self._index: dict[str, list[Any]] = {name: [] for name in schema.index}
         self._batches: dict[str, list[pa.Array]] = {name: [] for name in schema.index}
@@ -131,7 +132,7 @@ class PartitionWriter:
     def _checked(self, row: Mapping[str, Any]) -> dict[str, Any]:
         if not isinstance(row, Mapping):
             raise ConfigError(f"{self._where()}: is a {type(row).__name__}, and a mapping of fields is wanted")
-        for name in row.keys() - set(self._schema):
+        for name in row.keys() - self._names:
             raise ConfigError(f"{self._where()}: has {shown_text(str(name))[:80]!r}, which the schema does not know")
         values = {}
         for name in self._schema:

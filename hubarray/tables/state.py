@@ -22,6 +22,8 @@ from hubarray.tables.locations import Locations
 from hubarray.tables.metadata import Append, TableMetadata, metadata_of
 from hubarray.tables.schema import Group
 
+_REMEMBERED_REFS = 16384
+
 
 @dataclass(frozen=True, eq=False)
 class TableState:
@@ -38,8 +40,7 @@ class TableState:
     version: Version
     record: Record
     metadata: TableMetadata
-    _locations: dict[tuple[int, int, str], Locations] = field(default_factory=dict, repr=False)
-    _chunk_files: dict[int, Refs] = field(default_factory=dict, repr=False)
+    _known: dict[int, Refs] = field(default_factory=dict, repr=False)
 
     @staticmethod
     def of(version: Version, record: Record) -> TableState:
@@ -90,23 +91,25 @@ class TableState:
         return found
 
     def locations(self, append: Append, slab: int, group: str) -> Locations:
-        """Where the rows of a slab are in a group; read once.
+        """Where the rows of a slab are in a group; kept in the memory cache.
 
         Raises
         ------
         CorruptDataError, StorageError
         """
-        key = (append.first, slab, group)
-        found = self._locations.get(key)
+        number = self.metadata.locations_number(append, slab, group)
+        # By the blob itself: after an undo another append may have the same numbers.
+        key = ("locations", self.fetcher.identity, blob_place(self._ref(number)[0]).name)
+        found: Locations | None = self.fetcher.memory.get(key)
         if found is None:
-            place, data = self._piece(self.metadata.locations_number(append, slab, group))
+            place, data = self._piece(number)
             with_rows = self.metadata.schema.groups[group].rows_per_block > 1
             rows = append.slab_rows(slab)
             try:
                 found = locations.decode(data, rows=rows, chunk_files=append.chunk_files, with_rows=with_rows)
             except ValueError as error:
                 self._refuse(place, f"the locations of {group!r} in slab {slab}: {error}")
-            self._locations[key] = found
+            self.fetcher.memory.put(key, found, found.nbytes)
         return found
 
     def row(self, row: int, groups: Sequence[str]) -> dict[str, Any]:
@@ -131,9 +134,7 @@ class TableState:
 
     def _block(self, append: Append, group: Group, location: np.void) -> Block:
         number = append.first + int(location["chunk"])
-        chunk_file = self._chunk_files.get(number)
-        if chunk_file is None:
-            chunk_file = self._chunk_files[number] = self._refs([number])
+        chunk_file = self._ref(number)
         ref = chunk_file.copy()
         if int(location["offset"]) + int(location["length"]) > int(ref["length"][0]):
             self._refuse(blob_place(ref[0]), f"a location of {group.name!r} reaches beyond its chunk file")
@@ -149,19 +150,24 @@ class TableState:
         return Block(group, data, f"{self.fetcher.store.where(place.key)}: bytes {place.offset} on")
 
     def _piece(self, number: int) -> tuple[BlobPlace, bytes]:
-        refs = self._refs([number])
-        (data,) = self.fetcher.blobs(refs, keep=True)
-        return blob_place(refs[0]), data
+        ref = self._ref(number)
+        (data,) = self.fetcher.blobs(ref, keep=True)
+        return blob_place(ref[0]), data
 
-    def _refs(self, numbers: list[int]) -> Refs:
-        refs = refs_of(self.fetcher, self.record, np.array(numbers, np.uint64))
-        if not refs["length"].all():
-            number = numbers[int(np.flatnonzero(refs["length"] == 0)[0])]
-            raise CorruptDataError(
-                f"{self.record.name}: the table has no blob number {number}, though its record speaks of it; restore "
-                "an older commit"
-            )
-        return refs
+    def _ref(self, number: int) -> Refs:
+        """The ref of one blob, as an array of length 1; remembered for the next time."""
+        ref = self._known.get(number)
+        if ref is None:
+            ref = refs_of(self.fetcher, self.record, np.array([number], np.uint64))
+            if not ref["length"][0]:
+                raise CorruptDataError(
+                    f"{self.record.name}: the table has no blob number {number}, though its record speaks of it; "
+                    "restore an older commit"
+                )
+            if len(self._known) >= _REMEMBERED_REFS:
+                self._known.clear()
+            self._known[number] = ref
+        return ref
 
     def _refuse(self, place: BlobPlace, what: str) -> NoReturn:
         raise CorruptDataError(f"{self.fetcher.store.where(place.key)}: {what}; restore it from a copy")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hubarray.arrays.unicode import has_text, is_text
 from hubarray.errors import ConfigError
 from hubarray.tables.block import Image
 from hubarray.tables.images import image_header
@@ -37,6 +38,8 @@ def checked(field: Field, value: Any) -> Any:
         return _given_image(field, bytes(value))
     array = _array(field, value)
     _check_shape(field, array.shape)
+    if has_text(array.dtype) and not is_text(array):
+        raise ConfigError("has code points beyond U+10FFFF; such bytes are no text: store them as V")
     if field.index and array.dtype.kind in "mM" and np.isnat(array):
         # As in pandas and Arrow, which the index is for.
         return checked(field, None)

@@ -79,7 +79,7 @@ def test_frameworks_take_them_and_give_them(root):
 def test_without_the_package_they_are_refused_by_name(root, monkeypatch):
     hub.array(3, "t/x:v0", "bfloat16", root=root)
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    monkeypatch.setattr(metadata, "_described", {})
+    metadata._described.clear()
     dtypes.ml_dtype.cache_clear()
     try:
         with pytest.raises(hub.ConfigError, match="pip install ml_dtypes"):

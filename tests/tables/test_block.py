@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubarray.blobs.ref import blob_hash
-from hubarray.errors import CorruptDataError
+from hubarray.errors import ConfigError, CorruptDataError
 from hubarray.tables.block import HASH_BYTES, Block, check_of, digest, encode, image_of, is_intact
 from hubarray.tables.schema import Field, Schema
 from hubarray.tables.values import checked
@@ -165,3 +165,31 @@ def test_an_image_that_came_encoded_is_another_value_than_its_elements():
     encoded = image_of(field, elements)
     assert digest(group, {"x": [elements]}) != digest(group, {"x": [encoded]})
     assert digest(group, {"x": [encoded]}) == digest(group, {"x": [checked(field, encoded.data)]})
+
+
+def test_a_row_that_the_block_has_not_is_refused():
+    group, encoded, _ = block_of(Schema({"x": Field("f4")}), [{"x": 1.0}, {"x": 2.0}])
+    for row in (-1, 2, 7):
+        with pytest.raises(CorruptDataError, match=f"of row {row}"):
+            Block(group, encoded, "there").row(row, ["x"])
+
+
+def test_text_beyond_unicode_is_refused_on_both_ways():
+    schema = Schema({"x": Field("U1")})
+    forged = np.array([0x110000], "u4").view("U1")
+    with pytest.raises(ConfigError, match="code points"):
+        checked(schema["x"], forged[0:1].reshape(()))
+    group, encoded, _ = block_of(schema, [{"x": "a"}])
+    body = encoded[HASH_BYTES:].replace("a".encode("utf-32-le"), forged.tobytes())
+    with pytest.raises(CorruptDataError, match="code points"):
+        Block(group, blob_hash(body) + body, "there").row(0, ["x"])
+
+
+def test_a_digest_does_not_depend_on_how_options_are_ordered():
+    options = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "blocksize": 0, "typesize": 1}
+    digests = set()
+    for configuration in (options, dict(reversed(options.items()))):
+        field = Field("u1", (2,), codec={"name": "blosc", "configuration": configuration})
+        (group,) = Schema({"x": field}).groups.values()
+        digests.add(digest(group, {"x": [np.zeros(2, "u1")]}))
+    assert len(digests) == 1

@@ -1,0 +1,41 @@
+"""Descriptions that were checked before: records are opened again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from hubarray.history.record import Record
+
+_MOST_REMEMBERED = 256
+
+T = TypeVar("T")
+
+
+class Descriptions(Generic[T]):
+    """The checked descriptions of records, by their digests.
+
+    Parameters
+    ----------
+    read : callable
+        Checks and decodes the description of a record.
+    """
+
+    def __init__(self, read: Callable[[Record], T]) -> None:
+        self._read = read
+        self._known: dict[str, T] = {}
+
+    def of(self, record: Record) -> T:
+        """A record's description; a record that is not written yet has no digest, and is read each time."""
+        known = self._known.get(record.digest)
+        if known is None:
+            known = self._read(record)
+            if record.digest:
+                if len(self._known) >= _MOST_REMEMBERED:
+                    self._known.clear()
+                self._known[record.digest] = known
+        return known
+
+    def clear(self) -> None:
+        """Forget all of them."""
+        self._known.clear()
