@@ -16,6 +16,10 @@ encloses ``plan -> codecs -> pack -> storage -> record -> log``. The folders are
 layers, and imports only point down: ``docs/architecture.md`` draws them.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from hubarray import process
 from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.transaction import Transaction
@@ -61,6 +65,35 @@ from hubarray.naming import rename, tag, tags, untag
 from hubarray.storage.url import Root
 from hubarray.upkeep import collect_garbage, compact, repair, transfer, verify
 
+if TYPE_CHECKING:
+    from hubarray.tables.diff import TableDiff
+    from hubarray.tables.loader import RowLoader
+    from hubarray.tables.merging import merge, merge_asof
+    from hubarray.tables.part import TablePart
+    from hubarray.tables.schema import Field, Schema
+    from hubarray.tables.table import Table
+    from hubarray.tables.writer import TablePartition, TableWorker, TableWriter
+    from hubarray.tabling import read_index, row_loader, table_writer, write_index
+
+# Imported at their first use: they bring pyarrow.
+_LAZY = {
+    "Field": "hubarray.tables.schema",
+    "RowLoader": "hubarray.tables.loader",
+    "Schema": "hubarray.tables.schema",
+    "Table": "hubarray.tables.table",
+    "TableDiff": "hubarray.tables.diff",
+    "TablePart": "hubarray.tables.part",
+    "TablePartition": "hubarray.tables.writer",
+    "TableWorker": "hubarray.tables.writer",
+    "TableWriter": "hubarray.tables.writer",
+    "merge": "hubarray.tables.merging",
+    "merge_asof": "hubarray.tables.merging",
+    "read_index": "hubarray.tabling",
+    "row_loader": "hubarray.tabling",
+    "table_writer": "hubarray.tabling",
+    "write_index": "hubarray.tabling",
+}
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -74,6 +107,7 @@ __all__ = [
     "ConflictError",
     "CorruptDataError",
     "Diff",
+    "Field",
     "FormatVersionError",
     "FrozenError",
     "Garbage",
@@ -88,9 +122,17 @@ __all__ = [
     "Repair",
     "Report",
     "Root",
+    "RowLoader",
+    "Schema",
     "SourceError",
     "Stats",
     "StorageError",
+    "Table",
+    "TableDiff",
+    "TablePart",
+    "TablePartition",
+    "TableWorker",
+    "TableWriter",
     "TagNotFoundError",
     "Transaction",
     "Transferred",
@@ -113,17 +155,36 @@ __all__ = [
     "list",
     "load",
     "log",
+    "merge",
+    "merge_asof",
     "merge_version",
+    "read_index",
     "rename",
     "repair",
     "restore",
     "retry",
+    "row_loader",
     "stats",
     "store",
+    "table_writer",
     "tag",
     "tags",
     "transfer",
     "undo",
     "untag",
     "verify",
+    "write_index",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module 'hubarray' has no attribute {name!r}")
+    with process.importing:
+        found = globals()[name] = getattr(importlib.import_module(module), name)
+    return found
+
+
+def __dir__() -> Any:
+    return sorted([*globals(), *_LAZY])

@@ -16,7 +16,7 @@ from hubarray.history.version import Version, version_of
 from hubarray.names import Name
 from hubarray.storage.url import Root
 
-_MODULES = {"array": "hubarray.arrays.kind"}
+_MODULES = {"array": "hubarray.arrays.kind", "table": "hubarray.tables.kind"}
 
 Side = tuple[Version, Record]
 

@@ -28,6 +28,7 @@ _PLACES = {
     "to_zarr_store": "hubarray.interop.zarr:to_zarr_store",
     "needed": "hubarray.interop.missing:needed",
     "html": "hubarray.interop.html:describe",
+    "table_html": "hubarray.interop.table_html:describe",
     "undo": "hubarray.lifecycle:undo",
 }
 

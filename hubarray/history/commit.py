@@ -25,7 +25,7 @@ from hubarray.blobs.pools import pools
 from hubarray.blobs.ref import REF, Refs, blob_hash, homes, new_id
 from hubarray.errors import ConfigError, ConflictError, FrozenError, NotFoundError
 from hubarray.history.manifest import Manifest, NodeRef, TreeRoot
-from hubarray.history.overlay import Numbers, Overlay, split_for_fold
+from hubarray.history.overlay import EMPTY_OVERLAY, Numbers, Overlay, split_for_fold
 from hubarray.history.record import (
     MAX_CHANGED_RUNS,
     MAX_MESSAGE_BYTES,
@@ -53,6 +53,14 @@ class Contents:
     def of(record: Record) -> Contents:
         """The contents of a record."""
         return Contents(record.manifest, record.overlay, record.homes)
+
+    @staticmethod
+    def made(version: Version, numbers: Numbers, refs: Refs) -> Contents:
+        """Contents of these chunks alone; writes the manifest nodes that they need."""
+        home = version.name.home
+        kept, folded = split_for_fold(EMPTY_OVERLAY.merged(numbers, refs))
+        manifest = Manifest(version.fetcher, None).folded(folded.numbers, folded.refs, home)
+        return Contents(manifest.root, kept, (home, *sorted(homes.names(refs) - {home})))
 
 
 @dataclass(frozen=True)
@@ -281,7 +289,7 @@ def build(
     overlay = overlay.merged(draft.numbers, draft.refs)
     kept, folded = split_for_fold(overlay)
     manifest = manifest.folded(folded.numbers, folded.refs, version.name.home)
-    used = {version.name.home, *base.homes, *homes.names(kept.refs)}
+    used = {version.name.home, *base.homes, *homes.names(kept.refs), *homes.names(folded.refs)}
     ordered = (version.name.home, *sorted(used - {version.name.home}))
     return replace(record, manifest=manifest.root, overlay=kept, homes=ordered)
 

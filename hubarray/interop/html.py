@@ -19,7 +19,7 @@ _LOOKED_AT = 16
 _SHOWN_FACTS = 50
 _SHOWN_LETTERS = 300
 # Nothing but the text's own colour, so that light and dark themes look right.
-_STYLE = (
+STYLE = (
     "<style>.hubarray{font-size:.9em;line-height:1.5}.hubarray header{border-bottom:1px solid;padding:.2em 0}"
     ".hubarray header span{opacity:.7;margin-left:.5em}.hubarray table{border-collapse:collapse;background:none}"
     ".hubarray th{text-align:left;font-weight:normal;opacity:.7;padding:0 1em 0 0;background:none;vertical-align:top}"
@@ -51,7 +51,7 @@ def describe(array: Array) -> str:
     try:
         record = array.state().record
     except HubError as error:
-        return f"<div class='hubarray'>{_STYLE}<header>{_safe(repr(array))}</header>{_safe(str(error))}</div>"
+        return f"<div class='hubarray'>{STYLE}<header>{_safe(repr(array))}</header>{_safe(str(error))}</div>"
     counted = math.prod(-(-n // c) for n, c in zip(array.shape, array.chunks, strict=True)) <= _COUNTED_CHUNKS
     stored = human_bytes(array.stored_bytes()) if counted else "not counted: hubarray du counts it"
     state = "fixed at this commit" if array.fixed else "frozen" if record.head.frozen else "writable"
@@ -72,7 +72,7 @@ def describe(array: Array) -> str:
     }
     title = f"{array.name}:{array.version}@{record.head.number}"
     return (
-        f"<div class='hubarray'>{_STYLE}<header><b>hubarray.Array</b> {_safe(title)} "
+        f"<div class='hubarray'>{STYLE}<header><b>hubarray.Array</b> {_safe(title)} "
         f"<span>{_safe(state)}</span></header>{_table(facts)}"
         f"{_folded('Tags', {tag: f'@{number}' for tag, number in sorted(record.tags.items())})}"
         f"{_folded('Attributes', {name: json.dumps(value) for name, value in record.attrs.items()})}</div>"

@@ -90,9 +90,7 @@ def digest(group: Group, columns: Mapping[str, Sequence[Value]]) -> bytes:
 
     Equal digests are equal blocks. An image that came encoded is another value than its elements.
     """
-    described = [field.to_json() for _, field in group.fields]
-    kept = [{part: one.get(part) for part in ("dtype", "shape", "codec", "nullable")} for one in described]
-    hasher = blake3.blake3(json.dumps(kept, sort_keys=True).encode())
+    hasher = blake3.blake3(described(group))
     for name, _ in group.fields:
         for value in columns[name]:
             if value is None:
@@ -107,6 +105,14 @@ def digest(group: Group, columns: Mapping[str, Sequence[Value]]) -> bytes:
                 hasher.update(b"A" + np.array([value.ndim, *value.shape], "<u8").tobytes())
                 hasher.update(_bytes_of(value))
     return hasher.digest(length=16)
+
+
+@functools.cache
+def described(group: Group) -> bytes:
+    """The fields of a group as a digest covers them: what decides how equal values are encoded."""
+    fields = [field.to_json() for _, field in group.fields]
+    kept = [{part: one.get(part) for part in ("dtype", "shape", "codec", "nullable")} for one in fields]
+    return json.dumps(kept, sort_keys=True).encode()
 
 
 def _is_compressed(field: Field) -> bool:
@@ -212,6 +218,11 @@ class Block:
             self._columns[name] = column
         if begin != len(self._data):
             self._refuse(f"has {len(self._data):,} bytes, and its header speaks of {begin:,}")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes in memory, with what it decompresses to."""
+        return len(self._data) + sum(one.plain_bytes for one in self._columns.values() if _is_compressed(one.field))
 
     def row(self, row: int, names: Sequence[str]) -> dict[str, Value]:
         """One row's values of some fields: arrays, text, bytes, or None.

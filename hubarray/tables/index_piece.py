@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as dataset
 import pyarrow.parquet as pq
 
 from hubarray.errors import ConfigError
@@ -43,9 +44,14 @@ def arrow_type(field: Field) -> pa.DataType:
 def arrow_schema(schema: Schema, key_type: type) -> pa.Schema:
     """The columns of an index piece, the partition's first."""
     keys = pa.dictionary(pa.int32(), pa.string() if key_type is str else pa.int64())
-    fields = [pa.field(PARTITION, keys, nullable=False)]
-    fields += [pa.field(name, arrow_type(schema[name]), nullable=schema[name].nullable) for name in schema.index]
-    return pa.schema(fields)
+    return pa.schema([pa.field(PARTITION, keys, nullable=False), *index_schema(schema)])
+
+
+def index_schema(schema: Schema) -> pa.Schema:
+    """The columns of the fields that are indexed."""
+    return pa.schema(
+        [pa.field(name, arrow_type(schema[name]), nullable=schema[name].nullable) for name in schema.index]
+    )
 
 
 def column_of(field: Field, values: Sequence[Any]) -> pa.Array:
@@ -62,12 +68,25 @@ def column_of(field: Field, values: Sequence[Any]) -> pa.Array:
     return pa.array(plain, wanted, mask=missing)
 
 
+def values_of(field: Field, column: pa.Array, rows: np.ndarray) -> list[Any]:
+    """The values of some rows of a column, as rows have them: NumPy scalars, text, bytes, or None."""
+    taken = column.take(pa.array(rows))
+    if field.dtype is None:
+        return list(taken.to_pylist())
+    missing = np.asarray(taken.is_null())
+    if taken.null_count:
+        zero = pa.scalar(False if field.dtype.kind == "b" else 0).cast(taken.type)
+        taken = taken.fill_null(zero)
+    plain = taken.to_numpy(zero_copy_only=False).astype(field.dtype)
+    return [None if gone else value for gone, value in zip(missing, plain, strict=True)]
+
+
 def encode(table: pa.Table) -> bytes:
     """A piece: one row group, the same bytes for the same rows and the same pyarrow."""
     out = io.BytesIO()
     pq.write_table(
         table, out, compression="zstd", row_group_size=max(1, len(table)), store_schema=False,
-        data_page_version="1.0", use_dictionary=[PARTITION],
+        data_page_version="1.0", use_dictionary=[PARTITION] if PARTITION in table.column_names else False,
     )  # fmt: skip
     return out.getvalue()
 
@@ -109,6 +128,21 @@ def decode(data: Buffer, wanted: pa.Schema, *, rows: int, columns: Sequence[str]
     if len(found) != rows:
         raise ValueError(f"has {len(found)} rows, and {rows} are wanted")
     return found
+
+
+def may_match(data: Buffer, expression: Any) -> bool:
+    """Whether the statistics of a piece leave it open that a row matches an expression.
+
+    Raises
+    ------
+    ValueError
+        It is no Parquet file, or the expression is not of its columns.
+    """
+    try:
+        fragment = dataset.ParquetFileFormat().make_fragment(pa.BufferReader(bytes(data)))
+        return bool(fragment.subset(expression).row_groups)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"cannot be filtered: {str(error)[:200]}") from None
 
 
 def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:

@@ -49,6 +49,14 @@ class Append:
 
 
 @dataclass(frozen=True)
+class Staged:
+    """What a staging version holds: parts that wait to become rows, and their chunk files."""
+
+    parts: int = 0
+    chunk_files: int = 0
+
+
+@dataclass(frozen=True)
 class TableMetadata:
     """A table as a record describes it.
 
@@ -60,6 +68,8 @@ class TableMetadata:
     appends : tuple of Append
     blocks, stored_bytes : mapping of str to int
         Of each group: how many blocks, and their bytes.
+    staged : Staged or None
+        Of a staging version alone.
     """
 
     schema: Schema
@@ -67,6 +77,7 @@ class TableMetadata:
     appends: tuple[Append, ...]
     blocks: dict[str, int]
     stored_bytes: dict[str, int]
+    staged: Staged | None = None
 
     @property
     def rows(self) -> int:
@@ -89,6 +100,10 @@ class TableMetadata:
             blocks={name: count + blocks[name] for name, count in self.blocks.items()},
             stored_bytes={name: count + stored_bytes[name] for name, count in self.stored_bytes.items()},
         )
+
+    def with_staged(self, staged: Staged) -> TableMetadata:
+        """The staging version with what it holds now."""
+        return replace(self, staged=staged)
 
     @staticmethod
     def empty(schema: Schema, key_type: type) -> TableMetadata:
@@ -128,6 +143,7 @@ class TableMetadata:
 
     def to_json(self) -> dict[str, Any]:
         """The table in a record; :meth:`from_json` reads it."""
+        staged = self.staged and {"parts": self.staged.parts, "chunk_files": self.staged.chunk_files}
         return {
             "schema": self.schema.to_json(),
             "key": next(name for name, kind in _KEYS.items() if kind is self.key_type),
@@ -138,6 +154,7 @@ class TableMetadata:
             "groups": {
                 name: {"blocks": self.blocks[name], "bytes": self.stored_bytes[name]} for name in self.schema.groups
             },
+            **({"staged": staged} if staged else {}),
         }
 
     @staticmethod
@@ -148,7 +165,7 @@ class TableMetadata:
         ------
         CorruptDataError, FormatVersionError
         """
-        found.only(frozenset({"schema", "key", "appends", "groups"}))
+        found.only(frozenset({"schema", "key", "appends", "groups", "staged"}))
         schema = Schema.from_json(Fields(found.take("schema", dict), found.where, "schema"))
         key = found.text("key")
         if key not in _KEYS:
@@ -172,6 +189,11 @@ class TableMetadata:
             inner.only(frozenset({"blocks", "bytes"}))
             table.blocks[name] = inner.integer("blocks", 0, table.rows)
             table.stored_bytes[name] = inner.integer("bytes", 0, 1 << 62)
+        if "staged" in found.raw:
+            inner = Fields(found.take("staged", dict), found.where, "staged")
+            inner.only(frozenset({"parts", "chunk_files"}))
+            most = (1 << 40) - 1
+            table = table.with_staged(Staged(inner.integer("parts", 0, most), inner.integer("chunk_files", 0, most)))
         return table
 
 

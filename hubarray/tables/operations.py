@@ -1,4 +1,4 @@
-"""Operations on a table: parts become rows of it, by one commit."""
+"""Operations on a table: parts become rows of it, by one commit; and parts that wait in a staging version."""
 
 from __future__ import annotations
 
@@ -6,19 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from hubarray.blobs.pack import PackWriter
-from hubarray.blobs.ref import REF, Refs
+from hubarray.blobs.ref import REF
 from hubarray.errors import ConfigError, ConflictError
-from hubarray.history.commit import Draft
+from hubarray.history.commit import Contents, Draft
 from hubarray.history.record import Record
 from hubarray.history.version import Version
-from hubarray.tables import index_piece, locations
+from hubarray.tables.appending import LaidOut, lay_out, part_files, protect, sorted_by_key
 from hubarray.tables.metadata import MAX_APPENDS, TableMetadata, metadata_of
-from hubarray.tables.partition import Part
+from hubarray.tables.part import TablePart
 from hubarray.tables.schema import PARTITION, Schema
-from hubarray.tables.slabs import Slab, in_order, slabs
 from hubarray.tables.state import TableState
 
 
@@ -26,6 +24,20 @@ def creation(schema: Schema, key_type: type, *, attrs: dict[str, Any], message: 
     """The draft of a table's first record: without rows, and not frozen."""
     description = TableMetadata.empty(schema, key_type).to_json()
     return Draft(kind="table", description=description, attrs=attrs, message=message)
+
+
+def whole(
+    version: Version, schema: Schema, key_type: type, laid: LaidOut, *, attrs: dict[str, Any], growing: bool
+) -> Draft:
+    """The draft of a table's first and only record, or of the first of one that grows."""
+    table, numbers, refs = TableMetadata.empty(schema, key_type), np.zeros(0, np.uint64), np.zeros(0, REF)
+    if laid.partitions:
+        table, numbers, refs = laid.added_to(table)
+    protect(version, refs, set())
+    return Draft(
+        kind="table", description=table.to_json(), attrs=attrs, contents=Contents.made(version, numbers, refs),
+        frozen=not growing, message=f"write {laid.partitions} partitions of {laid.rows} rows",
+    )  # fmt: skip
 
 
 class AddParts:
@@ -36,15 +48,16 @@ class AddParts:
 
     Parameters
     ----------
-    parts : sequence of Part
-        Of different keys; their chunk files are durable once the pack writer has finished.
+    parts : sequence of TablePart
+        Of different keys.
     """
 
     on_frozen = False
 
-    def __init__(self, parts: Sequence[Part]) -> None:
-        self._parts = in_order(parts)
-        self._pieces: list[Refs] | None = None
+    def __init__(self, parts: Sequence[TablePart]) -> None:
+        self._parts = sorted_by_key(parts)
+        self._laid: LaidOut | None = None
+        self._protected: set[str] = set()
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commit.Operation`."""
@@ -53,20 +66,16 @@ class AddParts:
             return None
         if len(table.appends) >= MAX_APPENDS:
             raise ConfigError(
-                f"{version.name}: has {MAX_APPENDS} appends, and no table has more; write fewer and larger ones"
+                f"{version.name}: has {MAX_APPENDS} appends, and no table has more; publish it as one with "
+                "hub.write_index, and go on with that"
             )
         self._refuse_known(TableState.of(version, base))
-        if self._pieces is None:
-            self._pieces = self._uploaded(table.schema, table.key_type, packs)
-        chunk_files = [ref for part in self._parts for ref in part.chunk_files]
-        rows = sum(part.rows for part in self._parts)
-        grown = table.with_append(
-            chunk_files=len(chunk_files), rows=rows, partitions=len(self._parts), blocks=self._blocks(table.schema),
-            stored_bytes=self._stored_bytes(table.schema),
-        )  # fmt: skip
-        refs = np.array([*chunk_files, *self._pieces], REF)
-        numbers = np.arange(table.end, grown.end, dtype=np.uint64)
-        message = f"add {len(self._parts)} partitions of {rows} rows"
+        if self._laid is None:
+            files = part_files(version.fetcher, self._parts, table.schema)
+            self._laid = lay_out(files, table.schema, table.key_type, packs)
+        grown, numbers, refs = self._laid.added_to(table)
+        protect(version, refs, self._protected)
+        message = f"add {len(self._parts)} partitions of {self._laid.rows} rows"
         return Draft(description=grown.to_json(), numbers=numbers, refs=refs, message=message)
 
     def _refuse_known(self, table: TableState) -> None:
@@ -82,35 +91,3 @@ class AddParts:
                 raise ConflictError(
                     f"{table.version.name}: partition {min(known)!r} is there already; nothing was committed"
                 )
-
-    def _uploaded(self, schema: Schema, key_type: type, packs: PackWriter) -> list[Refs]:
-        """The pieces of every slab and the list of partitions, in the order of their numbers."""
-        refs = []
-        for slab in slabs(self._parts, schema, key_type):
-            refs += [packs.add(piece) for piece in _pieces_of(slab, schema)]
-        first, columns = 0, []
-        for part in self._parts:
-            columns.append((part.key, first, part.rows))
-            first += part.rows
-        listed = pa.table(
-            [list(one) for one in zip(*columns, strict=True)], schema=index_piece.partitions_schema(key_type)
-        )
-        return [*refs, packs.add(index_piece.encode(listed))]
-
-    def _blocks(self, schema: Schema) -> dict[str, int]:
-        return {name: sum(len(part.digests[name]) for part in self._parts) for name in schema.groups}
-
-    def _stored_bytes(self, schema: Schema) -> dict[str, int]:
-        return {name: sum(_block_bytes(part, name) for part in self._parts) for name in schema.groups}
-
-
-def _pieces_of(slab: Slab, schema: Schema) -> list[bytes]:
-    pieces = [index_piece.encode(slab.index)]
-    for name, group in schema.groups.items():
-        pieces.append(locations.encode(slab.locations[name], with_rows=group.rows_per_block > 1))
-    return [*pieces, *(slab.digests[name].tobytes() for name in schema.groups)]
-
-
-def _block_bytes(part: Part, group: str) -> int:
-    found = part.locations[group]
-    return int(found["length"][found["row"] == 0].astype(np.uint64).sum())

@@ -4,50 +4,28 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from hubarray.blobs.pack import PackWriter
-from hubarray.blobs.ref import REF, Refs
+from hubarray.blobs.ref import REF, Refs, null_ref
 from hubarray.errors import ConfigError, HubError
 from hubarray.shown import shown_text
 from hubarray.tables.block import MAX_BLOCK_BYTES, check_of, digest, encode
 from hubarray.tables.chunk_file import ChunkFile
-from hubarray.tables.index_piece import Key, column_of
+from hubarray.tables.index_piece import Key, column_of, index_schema
 from hubarray.tables.locations import LOCATION, Locations
+from hubarray.tables.part import PartFile
+from hubarray.tables.references import MIN_SHARED_BYTES, NO_BLOCKS, KnownBlocks, StoredBlock
 from hubarray.tables.schema import Group, Schema
 from hubarray.tables.values import checked
 
 OPEN_BYTES = 128 << 20
 _INDEX_ROWS = 1 << 16
-
-
-@dataclass(frozen=True)
-class Part:
-    """One partition, written and not yet visible.
-
-    Attributes
-    ----------
-    key : str or int
-    rows : int
-    chunk_files : array of REF
-        In the order in which groups and rows first use them.
-    index : pyarrow.Table
-        The index fields of every row.
-    locations, digests : mapping of str to array
-        Of each group: where each row's block is, ``chunk`` counting from the first of ``chunk_files``; and the digest
-        of each block, in order.
-    """
-
-    key: Key
-    rows: int
-    chunk_files: Refs
-    index: pa.Table
-    locations: Mapping[str, Locations]
-    digests: Mapping[str, np.ndarray]
+# Blocks that wait, where all are null.
+_MOST_WAITING = 1024
 
 
 class PartitionWriter:
@@ -62,12 +40,18 @@ class PartitionWriter:
     key : str or int
     packs : PackWriter
         Takes the chunk files.
+    known : KnownBlocks, optional
+        What need not be stored again.
     """
 
-    def __init__(self, schema: Schema, key: Key, packs: PackWriter) -> None:
+    def __init__(self, schema: Schema, key: Key, packs: PackWriter, known: KnownBlocks | None = None) -> None:
         self._schema, self._key, self._packs = schema, key, packs
         self._names = frozenset(schema)
-        self._groups = {name: _GroupWriter(group, self._where) for name, group in schema.groups.items()}
+        known = known or KnownBlocks()
+        self._groups = {
+            name: _GroupWriter(group, self._where, known.groups.get(name, NO_BLOCKS), known.files)
+            for name, group in schema.groups.items()
+        }
         self._index: dict[str, list[Any]] = {name: [] for name in schema.index}
         self._batches: dict[str, list[pa.Array]] = {name: [] for name in schema.index}
         self.rows = 0
@@ -97,7 +81,7 @@ class PartitionWriter:
             max(self._groups.values(), key=lambda group: group.open_bytes).close_file(self._packs)
         self._torn = False
 
-    def close(self) -> Part:
+    def close(self) -> PartFile:
         """End the partition.
 
         Raises
@@ -112,15 +96,18 @@ class PartitionWriter:
         locations, digests = {}, {}
         for name, group in self._groups.items():
             group.end_block(self._packs)
+            group.end_run()
             group.close_file(self._packs)
             found = group.locations()
             found["chunk"][found["length"] > 0] += first
             locations[name], digests[name] = found, group.digests()
             files += group.files
             first += len(group.files)
-        index = pa.table({name: pa.chunked_array(parts) for name, parts in self._batches.items()})
+        index = pa.table(
+            [pa.chunked_array(parts) for parts in self._batches.values()], schema=index_schema(self._schema)
+        )
         refs = np.array(files, REF) if files else np.zeros(0, REF)
-        return Part(self._key, self.rows, refs, index, locations, digests)
+        return PartFile(self._key, self.rows, refs, index, locations, digests)
 
     def _require_whole(self) -> None:
         if self._torn:
@@ -157,17 +144,27 @@ class PartitionWriter:
 
 
 class _GroupWriter:
-    """Blocks and chunk files of one column group."""
+    """Blocks and chunk files of one column group.
 
-    def __init__(self, group: Group, where: Any) -> None:
+    A block that is known is not encoded; that of a short run of such between others waits, and is stored again.
+    """
+
+    def __init__(self, group: Group, where: Any, known: Mapping[bytes, StoredBlock], known_files: list[Refs]) -> None:
         self._group, self._where = group, where
+        self._known, self._known_files = known, known_files
         self._columns: dict[str, list[Any]] = {name: [] for name, _ in group.fields}
         self._waiting = 0
         self._file = ChunkFile()
+        self._file_position = 0
         self.files: list[Refs] = []
+        self._shared: dict[int, int] = {}
         # Of each block: chunk file, offset, length, check, rows.
         self._blocks = array("Q")
         self._digests: list[bytes] = []
+        # Known blocks after one that was stored, with their columns, and nulls among them.
+        self._run: list[tuple[dict[str, list[Any]], StoredBlock | None, int]] = []
+        self._run_bytes = 0
+        self._stored_last = False
 
     @property
     def is_complete(self) -> bool:
@@ -186,32 +183,45 @@ class _GroupWriter:
         self._waiting += 1
 
     def end_block(self, packs: PackWriter) -> None:
-        """Encode the rows that wait, if any do."""
+        """End the block of the rows that wait, if any do."""
         rows, self._waiting = self._waiting, 0
         columns, self._columns = self._columns, {name: [] for name in self._columns}
         if not rows:
             return
         if all(value is None for column in columns.values() for value in column):
-            self._blocks.extend((0, 0, 0, 0, rows))
             self._digests.append(bytes(16))
+            self._keep(columns, None, rows)
             return
-        pieces = encode(self._group, columns)
-        size = sum(map(len, pieces))
-        if size > MAX_BLOCK_BYTES:
-            raise ConfigError(
-                f"{self._where()}: group {self._group.name!r} takes {size:,} bytes, and a block has at most "
-                f"{MAX_BLOCK_BYTES:,}; use smaller values, or more groups"
-            )
-        if not self._file.takes(size):
-            self.close_file(packs)
-        offset = self._file.add(pieces, size)
-        self._blocks.extend((len(self.files), offset, size, check_of(pieces), rows))
         self._digests.append(digest(self._group, columns))
+        known = self._known.get(self._digests[-1])
+        if known is not None:
+            self._keep(columns, known, rows)
+            return
+        run, self._run, self._run_bytes = self._run, [], 0
+        for held, block, count in run:
+            if block is None:
+                self._blocks.extend((0, 0, 0, 0, count))
+            else:
+                self._store(held, count, packs)
+        self._store(columns, rows, packs)
+        self._stored_last = True
+
+    def end_run(self) -> None:
+        """Share the known blocks that wait."""
+        for _, block, rows in self._run:
+            if block is None:
+                self._blocks.extend((0, 0, 0, 0, rows))
+                continue
+            if block.file not in self._shared:
+                self._shared[block.file] = len(self.files)
+                self.files.append(self._known_files[block.file])
+            self._blocks.extend((self._shared[block.file], block.offset, block.length, block.check, rows))
+        self._run, self._run_bytes, self._stored_last = [], 0, False
 
     def close_file(self, packs: PackWriter) -> None:
         """Give the open chunk file to the pack writer, whole."""
         if self._file.blocks:
-            self.files.append(packs.add(self._file.pieces))
+            self.files[self._file_position] = packs.add(self._file.pieces)
             self._file = ChunkFile()
 
     def locations(self) -> Locations:
@@ -228,3 +238,26 @@ class _GroupWriter:
     def digests(self) -> np.ndarray:
         """The digest of every block, zeros of those that are all null."""
         return np.frombuffer(b"".join(self._digests), "V16")
+
+    def _keep(self, columns: dict[str, list[Any]], block: StoredBlock | None, rows: int) -> None:
+        """Have a block that is not stored wait until it is known whether its run is worth sharing."""
+        self._run.append((columns, block, rows))
+        self._run_bytes += 0 if block is None else block.length
+        if not self._stored_last or self._run_bytes >= MIN_SHARED_BYTES or len(self._run) >= _MOST_WAITING:
+            self.end_run()
+
+    def _store(self, columns: dict[str, list[Any]], rows: int, packs: PackWriter) -> None:
+        pieces = encode(self._group, columns)
+        size = sum(map(len, pieces))
+        if size > MAX_BLOCK_BYTES:
+            raise ConfigError(
+                f"{self._where()}: group {self._group.name!r} takes {size:,} bytes, and a block has at most "
+                f"{MAX_BLOCK_BYTES:,}; use smaller values, or more groups"
+            )
+        if not self._file.takes(size):
+            self.close_file(packs)
+        if not self._file.blocks:
+            self._file_position = len(self.files)
+            self.files.append(null_ref())
+        offset = self._file.add(pieces, size)
+        self._blocks.extend((self._file_position, offset, size, check_of(pieces), rows))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from hubarray.tables import locations as location_pieces
 from hubarray.tables.index_piece import Key, arrow_schema
 from hubarray.tables.locations import Locations
-from hubarray.tables.partition import Part
+from hubarray.tables.part import PartFile
 from hubarray.tables.schema import Schema
 
 
@@ -39,12 +39,7 @@ class Slab:
         return len(self.index)
 
 
-def in_order(parts: Iterable[Part]) -> list[Part]:
-    """Parts by their keys."""
-    return sorted(parts, key=lambda part: part.key)
-
-
-def slabs(parts: Iterable[Part], schema: Schema, key_type: type) -> Iterator[Slab]:
+def slabs(parts: Iterable[PartFile], schema: Schema, key_type: type) -> Iterator[Slab]:
     """The slabs of parts, which are in order; each is given as soon as its rows are there.
 
     Memory: one slab, and the part that its rows are from.
@@ -65,7 +60,7 @@ def slabs(parts: Iterable[Part], schema: Schema, key_type: type) -> Iterator[Sla
         yield _joined(waiting, columns)
 
 
-def _as_slab(part: Part, columns: pa.Schema, first: int) -> Slab:
+def _as_slab(part: PartFile, columns: pa.Schema, first: int) -> Slab:
     moved = {}
     for name, found in part.locations.items():
         moved[name] = found.copy()

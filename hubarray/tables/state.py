@@ -1,8 +1,8 @@
-"""A table at one commit: its pieces, and from the number of a row to its blocks."""
+"""A table at one commit: its pieces, each checked, and the refs that its locations mean."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -10,14 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.ref import BlobPlace, Refs, blob_place
+from hubarray.blobs.ref import REF, BlobPlace, Refs, blob_place
 from hubarray.errors import CorruptDataError
 from hubarray.history.contents import refs_of
 from hubarray.history.record import Record
 from hubarray.history.version import Version
-from hubarray.storage.base import Buffer
 from hubarray.tables import index_piece, locations
-from hubarray.tables.block import Block, is_intact
 from hubarray.tables.locations import Locations
 from hubarray.tables.metadata import Append, TableMetadata, metadata_of
 from hubarray.tables.schema import Group
@@ -41,6 +39,7 @@ class TableState:
     record: Record
     metadata: TableMetadata
     _known: dict[int, Refs] = field(default_factory=dict, repr=False)
+    _partition_ends: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
 
     @staticmethod
     def of(version: Version, record: Record) -> TableState:
@@ -57,8 +56,10 @@ class TableState:
         """The engine that reads its blobs."""
         return self.version.fetcher
 
-    def index(self, append: Append, slab: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """The index of a slab, or some columns of it.
+    def index(
+        self, append: Append, slab: int, columns: Sequence[str] | None = None, *, could_match: Any = None
+    ) -> pa.Table | None:
+        """The index of a slab, or some columns of it; None if no row of it can match an expression.
 
         Raises
         ------
@@ -67,6 +68,8 @@ class TableState:
         place, data = self._piece(self.metadata.index_number(append, slab))
         wanted = index_piece.arrow_schema(self.metadata.schema, self.metadata.key_type)
         try:
+            if could_match is not None and not index_piece.may_match(data, could_match):
+                return None
             return index_piece.decode(data, wanted, rows=append.slab_rows(slab), columns=columns)
         except ValueError as error:
             self._refuse(place, f"the index of slab {slab} {error}")
@@ -112,58 +115,131 @@ class TableState:
             self.fetcher.memory.put(key, found, found.nbytes)
         return found
 
-    def row(self, row: int, groups: Sequence[str]) -> dict[str, Any]:
-        """The stored fields of one row in some groups: one request a group, and one more at a slab's first touch.
+    def digests(self, append: Append, slab: int, group: str, blocks: int) -> np.ndarray:
+        """The digests of the blocks that begin in a slab, as many as its locations say.
 
         Raises
         ------
         CorruptDataError, StorageError
         """
+        place, data = self._piece(self.metadata.digests_number(append, slab, group))
+        if len(data) != 16 * blocks:
+            self._refuse(place, f"the digests of {group!r} in slab {slab} are not those of its {blocks} blocks")
+        return np.frombuffer(data, "V16")
+
+    def chunk_files(self, append: Append, chunks: np.ndarray) -> Refs:
+        """The refs of chunk files, by their numbers within an append.
+
+        Raises
+        ------
+        CorruptDataError
+        """
+        return self._refs(chunks.astype(np.uint64) + np.uint64(append.first))
+
+    def index_values(self, numbers: np.ndarray, name: str) -> list[Any]:
+        """The stored values of an index field of rows: NumPy scalars, text, bytes, or None."""
+        found: list[Any] = [None] * len(numbers)
+        for append, slab, first, inside in self.slabs_of(numbers):
+            values = index_piece.values_of(
+                self.metadata.schema[name], self._index_column(append, slab, name), numbers[inside] - first
+            )
+            for position, value in zip(inside.tolist(), values, strict=True):
+                found[position] = value
+        return found
+
+    def partition_of(self, row: int) -> tuple[int, int]:
+        """The first row of the partition that a row is in, and the one after its last; the list is read once."""
         append = self.metadata.append_of(row)
-        slab, within = divmod(row - append.first_row, locations.SLAB_ROWS)
-        values: dict[str, Any] = {}
-        for name in groups:
-            group = self.metadata.schema.groups[name]
-            location = self.locations(append, slab, name)[within]
-            names = [one for one, _ in group.fields if one not in values]
-            if not location["length"]:
-                values |= dict.fromkeys(names)
-                continue
-            values |= self._block(append, group, location).row(int(location["row"]), names)
-        return values
+        ends = self._partition_ends.get(append.first)
+        if ends is None:
+            ends = append.first_row + np.cumsum(self.partitions(append)["rows"].to_numpy())
+            self._partition_ends[append.first] = ends
+        i = int(np.searchsorted(ends, row, side="right"))
+        return int(ends[i - 1]) if i else append.first_row, int(ends[i])
 
-    def _block(self, append: Append, group: Group, location: np.void) -> Block:
-        number = append.first + int(location["chunk"])
-        chunk_file = self._ref(number)
-        ref = chunk_file.copy()
-        if int(location["offset"]) + int(location["length"]) > int(ref["length"][0]):
-            self._refuse(blob_place(ref[0]), f"a location of {group.name!r} reaches beyond its chunk file")
-        ref["offset"] += location["offset"]
-        ref["length"] = location["length"]
-        check = int(location["check"])
+    def slabs_of(self, numbers: np.ndarray) -> Iterator[tuple[Append, int, int, np.ndarray]]:
+        """The slabs that rows are in: append, slab, number of its first row, and positions in ``numbers``."""
+        appends = np.array([one.first_row for one in self.metadata.appends], np.int64)
+        which = np.searchsorted(appends, numbers, side="right") - 1
+        slabs = (numbers - appends[which]) // locations.SLAB_ROWS
+        both = (which << 40) | slabs
+        for one in np.unique(both).tolist():
+            append, slab = self.metadata.appends[one >> 40], one & ((1 << 40) - 1)
+            yield append, slab, append.first_row + slab * locations.SLAB_ROWS, np.flatnonzero(both == one)
 
-        def proves(i: int, pieces: Sequence[Buffer]) -> bool:
-            return is_intact(b"".join(pieces) if len(pieces) > 1 else pieces[0], check)
+    def block_refs(self, group: Group, chunks: np.ndarray, found: Locations) -> Refs:
+        """The refs of blocks: what a ref of their chunk file is, with offset and length of the location.
 
-        (data,) = self.fetcher.blobs(ref, keep=True, check=proves)
-        place = blob_place(ref[0])
-        return Block(group, data, f"{self.fetcher.store.where(place.key)}: bytes {place.offset} on")
+        Raises
+        ------
+        CorruptDataError
+            A location reaches beyond its chunk file.
+        """
+        if len(chunks) == 1:
+            refs = self._ref(int(chunks[0])).copy()
+        else:
+            distinct, inverse = np.unique(chunks, return_inverse=True)
+            refs = self._many(distinct)[inverse]
+        beyond = found["offset"].astype(np.uint64) + found["length"] > refs["length"]
+        if beyond.any():
+            self._refuse(blob_place(refs[beyond][0]), f"a location of {group.name!r} reaches beyond its chunk file")
+        refs["offset"] += found["offset"]
+        refs["length"] = found["length"]
+        return refs
+
+    def chunk_refs(self, numbers: np.ndarray) -> Refs:
+        """The refs of chunk files by their numbers in the table, which are distinct.
+
+        Raises
+        ------
+        CorruptDataError
+        """
+        return self._many(numbers)
+
+    def _many(self, numbers: np.ndarray) -> Refs:
+        """The refs of blobs, those that are remembered and the others by one look into the manifest."""
+        known = [self._known.get(number) for number in numbers.tolist()]
+        missing = np.array([i for i, one in enumerate(known) if one is None], np.intp)
+        found = self._refs(numbers[missing]) if len(missing) else np.zeros(0, REF)
+        if len(self._known) + len(missing) >= _REMEMBERED_REFS:
+            self._known.clear()
+        for i, ref in zip(missing.tolist(), found, strict=True):
+            known[i] = self._known[int(numbers[i])] = np.array([ref], REF)
+        return np.concatenate([one for one in known if one is not None])
+
+    def _index_column(self, append: Append, slab: int, name: str) -> pa.Array:
+        """A column of a slab's index; kept in the memory cache."""
+        number = self.metadata.index_number(append, slab)
+        key = ("index", self.fetcher.identity, blob_place(self._ref(number)[0]).name, name)
+        column: pa.Array | None = self.fetcher.memory.get(key)
+        if column is None:
+            table = self.index(append, slab, [name])
+            assert table is not None
+            column = table[name].combine_chunks()
+            self.fetcher.memory.put(key, column, column.nbytes)
+        return column
 
     def _piece(self, number: int) -> tuple[BlobPlace, bytes]:
         ref = self._ref(number)
         (data,) = self.fetcher.blobs(ref, keep=True)
         return blob_place(ref[0]), data
 
+    def _refs(self, numbers: np.ndarray) -> Refs:
+        """The refs of blobs that the record speaks of."""
+        refs = refs_of(self.fetcher, self.record, numbers)
+        if not refs["length"].all():
+            missing = int(numbers[refs["length"] == 0][0])
+            raise CorruptDataError(
+                f"{self.record.name}: the table has no blob number {missing}, though its record speaks of it; "
+                "restore an older commit"
+            )
+        return refs
+
     def _ref(self, number: int) -> Refs:
         """The ref of one blob, as an array of length 1; remembered for the next time."""
         ref = self._known.get(number)
         if ref is None:
-            ref = refs_of(self.fetcher, self.record, np.array([number], np.uint64))
-            if not ref["length"][0]:
-                raise CorruptDataError(
-                    f"{self.record.name}: the table has no blob number {number}, though its record speaks of it; "
-                    "restore an older commit"
-                )
+            ref = self._refs(np.array([number], np.uint64))
             if len(self._known) >= _REMEMBERED_REFS:
                 self._known.clear()
             self._known[number] = ref

@@ -1,0 +1,118 @@
+"""From parts to one append of a table: its chunk files, its pieces, and what the description says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from hubarray.blobs.fetch import Fetcher
+from hubarray.blobs.pack import PackWriter
+from hubarray.blobs.ref import REF, Refs, blob_place, homes
+from hubarray.history.overlay import Numbers
+from hubarray.history.referrers import write_referrer
+from hubarray.history.version import Version
+from hubarray.tables import index_piece, locations
+from hubarray.tables.metadata import TableMetadata
+from hubarray.tables.part import MAX_PART_FILE_BYTES, PartFile, TablePart
+from hubarray.tables.schema import Schema
+from hubarray.tables.slabs import Slab, slabs
+
+_AHEAD_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class LaidOut:
+    """Partitions as one append, wherever in the table it will begin.
+
+    Attributes
+    ----------
+    chunk_files, pieces : array of REF
+        In the order of their numbers.
+    rows, partitions : int
+    blocks, stored_bytes : dict of str to int
+        Of each group.
+    """
+
+    chunk_files: Refs
+    pieces: Refs
+    rows: int
+    partitions: int
+    blocks: dict[str, int]
+    stored_bytes: dict[str, int]
+
+    def added_to(self, table: TableMetadata) -> tuple[TableMetadata, Numbers, Refs]:
+        """The table with this append, and the numbers and refs that it adds."""
+        grown = table.with_append(
+            chunk_files=len(self.chunk_files), rows=self.rows, partitions=self.partitions, blocks=self.blocks,
+            stored_bytes=self.stored_bytes,
+        )  # fmt: skip
+        return grown, np.arange(table.end, grown.end, dtype=np.uint64), np.concatenate([self.chunk_files, self.pieces])
+
+
+def lay_out(files: Iterable[PartFile], schema: Schema, key_type: type, packs: PackWriter) -> LaidOut:
+    """Upload the pieces of partitions, which come in the order of their keys; a slab is held at a time."""
+    chunk_files: list[Refs] = [np.zeros(0, REF)]
+    listed: list[tuple[index_piece.Key, int, int]] = []
+    blocks, stored_bytes = dict.fromkeys(schema.groups, 0), dict.fromkeys(schema.groups, 0)
+
+    def noted() -> Iterator[PartFile]:
+        first = 0
+        for file in files:
+            chunk_files.append(file.chunk_files)
+            listed.append((file.key, first, file.rows))
+            first += file.rows
+            for name in schema.groups:
+                blocks[name] += len(file.digests[name])
+                stored_bytes[name] += _block_bytes(file, name)
+            yield file
+
+    pieces = [packs.add(piece) for slab in slabs(noted(), schema, key_type) for piece in _pieces_of(slab, schema)]
+    columns = [list(one) for one in zip(*listed, strict=True)] or [[], [], []]
+    partitions = pa.table(columns, schema=index_piece.partitions_schema(key_type))
+    pieces.append(packs.add(index_piece.encode(partitions)))
+    rows = sum(count for _, _, count in listed)
+    return LaidOut(np.concatenate(chunk_files), np.array(pieces, REF), rows, len(listed), blocks, stored_bytes)
+
+
+def part_files(fetcher: Fetcher, parts: Sequence[TablePart], schema: Schema) -> Iterator[PartFile]:
+    """The part files of parts, in their order; some are read ahead, in parallel."""
+    begin = 0
+    while begin < len(parts):
+        end, held = begin, 0
+        while end < len(parts) and (end == begin or held + int(parts[end].file["length"]) <= _AHEAD_BYTES):
+            held += int(parts[end].file["length"])
+            end += 1
+        some = parts[begin:end]
+        refs = np.array([part.file for part in some], REF)
+        for part, data in zip(some, fetcher.blobs(refs, most_bytes=MAX_PART_FILE_BYTES), strict=True):
+            place = blob_place(part.file)
+            yield PartFile.decode(data, part.key, schema, fetcher.store.where(place.key))
+        begin = end
+
+
+def protect(version: Version, refs: Refs, known: set[str]) -> None:
+    """Leave a referrer under each foreign home that refs point into, before a record does."""
+    for home in sorted(homes.names(refs) - {version.name.home} - known):
+        write_referrer(version.store, home, version.name.home)
+        known.add(home)
+
+
+def sorted_by_key(parts: Iterable[TablePart]) -> list[TablePart]:
+    """Parts in the order in which a table has them."""
+    key: Callable[[TablePart], index_piece.Key] = lambda part: part.key  # noqa: E731
+    return sorted(parts, key=key)
+
+
+def _pieces_of(slab: Slab, schema: Schema) -> list[bytes]:
+    pieces = [index_piece.encode(slab.index)]
+    for name, group in schema.groups.items():
+        pieces.append(locations.encode(slab.locations[name], with_rows=group.rows_per_block > 1))
+    return [*pieces, *(slab.digests[name].tobytes() for name in schema.groups)]
+
+
+def _block_bytes(file: PartFile, group: str) -> int:
+    found = file.locations[group]
+    return int(found["length"][found["row"] == 0].astype(np.uint64).sum())

@@ -1,0 +1,44 @@
+"""Columns by globs: which names ``columns=`` means. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from hubarray.errors import ConfigError
+
+_EVERY = ("*", ".*")
+_NEAR = 5
+
+
+def matching(columns: str | Sequence[str] | None, names: Sequence[str]) -> list[str]:
+    """The names that globs match, in the order of the names; None, ``*`` and ``.*`` are all.
+
+    Raises
+    ------
+    ConfigError
+        A glob matches nothing; near names are in the message.
+
+    Examples
+    --------
+    >>> matching(["cam*.image", "speed"], ["speed", "camera.image", "camera.time"])
+    ['speed', 'camera.image']
+    """
+    if columns is None:
+        return list(names)
+    wanted = [columns] if isinstance(columns, str) else list(columns)
+    chosen: set[str] = set()
+    for glob in wanted:
+        if not isinstance(glob, str):
+            raise ConfigError(f"columns={wanted!r}: {glob!r} is no name; give names, or patterns such as 'camera.*'")
+        found = set(names) if glob in _EVERY else {glob} if glob in names else _matching(glob, names)
+        if not found:
+            near = difflib.get_close_matches(glob, names, n=_NEAR, cutoff=0.4) or list(names)[:_NEAR]
+            raise ConfigError(f"columns: {glob!r} matches no column; there are {', '.join(near)}"[:400])
+        chosen |= found
+    return [name for name in names if name in chosen]
+
+
+def _matching(glob: str, names: Sequence[str]) -> set[str]:
+    return {name for name in names if fnmatchcase(name, glob)}

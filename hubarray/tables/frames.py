@@ -1,0 +1,167 @@
+"""Rows from frames: columns of a DataFrame or an Arrow table, cast to fields where every value survives. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hubarray.errors import ConfigError
+from hubarray.shown import shown_text
+from hubarray.tables.schema import Field, Schema
+
+_BATCH_ROWS = 4096
+
+
+def is_frame(source: Any) -> bool:
+    """Whether something is a table of columns: pandas, Arrow, polars, or what speaks Arrow's C stream."""
+    return isinstance(source, (pa.Table, pa.RecordBatch)) or hasattr(source, "__arrow_c_stream__") or _is_pandas(source)
+
+
+def rows_of(source: Any, schema: Schema) -> Iterator[dict[str, Any]]:
+    """The rows of a frame, with values as the schema has them; a few thousand at a time.
+
+    Raises
+    ------
+    ConfigError
+        A column is unknown, or a value of it would not survive; the column is named.
+    """
+    if _is_pandas(source):
+        yield from _pandas_rows(source, schema)
+        return
+    reader = arrow_batches(source)
+    _refuse_unknown(reader.schema.names, schema)
+    for batch in reader:
+        for begin in range(0, batch.num_rows, _BATCH_ROWS):
+            part = batch.slice(begin, _BATCH_ROWS)
+            named = zip(part.schema.names, part.columns, strict=True)
+            columns = {name: _arrow_values(schema[name], column, name) for name, column in named}
+            yield from _as_rows(columns, part.num_rows)
+
+
+def arrow_batches(source: Any) -> pa.RecordBatchReader:
+    """Whatever speaks Arrow as a stream of batches."""
+    if isinstance(source, pa.RecordBatchReader):
+        return source
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    if isinstance(source, pa.Table):
+        return source.to_reader(max_chunksize=_BATCH_ROWS)
+    return pa.RecordBatchReader.from_stream(source)
+
+
+def _is_pandas(source: Any) -> bool:
+    return type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "iloc")
+
+
+def _refuse_unknown(names: Sequence[Any], schema: Schema) -> None:
+    for name in names:
+        if name not in schema:
+            raise ConfigError(f"has a column {shown_text(str(name))[:80]!r}, which the schema does not know")
+
+
+def _pandas_rows(frame: Any, schema: Schema) -> Iterator[dict[str, Any]]:
+    _refuse_unknown(list(frame.columns), schema)
+    if len(set(frame.columns)) != len(frame.columns):
+        raise ConfigError("has two columns of one name")
+    for begin in range(0, len(frame), _BATCH_ROWS):
+        part = frame.iloc[begin : begin + _BATCH_ROWS]
+        columns = {name: _pandas_values(schema[name], part[name], name) for name in part.columns}
+        yield from _as_rows(columns, len(part))
+
+
+def _as_rows(columns: Mapping[str, Sequence[Any]], rows: int) -> Iterator[dict[str, Any]]:
+    for values in zip(*columns.values(), strict=True) if columns else iter([()] * rows):
+        yield dict(zip(columns, values, strict=True))
+
+
+def _pandas_values(field: Field, column: Any, name: str) -> Sequence[Any]:
+    missing = column.isna().to_numpy()
+    if field.dtype is None or field.shape or column.dtype == object:
+        values = column.to_list()
+        return [None if gone and _is_missing(value) else value for value, gone in zip(values, missing, strict=True)]
+    if hasattr(column.array, "__arrow_array__") and missing.any():
+        return _arrow_values(field, pa.array(column), name)
+    values = column.to_numpy()
+    gone = missing if field.dtype.kind not in "fcmM" or field.nullable else np.zeros(len(values), bool)
+    return _cast(field, values, gone, name)
+
+
+def _is_missing(value: Any) -> bool:
+    # An array within an object column is a value, whatever isna says of it.
+    return not isinstance(value, (np.ndarray, list, tuple))
+
+
+def _arrow_values(field: Field, column: pa.Array, name: str) -> Sequence[Any]:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    missing = np.asarray(column.is_null())
+    if field.dtype is None:
+        return list(column.to_pylist())
+    if field.shape or field.is_image:
+        return [_array_of(field, value) for value in _nested(column)]
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or pa.types.is_binary(column.type):
+        return list(column.to_pylist())
+    plain = column.fill_null(_zero(column.type)) if missing.any() else column
+    return _cast(field, plain.to_numpy(zero_copy_only=False), missing, name)
+
+
+def _zero(kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(False if pa.types.is_boolean(kind) else 0).cast(kind)
+
+
+def _nested(column: pa.Array) -> list[Any]:
+    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        return list(column.to_pylist())
+    if pa.types.is_fixed_shape_tensor(column.type) if hasattr(pa.types, "is_fixed_shape_tensor") else False:
+        return list(column.to_numpy_ndarray())
+    return [None if not scalar.is_valid else scalar.values.to_numpy(zero_copy_only=False) for scalar in column]
+
+
+def _array_of(field: Field, value: Any) -> Any:
+    """A value of a list column as an array; lists within lists are stacked."""
+    if value is None or isinstance(value, bytes):
+        return value
+    array = np.asarray(value)
+    while array.dtype == object and len(array):
+        array = np.stack([np.asarray(one) for one in array])
+    if field.dtype is not None and array.dtype != field.dtype:
+        array = _cast_array(field, array)
+    return array
+
+
+def _cast(field: Field, values: np.ndarray, missing: np.ndarray, name: str) -> Sequence[Any]:
+    """Numbers of one column in the field's dtype, if each is the same there."""
+    try:
+        cast = _cast_array(field, np.where(missing, values.dtype.type(0), values) if missing.any() else values)
+    except ConfigError as error:
+        raise ConfigError(f"column {name!r}: {error}") from None
+    if not missing.any():
+        return list(cast)
+    return [None if gone else value for value, gone in zip(cast, missing, strict=True)]
+
+
+def _cast_array(field: Field, values: np.ndarray) -> np.ndarray:
+    dtype = field.dtype
+    assert dtype is not None
+    if values.dtype == dtype:
+        return values
+    known = (
+        values.dtype.kind in "biufcmM"
+        and dtype.kind in "biufcmM"
+        and (values.dtype.kind in "mM") == (dtype.kind in "mM")
+    )
+    if not known:
+        return values
+    with np.errstate(all="ignore"):
+        cast = values.astype(dtype)
+        back = cast.astype(values.dtype)
+    same = (back == values) | ((back != back) & (values != values))
+    if values.dtype.kind in "iu" and dtype.kind in "iu":
+        same &= (cast < 0) == (values < 0)
+    if not same.all():
+        worst = values[~same].flat[0]
+        raise ConfigError(f"has {worst!r}, which {dtype} cannot hold")
+    return cast

@@ -1,0 +1,166 @@
+"""The index of a table, as Arrow and as a DataFrame: the fields that can be queried, and a number for every row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubarray.blobs.scheduling import run_all
+from hubarray.errors import ConfigError
+from hubarray.tables import locations
+from hubarray.tables.columns import matching
+from hubarray.tables.index_piece import arrow_schema
+from hubarray.tables.metadata import Append
+from hubarray.tables.schema import PARTITION
+from hubarray.tables.service_column import ServiceColumn
+from hubarray.tables.state import TableState
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_PIECE_BYTES = 4 << 20
+
+Filters = Any
+
+
+def service_column(table: TableState) -> ServiceColumn:
+    """The service column of a table's index."""
+    head = table.record.head
+    return ServiceColumn(table.version.name.at(head.number), head.id)
+
+
+def read(table: TableState, columns: Sequence[str] | str | None = None, filters: Filters = None) -> pa.Table:
+    """The index as an Arrow table: partition and fields, then the service column.
+
+    Reads a piece of each slab, in parallel. Where ``filters`` speak of the partition, only slabs that have it are read;
+    of others those are decoded whose statistics do not rule a match out.
+
+    Parameters
+    ----------
+    table : TableState
+    columns : sequence of str, optional
+        Names or globs.
+    filters : list of tuples, list of lists of tuples, or pyarrow.compute.Expression
+        As of ``pyarrow.parquet.read_table``.
+
+    Raises
+    ------
+    ConfigError, CorruptDataError, StorageError
+    """
+    schema = arrow_schema(table.metadata.schema, table.metadata.key_type)
+    names = matching(columns, schema.names)
+    expression = _expression(filters, schema)
+    found: dict[tuple[int, int], pa.Table] = {}
+
+    def piece(append: Append, slab: int) -> None:
+        first = append.first_row + slab * locations.SLAB_ROWS
+        part = table.index(append, slab, names if expression is None else None, could_match=expression)
+        if part is None:
+            return
+        numbers = pa.array(np.arange(first, first + append.slab_rows(slab), dtype=np.int64))
+        part = part.append_column(_number_field(table), numbers)
+        if expression is not None:
+            part = part.filter(expression)
+        found[append.first_row, slab] = part.select([*names, part.column_names[-1]])
+
+    wanted = [(append, slab) for append in table.metadata.appends for slab in _slabs(table, append, filters)]
+    run_all((_PIECE_BYTES, partial(piece, append, slab)) for append, slab in wanted)
+    empty = pa.schema([*(schema.field(name) for name in names), _number_field(table)]).empty_table()
+    parts = [found[key] for key in sorted(found)]
+    return pa.concat_tables([empty, *parts]).unify_dictionaries().combine_chunks()
+
+
+def _number_field(table: TableState) -> pa.Field:
+    return pa.field(str(service_column(table)), pa.int64(), nullable=False)
+
+
+def _expression(filters: Filters, schema: pa.Schema) -> pc.Expression | None:
+    if filters is None or (isinstance(filters, (list, tuple)) and not filters):
+        return None
+    import pyarrow.parquet as pq
+
+    try:
+        expression = filters
+        if not isinstance(filters, pc.Expression):
+            for one in _conjunctions(filters):
+                for condition in one:
+                    matching([condition[0]], schema.names)
+            expression = pq.filters_to_expression(filters)
+        schema.empty_table().filter(expression)
+        return expression
+    except (TypeError, ValueError, IndexError, KeyError, pa.ArrowException) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(
+            f"filters={filters!r}: give conditions such as [('log_id', '==', 'a')], or a list of such lists ({error})"[
+                :400
+            ]
+        ) from None
+
+
+def _conjunctions(filters: Any) -> list[list[Any]]:
+    """The conditions in disjunctive normal form, as lists of lists."""
+    given = list(filters)
+    return [list(one) for one in given] if given and isinstance(given[0], list) else [given]
+
+
+def _slabs(table: TableState, append: Append, filters: Filters) -> list[int]:
+    """The slabs of an append that may have a row of a partition that the filters allow."""
+    every = list(range(append.slabs))
+    if filters is None or isinstance(filters, pc.Expression) or not filters:
+        return every
+    of_partitions = [[one for one in some if one[0] == PARTITION] for some in _conjunctions(filters)]
+    if not all(of_partitions):
+        return every
+    import pyarrow.parquet as pq
+
+    listed = table.partitions(append)
+    allowed = listed.filter(pq.filters_to_expression(of_partitions))
+    firsts, rows = (allowed[name].to_numpy() for name in ("first_row", "rows"))
+    wanted: set[int] = set()
+    for first, count in zip(firsts.tolist(), rows.tolist(), strict=True):
+        if count:
+            wanted.update(range(first // locations.SLAB_ROWS, (first + count - 1) // locations.SLAB_ROWS + 1))
+    return sorted(wanted)
+
+
+def to_pandas(index: pa.Table) -> pd.DataFrame:
+    """An index as a DataFrame: text and bytes backed by Arrow, nullable numbers as pandas has them."""
+    import pandas as pd
+
+    nullable = {
+        pa.bool_(): pd.BooleanDtype(),
+        **{getattr(pa, f"{kind}{bits}")(): getattr(pd, f"{name}{bits}Dtype")()
+           for kind, name in (("int", "Int"), ("uint", "UInt")) for bits in (8, 16, 32, 64)},
+        pa.float32(): pd.Float32Dtype(), pa.float64(): pd.Float64Dtype(),
+    }  # fmt: skip
+    columns: dict[str, Any] = {}
+    for name, field in zip(index.column_names, index.schema, strict=True):
+        column = index[name]
+        if pa.types.is_string(field.type):
+            columns[name] = pd.array(column, dtype=pd.StringDtype("pyarrow"))
+        elif pa.types.is_binary(field.type):
+            columns[name] = pd.array(column, dtype=pd.ArrowDtype(field.type))
+        elif field.nullable and field.type in nullable:
+            columns[name] = nullable[field.type].__from_arrow__(column)
+        else:
+            columns[name] = column.to_pandas()
+    return pd.DataFrame(columns, copy=False)
+
+
+def as_kind(index: pa.Table, kind: str) -> Any:
+    """An index as ``"pandas"``, ``"arrow"`` or ``"polars"``."""
+    if kind == "arrow":
+        return index
+    if kind == "pandas":
+        return to_pandas(index)
+    if kind != "polars":
+        raise ConfigError(f"as_={kind!r}: give 'pandas', 'arrow' or 'polars'")
+    from hubarray.arrays.adapters import adapter
+
+    return adapter("needed")("polars", extra="polars", why="as_='polars'").from_arrow(index)

@@ -1,0 +1,275 @@
+"""Publishing an index as a table: its blocks stay where they are, or are copied as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hubarray.blobs.pack import PackWriter
+from hubarray.blobs.ref import REF, Refs
+from hubarray.errors import AlreadyExistsError, ConfigError
+from hubarray.history.commit import create_version
+from hubarray.history.record import Record
+from hubarray.history.version import Version
+from hubarray.process import uptime_seconds
+from hubarray.progress import announce, progress
+from hubarray.storage.base import Buffer
+from hubarray.tables.appending import lay_out
+from hubarray.tables.block import is_intact
+from hubarray.tables.chunk_file import ChunkFile
+from hubarray.tables.diff import digests_of
+from hubarray.tables.index_piece import Key, arrow_type
+from hubarray.tables.loader import RowLoader
+from hubarray.tables.locations import LOCATION, Locations
+from hubarray.tables.operations import whole
+from hubarray.tables.part import PartFile
+from hubarray.tables.rows import Numbers, located
+from hubarray.tables.schema import Field, Group, Schema
+from hubarray.tables.state import TableState
+from hubarray.tables.writer import checked_key
+
+_BATCH_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A group of the new table: which table's it is, under which name there."""
+
+    table: int
+    group: Group
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The new table's schema, and where each of its groups and index columns comes from."""
+
+    schema: Schema
+    groups: dict[str, _Source]
+    index: dict[str, tuple[tuple[int, ...], str]]
+
+
+def write_index(
+    loader: RowLoader, partitions: Sequence[Any], version: Version, *, attrs: dict[str, Any], message: str | None,
+    move: bool, base: Record | None,
+) -> Record:  # fmt: skip
+    """Publish the rows of a loader as a table.
+
+    Parameters
+    ----------
+    loader : RowLoader
+    partitions : sequence of str or int
+        The key of each row.
+    version : Version
+        Of the new table, with its deletion if it existed before.
+    move : bool
+        Whether blocks are copied, next to each other, instead of shared.
+
+    Raises
+    ------
+    AlreadyExistsError, ConfigError
+    """
+    began = uptime_seconds()
+    tables = loader.tables()
+    for table in tables:
+        table.version.to_build_on(table.record.head.number)
+    numbers = loader.numbers
+    plan = _planned(loader, tables, numbers)
+    foreign = [table for table in tables if table.fetcher.root != version.fetcher.root]
+    if foreign and not move:
+        count = _bytes_to_copy(tables, plan, numbers)
+        announce(f"{version.name}: copying {count:,} bytes, as {foreign[0].version.name} is under another root")
+    packs = PackWriter(version.store, version.name.home)
+    keys, order = _partitions(partitions)
+    try:
+        with progress(len(keys), f"writing {version.name}", unit=" partitions") as bar:
+
+            def files() -> Iterator[PartFile]:
+                for key, rows in zip(keys, order, strict=True):
+                    yield _part(key, [some[rows] for some in numbers], tables, plan, packs, move or bool(foreign))
+                    bar.update(1)
+
+            key_type = type(keys[0]) if keys else str
+            laid = lay_out(files(), plan.schema, key_type, packs)
+        packs.finish()
+        draft = whole(version, plan.schema, key_type, laid, attrs=attrs, growing=False)
+    except BaseException:
+        packs.abandon()
+        raise
+    record, ours = create_version(version, draft, base=base, message=message, began=began)
+    if not ours:
+        packs.abandon()
+        raise AlreadyExistsError(f"{version.name}: somebody else created it meanwhile; choose another name")
+    return record
+
+
+def _partitions(partitions: Sequence[Any]) -> tuple[list[Key], list[np.ndarray]]:
+    """The keys, in order, and the positions of each one's rows."""
+    found: dict[Key, list[int]] = {}
+    for position, key in enumerate(partitions):
+        found.setdefault(checked_key(key), []).append(position)
+    if len({type(key) for key in found}) > 1:
+        raise ConfigError("the partition's keys are text and numbers; give all of one type")
+    keys = sorted(found)
+    return keys, [np.array(found[key], np.intp) for key in keys]
+
+
+def _planned(loader: RowLoader, tables: Sequence[TableState], numbers: Sequence[Numbers]) -> _Plan:
+    fields: dict[str, Field] = {}
+    rows_per_block: dict[str, int] = {}
+    groups: dict[str, _Source] = {}
+    index: dict[str, tuple[tuple[int, ...], str]] = {}
+    named = {name: loader.column(name) for name in loader.columns}
+    own = {(i, column.field): name for name, column in named.items() for i in column.tables}
+    for i, table in enumerate(tables):
+        if any(i in column.tables and column.tables[0] != i and table.metadata.schema.groups_of(column.field)
+               for column in named.values()):  # fmt: skip
+            raise ConfigError(
+                f"{table.version.name}: a field that the tables were merged on is stored in its groups, too; publish "
+                "with that table's columns left out, or write it anew"
+            )
+        taken = {group: _unused(group, groups) for group in table.metadata.schema.groups}
+        for group, name in taken.items():
+            groups[name] = _Source(i, table.metadata.schema.groups[group])
+            rows_per_block[name] = table.metadata.schema.groups[group].rows_per_block
+        for field in table.metadata.schema:
+            called = own.get((i, field))
+            if called is None:
+                raise ConfigError(f"{field!r}: is in two tables; merge them with hub.merge(..., suffixes=...)")
+            if called in fields:
+                continue
+            name = called
+            its = table.metadata.schema[field]
+            stored_in = [taken[group] for group in table.metadata.schema.groups_of(field)]
+            lacks = bool(np.logical_and.reduce([numbers[one] < 0 for one in named[name].tables]).any())
+            if its.index:
+                index[name] = (named[name].tables, field)
+                if lacks and stored_in and not its.nullable:
+                    raise ConfigError(
+                        f"{name!r}: is missing in some rows, and its blocks know no null; filter them out"
+                    )
+            fields[name] = Field(
+                its.kind if its.dtype is None else its.dtype, its.shape, codec=its.codec, group=stored_in or None,
+                index=its.index, nullable=its.nullable or (lacks and its.index),
+            )  # fmt: skip
+    return _Plan(Schema(fields, rows_per_block=rows_per_block), groups, index)
+
+
+def _unused(group: str, taken: dict[str, _Source]) -> str:
+    name, i = group, 2
+    while name in taken:
+        name, i = f"{group}-{i}", i + 1
+    return name
+
+
+def _part(
+    key: Key, numbers: Sequence[Numbers], tables: Sequence[TableState], plan: _Plan, packs: PackWriter, copied: bool
+) -> PartFile:
+    rows = len(numbers[0])
+    files: list[Refs] = []
+    places, digests = {}, {}
+    for name in plan.schema.groups:
+        source = plan.groups[name]
+        table, wanted = tables[source.table], numbers[source.table]
+        present = np.flatnonzero(wanted >= 0)
+        found = np.zeros(rows, LOCATION)
+        chunks = np.zeros(rows, np.uint64)
+        if len(present):
+            found[present], chunks[present] = located(table, source.group, wanted[present])
+        stored = np.flatnonzero(found["length"])
+        lay = _copied if copied else _shared
+        if len(stored):
+            found[stored] = lay(table, source.group, found[stored], chunks[stored], packs, files)
+        places[name] = found
+        digests[name] = _digests(table, source.group, wanted, found)
+    return PartFile(
+        key, rows, np.array(files, REF) if files else np.zeros(0, REF), _index(numbers, tables, plan), places, digests
+    )
+
+
+def _shared(
+    table: TableState, group: Group, found: Locations, chunks: np.ndarray, packs: PackWriter, files: list[Refs]
+) -> Locations:
+    """The locations of blocks where they lie; their chunk files are named in the order of their first use."""
+    distinct, first, inverse = np.unique(chunks, return_index=True, return_inverse=True)
+    table.block_refs(group, chunks, found)
+    refs = table.chunk_refs(distinct)
+    order = np.argsort(first, kind="stable")
+    position = np.empty(len(distinct), np.int64)
+    position[order] = np.arange(len(order)) + len(files)
+    files += [refs[i] for i in order.tolist()]
+    moved = found.copy()
+    moved["chunk"] = position[inverse]
+    return moved
+
+
+def _copied(
+    table: TableState, group: Group, found: Locations, chunks: np.ndarray, packs: PackWriter, files: list[Refs]
+) -> Locations:
+    """Blocks copied, byte for byte, into new chunk files, in the order of their first use."""
+    key = (chunks << np.uint64(32)) | found["offset"].astype(np.uint64)
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    blocks = found[first[order]]
+    refs = table.block_refs(group, chunks[first[order]], blocks)
+    where = np.zeros(len(order), LOCATION)
+    file, begin = ChunkFile(), 0
+    position = len(files)
+    while begin < len(refs):
+        upto = np.cumsum(refs["length"][begin:].astype(np.int64))
+        end = begin + max(1, int(np.searchsorted(upto, _BATCH_BYTES)))
+        checks = blocks["check"][begin:end].tolist()
+
+        def proves(i: int, pieces: Sequence[Buffer], checks: list[int] = checks) -> bool:
+            return is_intact(b"".join(pieces), checks[i])
+
+        for i, data in enumerate(table.fetcher.blobs(refs[begin:end], check=proves), begin):
+            if not file.takes(len(data)):
+                files.append(packs.add(file.pieces))
+                file, position = ChunkFile(), len(files)
+            where[i] = (position, file.add([data], len(data)), len(data), blocks["check"][i], 0)
+        begin = end
+    files.append(packs.add(file.pieces))
+    again = np.empty(len(order), np.intp)
+    again[order] = np.arange(len(order))
+    moved = where[again[inverse]]
+    moved["row"] = found["row"]
+    return moved
+
+
+def _digests(table: TableState, group: Group, wanted: Numbers, found: Locations) -> np.ndarray:
+    """A digest for every row that is the first of its block; zeros where a block's rows no longer follow each other."""
+    begins = np.flatnonzero(found["row"] == 0)
+    digests = np.zeros(len(begins), "V16")
+    there = wanted[begins] >= 0
+    if group.rows_per_block == 1 and there.any():
+        digests[there] = digests_of(table, group, wanted[begins][there])
+    return digests
+
+
+def _index(numbers: Sequence[Numbers], tables: Sequence[TableState], plan: _Plan) -> pa.Table:
+    names, columns = [], []
+    for name in plan.schema.index:
+        of, field = plan.index[name]
+        values: list[Any] = [None] * len(numbers[0])
+        for i in reversed(of):
+            there = np.flatnonzero(numbers[i] >= 0)
+            for position, value in zip(there.tolist(), tables[i].index_values(numbers[i][there], field), strict=True):
+                values[position] = value
+        names.append(pa.field(name, arrow_type(plan.schema[name]), nullable=plan.schema[name].nullable))
+        columns.append(pa.array(values, names[-1].type))
+    return pa.table(columns, schema=pa.schema(names))
+
+
+def _bytes_to_copy(tables: Sequence[TableState], plan: _Plan, numbers: Sequence[Numbers]) -> int:
+    total = 0
+    for source in plan.groups.values():
+        wanted = numbers[source.table]
+        found, chunks = located(tables[source.table], source.group, wanted[wanted >= 0])
+        key = (chunks << np.uint64(32)) | found["offset"].astype(np.uint64)
+        _, first = np.unique(key, return_index=True)
+        total += int(found["length"][first].astype(np.int64).sum())
+    return total

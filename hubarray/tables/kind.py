@@ -1,0 +1,47 @@
+"""Tables as a kind of version; see :class:`hubarray.kinds.Kind`."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from hubarray.errors import ConfigError
+from hubarray.history.record import Record
+from hubarray.history.version import Version
+from hubarray.storage.url import Root
+from hubarray.tables.diff import TableDiff, diff_tables, same_rows
+from hubarray.tables.metadata import metadata_of
+from hubarray.tables.table import Table
+
+Side = tuple[Version, Record]
+
+born_frozen = True
+
+
+def handle(root: Root, version: Version, record: Record, *, pinned: bool) -> Table:
+    """A Table."""
+    return Table(root, version, record, pinned=pinned)
+
+
+def check(record: Record) -> None:
+    """Whether it describes a table."""
+    metadata_of(record)
+
+
+def diff(one: Side, two: Side, *, elements: bool) -> TableDiff:
+    """Rows that were added, removed and changed, by their position in the partition, and in which columns."""
+    return diff_tables(one, two)
+
+
+def same_state(version: Version, old: Record, new: Record) -> bool:
+    """Whether two commits hold the same rows."""
+    if (old.head.generation, old.description, old.attrs) != (new.head.generation, new.description, new.attrs):
+        return False
+    return same_rows(version, old, new)
+
+
+def merge(version: Version, record: Record, on_conflict: str | None) -> NoReturn:
+    """Tables are not merged by history."""
+    raise ConfigError(
+        f"{version.name}: is a table, whose versions are not merged; hub.merge joins indexes, and hub.write_index "
+        "publishes the result"
+    )

@@ -1,0 +1,457 @@
+"""The row loader: rows, batches, windows and columns of whatever an index was filtered, sorted and merged to."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hubarray.blobs.pools import pools
+from hubarray.errors import ConfigError, ConflictError, NotFoundError
+from hubarray.history.version import version_of
+from hubarray.storage.url import Root, resolve
+from hubarray.tables import known_roots, rows
+from hubarray.tables.choosing import cheapest
+from hubarray.tables.columns import matching
+from hubarray.tables.index_rows import row_numbers
+from hubarray.tables.loader_columns import Column, name_columns
+from hubarray.tables.rows import Numbers, Wanted
+from hubarray.tables.schema import Group
+from hubarray.tables.service_column import ServiceColumn
+from hubarray.tables.state import TableState
+from hubarray.tables.windows import checked_offsets, window
+
+# What a request costs, in the bytes that could have been read meanwhile; benchmarks.tables measures both.
+REQUEST_BYTES = {True: 512 << 10, False: 48 << 10}
+AHEAD_BYTES = 64 << 20
+MAX_AHEAD_ROWS = 1024
+
+Row = dict[str, Any]
+Positions = Sequence[int] | npt.NDArray[np.int64] | range
+
+
+@dataclass(frozen=True)
+class _Pick:
+    """Fields of one table that are read together: of a group, or of the index where that is None."""
+
+    table: int
+    group: Group | None
+    fields: tuple[str, ...]
+    names: tuple[str, ...]
+
+
+class RowLoader:
+    """Rows of one or several tables, by their position in an index: made by :func:`hubarray.row_loader`.
+
+    Positions count from 0, and from the end where they are negative. A loader is pinned to the commits that its index
+    was read from, pickles, survives forks, and may be used by several threads at once.
+    """
+
+    def __init__(
+        self, numbers: Sequence[tuple[ServiceColumn, Numbers]], names: Sequence[str], root: Root | None
+    ) -> None:
+        self._numbers = list(numbers)
+        self._index_names = frozenset(names)
+        self._root = root
+        self._tables: list[TableState] | None = None
+        self._columns: dict[str, Column] = {}
+        self._ambiguous: dict[str, str] = {}
+        self._picks: dict[tuple[str, ...], list[_Pick]] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers[0][1])
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of all columns, in the order of the tables and their schemas."""
+        self.tables()
+        return list(self._columns)
+
+    @property
+    def numbers(self) -> list[Numbers]:
+        """Of each table the row that stands at each position, -1 where it has none."""
+        return [numbers for _, numbers in self._numbers]
+
+    def column(self, name: str) -> Column:
+        """What stands behind a column."""
+        self.tables()
+        return self._columns[name]
+
+    def get_row(self, pos: int, columns: str | Sequence[str] | None = None, *, as_: str = "numpy") -> Row:
+        """One row: one request a column group, and one more at the first touch of a slab's locations.
+
+        Parameters
+        ----------
+        pos : int
+            Position in the index.
+        columns : str or sequence of str, optional
+            Names or patterns such as ``"camera.*"``; all by default, those of the index too.
+        as_ : "numpy", "torch" or "tensorflow"
+
+        Returns
+        -------
+        dict
+            Of exactly these columns: arrays, NumPy's scalars, text, bytes; None for a null, and for the columns of a
+            table that has no row here. The values are those that are stored, whatever became of the index.
+
+        Raises
+        ------
+        ConfigError, IndexError, CorruptDataError, StorageError
+        """
+        return self.get_batch([self._position(pos)], columns, as_=as_)[0]
+
+    def get_rows(
+        self,
+        pos: int,
+        columns: str | Sequence[str] | None = None,
+        *,
+        offsets: Iterable[int] = range(-10, 0),
+        pad: str | None = None,
+        as_: str = "numpy",
+    ) -> list[Row]:
+        """Rows before and after one, in the stored sequence of its partition, whatever the index was filtered to.
+
+        Of a merged index each table's columns follow that table's partition. Ten rows of a group that lie in one chunk
+        file are one request.
+
+        Parameters
+        ----------
+        pos : int
+            Position in the index of the row that offset 0 means.
+        columns
+            As of :meth:`get_row`.
+        offsets : iterable of int
+        pad : None, "edge" or "null"
+            What stands for a row past the partition's edge: an error, the nearest row, or a row of None.
+
+        Raises
+        ------
+        ConfigError
+            A row is past the edge, or the tables' rows do not line up there.
+        """
+        names, picks = self._chosen(columns)
+        wanted = checked_offsets(offsets)
+        at = self._position(pos)
+        found = self._windows(at, wanted, pad, names, picks)
+        return self._converted(self._read(found, names, picks, len(wanted)), as_)
+
+    def get_batch(
+        self, positions: Positions, columns: str | Sequence[str] | None = None, *, as_: str = "numpy"
+    ) -> list[Row]:
+        """Rows in the order of their positions: fetched in parallel, neighbours by one request."""
+        names, picks = self._chosen(columns)
+        at = self._positions(positions)
+        found = [numbers[at] for _, numbers in self._numbers]
+        return self._converted(self._read(found, names, picks, len(at)), as_)
+
+    def iter_rows(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        positions: Positions | None = None,
+        as_: str = "numpy",
+    ) -> Iterator[Row]:
+        """Rows one after the other, of all positions or of some; about 64 MiB are read ahead."""
+        names, picks = self._chosen(columns)
+        at = self._positions(range(len(self)) if positions is None else positions)
+        count = max(1, min(MAX_AHEAD_ROWS, int(AHEAD_BYTES / 2 / max(1.0, self._row_bytes(picks)))))
+        batches = [at[begin : begin + count] for begin in range(0, len(at), count)]
+
+        def read(some: np.ndarray) -> list[Row]:
+            return self._read([numbers[some] for _, numbers in self._numbers], names, picks, len(some))
+
+        ahead: Future[list[Row]] | None = None
+        for i, batch in enumerate(batches):
+            current = read(batch) if ahead is None else ahead.result()
+            ahead = pools.ahead.submit(partial(read, batches[i + 1])) if i + 1 < len(batches) else None
+            while current:
+                yield from self._converted([current.pop(0)], as_)
+
+    def get_columns(
+        self, positions: Positions, columns: str | Sequence[str] | None = None, *, as_: str = "numpy"
+    ) -> dict[str, Any]:
+        """Columns of some rows: one array each, a row its first axis; lists where values are ragged, text or null.
+
+        Blocks of several small rows are read as vectors.
+        """
+        names, picks = self._chosen(columns)
+        at = self._positions(positions)
+        found = [numbers[at] for _, numbers in self._numbers]
+        out: Row = {name: self._empty(name, found, len(at)) for name in names}
+        filled = {name: np.zeros(len(at), bool) for name in names}
+        self._fill(found, picks, out=out, rows_out=None, filled=filled)
+        for name, there in filled.items():
+            # A block that a published index left out is null, whatever its field says.
+            if isinstance(out[name], np.ndarray) and not there.all():
+                out[name] = [value if has else None for value, has in zip(out[name], there, strict=True)]
+        return self._converted([out], as_)[0]
+
+    def tables(self) -> list[TableState]:
+        """The tables, each at its commit; opened when they are first needed."""
+        if self._tables is None:
+            tables = [_opened(column, self._root) for column, _ in self._numbers]
+            for table, (column, numbers) in zip(tables, self._numbers, strict=True):
+                if len(numbers) and (numbers.max() >= table.metadata.rows or numbers.min() < -1):
+                    raise ConfigError(f"{column.table}: the index has a row that the table has not; read it again")
+            named = [(column, table.metadata.schema) for table, (column, _) in zip(tables, self._numbers, strict=True)]
+            self._columns, self._ambiguous = name_columns(named, self._index_names, self._are_exclusive)
+            self._tables = tables
+        return self._tables
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowLoader, (self._numbers, sorted(self._index_names), self._root)
+
+    def __repr__(self) -> str:
+        return f"RowLoader({len(self):,} rows of {', '.join(str(column.table) for column, _ in self._numbers)})"
+
+    def _are_exclusive(self, some: Sequence[int]) -> bool:
+        """Whether no row is of two of some tables."""
+        present = np.zeros(len(self), np.int64)
+        for i in some:
+            present += self._numbers[i][1] >= 0
+        return not (present > 1).any()
+
+    def _chosen(self, columns: str | Sequence[str] | None) -> tuple[list[str], list[_Pick]]:
+        tables = self.tables()
+        names = matching(columns, [*self._columns, *self._ambiguous])
+        for name in names:
+            if name in self._ambiguous:
+                raise ConfigError(
+                    f"columns: {name!r} is in {self._ambiguous[name]}; merge them with hub.merge(..., suffixes=...), "
+                    "or leave it out"
+                )
+        key = tuple(names)
+        picks = self._picks.get(key)
+        if picks is None:
+            by_table: dict[int, list[Column]] = {}
+            for name in names:
+                for i in self._columns[name].tables:
+                    by_table.setdefault(i, []).append(self._columns[name])
+            picks = [pick for i, some in by_table.items() for pick in _picks(i, tables[i], some)]
+            self._picks[key] = picks
+        return names, picks
+
+    def _read(self, found: Sequence[Numbers], names: Sequence[str], picks: Sequence[_Pick], count: int) -> list[Row]:
+        out: list[Row] = [dict.fromkeys(names) for _ in range(count)]
+        self._fill(found, picks, out=None, rows_out=out)
+        return out
+
+    def _fill(
+        self,
+        found: Sequence[Numbers],
+        picks: Sequence[_Pick],
+        *,
+        out: Row | None,
+        rows_out: list[Row] | None,
+        filled: Mapping[str, np.ndarray] = MappingProxyType({}),
+    ) -> None:
+        """Read what picks say, into columns or into rows; of a column that several tables have, the first counts."""
+        tables = self.tables()
+        wanted: list[Wanted] = []
+        for pick in picks:
+            numbers, places = found[pick.table], None
+            fields, names = pick.fields, pick.names
+            mine = self._first_of(pick, found)
+            if mine is not None:
+                places = np.flatnonzero(mine)
+                if not len(places):
+                    continue
+                numbers = numbers[places]
+            if pick.group is None:
+                for field, name in zip(fields, names, strict=True):
+                    values = tables[pick.table].index_values(numbers, field)
+                    at = range(len(numbers)) if places is None else places.tolist()
+                    for position, value in zip(at, values, strict=True):
+                        if rows_out is not None:
+                            rows_out[position][name] = value
+                        elif out is not None and value is not None:
+                            out[name][position] = value
+                            filled[name][position] = True
+                continue
+            if rows_out is not None:
+                take = rows.values_into(rows_out, fields, names, pick.group)
+            else:
+                assert out is not None
+                take = rows.columns_into(out, fields, names, filled, places)
+            if places is not None and rows_out is not None:
+                take = partial(_moved, take, places)
+            wanted.append(Wanted(tables[pick.table], pick.group, numbers, take))
+        rows.read(wanted)
+
+    def _first_of(self, pick: _Pick, found: Sequence[Numbers]) -> np.ndarray | None:
+        """Which rows a pick is read for: those that its table has, and of shared columns no table before it has."""
+        numbers = found[pick.table]
+        before = {one for name in pick.names for one in self._columns[name].tables if one < pick.table}
+        mine = numbers >= 0
+        for one in before:
+            mine &= found[one] < 0
+        return None if mine.all() else mine
+
+    def _windows(
+        self, at: int, offsets: np.ndarray, pad: str | None, names: Sequence[str], picks: Sequence[_Pick]
+    ) -> list[Numbers]:
+        tables = self.tables()
+        used = sorted({pick.table for pick in picks})
+        found: list[Numbers] = [np.full(len(offsets), -1, np.int64) for _ in tables]
+        for i in used:
+            row = int(self._numbers[i][1][at])
+            if row >= 0:
+                first, end = tables[i].partition_of(row)
+                where = f"row {at}, which is row {row} of {self._numbers[i][0].table}"
+                found[i] = window(row, first, end, offsets, pad=pad, where=where)
+        having = [i for i in used if (found[i] >= 0).any()]
+        if len(having) > 1:
+            self._require_lined_up(having, found, at)
+        return found
+
+    def _require_lined_up(self, having: Sequence[int], found: Sequence[Numbers], at: int) -> None:
+        """Refuse a window whose rows of several tables are not of the same keys."""
+        advice = "publish the merged index with hub.write_index, and take windows of that"
+        merged = {i: self._numbers[i][0] for i in having}
+        if not all(column.on and column.aligned for column in merged.values()):
+            named = " and ".join(str(column.table) for column in merged.values())
+            raise ConfigError(
+                f"row {at}: it is not known whether neighbouring rows of {named} belong together: merge with "
+                f"hub.merge, on what their rows share; or {advice}"
+            )
+        linked, checked = {having[0]}, True
+        while checked:
+            checked = False
+            for one in linked.copy():
+                for two in set(having) - linked:
+                    shared = [
+                        name for name in merged[one].on if name in merged[two].on and self._both_index(one, two, name)
+                    ]
+                    if not shared:
+                        continue
+                    for name in shared:
+                        keys = [self._keys(i, found[i], name) for i in (one, two)]
+                        if keys[0] != keys[1]:
+                            raise ConfigError(
+                                f"row {at}: the neighbouring rows of {merged[one].table} and {merged[two].table} "
+                                f"differ in {name!r}; {advice}"
+                            )
+                    linked.add(two)
+                    checked = True
+        if len(linked) < len(having):
+            raise ConfigError(f"row {at}: some of its tables share no field that they were merged on; {advice}")
+
+    def _both_index(self, one: int, two: int, name: str) -> bool:
+        return all(name in self.tables()[i].metadata.schema.index for i in (one, two))
+
+    def _keys(self, table: int, numbers: Numbers, name: str) -> list[Any]:
+        there = np.flatnonzero(numbers >= 0)
+        keys: list[Any] = [None] * len(numbers)
+        for position, value in zip(
+            there.tolist(), self.tables()[table].index_values(numbers[there], name), strict=True
+        ):
+            keys[position] = value
+        return keys
+
+    def _empty(self, name: str, found: Sequence[Numbers], count: int) -> Any:
+        column = self._columns[name]
+        field, *others = (self.tables()[i].metadata.schema[column.field] for i in column.tables)
+        lacking = np.logical_and.reduce([found[i] < 0 for i in column.tables]) if count else np.zeros(0, bool)
+        alike = all(
+            (one.dtype, one.shape, one.nullable) == (field.dtype, field.shape, False) for one in [field, *others]
+        )
+        if field.ragged or not alike or lacking.any():
+            return [None] * count
+        return np.empty((count, *(n or 0 for n in field.shape)), field.dtype)
+
+    def _row_bytes(self, picks: Sequence[_Pick]) -> float:
+        tables = self.tables()
+        sizes = [_row_bytes(tables[pick.table], pick.group.name) for pick in picks if pick.group is not None]
+        return sum(sizes) + 64.0
+
+    def _position(self, pos: Any) -> int:
+        try:
+            at = operator.index(pos)
+        except TypeError:
+            raise ConfigError(f"a position is a whole number, not {pos!r}"[:200]) from None
+        if not -len(self) <= at < len(self):
+            raise IndexError(f"position {at} of an index of {len(self):,} rows")
+        return at % len(self)
+
+    def _positions(self, positions: Any) -> np.ndarray:
+        found = np.asarray(positions if isinstance(positions, (np.ndarray, range)) else list(positions))
+        if not found.size:
+            return np.zeros(0, np.int64)
+        if found.ndim != 1 or found.dtype.kind not in "iu":
+            raise ConfigError("positions are whole numbers, such as range(32) or an integer array")
+        wanted = found.astype(np.int64)
+        if wanted.min() < -len(self) or wanted.max() >= len(self):
+            raise IndexError(f"positions {wanted.min()} to {wanted.max()} of an index of {len(self):,} rows")
+        return np.where(wanted < 0, wanted + len(self), wanted)
+
+    def _converted(self, found: list[Row], as_: str) -> list[Any]:
+        if as_ == "numpy":
+            return found
+        from hubarray.tables.frameworks import converter
+
+        convert = converter(as_)
+        return [{name: convert(value) for name, value in row.items()} for row in found]
+
+
+def loader_of(index: Any, root: Root | None) -> RowLoader:
+    """A loader of an index.
+
+    Raises
+    ------
+    ConfigError
+        It has no service column.
+    """
+    numbers, names = row_numbers(index)
+    return RowLoader(numbers, names, root)
+
+
+def _moved(take: Any, places: np.ndarray, block: Any, positions: np.ndarray, within: np.ndarray) -> None:
+    take(block, places[positions], within)
+
+
+def _opened(column: ServiceColumn, root: Root | None) -> TableState:
+    where = root or known_roots.of(column.id) or resolve(None)
+    assert column.table.commit is not None
+    try:
+        record = version_of(where, column.table).cached(column.table.commit)
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"{error}. The index is of {column.table}: give the root that it is under, root=..."
+        ) from None
+    if record.head.id != column.id:
+        raise ConflictError(f"{column.table}: was deleted and made again since the index was read; read it again")
+    return TableState.of(version_of(where, column.table), record)
+
+
+def _picks(i: int, table: TableState, columns: Sequence[Column]) -> list[_Pick]:
+    """How some columns of a table are read: in the cheapest groups, the rest in the index."""
+    schema = table.metadata.schema
+    wanted = {column.field: column.name for column in columns}
+    stored = [field for field in wanted if schema.groups_of(field) and not schema[field].index]
+    groups = {name: [field for field, _ in group.fields] for name, group in schema.groups.items()}
+    request = REQUEST_BYTES[table.fetcher.store.remote]
+    costs = {name: request + _block_bytes(table, name) for name in groups}
+    left = dict(wanted)
+    picks = []
+    for name in cheapest(stored, groups, costs):
+        fields = [field for field in groups[name] if field in left]
+        names = tuple(left.pop(field) for field in fields)
+        picks.append(_Pick(i, schema.groups[name], tuple(fields), names))
+    if left:
+        picks.append(_Pick(i, None, tuple(left), tuple(left.values())))
+    return picks
+
+
+def _block_bytes(table: TableState, group: str) -> float:
+    return table.metadata.stored_bytes[group] / max(1, table.metadata.blocks[group])
+
+
+def _row_bytes(table: TableState, group: str) -> float:
+    return table.metadata.stored_bytes[group] / max(1, table.metadata.rows)

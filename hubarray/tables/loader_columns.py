@@ -1,0 +1,66 @@
+"""The columns of a loader: what the fields of several tables are called, and which tables stand behind each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from hubarray.tables.schema import Schema
+from hubarray.tables.service_column import ServiceColumn
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a loader: a field, and the tables that have it, of which the first with the row counts."""
+
+    name: str
+    field: str
+    tables: tuple[int, ...]
+
+
+def name_columns(
+    tables: Sequence[tuple[ServiceColumn, Schema]],
+    index_names: Collection[str],
+    are_exclusive: Callable[[Sequence[int]], bool],
+) -> tuple[dict[str, Column], dict[str, str]]:
+    """The columns, and the names that several tables claim.
+
+    A field that another table has, too, is called by its name and its table's suffix, but for those that the tables
+    were merged on. Tables share a name if their values are the same, or no row is of two of them.
+
+    Parameters
+    ----------
+    tables : sequence of (ServiceColumn, Schema)
+    index_names : collection of str
+        The other columns of the index.
+    are_exclusive : callable
+        Whether no row is of two of some tables, given by their positions.
+
+    Returns
+    -------
+    (columns, ambiguous)
+        Columns by name, in the order of tables and schemas; and for each name that cannot be told, whose it may be.
+    """
+    having: dict[str, list[int]] = {}
+    for i, (_, schema) in enumerate(tables):
+        for field in schema:
+            having.setdefault(field, []).append(i)
+
+    def is_key(field: str, some: Sequence[int]) -> bool:
+        by_hub = all(field in tables[i][0].on for i in some)
+        by_pandas = field in index_names and all(tables[i][1][field].index for i in some)
+        return by_hub or by_pandas
+
+    claimed: dict[str, tuple[str, list[int]]] = {}
+    for i, (column, schema) in enumerate(tables):
+        for field in schema:
+            clashes = len(having[field]) > 1 and not is_key(field, having[field])
+            name = field + column.suffix if clashes else field
+            claimed.setdefault(name, (field, []))[1].append(i)
+    columns, ambiguous = {}, {}
+    for name, (field, some) in claimed.items():
+        if len(some) == 1 or is_key(field, some) or are_exclusive(some):
+            columns[name] = Column(name, field, tuple(some))
+        else:
+            ambiguous[name] = " and ".join(str(tables[i][0].table) for i in some)
+    return columns, ambiguous

@@ -1,0 +1,157 @@
+"""Merging indexes: as pandas does, with the names of service columns telling what rows were merged on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hubarray.errors import ConfigError
+from hubarray.tables.loader import loader_of
+from hubarray.tables.schema import PARTITION
+from hubarray.tables.service_column import is_service, parse
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def merge(
+    a: pd.DataFrame,
+    b: pd.DataFrame,
+    on: str | Sequence[str],
+    how: str = "inner",
+    *,
+    suffixes: tuple[str, str] | None = None,
+) -> pd.DataFrame:
+    """Merge two indexes as ``pd.merge`` does; loaders then know what neighbouring rows have in common.
+
+    Parameters
+    ----------
+    a, b : DataFrame
+        Indexes, or what they were filtered and merged to.
+    on : str or sequence of str
+        Columns of both.
+    how : "inner", "left", "right" or "outer"
+        A row that a table lacks has None in its columns.
+    suffixes : (str, str), optional
+        Follow the names of fields and columns that both have; without them such names are an error. Of the column
+        ``partition`` the first index's stays.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    ConfigError
+    """
+    import pandas as pd
+
+    keys = _keys(on, a, b)
+    if how not in ("inner", "left", "right", "outer"):
+        raise ConfigError(f"how={how!r}: give 'inner', 'left', 'right' or 'outer'")
+    left, right = _sides(a, b, keys, suffixes, aligned=True)
+    return pd.merge(left, right, on=keys, how=how, suffixes=suffixes or ("", ""))
+
+
+def merge_asof(
+    a: pd.DataFrame,
+    b: pd.DataFrame,
+    on: str,
+    *,
+    by: str | Sequence[str] | None = None,
+    tolerance: Any = None,
+    direction: str = "backward",
+    suffixes: tuple[str, str] | None = None,
+) -> pd.DataFrame:
+    """Merge each row of an index with the row of another whose value is the nearest: streams of different rates.
+
+    Keeps the rows of ``a`` in their order; neither has to be sorted. Single rows can be loaded of the result. Windows
+    over both tables cannot, as neighbours of one are not those of the other: publish it with :func:`write_index` first.
+
+    Parameters
+    ----------
+    a, b : DataFrame
+    on : str
+        A column of both, of numbers or times, without nulls.
+    by : str or sequence of str, optional
+        Columns that have to be equal.
+    tolerance : number or Timedelta, optional
+        How far apart at most; what has no match has None in the columns of ``b``'s table.
+    direction : "backward", "forward" or "nearest"
+    suffixes : (str, str), optional
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    ConfigError
+    """
+    import pandas as pd
+
+    equal = [] if by is None else _keys(by, a, b)
+    (key,) = _keys(on, a, b)
+    left, right = _sides(a, b, [*equal, key], suffixes, aligned=False)
+    if left[key].isna().any() or right[key].isna().any():
+        raise ConfigError(f"on={key!r}: has nulls, which are near to nothing; filter them out")
+    order = np.argsort(left[key].to_numpy(), kind="stable")
+    try:
+        found = pd.merge_asof(
+            left.iloc[order], right.sort_values(key, kind="stable"), on=key, by=equal or None, tolerance=tolerance,
+            direction=direction, suffixes=suffixes or ("", ""),
+        )  # fmt: skip
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"on={key!r}: {error}") from None
+    return found.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
+
+
+def _keys(on: str | Sequence[str], a: pd.DataFrame, b: pd.DataFrame) -> list[str]:
+    keys = [on] if isinstance(on, str) else list(on)
+    for key in keys:
+        for which, frame in (("first", a), ("second", b)):
+            if key not in frame.columns:
+                raise ConfigError(f"on={key!r}: the {which} index has no such column; it has {_shown(frame)}")
+    if not keys:
+        raise ConfigError("on: name one column of both indexes at least")
+    return keys
+
+
+def _shown(frame: pd.DataFrame) -> str:
+    return ", ".join(str(name) for name in frame.columns if not is_service(name))[:300]
+
+
+def _sides(
+    a: pd.DataFrame, b: pd.DataFrame, keys: Sequence[str], suffixes: tuple[str, str] | None, *, aligned: bool
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Both indexes with service columns that know of the merge, and without a second partition."""
+    if PARTITION in a.columns and PARTITION in b.columns and PARTITION not in keys:
+        b = b.drop(columns=PARTITION)
+    clashing = _clashing(a, b, keys)
+    if clashing and suffixes is None:
+        raise ConfigError(
+            f"both have {', '.join(sorted(clashing))[:300]}; merge on it, drop it, or give suffixes=('_a', '_b')"
+        )
+    given = suffixes or ("", "")
+    if clashing and (len(given) != 2 or given[0] == given[1]):
+        raise ConfigError(f"suffixes={suffixes!r}: give two different ones")
+    sides = []
+    for frame, suffix in ((a, given[0]), (b, given[1])):
+        renamed: Mapping[str, str] = {
+            name: str(parse(name).merged(tuple(keys), suffix=suffix if clashing else "", aligned=aligned))
+            for name in frame.columns
+            if is_service(name)
+        }
+        sides.append(frame.rename(columns=dict(renamed)))
+    return sides[0], sides[1]
+
+
+def _clashing(a: pd.DataFrame, b: pd.DataFrame, keys: Sequence[str]) -> set[str]:
+    """The names of fields and columns that both sides have, besides the keys."""
+    has = []
+    for frame in (a, b):
+        own = {str(name) for name in frame.columns if not is_service(name)}
+        has.append((own | set(loader_of(frame, None).columns)) - set(keys))
+    return has[0] & has[1]

@@ -1,0 +1,139 @@
+"""Blocks that earlier tables have: what a partition need not store again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hubarray.blobs.ref import Refs
+from hubarray.tables import locations
+from hubarray.tables.block import described
+from hubarray.tables.index_piece import Key
+from hubarray.tables.schema import PARTITION, Group, Schema
+from hubarray.tables.state import TableState
+
+# Of a run between blocks that are stored anew: a shorter one is stored again, or ten small frames would scatter.
+MIN_SHARED_BYTES = 64 << 10
+
+
+@dataclass(frozen=True)
+class StoredBlock:
+    """Where a block lies already.
+
+    Attributes
+    ----------
+    file : int
+        Position of its chunk file among those of :class:`KnownBlocks`.
+    offset, length, check : int
+        As in its location.
+    """
+
+    file: int
+    offset: int
+    length: int
+    check: int
+
+
+@dataclass
+class KnownBlocks:
+    """The blocks that a partition has in the referenced tables.
+
+    Attributes
+    ----------
+    files : list of REF
+        Chunk files, each once.
+    groups : mapping of str to dict
+        Of each group of the new table: the blocks by their digests.
+    """
+
+    files: list[Refs] = field(default_factory=list)
+    groups: dict[str, dict[bytes, StoredBlock]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.files)
+
+
+class References:
+    """Earlier tables whose blocks a new one may share, the first that has a block before the others.
+
+    Parameters
+    ----------
+    tables : sequence of TableState
+    """
+
+    def __init__(self, tables: Sequence[TableState]) -> None:
+        self._tables = tables
+        self._partitions: list[dict[Key, tuple[int, int, int]]] = [_places(table) for table in tables]
+
+    def known(self, key: Key, schema: Schema) -> KnownBlocks:
+        """What of a partition is there. Costs its pieces of the groups with equal fields: two requests a slab each.
+
+        Raises
+        ------
+        CorruptDataError, StorageError
+        """
+        found = KnownBlocks(groups={name: {} for name in schema.groups})
+        positions: dict[bytes, int] = {}
+        for table, places in zip(self._tables, self._partitions, strict=True):
+            place = places.get(key)
+            if place is None or type(key) is not table.metadata.key_type:
+                continue
+            for old in table.metadata.schema.groups.values():
+                alike = [name for name, group in schema.groups.items() if _are_alike(group, old)]
+                if alike:
+                    for digest, block in _blocks(table, old, place, found.files, positions):
+                        for name in alike:
+                            found.groups[name].setdefault(digest, block)
+        return found
+
+
+def _are_alike(one: Group, two: Group) -> bool:
+    """Whether equal values of two groups are equal blocks."""
+    return one.rows_per_block == two.rows_per_block and described(one) == described(two)
+
+
+def _places(table: TableState) -> dict[Key, tuple[int, int, int]]:
+    """Of each partition: its append, its first row within that, and its rows."""
+    found: dict[Key, tuple[int, int, int]] = {}
+    for i, append in enumerate(table.metadata.appends):
+        listed = table.partitions(append)
+        rows = zip(*(listed[name].to_pylist() for name in (PARTITION, "first_row", "rows")), strict=True)
+        found |= {key: (i, first, count) for key, first, count in rows}
+    return found
+
+
+def _blocks(
+    table: TableState, group: Group, place: tuple[int, int, int], files: list[Refs], positions: dict[bytes, int]
+) -> list[tuple[bytes, StoredBlock]]:
+    append, (first, rows) = table.metadata.appends[place[0]], place[1:]
+    found: list[tuple[bytes, StoredBlock]] = []
+    if not rows:
+        return found
+    for slab in range(first // locations.SLAB_ROWS, -(-(first + rows) // locations.SLAB_ROWS)):
+        begin = slab * locations.SLAB_ROWS
+        where = table.locations(append, slab, group.name)
+        begins = where["row"] == 0
+        digests = table.digests(append, slab, group.name, int(begins.sum()))
+        low, high = max(0, first - begin), min(len(where), first + rows - begin)
+        mine = np.flatnonzero(begins[low:high]) + low
+        own = digests[int(begins[:low].sum()) :][: len(mine)]
+        there = where[mine]["length"] > 0
+        blocks = where[mine][there]
+        chunks, inverse = np.unique(blocks["chunk"], return_inverse=True)
+        refs = table.chunk_files(append, chunks)
+        at = []
+        for ref in refs:
+            name = ref.tobytes()
+            if name not in positions:
+                positions[name] = len(files)
+                files.append(ref)
+            at.append(positions[name])
+        for digest, block, chunk in zip(own[there], blocks, inverse, strict=True):
+            _, offset, length, check, _ = block.item()
+            found.append((digest.tobytes(), StoredBlock(at[chunk], offset, length, check)))
+    return found
+
+
+NO_BLOCKS: Mapping[bytes, StoredBlock] = {}

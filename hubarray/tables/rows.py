@@ -1,0 +1,197 @@
+"""Rows by their numbers: which blocks they are in, one fetch for all of them, and their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hubarray.blobs.fetch import Fetcher
+from hubarray.blobs.ref import Refs, blob_place
+from hubarray.storage.base import Buffer
+from hubarray.tables import locations
+from hubarray.tables.block import Block, is_intact
+from hubarray.tables.locations import LOCATION, Locations
+from hubarray.tables.schema import Group
+from hubarray.tables.state import TableState
+
+Numbers = npt.NDArray[np.int64]
+Take = Callable[[Block, npt.NDArray[np.intp], npt.NDArray[np.intp]], None]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Some rows of one group of a table.
+
+    Attributes
+    ----------
+    table : TableState
+    group : Group
+    numbers : array of int64
+        Rows of the table, in any order, some of them again and again.
+    take : callable
+        Called once a block, on whatever thread has it, with the block, positions in ``numbers``, and which of the
+        block's rows each of these is. Rows that are null as a whole are in no block.
+    """
+
+    table: TableState
+    group: Group
+    numbers: Numbers
+    take: Take
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One block that is fetched, and who wants it."""
+
+    wanted: Wanted
+    positions: npt.NDArray[np.intp]
+    rows: npt.NDArray[np.intp]
+    check: int
+
+    def finish(self, block: Block) -> None:
+        self.wanted.take(block, self.positions, self.rows)
+
+
+def read(wanted: Sequence[Wanted]) -> None:
+    """Hand out the blocks that have the rows: each is fetched once, neighbours by one request.
+
+    Raises
+    ------
+    CorruptDataError, StorageError
+    """
+    by_fetcher: dict[int, tuple[Fetcher, list[_Job], list[Refs]]] = {}
+    for one in wanted:
+        fetcher = one.table.fetcher
+        _, jobs, refs = by_fetcher.setdefault(id(fetcher), (fetcher, [], []))
+        _plan(one, jobs, refs)
+    for fetcher, jobs, refs in by_fetcher.values():
+        if jobs:
+            _fetch(fetcher, jobs, refs)
+
+
+def _plan(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> None:
+    found, chunks = located(one.table, one.group, one.numbers)
+    if len(found) == 1:
+        if not found["length"][0]:
+            return
+        positions, rows = np.zeros(1, np.intp), found["row"].astype(np.intp)
+        jobs.append(_Job(one, positions, rows, int(found["check"][0])))
+        refs.append(one.table.block_refs(one.group, chunks, found))
+        return
+    present = np.flatnonzero(found["length"])
+    if not len(present):
+        return
+    key = (chunks[present].astype(np.uint64) << np.uint64(32)) | found["offset"][present].astype(np.uint64)
+    order = np.argsort(key, kind="stable")
+    cuts = np.flatnonzero(np.diff(key[order])) + 1
+    firsts = present[order[np.concatenate([[0], cuts])]]
+    rows_of = found["row"].astype(np.intp)
+    refs.append(one.table.block_refs(one.group, chunks[firsts], found[firsts]))
+    for positions, check in zip(np.split(present[order], cuts), found["check"][firsts].tolist(), strict=True):
+        jobs.append(_Job(one, positions, rows_of[positions], check))
+
+
+def located(table: TableState, group: Group, numbers: Numbers) -> tuple[Locations, npt.NDArray[np.uint64]]:
+    """The locations of rows in a group, and the number of each one's chunk file in the table."""
+    if len(numbers) == 1:
+        append = table.metadata.append_of(int(numbers[0]))
+        slab, within = divmod(int(numbers[0]) - append.first_row, locations.SLAB_ROWS)
+        one = table.locations(append, slab, group.name)[within : within + 1]
+        return one, one["chunk"].astype(np.uint64) + np.uint64(append.first)
+    found, chunks = np.zeros(len(numbers), LOCATION), np.zeros(len(numbers), np.uint64)
+    for append, slab, first, inside in table.slabs_of(numbers):
+        found[inside] = table.locations(append, slab, group.name)[numbers[inside] - first]
+        chunks[inside] = found["chunk"][inside].astype(np.uint64) + np.uint64(append.first)
+    return found, chunks
+
+
+def _fetch(fetcher: Fetcher, jobs: list[_Job], refs: list[Refs]) -> None:
+    every = refs[0] if len(refs) == 1 else np.concatenate(refs)
+    missing = []
+    for i, job in enumerate(jobs):
+        block = fetcher.memory.get(_memory_key(fetcher, every[i])) if _is_kept(job) else None
+        if block is None:
+            missing.append(i)
+        else:
+            job.finish(block)
+    if not missing:
+        return
+    among = every if len(missing) == len(jobs) else every[missing]
+
+    def proves(i: int, pieces: Sequence[Buffer]) -> bool:
+        return is_intact(b"".join(pieces) if len(pieces) > 1 else pieces[0], jobs[missing[i]].check)
+
+    def consume(i: int, data: Buffer) -> None:
+        # The one copy: what a row keeps alive is its own blocks, not the request that they came in.
+        job, ref = jobs[missing[i]], among[i]
+        place = blob_place(ref)
+        where = f"{fetcher.store.where(place.key)}: bytes {place.offset} on"
+        block = Block(job.wanted.group, bytearray(data), where)
+        if _is_kept(job):
+            fetcher.memory.put(_memory_key(fetcher, ref), block, block.nbytes)
+        job.finish(block)
+
+    fetcher.fetch(among, consume, check=proves)
+
+
+def _is_kept(job: _Job) -> bool:
+    """Whether a block stays in the memory cache: where one row is a small part of it."""
+    return job.wanted.group.rows_per_block > 1
+
+
+def _memory_key(fetcher: Fetcher, ref: np.void) -> Hashable:
+    return ("block", fetcher.identity, blob_place(ref).name)
+
+
+def values_into(out: Sequence[dict[str, Any]], fields: Sequence[str], names: Sequence[str], group: Group) -> Take:
+    """A ``take`` that sets the values of fields, under these names, in rows."""
+    several = group.rows_per_block > 1
+
+    def take(block: Block, positions: npt.NDArray[np.intp], rows: npt.NDArray[np.intp]) -> None:
+        again: dict[int, dict[str, Any]] = {}
+        for position, row in zip(positions.tolist(), rows.tolist(), strict=True):
+            values = block.row(row, fields)
+            for field, name in zip(fields, names, strict=True):
+                value = values[field]
+                if isinstance(value, np.ndarray) and (several or row in again):
+                    value = value.copy()
+                out[position][name] = value
+            again[row] = values
+
+    return take
+
+
+def columns_into(
+    out: dict[str, Any],
+    fields: Sequence[str],
+    names: Sequence[str],
+    filled: Mapping[str, npt.NDArray[np.bool_]],
+    places: npt.NDArray[np.intp] | None,
+) -> Take:
+    """A ``take`` that sets the values of fields in columns: arrays, or lists of ragged values.
+
+    Parameters
+    ----------
+    out, filled : mapping of str to column, and to which of its rows were set
+    fields, names : sequence of str
+    places : array, optional
+        The row of a column that each position means.
+    """
+
+    def take(block: Block, positions: npt.NDArray[np.intp], rows: npt.NDArray[np.intp]) -> None:
+        at = positions if places is None else places[positions]
+        for field, name in zip(fields, names, strict=True):
+            column, values = out[name], block.column(field)
+            filled[name][at] = True
+            if isinstance(column, np.ndarray) and isinstance(values, np.ndarray):
+                column[at] = values[rows]
+                continue
+            for position, row in zip(at.tolist(), rows.tolist(), strict=True):
+                value = values[row]
+                column[position] = value.copy() if isinstance(value, np.ndarray) else value
+
+    return take

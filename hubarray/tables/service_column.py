@@ -1,0 +1,87 @@
+"""The service column of an index: row numbers, under a name that says of which table. Pure.
+
+``hubarray:lab/drives:v1@3:<commit id>:on=log_id&on=frame&suffix=_a;`` and whatever pandas or polars put behind it when
+a table was merged with itself.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from hubarray import names
+from hubarray.blobs.ref import ID_TEXT
+from hubarray.errors import ConfigError, InvalidNameError
+from hubarray.names import Name
+from hubarray.shown import shown_text
+
+_PREFIX = "hubarray:"
+_MOST_LETTERS = 16 << 10
+_SUFFIX = re.compile(r"\w{0,64}")
+
+
+@dataclass(frozen=True)
+class ServiceColumn:
+    """The name of a service column.
+
+    Attributes
+    ----------
+    table : Name
+        With the number of the commit.
+    id : str
+        The id of the commit.
+    on : tuple of str
+        The fields whose values the table's rows share with the other tables'.
+    suffix : str
+        Follows the names of the table's fields that another table has, too.
+    aligned : bool
+        False if rows were merged by the nearest values, so that neighbours of one table are not those of another.
+    """
+
+    table: Name
+    id: str
+    on: tuple[str, ...] = ()
+    suffix: str = ""
+    aligned: bool = True
+
+    def __str__(self) -> str:
+        said = [("on", one) for one in self.on]
+        said += [("suffix", self.suffix)] if self.suffix else []
+        said += [] if self.aligned else [("nearest", "1")]
+        return f"{_PREFIX}{self.table}:{self.id}:{urlencode(said)};"
+
+    def merged(self, on: tuple[str, ...], *, suffix: str, aligned: bool) -> ServiceColumn:
+        """The column after a merge."""
+        known = (*self.on, *(one for one in on if one not in self.on))
+        return replace(self, on=known, suffix=self.suffix + suffix, aligned=self.aligned and aligned)
+
+
+def is_service(column: Any) -> bool:
+    """Whether a column's name is a service column's."""
+    return isinstance(column, str) and column.startswith(_PREFIX)
+
+
+def parse(column: str) -> ServiceColumn:
+    """A service column by its name, which may come from anywhere.
+
+    Raises
+    ------
+    ConfigError
+    """
+    text, semicolon, suffix = column.removeprefix(_PREFIX).rpartition(";")
+    name, _, said = text.rpartition(":")
+    name, _, commit_id = name.rpartition(":")
+    try:
+        table = names.parse(name, commit_allowed=True)
+        pairs = parse_qsl(said, strict_parsing=True, max_num_fields=4096) if said else []
+    except (InvalidNameError, ValueError):
+        table, pairs = None, []
+    whole = bool(semicolon) and len(column) <= _MOST_LETTERS and table is not None and table.commit is not None
+    known = all(key in ("on", "suffix", "nearest") for key, _ in pairs)
+    if table is None or not whole or not known or not ID_TEXT.fullmatch(commit_id) or not _SUFFIX.fullmatch(suffix):
+        raise ConfigError(f"the column {shown_text(column)[:120]!r} is no row number of a table; read the index again")
+    on = tuple(value for key, value in pairs if key == "on")
+    own = next((value for key, value in pairs if key == "suffix"), "")
+    return ServiceColumn(table, commit_id, on, own + suffix, all(key != "nearest" for key, _ in pairs))

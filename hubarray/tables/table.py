@@ -1,0 +1,165 @@
+"""The table: a handle on rows of tensors under a name and a version, or on one commit of them."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from hubarray.arrays.adapters import adapter
+from hubarray.errors import ConfigError
+from hubarray.history.handle import Handle
+from hubarray.history.record import Record
+from hubarray.history.version import Version, version_of
+from hubarray.names import Name
+from hubarray.storage.url import Root
+from hubarray.tables import index, known_roots
+from hubarray.tables.loader import RowLoader
+from hubarray.tables.metadata import metadata_of
+from hubarray.tables.schema import Schema
+from hubarray.tables.state import TableState
+
+
+class Table(Handle):
+    """Rows of tensors in a bucket, under a name and a version.
+
+    ==========================================  ================================================================
+    ``t.schema``, ``len(t)``, ``t.attrs``       what it is
+    ``t.index()``, ``t.loader()``               the index as a DataFrame, and rows of all of it
+    ``t[i]``, ``t[a:b]``, ``t[[...]]``          rows; of a table of one field, its values
+    ``t.log()``, ``t.commit``, ``t.frozen``     its history
+    ==========================================  ================================================================
+
+    Made by :func:`hubarray.load` and :func:`hubarray.write_index`; :func:`hubarray.table_writer` writes one. Most
+    tables are frozen from their first commit; one that grows is followed, as an array is.
+    """
+
+    __slots__ = ("_loader", "_loader_commit")
+
+    def __init__(self, root: Root, version: Version, record: Record, *, pinned: bool) -> None:
+        super().__init__(root, version, record, pinned=pinned)
+        metadata_of(record)
+        self._loader: RowLoader | None = None
+        self._loader_commit = ""
+
+    @property
+    def schema(self) -> Schema:
+        """Fields, their types and groups."""
+        return metadata_of(self._record()).schema
+
+    @property
+    def attrs(self) -> Mapping[str, Any]:
+        """The attributes it was written with; read-only."""
+        return MappingProxyType(json.loads(json.dumps(self._record().attrs)))
+
+    @property
+    def nbytes(self) -> int:
+        """Stored bytes of all blocks, shared ones too; what a row takes is about ``nbytes / len(t)``."""
+        return sum(metadata_of(self._record()).stored_bytes.values())
+
+    @property
+    def partitions(self) -> list[Any]:
+        """The keys of its partitions, in the order of its rows."""
+        state = self._state()
+        return [key for append in state.metadata.appends for key in state.partitions(append).column(0).to_pylist()]
+
+    def index(self, columns: str | Sequence[str] | None = None, filters: Any = None, *, as_: str = "pandas") -> Any:
+        """The index of this commit, as :func:`hubarray.read_index` reads it."""
+        state = self._state()
+        known_roots.note(state.record.head.id, self.root)
+        return index.as_kind(index.read(state, columns, filters), as_)
+
+    def loader(self) -> RowLoader:
+        """A loader of all rows, in the order of their numbers; no index is read."""
+        state = self._state()
+        loader = self._loader
+        if loader is None or self._loader_commit != state.record.head.id:
+            numbers = np.arange(state.metadata.rows, dtype=np.int64)
+            loader = RowLoader([(index.service_column(state), numbers)], (), self.root)
+            self._loader, self._loader_commit = loader, state.record.head.id
+        return loader
+
+    def snapshot(self) -> Table:
+        """This commit as a handle that stays at it."""
+        record = self._record()
+        return Table(self.root, self._version, record, pinned=True)
+
+    def __len__(self) -> int:
+        return metadata_of(self._record()).rows
+
+    def __getitem__(self, key: Any) -> Any:
+        """A row, or a list of rows by one coalesced fetch; of a table of one field, its values."""
+        loader = self.loader()
+        if isinstance(key, slice):
+            return self._values(loader.get_batch(range(*key.indices(len(loader)))))
+        if isinstance(key, (list, tuple, np.ndarray, range)):
+            chosen = np.asarray(key)
+            if chosen.dtype == bool:
+                if chosen.shape != (len(loader),):
+                    raise IndexError(f"a mask of {chosen.shape} for {len(loader)} rows")
+                chosen = np.flatnonzero(chosen)
+            return self._values(loader.get_batch(chosen if chosen.size else []))
+        try:
+            at = operator.index(key)
+        except TypeError:
+            raise ConfigError(f"a table is indexed by row numbers, not by {key!r}; t.index() can be queried") from None
+        return self._values([loader.get_row(at)])[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        for row in self.loader().iter_rows():
+            yield self._values([row])[0]
+
+    def _values(self, rows: list[dict[str, Any]]) -> list[Any]:
+        """Rows as they are given out: of a table of one field, its values."""
+        if len(self.schema) > 1:
+            return rows
+        (name,) = self.schema
+        return [row[name] for row in rows]
+
+    def _state(self) -> TableState:
+        return TableState.of(self._version, self._record())
+
+    def _repr_html_(self) -> str:
+        html: str = adapter("table_html")(self)
+        return html
+
+    def __repr__(self) -> str:
+        record = self._record()
+        table = metadata_of(record)
+        at = f"@{record.head.number}" if self._pinned is not None else ""
+        partitions = sum(one.partitions for one in table.appends)
+        lines = [
+            f"<hubarray.Table {self.name}:{self.version}{at}: {table.rows:,} rows in {partitions:,} partitions, "
+            f"{len(table.schema)} fields{', frozen' if record.head.frozen else ''}>"
+        ]
+        shown = list(table.schema)[:_SHOWN_FIELDS]
+        width = max(map(len, shown))
+        lines += [f"  {name:<{width}}  {_field_text(table.schema, name)}" for name in shown]
+        more = len(table.schema) - len(shown)
+        return "\n".join([*lines, f"  and {more} more"] if more else lines)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        number = self._pinned.head.number if self._pinned is not None else None
+        return _unpickled, (self.root, self._version.name, self._record().head.number, number is not None)
+
+
+_SHOWN_FIELDS = 40
+
+
+def _field_text(schema: Schema, name: str) -> str:
+    field = schema[name]
+    shape = f" {['?' if n is None else n for n in field.shape]}".replace("'", "") if field.shape else ""
+    codec = f" {field.codec['name']}" if field.codec else ""
+    groups = schema.groups_of(name)
+    where = ", ".join([*(["index"] if field.index else []), *groups])
+    null = ", nullable" if field.nullable else ""
+    return f"{field.dtype if field.dtype is not None else field.kind}{shape}{codec} ({where}{null})"
+
+
+def _unpickled(root: Root, name: Name, number: int, pinned: bool) -> Table:
+    version = version_of(root, name)
+    return Table(root, version, version.cached(number), pinned=pinned)

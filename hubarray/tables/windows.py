@@ -1,0 +1,65 @@
+"""Windows: the rows before and after a row, within its partition. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from hubarray.errors import ConfigError
+
+PADS = (None, "edge", "null")
+MAX_OFFSETS = 1 << 20
+
+Rows = npt.NDArray[np.int64]
+
+
+def checked_offsets(offsets: Iterable[int]) -> Rows:
+    """Offsets as an array.
+
+    Raises
+    ------
+    ConfigError
+    """
+    try:
+        found = np.array(list(offsets) if not isinstance(offsets, (range, np.ndarray)) else offsets)
+    except (TypeError, ValueError):
+        found = np.zeros(0, object)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or not 0 < len(found) <= MAX_OFFSETS:
+        raise ConfigError(f"offsets={offsets!r}: give one or more whole numbers, such as range(-10, 0)"[:300])
+    return found.astype(np.int64)
+
+
+def window(row: int, first: int, end: int, offsets: Rows, *, pad: str | None, where: str) -> Rows:
+    """The numbers of a window's rows; -1 for one that is padded with nulls.
+
+    Parameters
+    ----------
+    row : int
+        The row that offset 0 means.
+    first, end : int
+        The rows of its partition.
+    offsets : array of int64
+    pad : None, "edge" or "null"
+        Past the partition's edge: an error, its nearest row, or none.
+    where : str
+        How the error names the row.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if pad not in PADS:
+        raise ConfigError(f"pad={pad!r}: give 'edge' for the nearest row, 'null' for none, or None for an error")
+    wanted = row + offsets
+    outside = (wanted < first) | (wanted >= end)
+    if not outside.any():
+        return wanted
+    if pad is None:
+        worst = int(offsets[outside][0])
+        raise ConfigError(
+            f"{where}: its partition has {row - first} rows before it and {end - 1 - row} after it, so none is at "
+            f"offset {worst}; give pad='edge' or pad='null', or filter such rows out"
+        )
+    return np.clip(wanted, first, end - 1) if pad == "edge" else np.where(outside, -1, wanted)

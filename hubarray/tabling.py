@@ -1,0 +1,281 @@
+"""The front door of tables: write them, read their indexes and rows, merge and publish."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hubarray.arrays.attributes import checked_attrs
+from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError
+from hubarray.history.commit import check_message, check_writable
+from hubarray.history.record import Record
+from hubarray.history.version import Version, version_of
+from hubarray.lookup import RootLike, checked_grace, existing, locate, suggestions
+from hubarray.storage.url import Root, resolve
+from hubarray.tables import known_roots
+from hubarray.tables.index import as_kind, read
+from hubarray.tables.index_rows import partition_column
+from hubarray.tables.index_writer import write_index as publish_index
+from hubarray.tables.loader import RowLoader, loader_of
+from hubarray.tables.metadata import metadata_of
+from hubarray.tables.operations import AddParts
+from hubarray.tables.schema import Field, Schema
+from hubarray.tables.state import TableState
+from hubarray.tables.table import Table
+from hubarray.tables.writer import TableWriter, checked_schema
+
+_VALUE = "value"
+_ON_DUPLICATE = ("error", "first")
+
+
+def table_writer(
+    name: str,
+    schema: Schema | Field | None = None,
+    *,
+    reference: str | Sequence[str] | None = None,
+    attrs: Mapping[str, Any] | None = None,
+    message: str | None = None,
+    growing: bool = False,
+    resume: bool = False,
+    on_duplicate: str = "error",
+    grace_seconds: float | None = None,
+    root: RootLike = None,
+) -> TableWriter:
+    """Write a table: partition by partition, here or on many machines, visible as a whole at the end.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name:version``, which must not exist.
+    schema : Schema or Field, optional
+        Its fields; a single Field makes a table of one, the ragged array. Left out, the table is one that was made with
+        ``growing=True``, and the partitions are added to it.
+    reference : str or sequence of str, optional
+        Tables under the same root. Blocks that they have of the same partition are not stored again.
+    attrs : mapping, optional
+        JSON values, at most 64 KiB.
+    message : str, optional
+        For the log.
+    growing : bool
+        Whether partitions can be added later; else the table is frozen from its first commit.
+    resume : bool
+        Go on where an earlier attempt, made with ``resume=True`` too, was interrupted: ``key in w`` says which
+        partitions are there.
+    on_duplicate : "error" or "first"
+        What happens where a partition is written twice with different rows: ConflictError, or the earlier counts.
+    grace_seconds : float, optional
+        How long unreferenced parts are safe from collection; default 7 days.
+    root : str, path or Root, optional
+
+    Returns
+    -------
+    TableWriter
+        A context manager, which publishes at the end.
+
+    Raises
+    ------
+    AlreadyExistsError
+        The name is taken. Also at the end, if somebody else was faster.
+    ConfigError, NotFoundError, FrozenError, StorageError
+
+    Notes
+    -----
+    Costs a few requests for a small table besides its packs: one record. A partition that is written for long enough
+    waits in a version beside it, ``name:version.writing``, which the end removes.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> schema = hub.Schema({"time": hub.Field("int64", index=True), "scan": hub.Field("float32", (None,))})
+    >>> with hub.table_writer("docs/drives:v1", schema) as w, w.partition("monday") as p:
+    ...     for i in range(3):
+    ...         p.append({"time": i, "scan": np.full(i, 0.5, "float32")})
+    >>> hub.load("docs/drives:v1")[2]["scan"]
+    array([0.5, 0.5], dtype=float32)
+    """
+    where, parsed = locate(name, root)
+    if where.store.read_only:
+        raise ReadOnlyError(f"{where.url}: this root can only be read")
+    if on_duplicate not in _ON_DUPLICATE:
+        raise ConfigError(f"on_duplicate={on_duplicate!r}: give 'error' or 'first'")
+    check_message(message)
+    version = version_of(where, parsed)
+    base = version.newest()
+    live = base is not None and base.head.kind != "deleted"
+    if schema is None:
+        if not live or base is None:
+            raise NotFoundError(f"{parsed}: there is no such table; a schema makes one{suggestions(where, parsed)}")
+        if growing or attrs is not None:
+            raise ConfigError(f"{parsed}: growing= and attrs= are said when a table is made, with its schema")
+        check_writable(base, AddParts([]))
+        wanted = metadata_of(base).schema
+    else:
+        if live and base is not None:
+            raise AlreadyExistsError(
+                f"{parsed}: exists already; write another version, or, of a table that grows, leave the schema out"
+            )
+        wanted = checked_schema(Schema({_VALUE: schema}) if isinstance(schema, Field) else _schema(schema))
+    return TableWriter(
+        where, version, wanted, base=base, attrs=checked_attrs(attrs), message=message, growing=growing,
+        references=_references(reference, where, root), on_duplicate=on_duplicate, resume=resume,
+        grace_seconds=None if grace_seconds is None else checked_grace(grace_seconds),
+    )  # fmt: skip
+
+
+def read_index(
+    name: str,
+    columns: str | Sequence[str] | None = None,
+    filters: Any = None,
+    *,
+    as_: str = "pandas",
+    root: RootLike = None,
+) -> Any:
+    """The index of a table: a row for each of its rows, with the fields that can be queried, and nothing heavy.
+
+    Filter it, sort it, sample, concatenate or merge it, write it to Parquet and back: :func:`row_loader` reads the rows
+    of whatever is left, by the column ``hubarray:...``, 8 bytes a row.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name:version``, or ``...@number`` or ``...@tag``.
+    columns : str or sequence of str, optional
+        Names or patterns; by default the partition and every field of ``index=True``.
+    filters : list of tuples, list of lists, or pyarrow.compute.Expression
+        As of ``pyarrow.parquet.read_table``: ``[("log_id", "==", "a")]``. Where it speaks of ``partition``, only what
+        has those is fetched.
+    as_ : "pandas", "arrow" or "polars"
+    root : str, path or Root, optional
+
+    Returns
+    -------
+    DataFrame or table
+
+    Notes
+    -----
+    Costs opening the table, and a request for each 131,072 rows, in parallel; kept in the disk cache.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> schema = hub.Schema({"time": hub.Field("int64", index=True), "scan": hub.Field("float32", (None,))})
+    >>> with hub.table_writer("docs/indexed:v1", schema) as w, w.partition("monday") as p:
+    ...     p.extend({"time": i, "scan": np.zeros(i, "float32")} for i in range(5))
+    >>> index = hub.read_index("docs/indexed:v1", filters=[("time", ">", 2)])
+    >>> index["time"].tolist()
+    [3, 4]
+    >>> hub.row_loader(index).get_row(0)["scan"].shape
+    (3,)
+    """
+    where, table = _table(name, root)
+    known_roots.note(table.record.head.id, where)
+    return as_kind(read(table, columns, filters), as_)
+
+
+def row_loader(index: Any, root: RootLike = None) -> RowLoader:
+    """A loader of the rows of an index, however it was filtered, sorted and merged.
+
+    Parameters
+    ----------
+    index : DataFrame, Arrow table, or what speaks Arrow's C stream
+        Of :func:`read_index` and :func:`merge`: it needs its column ``hubarray:...``.
+    root : str, path or Root, optional
+        Where the tables are. By default where this process read the index from, else the configured root.
+
+    Returns
+    -------
+    RowLoader
+
+    Raises
+    ------
+    ConfigError
+    """
+    return loader_of(index, None if root is None else resolve(root))
+
+
+def _schema(schema: Any) -> Schema:
+    if isinstance(schema, Mapping):
+        return Schema(schema)
+    if not isinstance(schema, Schema):
+        raise ConfigError(f"schema: give a hub.Schema, or one hub.Field, not a {type(schema).__name__}")
+    return schema
+
+
+def _table(name: str, root: RootLike) -> tuple[Root, TableState]:
+    where, parsed = locate(name, root, commit_allowed=True)
+    if parsed.commit is None:
+        return where, TableState.of(*existing(where, parsed))
+    version = version_of(where, parsed)
+    return where, TableState.of(version, version.cached(parsed.commit))
+
+
+def _references(reference: str | Sequence[str] | None, where: Root, root: RootLike) -> list[tuple[Version, Record]]:
+    found = []
+    for name in [reference] if isinstance(reference, str) else list(reference or ()):
+        its_root, parsed = locate(name, root, commit_allowed=True)
+        if its_root != where:
+            raise ConfigError(
+                f"reference={parsed}: is under another root, whose blocks cannot be shared; hub.transfer brings it here"
+            )
+        version = version_of(its_root, parsed)
+        record = version.to_build_on(parsed.commit) if parsed.commit else existing(its_root, parsed)[1]
+        metadata_of(record)
+        found.append((version, record))
+    return found
+
+
+def write_index(
+    index: Any,
+    name: str,
+    *,
+    move: bool = False,
+    attrs: Mapping[str, Any] | None = None,
+    message: str | None = None,
+    root: RootLike = None,
+) -> Table:
+    """Publish a filtered, sorted or merged index as a table of its own, without moving a block.
+
+    That is also how columns are added to a table: merge their table with it, and publish the result. Rows are cut into
+    partitions by the column ``partition``, and keep their order within each.
+
+    Parameters
+    ----------
+    index : DataFrame or Arrow table
+        With the column ``partition``.
+    name : str
+        ``owner/name:version``, which must not exist.
+    move : bool
+        Copy the blocks, byte for byte, next to each other: for a table that is to stand alone. Blocks that are under
+        another root are always copied, and how many bytes they have is said first.
+    attrs, message, root
+        As of :func:`table_writer`; ``root`` is where the new table goes.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    AlreadyExistsError
+        The name is taken.
+    ConfigError
+        Two tables have a field of one name, or the index has no partition of a row.
+
+    Notes
+    -----
+    Costs reading the locations and digests of the rows, and writing those of the new table. A name whose blocks are
+    shared is told so, so that its collector leaves them; it may be deleted.
+    """
+    where, parsed = locate(name, root)
+    if where.store.read_only:
+        raise ReadOnlyError(f"{where.url}: this root can only be read")
+    check_message(message)
+    loader = loader_of(index, None)
+    version = version_of(where, parsed)
+    base = version.newest()
+    if base is not None and base.head.kind != "deleted":
+        raise AlreadyExistsError(f"{parsed}: exists already; write another version")
+    record = publish_index(
+        loader, partition_column(index), version, attrs=checked_attrs(attrs), message=message, move=move, base=base
+    )
+    return Table(where, version, record, pinned=False)
