@@ -56,6 +56,7 @@ from hubarray.history.repair import Repair
 from hubarray.history.retry import retry
 from hubarray.history.timeline import Commit
 from hubarray.history.transfer import Transferred
+from hubarray.history.usage import Usage
 from hubarray.history.verify import Report
 from hubarray.interop.dask import store
 from hubarray.interop.exporting import export
@@ -63,7 +64,7 @@ from hubarray.interop.importing import import_
 from hubarray.lifecycle import copy, delete, expire, freeze, merge_version, restore, undo
 from hubarray.naming import rename, tag, tags, untag
 from hubarray.storage.url import Root
-from hubarray.upkeep import collect_garbage, compact, repair, transfer, verify
+from hubarray.upkeep import collect_garbage, compact, du, repair, transfer, verify
 
 if TYPE_CHECKING:
     from hubarray.tables.diff import TableDiff
@@ -138,6 +139,7 @@ __all__ = [
     "Transferred",
     "UnavailableError",
     "UnsafeStoreError",
+    "Usage",
     "Worker",
     "array",
     "collect_garbage",
@@ -146,6 +148,7 @@ __all__ = [
     "copy",
     "delete",
     "diff",
+    "du",
     "exists",
     "expire",
     "export",

@@ -22,7 +22,15 @@ Side = tuple[Version, Record]
 
 
 class Kind(Protocol):
-    """The functions that a kind's module has."""
+    """The functions that a kind's module has.
+
+    Attributes
+    ----------
+    BORN_FROZEN : bool
+        Whether versions of the kind are usually frozen from the first, so that a copy of a frozen one is frozen.
+    """
+
+    BORN_FROZEN: bool
 
     @staticmethod
     def handle(root: Root, version: Version, record: Record, *, pinned: bool) -> Any:
@@ -39,6 +47,14 @@ class Kind(Protocol):
     @staticmethod
     def same_state(version: Version, old: Record, new: Record) -> bool:
         """Whether two commits of a version show the same."""
+
+    @staticmethod
+    def logical_bytes(record: Record) -> int:
+        """Bytes of its contents, whoever stores them."""
+
+    @staticmethod
+    def require_compactable(version: Version) -> None:
+        """Raise ConfigError if compaction makes no sense for the kind."""
 
     @staticmethod
     def merge(version: Version, record: Record, on_conflict: str | None) -> Operation:

@@ -56,7 +56,8 @@ def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = Non
     base = target.newest()
     if base is not None and base.head.kind != "deleted":
         raise AlreadyExistsError(f"{target_name}: exists already; delete it first, or copy to another version")
-    created, ours = copying.copy(source, record, target, base=base, message=message, began=began)
+    frozen = record.head.frozen and kinds.kind_of(record).BORN_FROZEN
+    created, ours = copying.copy(source, record, target, base=base, message=message, began=began, frozen=frozen)
     if not ours:
         raise AlreadyExistsError(f"{target_name}: somebody else created it meanwhile")
     made: Array = kinds.handle(target_root, target, created)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hubarray import names
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError
 from hubarray.history.commit import check_message, check_writable
@@ -85,6 +86,7 @@ def table_writer(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import hubarray as hub
     >>> schema = hub.Schema({"time": hub.Field("int64", index=True), "scan": hub.Field("float32", (None,))})
     >>> with hub.table_writer("docs/drives:v1", schema) as w, w.partition("monday") as p:
@@ -117,7 +119,7 @@ def table_writer(
         wanted = checked_schema(Schema({_VALUE: schema}) if isinstance(schema, Field) else _schema(schema))
     return TableWriter(
         where, version, wanted, base=base, attrs=checked_attrs(attrs), message=message, growing=growing,
-        references=_references(reference, where, root), on_duplicate=on_duplicate, resume=resume,
+        references=_references(reference, where), on_duplicate=on_duplicate, resume=resume,
         grace_seconds=None if grace_seconds is None else checked_grace(grace_seconds),
     )  # fmt: skip
 
@@ -157,6 +159,7 @@ def read_index(
 
     Examples
     --------
+    >>> import numpy as np
     >>> import hubarray as hub
     >>> schema = hub.Schema({"time": hub.Field("int64", index=True), "scan": hub.Field("float32", (None,))})
     >>> with hub.table_writer("docs/indexed:v1", schema) as w, w.partition("monday") as p:
@@ -209,10 +212,10 @@ def _table(name: str, root: RootLike) -> tuple[Root, TableState]:
     return where, TableState.of(version, version.cached(parsed.commit))
 
 
-def _references(reference: str | Sequence[str] | None, where: Root, root: RootLike) -> list[tuple[Version, Record]]:
+def _references(reference: str | Sequence[str] | None, where: Root) -> list[tuple[Version, Record]]:
     found = []
     for name in [reference] if isinstance(reference, str) else list(reference or ()):
-        its_root, parsed = locate(name, root, commit_allowed=True)
+        its_root, parsed = locate(name, None if names.split_root(name)[0] else where, commit_allowed=True)
         if its_root != where:
             raise ConfigError(
                 f"reference={parsed}: is under another root, whose blocks cannot be shared; hub.transfer brings it here"

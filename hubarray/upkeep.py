@@ -14,6 +14,7 @@ from hubarray.history.compact import MAX_MOVED_CHUNKS, Compact, Compaction, pack
 from hubarray.history.garbage import Garbage
 from hubarray.history.repair import Repair
 from hubarray.history.transfer import Transferred
+from hubarray.history.usage import Usage, usage
 from hubarray.history.verify import Report
 from hubarray.history.version import version_of
 from hubarray.lookup import RootLike, checked_grace, existing, locate, suggestions
@@ -97,6 +98,8 @@ def compact(name: str, *, dry_run: bool = False, root: RootLike = None, message:
     Compaction(chunks=0, bytes=0)
     """
     where, parsed = locate(name, root)
+    version, record = existing(where, parsed)
+    kinds.kind_of(record).require_compactable(version)
     total = Compaction()
     while True:
         began = uptime_seconds()
@@ -186,6 +189,40 @@ def repair(name: str, *, root: RootLike = None) -> Repair:
     if not listing.versions_of(where.store, parsed):
         raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{suggestions(where, parsed)}")
     return repairing.repair(fetcher_for(where), parsed.home, check=kinds.check)
+
+
+def du(name: str, *, root: RootLike = None) -> Usage:
+    """Count the bytes that a version takes: its own, those it shares, and what is kept in its folder for others.
+
+    Parameters
+    ----------
+    name : str
+        ``owner/name:version``, also of a table or array that shares data with others.
+    root : str, path or Root, optional
+
+    Returns
+    -------
+    Usage
+
+    Raises
+    ------
+    NotFoundError, CorruptDataError
+
+    Notes
+    -----
+    Costs every record and manifest node of the name and of those that refer to it; no data.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(1000, "docs/counted:v0", dtype="uint8", chunks=1000, codec="none")
+    >>> a[:] = 1
+    >>> hub.du("docs/counted:v0")
+    Usage(own=1000, shared=0, held=0, logical=1000, holders=())
+    """
+    where, parsed = locate(name, root)
+    version, record = existing(where, parsed)
+    return usage(version, record, kinds.kind_of(record).logical_bytes(record))
 
 
 def transfer(name: str, to: RootLike, *, root: RootLike = None) -> Transferred:

@@ -153,6 +153,17 @@ def test_the_first_steps_run(tmp_path, isolated):
     assert names["a"][0] == 1
 
 
+def test_the_code_of_the_page_on_tables_runs(capsys):
+    names = {}
+    text = (REPOSITORY / "docs" / "tables.md").read_text()
+    for code in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        exec(compile(code, "docs/tables.md", "exec"), names)
+    assert "50 rows added" in capsys.readouterr().out
+    assert names["usage"].shared > 0
+    assert [len(one) for one in names["words"]] == [0, 1, 2, 3, 4]
+    assert len(names["records"]) == 25
+
+
 @pytest.mark.parametrize("document", ["docs/training.md", "docs/scale.md"])
 def test_the_code_of_the_guides_runs(document, tmp_path, monkeypatch):
     import tensorflow as tf

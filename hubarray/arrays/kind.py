@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff, diff_elements, differing_chunks
 from hubarray.arrays.diff import diff as diff_records
@@ -12,6 +14,8 @@ from hubarray.history.version import Version
 from hubarray.storage.url import Root
 
 Side = tuple[Version, Record]
+
+BORN_FROZEN = False
 
 
 def handle(root: Root, version: Version, record: Record, *, pinned: bool) -> Array:
@@ -34,6 +38,16 @@ def same_state(version: Version, old: Record, new: Record) -> bool:
     if (old.head.generation, old.description, old.attrs) != (new.head.generation, new.description, new.attrs):
         return False
     return not differing_chunks((version, old), (version, new))[0]
+
+
+def logical_bytes(record: Record) -> int:
+    """Bytes of all elements in memory."""
+    metadata = metadata_of(record)
+    return math.prod(metadata.shape) * metadata.dtype.itemsize
+
+
+def require_compactable(version: Version) -> None:
+    """Arrays can be compacted."""
 
 
 def merge(version: Version, record: Record, on_conflict: str | None) -> Merge:

@@ -26,7 +26,7 @@ def store_time(store: Store) -> datetime:
 
 
 class _Clocks:
-    """What the clock of each store is ahead of this machine's uptime: looked for once a process."""
+    """The lead of each store's clock over this machine's uptime: looked for once a process."""
 
     def __init__(self) -> None:
         self._epochs: weakref.WeakKeyDictionary[Store, datetime] = weakref.WeakKeyDictionary()

@@ -38,6 +38,7 @@ def copy(
     message: str | None,
     began: float,
     attrs: dict[str, Any] | None = None,
+    frozen: bool = False,
 ) -> tuple[Record, bool]:
     """Write the first record of ``target`` as a copy of ``record``.
 
@@ -54,6 +55,8 @@ def copy(
         Before the source's record was read, in :func:`~hubarray.process.uptime_seconds`.
     attrs : dict, optional
         In place of the source's attributes.
+    frozen : bool
+        Whether the copy is frozen.
 
     Returns
     -------
@@ -68,6 +71,7 @@ def copy(
             attrs=record.attrs if attrs is None else attrs,
             tags={},
             kind=record.head.kind,
+            frozen=frozen,
             contents=_shared_contents(source, record, target) or _copied_contents(source, record, target),
             message=f"copy of {record.name}",
         ),

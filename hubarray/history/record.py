@@ -27,7 +27,7 @@ from hubarray.names import Name
 from hubarray.shown import shown_text
 from hubarray.storage.base import Buffer
 
-FORMAT = 1
+FORMAT = 2
 MAX_RECORD_BYTES = 1 << 20
 MAX_ATTRS_BYTES = 64 << 10
 MAX_MESSAGE_BYTES = 16 << 10
@@ -39,6 +39,8 @@ HEAD_READ_BYTES = 1024
 
 RECORD_NAME = re.compile(r"([0-9]{16})\.json", re.ASCII)
 KINDS = ("array", "table", "deleted", "expired")
+# The oldest format that knows a kind: whoever reads only older ones refuses the record, and with it to collect.
+_FORMAT_OF_KIND = {"table": 2}
 # What has no description says so where an array's would be.
 _KINDS_DESCRIBED = ("array", "table")
 _MAX_AXES = 64
@@ -151,7 +153,7 @@ def encode(record: Record) -> tuple[bytes, Record]:
     """The record's bytes, and the record with its digest filled in."""
     home = f"{record.head.owner}/{record.head.name}"
     head = _dumps({key: value for key, value in record.head.__dict__.items() if value is not None})
-    first = f'{{"hubarray":{FORMAT},"head":{head},"head_xxh3":"{_head_hash(head)}"'
+    first = f'{{"hubarray":{_FORMAT_OF_KIND.get(record.head.kind, 1)},"head":{head},"head_xxh3":"{_head_hash(head)}"'
     overlay, overlay_homes = record.overlay.encode(home)
     body: dict[str, Any] = {
         _description_key(record.head.kind): record.description,

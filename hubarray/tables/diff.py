@@ -1,7 +1,8 @@
-"""Rows in which two tables differ: by partition and position, from digests; no block is read."""
+"""Rows in which two tables differ, by partition and position: from digests, and from values where these differ."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,16 +12,16 @@ from hubarray.errors import ConfigError
 from hubarray.history.contents import refs_of
 from hubarray.history.record import Record
 from hubarray.history.version import Version
-from hubarray.tables import locations
 from hubarray.tables.block import described
 from hubarray.tables.index_piece import Key
 from hubarray.tables.metadata import metadata_of
-from hubarray.tables.rows import located
+from hubarray.tables.rows import Wanted, columns_into, read
 from hubarray.tables.schema import PARTITION, Group
 from hubarray.tables.state import TableState
 
 Side = tuple[Version, Record]
 
+_BATCH_ROWS = 4096
 _UNKNOWN = np.zeros((), "V16")
 
 
@@ -33,8 +34,7 @@ class TableDiff:
     added, removed, changed : dict
         Of each partition, how many rows the second table has in addition, has not, and has with other values.
     columns : dict of str to int
-        Of each column of both tables in how many rows it differs; of fields that are stored in blocks of several rows,
-        or with others in a group, of how many rows the block differs.
+        Of each column of both tables in how many rows it differs.
     new_columns, dropped_columns : tuple of str
     """
 
@@ -62,7 +62,7 @@ class TableDiff:
 
 
 def diff_tables(one: Side, two: Side) -> TableDiff:
-    """Compare two records of tables; costs their partition lists, and the pieces of partitions that both have."""
+    """Compare two records of tables; reads the pieces of partitions that both have, and blocks that are not equal."""
     old, new = (TableState.of(version, record) for version, record in (one, two))
     both = old.metadata.appends and new.metadata.appends
     if both and old.metadata.key_type is not new.metadata.key_type:
@@ -114,40 +114,71 @@ def _compare(
     if before[1] > rows:
         found.removed[key] = before[1] - rows
     differs = np.zeros(rows, bool)
-    for begin in range(0, rows, locations.SLAB_ROWS):
-        count = min(locations.SLAB_ROWS, rows - begin)
+    for begin in range(0, rows, _BATCH_ROWS):
+        count = min(_BATCH_ROWS, rows - begin)
         numbers = [np.arange(first + begin, first + begin + count) for first, _ in (before, after)]
-        for name in shared:
-            other = _differing(old, new, name, *numbers)
+        for name, other in _differing(old, new, shared, *numbers):
             found.columns[name] += int(other.sum())
             differs[begin : begin + count] |= other
     if differs.any():
         found.changed[key] = int(differs.sum())
 
 
-def _differing(old: TableState, new: TableState, name: str, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    groups = [table.metadata.schema.groups_of(name) for table in (old, new)]
-    if not all(groups):
-        one, two = (table.index_values(numbers, name) for table, numbers in ((old, before), (new, after)))
-        return np.array([not _same(a, b) for a, b in zip(one, two, strict=True)], bool)
-    first, second = (table.metadata.schema.groups[some[0]] for table, some in zip((old, new), groups, strict=True))
-    if described(first) != described(second) or first.rows_per_block != second.rows_per_block:
-        return np.ones(len(before), bool)
-    known, other = digests_of(old, first, before), digests_of(new, second, after)
-    differs = np.asarray(known != other)
-    # Blocks that a published index took apart have no digests; there equal bytes count, by their checks.
-    unknown = np.asarray(known == _UNKNOWN) | np.asarray(other == _UNKNOWN)
-    if unknown.any():
-        checks = [located(table, group, numbers[unknown])[0] for table, group, numbers in (
+def _differing(
+    old: TableState, new: TableState, shared: Sequence[str], before: np.ndarray, after: np.ndarray
+) -> Iterator[tuple[str, np.ndarray]]:
+    """In which of some rows each column differs: of groups with equal digests in none, of others by their values."""
+    stored: dict[tuple[str, str], list[str]] = {}
+    for name in shared:
+        groups = [table.metadata.schema.groups_of(name) for table in (old, new)]
+        if all(groups):
+            stored.setdefault((groups[0][0], groups[1][0]), []).append(name)
+            continue
+        one, two = (_column(table, name, numbers) for table, numbers in ((old, before), (new, after)))
+        yield name, _unequal(one, two)
+    for (first, second), names in stored.items():
+        unsure = np.flatnonzero(_may_differ(old, new, first, second, before, after))
+        columns = [_values(table, group, names, numbers[unsure]) for table, group, numbers in (
             (old, first, before), (new, second, after))]  # fmt: skip
-        differs[unknown] = np.logical_or.reduce(
-            [checks[0][part] != checks[1][part] for part in ("check", "length", "row")]
-        )
-    return differs
+        for name in names:
+            other = np.zeros(len(before), bool)
+            other[unsure] = _unequal(columns[0][name], columns[1][name])
+            yield name, other
+
+
+def _may_differ(
+    old: TableState, new: TableState, first: str, second: str, before: np.ndarray, after: np.ndarray
+) -> np.ndarray:
+    one, two = old.metadata.schema.groups[first], new.metadata.schema.groups[second]
+    if described(one) != described(two) or one.rows_per_block != two.rows_per_block:
+        return np.ones(len(before), bool)
+    known, other = digests_of(old, one, before), digests_of(new, two, after)
+    # Zeros: nulls, and blocks that a published index took apart.
+    return np.asarray(known != other) | (np.asarray(known == _UNKNOWN) if one.rows_per_block > 1 else False)
+
+
+def _column(table: TableState, name: str, numbers: np.ndarray) -> list[Any]:
+    groups = table.metadata.schema.groups_of(name)
+    return _values(table, groups[0], [name], numbers)[name] if groups else table.index_values(numbers, name)
+
+
+def _values(table: TableState, group: str, names: Sequence[str], numbers: np.ndarray) -> dict[str, list[Any]]:
+    out: dict[str, Any] = {name: [None] * len(numbers) for name in names}
+    filled = {name: np.zeros(len(numbers), bool) for name in names}
+    take = columns_into(out, names, names, filled, None)
+    read([Wanted(table, table.metadata.schema.groups[group], numbers, take)])
+    return out
+
+
+def _unequal(one: Sequence[Any], two: Sequence[Any]) -> np.ndarray:
+    return np.array([not _same(a, b) for a, b in zip(one, two, strict=True)], bool)
 
 
 def _same(one: Any, two: Any) -> bool:
-    return bool(one == two) or (one != one and two != two)
+    if one is None or two is None or isinstance(one, (str, bytes)):
+        return one is two or bool(one == two)
+    a, b = np.asarray(one), np.asarray(two)
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
 def digests_of(table: TableState, group: Group, numbers: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from hubarray.tables.table import Table
 
 Side = tuple[Version, Record]
 
-born_frozen = True
+BORN_FROZEN = True
 
 
 def handle(root: Root, version: Version, record: Record, *, pinned: bool) -> Table:
@@ -37,6 +37,18 @@ def same_state(version: Version, old: Record, new: Record) -> bool:
     if (old.head.generation, old.description, old.attrs) != (new.head.generation, new.description, new.attrs):
         return False
     return same_rows(version, old, new)
+
+
+def logical_bytes(record: Record) -> int:
+    """Bytes of the blocks that its rows are in."""
+    return sum(metadata_of(record).stored_bytes.values())
+
+
+def require_compactable(version: Version) -> NoReturn:
+    """A table's blocks stay where they are."""
+    raise ConfigError(
+        f"{version.name}: is a table; hub.write_index(index, name, move=True) writes its blocks next to each other"
+    )
 
 
 def merge(version: Version, record: Record, on_conflict: str | None) -> NoReturn:

@@ -80,7 +80,7 @@ class RowLoader:
         return [numbers for _, numbers in self._numbers]
 
     def column(self, name: str) -> Column:
-        """What stands behind a column."""
+        """The field and the tables behind a column."""
         self.tables()
         return self._columns[name]
 
@@ -298,7 +298,10 @@ class RowLoader:
         self, at: int, offsets: np.ndarray, pad: str | None, names: Sequence[str], picks: Sequence[_Pick]
     ) -> list[Numbers]:
         tables = self.tables()
-        used = sorted({pick.table for pick in picks})
+        # Of a column that several tables have, the first with the row counts.
+        having_row = [i for i in range(len(tables)) if self._numbers[i][1][at] >= 0]
+        firsts = (next((i for i in self._columns[name].tables if i in having_row), None) for name in names)
+        used = sorted({i for i in firsts if i is not None})
         found: list[Numbers] = [np.full(len(offsets), -1, np.int64) for _ in tables]
         for i in used:
             row = int(self._numbers[i][1][at])

@@ -50,7 +50,7 @@ class Append:
 
 @dataclass(frozen=True)
 class Staged:
-    """What a staging version holds: parts that wait to become rows, and their chunk files."""
+    """The contents of a staging version: parts that wait to become rows, and their chunk files."""
 
     parts: int = 0
     chunk_files: int = 0

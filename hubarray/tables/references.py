@@ -68,7 +68,9 @@ class References:
         self._partitions: list[dict[Key, tuple[int, int, int]]] = [_places(table) for table in tables]
 
     def known(self, key: Key, schema: Schema) -> KnownBlocks:
-        """What of a partition is there. Costs its pieces of the groups with equal fields: two requests a slab each.
+        """The blocks of a partition that are there.
+
+        Costs its pieces of the groups with equal fields: two requests a slab each.
 
         Raises
         ------

@@ -13,7 +13,7 @@ from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import Refs, blob_place
 from hubarray.storage.base import Buffer
 from hubarray.tables import locations
-from hubarray.tables.block import Block, is_intact
+from hubarray.tables.block import Block, described, is_intact
 from hubarray.tables.locations import LOCATION, Locations
 from hubarray.tables.schema import Group
 from hubarray.tables.state import TableState
@@ -113,7 +113,7 @@ def _fetch(fetcher: Fetcher, jobs: list[_Job], refs: list[Refs]) -> None:
     every = refs[0] if len(refs) == 1 else np.concatenate(refs)
     missing = []
     for i, job in enumerate(jobs):
-        block = fetcher.memory.get(_memory_key(fetcher, every[i])) if _is_kept(job) else None
+        block = fetcher.memory.get(_memory_key(job, every[i])) if _is_kept(job) else None
         if block is None:
             missing.append(i)
         else:
@@ -132,7 +132,7 @@ def _fetch(fetcher: Fetcher, jobs: list[_Job], refs: list[Refs]) -> None:
         where = f"{fetcher.store.where(place.key)}: bytes {place.offset} on"
         block = Block(job.wanted.group, bytearray(data), where)
         if _is_kept(job):
-            fetcher.memory.put(_memory_key(fetcher, ref), block, block.nbytes)
+            fetcher.memory.put(_memory_key(job, ref), block, block.nbytes)
         job.finish(block)
 
     fetcher.fetch(among, consume, check=proves)
@@ -143,8 +143,10 @@ def _is_kept(job: _Job) -> bool:
     return job.wanted.group.rows_per_block > 1
 
 
-def _memory_key(fetcher: Fetcher, ref: np.void) -> Hashable:
-    return ("block", fetcher.identity, blob_place(ref).name)
+def _memory_key(job: _Job, ref: np.void) -> Hashable:
+    # The same bytes may be a block of another table, whose fields have other names.
+    fields = tuple(name for name, _ in job.wanted.group.fields)
+    return ("block", job.wanted.table.fetcher.identity, blob_place(ref).name, fields, described(job.wanted.group))
 
 
 def values_into(out: Sequence[dict[str, Any]], fields: Sequence[str], names: Sequence[str], group: Group) -> Take:

@@ -68,7 +68,7 @@ class TablePartition:
 
     @property
     def part(self) -> TablePart:
-        """What ``TableWriter.add`` takes; there once the block has ended without an error."""
+        """The part that ``TableWriter.add`` takes; there once the block has ended without an error."""
         if self._part is None:
             raise HubError(_BLOCK)
         return self._part

@@ -102,7 +102,7 @@ def test_a_record_in_the_wrong_place_is_noticed():
 
 def test_a_newer_format_says_to_upgrade():
     raw, _ = encode(_record())
-    newer = raw.replace(b'{"hubarray":1', b'{"hubarray":2', 1)
+    newer = raw.replace(b'{"hubarray":1', b'{"hubarray":3', 1)
     for read in (decode, decode_head):
         with pytest.raises(hub.FormatVersionError, match="upgrade"):
             read(newer, NAME, 7, "where")

@@ -1,0 +1,83 @@
+"""Bytes that a version takes: its own, those it shares, and those that are kept for others only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from hubarray.blobs.fetch import Fetcher
+from hubarray.blobs.ref import REF, Refs, homes
+from hubarray.history.listing import versions_of
+from hubarray.history.reach import read_log, readable, strictly, walk
+from hubarray.history.record import Record
+from hubarray.history.referrers import referrers
+from hubarray.history.verify import distinct_refs
+from hubarray.history.version import Version
+from hubarray.names import Name, parse
+
+
+@dataclass(frozen=True)
+class Usage:
+    """The bytes that :func:`hubarray.du` counts.
+
+    Attributes
+    ----------
+    own : int
+        Stored bytes that the version's newest commit reaches, and no other version.
+    shared : int
+        Stored bytes that it reaches and other versions do, too, or that are in the folders of other names.
+    held : int
+        Bytes in its name's folder that no live commit of the name reaches, and other names do.
+    logical : int
+        Bytes of its contents: of a table, of the blocks that its rows are in; of an array, in memory.
+    holders : tuple of str
+        The names that read from this name's folder.
+    """
+
+    own: int
+    shared: int
+    held: int
+    logical: int
+    holders: tuple[str, ...]
+
+
+def usage(version: Version, record: Record, logical: int) -> Usage:
+    """Count a version's bytes; costs the manifest nodes of its name, and of the names that refer to it."""
+    fetcher, home = version.fetcher, version.name.home
+    index = homes.index(home)
+    mine = _reached(fetcher, [record])
+    siblings = [_live(fetcher, name) for name in versions_of(fetcher.store, version.name) if name != version.name]
+    others = _reached(fetcher, [one for records in siblings for one in records])
+    here = _names(np.concatenate([others, _reached(fetcher, _live(fetcher, version.name))]))
+    held, holders = 0, []
+    for other in sorted({referrer for _, referrer in referrers(fetcher.store, home)} - {home}):
+        names = versions_of(fetcher.store, parse(other))
+        theirs = _reached(fetcher, [one for name in names for one in _live(fetcher, name)])
+        theirs = theirs[theirs["home"] == index]
+        kept = theirs[~np.isin(_names(theirs), here)]
+        if len(theirs):
+            holders.append(other)
+        held += int(kept["length"].sum())
+        others, here = np.concatenate([others, theirs]), np.concatenate([here, _names(kept)])
+    shared = (mine["home"] != index) | np.isin(_names(mine), _names(others))
+    lengths = mine["length"]
+    return Usage(int(lengths[~shared].sum()), int(lengths[shared].sum()), held, logical, tuple(holders))
+
+
+def _live(fetcher: Fetcher, name: Name) -> list[Record]:
+    return list(readable(read_log(fetcher.store, name)[0]))
+
+
+def _reached(fetcher: Fetcher, records: Iterable[Record]) -> Refs:
+    """Every blob that records reach, once."""
+    records = list(records)
+    found: list[Refs] = [np.zeros(0, REF)]
+    found += [record.overlay.refs[record.overlay.refs["length"] > 0] for record in records]
+    walk(records, strictly(fetcher), found.append)
+    return distinct_refs(found)
+
+
+def _names(refs: Refs) -> np.ndarray:
+    return np.ascontiguousarray(refs).view(f"V{REF.itemsize}")
