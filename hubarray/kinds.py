@@ -49,6 +49,14 @@ class Kind(Protocol):
         """Whether two commits of a version show the same."""
 
     @staticmethod
+    def summary(handle: Any) -> tuple[str, str]:
+        """How large it is and of which type, each in a word or two."""
+
+    @staticmethod
+    def facts(handle: Any) -> dict[str, Any]:
+        """Facts about it, as JSON; names that end in ``_bytes`` are numbers of bytes."""
+
+    @staticmethod
     def logical_bytes(record: Record) -> int:
         """Bytes of its contents, whoever stores them."""
 
@@ -69,15 +77,23 @@ def kind_of(record: Record) -> Kind:
     FormatVersionError
         This hubarray does not know it.
     """
-    module = _MODULES.get(record.head.kind)
-    if module is None:
+    if record.head.kind not in _MODULES:
         raise FormatVersionError(
             f"{record_key(record.name, record.head.number)}: is of the kind {record.head.kind!r}, which this hubarray "
             "cannot open; upgrade hubarray"
         )
+    return _named(record.head.kind)
+
+
+def _named(kind: str) -> Kind:
     with process.importing:
-        kind: Kind = importlib.import_module(module)  # type: ignore[assignment]
-    return kind
+        module: Kind = importlib.import_module(_MODULES[kind])  # type: ignore[assignment]
+    return module
+
+
+def of(handle: Any) -> Kind:
+    """The kind of a handle."""
+    return _named(handle.kind)
 
 
 def check(record: Record) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import numpy as np
 
 from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff, diff_elements, differing_chunks
@@ -38,6 +41,24 @@ def same_state(version: Version, old: Record, new: Record) -> bool:
     if (old.head.generation, old.description, old.attrs) != (new.head.generation, new.description, new.attrs):
         return False
     return not differing_chunks((version, old), (version, new))[0]
+
+
+def summary(handle: Array) -> tuple[str, str]:
+    """Shape and dtype."""
+    return str(handle.shape), str(handle.dtype)
+
+
+def facts(handle: Array) -> dict[str, Any]:
+    """The array's metadata, and what it takes."""
+    return {
+        "shape": list(handle.shape),
+        "dtype": str(handle.dtype),
+        "chunks": list(handle.chunks),
+        "codecs": [one["name"] for one in handle.codec],
+        "fill_value": np.asarray(handle.fill_value).tolist(),
+        "memory_bytes": handle.nbytes,
+        "stored_bytes": handle.stored_bytes(),
+    }
 
 
 def logical_bytes(record: Record) -> int:

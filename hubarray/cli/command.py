@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import hubarray as hub
+from hubarray import kinds
 from hubarray.cli.output import Output
+from hubarray.errors import ConfigError
 
 DONE, NOT_DONE, PROBLEMS = 0, 1, 3
 
@@ -95,9 +97,29 @@ MESSAGE = argument("-m", "--message", help="for the log")
 YES = argument("-y", "--yes", action="store_true", help="do not ask")
 
 
-def made(array: hub.Array, output: Output) -> int:
-    """Show an array that a command made or changed."""
-    name = f"{array.name}:{array.version}"
-    facts = {"name": name, "commit": array.commit, "shape": list(array.shape), "dtype": str(array.dtype)}
-    output.value(facts, [f"{name}@{array.commit}: shape {array.shape}, dtype {array.dtype}"])
+def made(found: hub.Array | hub.Table, output: Output) -> int:
+    """Show a version that a command made or changed."""
+    name = f"{found.name}:{found.version}"
+    shape, dtype = kinds.of(found).summary(found)
+    if isinstance(found, hub.Array):
+        facts = {"name": name, "commit": found.commit, "shape": list(found.shape), "dtype": str(found.dtype)}
+        output.value(facts, [f"{name}@{found.commit}: shape {shape}, dtype {dtype}"])
+        return DONE
+    output.value(
+        {"name": name, "commit": found.commit, "rows": len(found)}, [f"{name}@{found.commit}: {shape}, {dtype}"]
+    )
     return DONE
+
+
+def loaded_array(name: str, root: str | None, *, instead: str) -> hub.Array:
+    """An array that a command reads or writes by an index.
+
+    Raises
+    ------
+    ConfigError
+        It is of another kind; with what there is instead.
+    """
+    found = hub.load(name, root=root)
+    if not isinstance(found, hub.Array):
+        raise ConfigError(f"{name}: is a {found.kind}, and an array is wanted; {instead}")
+    return found

@@ -16,7 +16,7 @@ import numpy as np
 
 import hubarray as hub
 from hubarray.arrays.codec_chains import NAMED_CHAINS
-from hubarray.cli.command import DONE, MESSAGE, NOT_DONE, argument, command, made
+from hubarray.cli.command import DONE, MESSAGE, NOT_DONE, argument, command, loaded_array, made
 from hubarray.cli.output import Output, confirmed
 from hubarray.errors import AlreadyExistsError, ConfigError
 from hubarray.interop.html import human_bytes
@@ -137,7 +137,7 @@ def _place(url: str, options: str | None) -> Any:
 )
 def get(arguments: Namespace, output: Output) -> int:
     """``hubarray get``."""
-    array = hub.load(arguments.name, root=arguments.root)
+    array = loaded_array(arguments.name, arguments.root, instead="rows are read in Python, with hub.row_loader")
     if arguments.index == "..." and array.nbytes > _ASKED_BYTES:
         size = human_bytes(array.nbytes)
         if not confirmed(
@@ -178,7 +178,7 @@ def get(arguments: Namespace, output: Output) -> int:
 )
 def put(arguments: Namespace, output: Output) -> int:
     """``hubarray put``."""
-    array = hub.load(arguments.name, root=arguments.root)
+    array = loaded_array(arguments.name, arguments.root, instead="tables are written with hub.table_writer")
     if arguments.value == "-":
         values = _npy(sys.stdin.buffer, "standard input")
     elif Path(arguments.value).suffix == ".npy":

@@ -8,10 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import hubarray as hub
-from hubarray import names
+from hubarray import kinds, names
 from hubarray.cli.command import DONE, PROBLEMS, argument, command, count
 from hubarray.cli.output import Output, table_lines
 from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError
@@ -30,7 +28,7 @@ from hubarray.storage.url import Root, resolve
     ),
     arguments=(
         argument("prefix", nargs="?", default="", help="an owner, or owner/name and its beginnings"),
-        argument("-l", "--long", action="store_true", help="with shape, dtype and commit; opens each"),
+        argument("-l", "--long", action="store_true", help="with kind, shape, dtype and commit; opens each"),
     ),
 )
 def ls(arguments: Namespace, output: Output) -> int:
@@ -58,12 +56,13 @@ def _require_root(root: str | None) -> None:
 
 def _described(row: dict[str, Any], root: str | None) -> dict[str, Any]:
     """A row of ``ls`` with what is found on opening the version."""
-    about: dict[str, Any] = {"shape": "", "dtype": "", "commit": ""}
+    about: dict[str, Any] = {"kind": "", "shape": "", "dtype": "", "commit": ""}
     if not row["problem"]:
         try:
-            array = hub.load(row["name"], root=root)
-            about = {"shape": array.shape, "dtype": str(array.dtype), "commit": array.commit}
-            row = row | {"state": "frozen" if array.frozen else ""}
+            found = hub.load(row["name"], root=root)
+            shape, dtype = kinds.of(found).summary(found)
+            about = {"kind": found.kind, "shape": shape, "dtype": dtype, "commit": found.commit}
+            row = row | {"state": "frozen" if found.frozen else ""}
         except (CorruptDataError, FormatVersionError) as error:
             row = row | {"state": "damaged", "problem": str(error)}
     return {"name": row["name"], **about, "state": row["state"], "problem": row["problem"]}
@@ -71,7 +70,7 @@ def _described(row: dict[str, Any], root: str | None) -> dict[str, Any]:
 
 @command(
     "info",
-    "Describe an array.",
+    "Describe an array or a table.",
     examples=(
         "hubarray info lab/scans:v1",
         "hubarray info lab/scans:v1@12 --json",
@@ -80,28 +79,21 @@ def _described(row: dict[str, Any], root: str | None) -> dict[str, Any]:
 )
 def info(arguments: Namespace, output: Output) -> int:
     """``hubarray info``."""
-    array = hub.load(arguments.name, root=arguments.root)
-    record = array.state().record
-    newest = next(iter(array.log()))
+    found = hub.load(arguments.name, root=arguments.root)
+    newest = next(iter(found.log()))
     facts = {
-        "name": f"{array.name}:{array.version}",
-        "commit": array.commit,
-        "frozen": array.frozen,
-        "shape": list(array.shape),
-        "dtype": str(array.dtype),
-        "chunks": list(array.chunks),
-        "codecs": [one["name"] for one in array.codec],
-        "fill_value": np.asarray(array.fill_value).tolist(),
-        "memory_bytes": array.nbytes,
-        "stored_bytes": array.stored_bytes(),
-        "attrs": dict(array.attrs),
-        "tags": dict(record.tags),
+        "name": f"{found.name}:{found.version}",
+        "kind": found.kind,
+        "commit": found.commit,
+        "frozen": found.frozen,
+        **kinds.of(found).facts(found),
+        "attrs": dict(found.attrs),
+        "tags": found.tags,
         "time": str(newest.time),
         "author": newest.author,
-        "root": array.root.url,
+        "root": found.root.url,
     }
-    shown = dict(facts)
-    shown |= {key: human_bytes(float(facts[key])) for key in ("memory_bytes", "stored_bytes")}
+    shown = {key: human_bytes(float(one)) if key.endswith("_bytes") else one for key, one in facts.items()}
     output.facts(facts, shown)
     return DONE
 
@@ -139,6 +131,9 @@ def log(arguments: Namespace, output: Output) -> int:
 def diff(arguments: Namespace, output: Output) -> int:
     """``hubarray diff``; 3 if they differ."""
     found = hub.diff(arguments.a, arguments.b, elements=arguments.elements, root=arguments.root)
+    if isinstance(found, hub.TableDiff):
+        output.value(asdict(found), str(found).splitlines() if found else [])
+        return PROBLEMS if found else DONE
     regions = [[[part.start, part.stop] for part in region] for region in found.regions]
     lines = ["[" + ", ".join(f"{part.start}:{part.stop}" for part in region) + "]" for region in found.regions]
     facts: dict[str, Any] = {"regions": regions, "shapes": [list(shape) for shape in found.shapes]}

@@ -56,6 +56,16 @@ class Handle:
         return self._version.name.version
 
     @property
+    def kind(self) -> str:
+        """The kind of the version: ``array`` or ``table``."""
+        return self._record().head.kind
+
+    @property
+    def tags(self) -> dict[str, int]:
+        """Commit numbers by tag, as of the commit that this handle reads."""
+        return dict(self._record().tags)
+
+    @property
     def commit(self) -> int:
         """The number of the commit that this handle reads."""
         return self._record().head.number

@@ -79,7 +79,10 @@ def export(
     >>> int(zarr.open_array(folder, mode="r")[...].sum())
     120
     """
-    array = catalog.load(name, root=root).snapshot()
+    found = catalog.load(name, root=root)
+    if not isinstance(found, Array):
+        raise ConfigError(f"{shown_url(name)}: is a {found.kind}; what of it is exported are rows: hub.row_loader")
+    array = found.snapshot()
     where = target.url if isinstance(target, Root) else os.fspath(target)
     text = shown_url(where)
     kinds = {".npy": "npy", ".h5": "hdf5", ".hdf5": "hdf5"}

@@ -50,6 +50,9 @@ class TableDiff:
         """Whether no row and no column differs."""
         return not (self.added or self.removed or self.changed or self.new_columns or self.dropped_columns)
 
+    def __bool__(self) -> bool:
+        return not self.same
+
     def __str__(self) -> str:
         if self.same:
             return "no rows differ"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from hubarray.errors import ConfigError
 from hubarray.history.record import Record
@@ -10,7 +10,7 @@ from hubarray.history.version import Version
 from hubarray.storage.url import Root
 from hubarray.tables.diff import TableDiff, diff_tables, same_rows
 from hubarray.tables.metadata import metadata_of
-from hubarray.tables.table import Table
+from hubarray.tables.table import Table, field_text
 
 Side = tuple[Version, Record]
 
@@ -37,6 +37,17 @@ def same_state(version: Version, old: Record, new: Record) -> bool:
     if (old.head.generation, old.description, old.attrs) != (new.head.generation, new.description, new.attrs):
         return False
     return same_rows(version, old, new)
+
+
+def summary(handle: Table) -> tuple[str, str]:
+    """Rows and fields."""
+    return f"{len(handle):,} rows", f"{len(handle.schema)} fields"
+
+
+def facts(handle: Table) -> dict[str, Any]:
+    """The schema, and what the rows take."""
+    fields = {name: field_text(handle.schema, name) for name in handle.schema}
+    return {"rows": len(handle), "partitions": handle.partition_count, "fields": fields, "stored_bytes": handle.nbytes}
 
 
 def logical_bytes(record: Record) -> int:

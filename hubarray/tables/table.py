@@ -62,6 +62,11 @@ class Table(Handle):
         return sum(metadata_of(self._record()).stored_bytes.values())
 
     @property
+    def partition_count(self) -> int:
+        """How many partitions it has."""
+        return sum(one.partitions for one in metadata_of(self._record()).appends)
+
+    @property
     def partitions(self) -> list[Any]:
         """The keys of its partitions, in the order of its rows."""
         state = self._state()
@@ -131,14 +136,13 @@ class Table(Handle):
         record = self._record()
         table = metadata_of(record)
         at = f"@{record.head.number}" if self._pinned is not None else ""
-        partitions = sum(one.partitions for one in table.appends)
         lines = [
-            f"<hubarray.Table {self.name}:{self.version}{at}: {table.rows:,} rows in {partitions:,} partitions, "
-            f"{len(table.schema)} fields{', frozen' if record.head.frozen else ''}>"
+            f"<hubarray.Table {self.name}:{self.version}{at}: {table.rows:,} rows in {self.partition_count:,} "
+            f"partitions, {len(table.schema)} fields{', frozen' if record.head.frozen else ''}>"
         ]
         shown = list(table.schema)[:_SHOWN_FIELDS]
         width = max(map(len, shown))
-        lines += [f"  {name:<{width}}  {_field_text(table.schema, name)}" for name in shown]
+        lines += [f"  {name:<{width}}  {field_text(table.schema, name)}" for name in shown]
         more = len(table.schema) - len(shown)
         return "\n".join([*lines, f"  and {more} more"] if more else lines)
 
@@ -150,7 +154,8 @@ class Table(Handle):
 _SHOWN_FIELDS = 40
 
 
-def _field_text(schema: Schema, name: str) -> str:
+def field_text(schema: Schema, name: str) -> str:
+    """A field in a line: type, shape, codec and where it is stored."""
     field = schema[name]
     shape = f" {['?' if n is None else n for n in field.shape]}".replace("'", "") if field.shape else ""
     codec = f" {field.codec['name']}" if field.codec else ""
