@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -123,14 +123,9 @@ def _planned(loader: RowLoader, tables: Sequence[TableState], numbers: Sequence[
     groups: dict[str, _Source] = {}
     index: dict[str, tuple[tuple[int, ...], str]] = {}
     named = {name: loader.column(name) for name in loader.columns}
+    own_names = dict.fromkeys(loader.columns)
     own = {(i, column.field): name for name, column in named.items() for i in column.tables}
     for i, table in enumerate(tables):
-        if any(i in column.tables and column.tables[0] != i and table.metadata.schema.groups_of(column.field)
-               for column in named.values()):  # fmt: skip
-            raise ConfigError(
-                f"{table.version.name}: a field that the tables were merged on is stored in its groups, too; publish "
-                "with that table's columns left out, or write it anew"
-            )
         taken = {group: _unused(group, groups) for group in table.metadata.schema.groups}
         for group, name in taken.items():
             groups[name] = _Source(i, table.metadata.schema.groups[group])
@@ -139,26 +134,28 @@ def _planned(loader: RowLoader, tables: Sequence[TableState], numbers: Sequence[
             called = own.get((i, field))
             if called is None:
                 raise ConfigError(f"{field!r}: is in two tables; merge them with hub.merge(..., suffixes=...)")
-            if called in fields:
-                continue
-            name = called
             its = table.metadata.schema[field]
             stored_in = [taken[group] for group in table.metadata.schema.groups_of(field)]
-            lacks = bool(np.logical_and.reduce([numbers[one] < 0 for one in named[name].tables]).any())
-            if its.index:
-                index[name] = (named[name].tables, field)
+            lacks = bool(np.logical_and.reduce([numbers[one] < 0 for one in named[called].tables]).any())
+            is_first = named[called].tables[0] == i
+            if not is_first and not stored_in:
+                continue
+            # What the tables were merged on is in this one's blocks, too, whose fields stay as they are.
+            name = called if is_first else _unused(f"{field}{loader.suffix(i)}", {**fields, **own_names})
+            if its.index and is_first:
+                index[name] = (named[called].tables, field)
                 if lacks and stored_in and not its.nullable:
                     raise ConfigError(
                         f"{name!r}: is missing in some rows, and its blocks know no null; filter them out"
                     )
             fields[name] = Field(
                 its.kind if its.dtype is None else its.dtype, its.shape, codec=its.codec, group=stored_in or None,
-                index=its.index, nullable=its.nullable or (lacks and its.index),
+                index=its.index and is_first, nullable=its.nullable or (lacks and its.index and is_first),
             )  # fmt: skip
     return _Plan(Schema(fields, rows_per_block=rows_per_block), groups, index)
 
 
-def _unused(group: str, taken: dict[str, _Source]) -> str:
+def _unused(group: str, taken: Mapping[str, object]) -> str:
     name, i = group, 2
     while name in taken:
         name, i = f"{group}-{i}", i + 1

@@ -79,6 +79,10 @@ class RowLoader:
         """Of each table the row that stands at each position, -1 where it has none."""
         return [numbers for _, numbers in self._numbers]
 
+    def suffix(self, table: int) -> str:
+        """The suffix of a table's names that clash."""
+        return self._numbers[table][0].suffix
+
     def column(self, name: str) -> Column:
         """The field and the tables behind a column."""
         self.tables()

@@ -50,7 +50,7 @@ def write(name, parts, root=None, given=None, **options):
 
 def same(one, two):
     """Whether two values are the same, type and bits."""
-    if one is None or two is None or isinstance(one, (str, bytes)):
+    if one is None or two is None or type(one) in (str, bytes):
         return type(one) is type(two) and one == two
     one, two = np.asarray(one), np.asarray(two)
     return one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes()

@@ -1,0 +1,187 @@
+"""kill -9 of a table's writer at every storage call in turn: the table is there whole, or not at all; and it goes on."""
+
+import json
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import hubarray as hub
+from hubarray.tables import writer
+from tests.ageing import age
+from tests.rounds import rounds
+from tests.tables.rows import assert_rows
+
+PROGRAM = """
+import json, os, signal, sys, threading, traceback
+import numcodecs.blosc, numpy as np, obstore.store, pandas, pyarrow.parquet
+import hubarray as hub
+from hubarray.storage.base import Store
+from hubarray.tables import writer
+from tests.promises.test_table_kills import SCHEMA, rows_of
+
+writer.MAX_WAITING_PARTS = 2
+calls, turn = 0, threading.Lock()
+
+def dying(verb, kill_at):
+    real = getattr(Store, verb)
+    def call(self, key, *args, **kwargs):
+        global calls
+        with turn:
+            calls += 1
+            own = calls
+        if own == kill_at and own % 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        result = real(self, key, *args, **kwargs)
+        if own == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return result
+    setattr(Store, verb, call)
+
+def write(url, cache, kill_at, what):
+    hub.configure(root=url, cache_dir=cache)
+    for verb in ("get", "put", "put_if_absent", "head", "delete"):
+        dying(verb, kill_at)
+    if what == "index":
+        hub.write_index(hub.read_index("t/old:v1").iloc[::-2], "t/x:v1")
+        return
+    given = None if what == "grow" else hub.Schema(SCHEMA)
+    reference = "t/old:v1" if what == "reference" else None
+    name = "t/old:v1" if what == "grow" else "t/x:v1"
+    with hub.table_writer(name, given, resume=what == "resume", reference=reference) as w:
+        for key in "abc":
+            key = key.upper() if what == "grow" else key
+            if key not in w:
+                with w.partition(key) as p:
+                    p.extend(rows_of(key))
+
+for line in sys.stdin:
+    reader, pipe = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            write(*json.loads(line))
+            os.write(pipe, b"%d" % calls)
+            os._exit(0)
+        finally:
+            traceback.print_exc()
+            os._exit(1)
+    os.close(pipe)
+    _, status = os.waitpid(child, 0)
+    print(json.dumps([os.waitstatus_to_exitcode(status), int(os.read(reader, 9) or 0)]), flush=True)
+    os.close(reader)
+"""
+SCHEMA = {"i": hub.Field("i8", index=True), "x": hub.Field("u1", (None,)), "y": hub.Field("f4", nullable=True)}
+
+
+def rows_of(key, first=0):
+    return [
+        {"i": np.int64(first + i), "x": np.full(i, ord(key[0]), "u1"), "y": None if i % 2 else np.float32(i)}
+        for i in range(6)
+    ]
+
+
+@pytest.fixture(scope="module")
+def writing():
+    """Runs a writer that is killed at one of its calls; gives its exit code, and how many calls it made."""
+    pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", PROGRAM], **pipe) as writers:
+
+        def run(root, tmp_path, kill_at, what):
+            print(json.dumps([root.url, str(tmp_path / "cache"), kill_at, what]), file=writers.stdin, flush=True)
+            return json.loads(writers.stdout.readline())
+
+        yield run
+        writers.stdin.close()
+
+
+def _start(root):
+    """An older table, which grows and is a reference: half of its blocks are those of the new one."""
+    with hub.table_writer("t/old:v1", hub.Schema(SCHEMA), root=root, growing=True, grace_seconds=1000) as w:
+        for key in "ab":
+            with w.partition(key) as p:
+                p.extend(rows_of(key) if key == "a" else rows_of("z"))
+    hub.flush()
+    return hub.load("t/old:v1", root=root)[:]
+
+
+def _expected(what, old):
+    if what == "grow":
+        return "t/old:v1", [*old, *(row for key in "ABC" for row in rows_of(key))]
+    if what == "index":
+        # Rows keep the order of the index within their partition.
+        return "t/x:v1", [*old[:6][::-1][::2], *old[6:][::-1][::2]]
+    return "t/x:v1", [row for key in "abc" for row in rows_of(key)]
+
+
+@pytest.mark.parametrize("what", ["write", "resume", "reference", "grow", "index"])
+def test_a_killed_writer_leaves_no_table_or_all_of_it(what, make_root, tmp_path, forget, writing, monkeypatch):
+    monkeypatch.setattr(writer, "MAX_WAITING_PARTS", 2)
+    root = make_root("local")
+    old = _start(root)
+    code, calls = writing(root, tmp_path, -1, what)
+    name, expected = _expected(what, old)
+    assert code == 0
+    assert_rows(hub.load(name, root=root)[:], expected)
+    for kill_at in range(1, calls + 1, rounds(3, 1)):
+        root = make_root("local")
+        _start(root)
+        code, _ = writing(root, tmp_path, kill_at, what)
+        assert code in (-signal.SIGKILL, 0)
+        forget()
+        if hub.exists(name, root=root):
+            assert_rows(hub.load(name, root=root)[:], old if what == "grow" and _grew(root) is False else expected)
+        assert_rows(hub.load("t/old:v1", root=root)[: len(old)], old)
+        if not hub.exists("t/x:v1", root=root) and what == "resume":
+            assert writing(root, tmp_path, -1, what)[0] == 0
+            forget()
+            assert_rows(hub.load(name, root=root)[:], expected)
+        for one in ("t/old", "t/x"):
+            if any(there.startswith(f"{one}:") for there in hub.list(root=root)):
+                assert hub.verify(one, root=root).problems == []
+
+
+def _grew(root):
+    return len(hub.load("t/old:v1", root=root).partitions) > 2
+
+
+def test_what_waits_survives_a_collector_and_what_a_dead_writer_left_does_not(root, monkeypatch):
+    monkeypatch.setattr(writer, "MAX_WAITING_PARTS", 1)
+    w = hub.table_writer("t/x:v1", hub.Schema(SCHEMA), root=root, grace_seconds=1000, resume=True)
+    with w.partition("a") as p:
+        p.extend(rows_of("a"))
+    age(root, 2000)
+    assert hub.collect_garbage("t/x", root=root).packs == 0
+    w = hub.table_writer("t/x:v1", hub.Schema(SCHEMA), root=root, grace_seconds=1000, resume=True)
+    with w.partition("b") as p:
+        p.extend(rows_of("b"))
+    w.publish()
+    assert_rows(hub.load("t/x:v1", root=root)[:], [*rows_of("a"), *rows_of("b")])
+    age(root, 2000)
+    assert hub.collect_garbage("t/x", root=root).packs > 0, "the staging version's own parts"
+    age(root, 2000)
+    hub.collect_garbage("t/x", root=root)
+    assert_rows(hub.load("t/x:v1", root=root)[:], [*rows_of("a"), *rows_of("b")])
+    assert hub.verify("t/x", root=root).problems == []
+
+
+def test_shared_blocks_stay_while_somebody_reads_them_and_go_then(root, forget):
+    old = _start(root)
+    w = hub.table_writer("u/y:v1", hub.Schema(SCHEMA), root=root, reference="t/old:v1", grace_seconds=1000)
+    with w, w.partition("a") as p:
+        p.extend(old[:6])
+    hub.delete("t/old:v1", root=root)
+    assert hub.du("u/y:v1", root=root).shared > 0
+    for _ in range(3):
+        age(root, 2000)
+        hub.collect_garbage("t/old", root=root)
+    forget()
+    assert_rows(hub.load("u/y:v1", root=root)[:], old[:6])
+    hub.delete("u/y:v1", root=root)
+    for _ in range(3):
+        age(root, 2000)
+        for home in ("u/y", "t/old"):
+            hub.collect_garbage(home, root=root)
+    assert list(root.store.list("t/old/packs/")) == []
