@@ -84,9 +84,9 @@ def _write(name: str, schema: hub.Schema, parts: dict[Any, Any], **options: Any)
 
 
 def _json(value: Any) -> Any:
-    if value is None or isinstance(value, str):
+    if value is None or type(value) is str:
         return value
-    if isinstance(value, bytes):
+    if type(value) is bytes:
         return {"bytes": value.hex()}
     array = np.asarray(value)
     return {"dtype": array.dtype.str, "shape": array.shape, "hex": array.tobytes().hex()}
