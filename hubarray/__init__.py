@@ -67,6 +67,7 @@ from hubarray.storage.url import Root
 from hubarray.upkeep import collect_garbage, compact, du, repair, transfer, verify
 
 if TYPE_CHECKING:
+    from hubarray.interop.table_importing import import_table
     from hubarray.tables.diff import TableDiff
     from hubarray.tables.loader import RowLoader
     from hubarray.tables.merging import merge, merge_asof
@@ -87,6 +88,7 @@ _LAZY = {
     "TablePartition": "hubarray.tables.writer",
     "TableWorker": "hubarray.tables.writer",
     "TableWriter": "hubarray.tables.writer",
+    "import_table": "hubarray.interop.table_importing",
     "merge": "hubarray.tables.merging",
     "merge_asof": "hubarray.tables.merging",
     "read_index": "hubarray.tabling",
@@ -155,6 +157,7 @@ __all__ = [
     "flush",
     "freeze",
     "import_",
+    "import_table",
     "list",
     "load",
     "log",

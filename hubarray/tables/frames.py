@@ -135,7 +135,7 @@ def _array_of(field: Field, value: Any) -> Any:
 def _cast(field: Field, values: np.ndarray, missing: np.ndarray, name: str) -> Sequence[Any]:
     """Numbers of one column in the field's dtype, if each is the same there."""
     try:
-        cast = _cast_array(field, np.where(missing, values.dtype.type(0), values) if missing.any() else values)
+        cast = _cast_array(field, np.where(missing, np.zeros((), values.dtype), values) if missing.any() else values)
     except ConfigError as error:
         raise ConfigError(f"column {name!r}: {error}") from None
     if not missing.any():

@@ -190,7 +190,7 @@ class Images:
                 if (image.height, image.width) != self.row_shape[:2]:
                     raise SourceError(
                         f"{path} is {image.height} x {image.width} and {self._paths[0]} is {self.row_shape[0]} x "
-                        f"{self.row_shape[1]}; crop, pad or resize them to one size first"
+                        f"{self.row_shape[1]}; make them one size, or a table of them: hub.import_table"
                     )
         self.rows: int | None = len(self._paths)
         self.attrs: dict[str, Any] = {"classes": self.classes} if self.classes else {}
@@ -206,7 +206,7 @@ class Images:
                 if (row.shape, row.dtype) != (self.row_shape, self.dtype):
                     raise SourceError(
                         f"{path} is {row.dtype} of shape {row.shape} and {self._paths[0]} {self.dtype} of "
-                        f"{self.row_shape}; convert them to one mode first"
+                        f"{self.row_shape}; convert them to one mode, or make a table of them: hub.import_table"
                     )
             yield np.stack(rows)
 

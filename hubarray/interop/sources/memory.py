@@ -262,7 +262,7 @@ class Samples:
                 if value.shape != self.row_shape or not np.can_cast(value.dtype, self.dtype, "safe"):
                     raise SourceError(
                         f"sample {number} is {value.dtype} of shape {value.shape}, and the first one {self.dtype} of "
-                        f"{self.row_shape}; give all of them one dtype and shape"
+                        f"{self.row_shape}; give all of them one dtype and shape, or make a table: hub.import_table"
                     )
                 rows[i] = value
                 number += 1

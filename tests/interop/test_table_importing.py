@@ -1,0 +1,130 @@
+"""Tables of what is elsewhere: Parquet, frames, a CSV beside its images, images in class folders."""
+
+import os
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from imagecodecs import jpeg_encode, png_encode
+
+import hubarray as hub
+
+RNG = np.random.default_rng(0)
+
+
+def some(rows, first=0):
+    return pa.table(
+        {
+            "id": pa.array(range(first, first + rows), pa.int64()),
+            "when": pa.array([None, *range(1, rows)], pa.timestamp("s")),
+            "name": [f"row {i}" for i in range(rows)],
+            "vector": pa.array([[float(j) for j in range(i % 3)] for i in range(rows)], pa.list_(pa.float32())),
+            "box": pa.array([[i, 1, 2, 3] for i in range(rows)], pa.list_(pa.int16(), 4)),
+            "raw": [b"x" * i for i in range(rows)],
+        }
+    )
+
+
+def assert_same(rows, table):
+    assert len(rows) == len(table)
+    for row, wanted in zip(rows, table.to_pylist(), strict=True):
+        for name, value in wanted.items():
+            if name == "when":
+                assert (row[name] is None) == (value is None)
+            elif isinstance(value, list):
+                assert row[name].tolist() == value
+            else:
+                assert row[name] == value
+
+
+def test_a_parquet_file_is_a_partition_and_the_schema_is_shown(tmp_path, root, capsys):
+    pq.write_table(some(10), tmp_path / "day.parquet", row_group_size=3)
+    table = hub.import_table(tmp_path / "day.parquet", "lab/day:v1", root=root)
+    assert_same(table[:], some(10))
+    assert table.partitions == ["day"]
+    assert "vector: Field('float32', (None,), nullable=True)" in capsys.readouterr().err
+    index = hub.read_index("lab/day:v1", root=root)
+    assert index["name"].tolist() == some(10)["name"].to_pylist()
+
+
+def test_hive_folders_become_columns_and_an_import_is_resumed_by_partition(tmp_path, root, monkeypatch):
+    for i, day in enumerate(["mon", "tue", "wed"]):
+        (tmp_path / f"day={day}").mkdir()
+        pq.write_table(some(4, 10 * i), tmp_path / f"day={day}" / "part-0.parquet")
+    broken = tmp_path / "day=wed" / "part-0.parquet"
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[:200] + bytes(50) + whole[250:])
+    with pytest.raises(hub.SourceError, match=r"day=wed/part-0\.parquet"):
+        hub.import_table(tmp_path, "lab/days:v1", root=root, resume=True)
+    assert not hub.exists("lab/days:v1", root=root)
+    broken.write_bytes(whole)
+    (tmp_path / "day=mon" / "part-0.parquet").touch()
+    table = hub.import_table(tmp_path, "lab/days:v1", root=root, resume=True)
+    assert [row["day"] for row in table] == ["mon"] * 4 + ["tue"] * 4 + ["wed"] * 4
+    assert [row["id"] for row in table] == [*range(4), *range(10, 14), *range(20, 24)]
+
+
+def test_files_with_other_columns_are_refused_by_name(tmp_path, root):
+    pq.write_table(some(2), tmp_path / "a.parquet")
+    pq.write_table(some(2).drop_columns("raw"), tmp_path / "b.parquet")
+    with pytest.raises(hub.SourceError, match=r"b\.parquet: has other columns than a"):
+        hub.import_table(tmp_path, "lab/t:v1", root=root)
+
+
+def test_frames_are_cut_by_the_column_that_is_the_key(root):
+    frame = pd.DataFrame({"drive": ["b", "a", "b"], "n": [1, 2, 3]})
+    table = hub.import_table(frame, "lab/frame:v1", key="drive", root=root)
+    assert table.partitions == ["a", "b"]
+    assert [row["n"] for row in table] == [2, 1, 3]
+    assert_same(hub.import_table(some(5), "lab/arrow:v1", root=root)[:], some(5))
+
+
+def images(folder):
+    pixels = {}
+    for label in ("cat", "dog"):
+        (folder / label).mkdir(parents=True)
+        for i in range(3):
+            pixels[f"{label}/{i}.png"] = RNG.integers(0, 255, (4 + i, 5, 3), "u1")
+            (folder / label / f"{i}.png").write_bytes(png_encode(pixels[f"{label}/{i}.png"]))
+    grey = RNG.integers(0, 255, (6, 5), "u1")
+    (folder / "cat" / "grey.png").write_bytes(png_encode(grey))
+    pixels["cat/grey.png"] = np.stack([grey] * 3, axis=-1)
+    return pixels
+
+
+def test_images_of_unequal_size_in_class_folders_keep_their_pixels(tmp_path, root):
+    pixels = images(tmp_path / "pets")
+    photo = jpeg_encode(RNG.integers(0, 255, (8, 8, 3), "u1"))
+    (tmp_path / "pets" / "dog" / "photo.jpg").write_bytes(photo)
+    table = hub.import_table(tmp_path / "pets", "lab/pets:v1", root=root)
+    assert table.partitions == ["cat", "dog"]
+    assert len(table) == 8
+    for row in table:
+        assert row["label"] == row["path"].partition("/")[0]
+        if row["path"] in pixels:
+            np.testing.assert_array_equal(row["image"], pixels[row["path"]])
+
+
+def test_a_csv_beside_its_images(tmp_path, root):
+    pixels = images(tmp_path / "pets")
+    lines = ["file,score,age"] + [f"pets/{path},{i / 2},{i}" for i, path in enumerate(pixels)]
+    (tmp_path / "labels.csv").write_text("\n".join(lines))
+    table = hub.import_table(tmp_path / "labels.csv", "lab/labels:v1", root=root)
+    for i, (row, path) in enumerate(zip(table, pixels, strict=True)):
+        assert (row["file"], row["score"], row["age"]) == (f"pets/{path}", i / 2, i)
+        np.testing.assert_array_equal(row["image"], pixels[path])
+
+
+def test_links_out_of_a_folder_and_what_is_no_image_are_refused(tmp_path, root):
+    pixels = images(tmp_path / "pets")
+    (tmp_path / "secret.png").write_bytes(png_encode(pixels["cat/0.png"]))
+    os.symlink(tmp_path / "secret.png", tmp_path / "pets" / "cat" / "link.png")
+    with pytest.raises(hub.SourceError, match="leads out of"):
+        hub.import_table(tmp_path / "pets", "lab/pets:v1", root=root)
+    (tmp_path / "pets" / "cat" / "link.png").unlink()
+    (tmp_path / "pets" / "cat" / "0.png").write_bytes(b"%!PS-Adobe")
+    with pytest.raises(hub.SourceError, match=r"cat/0\.png"):
+        hub.import_table(tmp_path / "pets", "lab/pets:v1", root=root)
+    assert not hub.exists("lab/pets:v1", root=root)
