@@ -30,6 +30,7 @@ CASES = {
     "waits": "loader",
     "grid": "grid",
     "commits": "commits",
+    "tables": "tables",
 }
 RESULTS = Path(__file__).parent / "results"
 

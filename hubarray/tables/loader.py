@@ -28,7 +28,7 @@ from hubarray.tables.service_column import ServiceColumn
 from hubarray.tables.state import TableState
 from hubarray.tables.windows import checked_offsets, window
 
-# What a request costs, in the bytes that could have been read meanwhile; benchmarks.tables measures both.
+# What a request costs, in the bytes that could have been read meanwhile: python -m benchmarks tables tells both times.
 REQUEST_BYTES = {True: 512 << 10, False: 48 << 10}
 AHEAD_BYTES = 64 << 20
 MAX_AHEAD_ROWS = 1024

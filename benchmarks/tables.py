@@ -1,0 +1,186 @@
+"""Tables: random rows, windows and batches of raw frames from S3 and a folder, beside bare GETs, Lance and Parquet."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import hubarray as hub
+from benchmarks import data, places
+from benchmarks.harness import Bar, Row, measure
+from benchmarks.ours import root_of
+from benchmarks.peers import peers
+from benchmarks.places import Place
+from hubarray.blobs.ref import BlobPlace, blob_place
+from hubarray.tables.rows import located
+from hubarray.tables.state import TableState
+from hubarray.tables.table import Table
+
+SIDE = 224
+WINDOW = 10
+BATCH = 32
+CALLS = 20
+PARQUET_ROWS = 50
+NAME = "bench/frames:v1"
+
+Read = Callable[[Sequence[int]], np.ndarray]
+
+
+def tables(megabytes: int) -> list[Row]:
+    """Rows of 150 KB: one, ten in sequence, 32 at random; locations are at hand, and nothing is cached."""
+    count = max(200, min(2000, megabytes * 1_000_000 // (SIDE**2 * 3)))
+    values = data.photographs(count, SIDE)
+    rows = []
+    # Nothing of the bytes is kept; locations are, in the memory cache.
+    hub.configure(disk_cache_bytes=0, memory_cache_bytes=64 << 20)
+    for kind, where in (("S3", places.s3), ("a folder", places.local)):
+        with where() as base:
+            rows += _of(kind, base, values)
+    return rows
+
+
+def _of(kind: str, base: Place, values: np.ndarray) -> list[Row]:
+    table = _written(base.corner("hubarray"), values)
+    loader = table.loader()
+    contenders: dict[str, Read] = {
+        "hubarray": lambda some: np.stack([row["value"] for row in loader.get_batch(some)]),
+        "limit: GET": _bare(table, values),
+        "parquet (row groups of 50)": _parquet(table.root, values),
+    }
+    found, absent = peers(base.kind)
+    failed = dict.fromkeys(absent, "is not installed")
+    for peer in found:
+        if peer.name == "lance":
+            corner = base.corner("lance")
+            peer.create(corner, values, (1, *values.shape[1:]))
+            contenders["lance"] = peer.open(corner)
+    note = "; ".join(f"{name} {why}" for name, why in failed.items() if name == "lance")
+    draw = random.Random(0)
+    singles = [[draw.randrange(len(values))] for _ in range(CALLS)]
+    windows = [
+        list(range(first, first + WINDOW)) for first in (draw.randrange(len(values) - WINDOW) for _ in range(CALLS))
+    ]
+    batches = [[draw.randrange(len(values)) for _ in range(BATCH)] for _ in range(CALLS // 4)]
+    bars = [
+        Bar("limit: GET", "at most", 1.2),
+        Bar("lance", "at least", 1.4),
+        Bar("parquet (row groups of 50)", "at least", 3.0),
+    ]
+    cases = (
+        ("a random row", singles, bars),
+        (f"{WINDOW} rows in sequence", windows, bars),
+        (f"a random batch of {BATCH}", batches, [Bar("lance", "at least", 1.0)]),
+    )
+    return [
+        measure(
+            f"{what} of {SIDE**2 * 3 / 1000:.0f} KB from {kind}",
+            {name: _all(read, orders) for name, read in contenders.items()},
+            size_bytes=sum(map(len, orders)) * values[0].nbytes, expected=values[orders[-1]], note=note,
+            bars=[bar for bar in some if bar.other in contenders], rounds=3,
+        )
+        for what, orders, some in cases
+    ]  # fmt: skip
+
+
+def _all(read: Read, orders: Sequence[Sequence[int]]) -> Callable[[], np.ndarray]:
+    def work() -> np.ndarray:
+        for order in orders:
+            found = read(order)
+        return found
+
+    return work
+
+
+def _written(place: Place, values: np.ndarray) -> Table:
+    root = root_of(place)
+    field = hub.Field(values.dtype, values.shape[1:])
+    with hub.table_writer(NAME, field, root=root) as w, w.partition("all") as p:
+        p.extend({"value": value} for value in values)
+    table: Any = hub.load(NAME, root=root)
+    table.loader().get_row(0)
+    return table
+
+
+def _bare(table: Table, values: np.ndarray) -> Read:
+    """Ranged GETs of the same bytes: neighbours of one pack by one, the others by threads."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    state = TableState.of(table._version, table._record())
+    (group,) = table.schema.groups.values()
+    found, chunks = located(state, group, np.arange(len(values)))
+    spots = [blob_place(ref) for ref in state.block_refs(group, chunks, found)]
+    pool = ThreadPoolExecutor(BATCH)
+    store = table.root.store
+    size = values[0].nbytes
+
+    def get(run: Sequence[BlobPlace]) -> list[np.ndarray]:
+        begin = run[0].offset
+        blob = memoryview(store.get(run[0].key, begin, run[-1].offset + run[-1].length - begin))
+        ends = [spot.offset - begin + spot.length for spot in run]
+        return [np.frombuffer(blob[end - size : end], values.dtype).reshape(values.shape[1:]) for end in ends]
+
+    def read(some: Sequence[int]) -> np.ndarray:
+        runs: list[list[BlobPlace]] = []
+        for spot in (spots[i] for i in some):
+            if runs and runs[-1][-1].key == spot.key and runs[-1][-1].offset + runs[-1][-1].length == spot.offset:
+                runs[-1].append(spot)
+            else:
+                runs.append([spot])
+        parts = map(get, runs) if len(runs) < 3 else pool.map(get, runs)
+        return np.stack([one for part in parts for one in part])
+
+    return read
+
+
+def _parquet(root: hub.Root, values: np.ndarray) -> Read:
+    """A Parquet file in the same store, whose footer is at hand: a row group is fetched by one request."""
+    width = values[0].nbytes
+    plain = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(values), [None, pa.py_buffer(values.tobytes())])
+    out = io.BytesIO()
+    pq.write_table(
+        pa.table({"x": plain}), out, row_group_size=PARQUET_ROWS, compression="none", use_dictionary=False,
+        write_statistics=False,
+    )  # fmt: skip
+    key, store = "peers/parquet/packs/x", root.store
+    store.put(key, out.getvalue())
+    footer = pq.read_metadata(io.BytesIO(out.getvalue()))
+
+    class Remote(io.RawIOBase):
+        """The file, read by ranges."""
+
+        at = 0
+
+        def readable(self) -> bool:
+            return True
+
+        def seekable(self) -> bool:
+            return True
+
+        def seek(self, offset: int, whence: int = 0) -> int:
+            self.at = (0, self.at, len(out.getbuffer()))[whence] + offset
+            return self.at
+
+        def tell(self) -> int:
+            return self.at
+
+        def read(self, size: int = -1) -> bytes:
+            data = bytes(store.get(key, self.at, size if size >= 0 else len(out.getbuffer()) - self.at))
+            self.at += len(data)
+            return data
+
+    file = pq.ParquetFile(pa.PythonFile(Remote(), "r"), metadata=footer, pre_buffer=True)
+
+    def read(some: Sequence[int]) -> np.ndarray:
+        groups = sorted({i // PARQUET_ROWS for i in some})
+        column = file.read_row_groups(groups, columns=["x"])["x"].combine_chunks()
+        places = [groups.index(i // PARQUET_ROWS) * PARQUET_ROWS + i % PARQUET_ROWS for i in some]
+        taken = np.frombuffer(column.buffers()[1], values.dtype).reshape(-1, *values.shape[1:])
+        return taken[places]
+
+    return read
