@@ -125,17 +125,42 @@ def _fetch(fetcher: Fetcher, jobs: list[_Job], refs: list[Refs]) -> None:
     def proves(i: int, pieces: Sequence[Buffer]) -> bool:
         return is_intact(b"".join(pieces) if len(pieces) > 1 else pieces[0], jobs[missing[i]].check)
 
-    def consume(i: int, data: Buffer) -> None:
-        # The one copy: what a row keeps alive is its own blocks, not the request that they came in.
+    def finish(i: int, data: Buffer) -> None:
         job, ref = jobs[missing[i]], among[i]
         place = blob_place(ref)
-        where = f"{fetcher.store.where(place.key)}: bytes {place.offset} on"
-        block = Block(job.wanted.group, bytearray(data), where)
+        block = Block(job.wanted.group, data, f"{fetcher.store.where(place.key)}: bytes {place.offset} on")
         if _is_kept(job):
             fetcher.memory.put(_memory_key(job, ref), block, block.nbytes)
         job.finish(block)
 
-    fetcher.fetch(among, consume, check=proves)
+    def consume(i: int, data: Buffer) -> None:
+        # The one copy: what a row keeps alive is its own blocks, not the request that they came in.
+        held.filled.pop(i, None)
+        finish(i, bytearray(data))
+
+    held = _Held([jobs[i].wanted.group for i in missing], among["length"])
+    fetcher.fetch(among, consume, targets=held, check=proves)
+    for i, data in held.filled.items():
+        finish(i, data)
+
+
+class _Held:
+    """Memory that plain blocks of a local file are read into, without a copy; see :class:`Targets`."""
+
+    def __init__(self, groups: Sequence[Group], lengths: npt.NDArray[np.uint64]) -> None:
+        self._groups, self._lengths = groups, lengths
+        self.filled: dict[int, memoryview] = {}
+
+    def buffers(self, position: int) -> list[memoryview] | None:
+        """Memory for a block; none where decoding takes long, which is the reading threads' work."""
+        if any(field.codec for _, field in self._groups[position].fields):
+            return None
+        self.filled[position] = np.empty(int(self._lengths[position]), "u1").data
+        return [self.filled[position]]
+
+    def are_final(self, buffers: list[memoryview]) -> bool:
+        """Plain blocks need no decoding."""
+        return True
 
 
 def _is_kept(job: _Job) -> bool:
