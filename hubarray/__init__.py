@@ -74,7 +74,8 @@ if TYPE_CHECKING:
     from hubarray.tables.part import TablePart
     from hubarray.tables.schema import Field, Schema
     from hubarray.tables.table import Table
-    from hubarray.tables.writer import TablePartition, TableWorker, TableWriter
+    from hubarray.tables.worker import TablePartition, TableWorker
+    from hubarray.tables.writer import TableWriter
     from hubarray.tabling import read_index, row_loader, table_writer, write_index
 
 # Imported at their first use: they bring pyarrow.
@@ -85,8 +86,8 @@ _LAZY = {
     "Table": "hubarray.tables.table",
     "TableDiff": "hubarray.tables.diff",
     "TablePart": "hubarray.tables.part",
-    "TablePartition": "hubarray.tables.writer",
-    "TableWorker": "hubarray.tables.writer",
+    "TablePartition": "hubarray.tables.worker",
+    "TableWorker": "hubarray.tables.worker",
     "TableWriter": "hubarray.tables.writer",
     "import_table": "hubarray.interop.table_importing",
     "merge": "hubarray.tables.merging",

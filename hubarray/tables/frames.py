@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hubarray.errors import ConfigError
 from hubarray.shown import shown_text
@@ -101,7 +102,10 @@ def _arrow_values(field: Field, column: pa.Array, name: str) -> Sequence[Any]:
     if field.dtype is None:
         return list(column.to_pylist())
     if field.shape or field.is_image:
-        return [_array_of(field, value) for value in _nested(column)]
+        try:
+            return _nested(field, column)
+        except ConfigError as error:
+            raise ConfigError(f"column {name!r}: {error}") from None
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or pa.types.is_binary(column.type):
         return list(column.to_pylist())
     plain = column.fill_null(_zero(column.type)) if missing.any() else column
@@ -112,24 +116,33 @@ def _zero(kind: pa.DataType) -> pa.Scalar:
     return pa.scalar(False if pa.types.is_boolean(kind) else 0).cast(kind)
 
 
-def _nested(column: pa.Array) -> list[Any]:
-    if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+def _nested(field: Field, column: pa.Array) -> list[Any]:
+    """Values of a column of lists, of lists within lists or of tensors as arrays; others as they are."""
+    if isinstance(column.type, pa.FixedShapeTensorType):
+        return [_cast_array(field, value) for value in column.to_numpy_ndarray()]
+    if not _is_list(column.type):
         return list(column.to_pylist())
-    if pa.types.is_fixed_shape_tensor(column.type) if hasattr(pa.types, "is_fixed_shape_tensor") else False:
-        return list(column.to_numpy_ndarray())
-    return [None if not scalar.is_valid else scalar.values.to_numpy(zero_copy_only=False) for scalar in column]
+    return [_cast_array(field, _dense(field, one.values)) if one.is_valid else None for one in column]
 
 
-def _array_of(field: Field, value: Any) -> Any:
-    """A value of a list column as an array; lists within lists are stacked."""
-    if value is None or isinstance(value, bytes):
-        return value
-    array = np.asarray(value)
-    while array.dtype == object and len(array):
-        array = np.stack([np.asarray(one) for one in array])
-    if field.dtype is not None and array.dtype != field.dtype:
-        array = _cast_array(field, array)
-    return array
+def _dense(field: Field, values: pa.Array) -> np.ndarray:
+    """Lists within lists as one array, if those of one depth are equally long."""
+    shape = [len(values)]
+    while _is_list(values.type):
+        lengths = pc.unique(pc.list_value_length(values))
+        if values.null_count or len(lengths) > 1:
+            raise ConfigError("has lists within lists that are not equally long, or are null")
+        # Nothing tells how long the lists within an empty one would be, but the field may.
+        known = field.shape[len(shape)] if len(shape) < len(field.shape) else None
+        shape.append(lengths[0].as_py() if len(lengths) else known or 0)
+        values = values.flatten()
+    if values.null_count:
+        raise ConfigError("has a null within a list")
+    return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(shape)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _cast(field: Field, values: np.ndarray, missing: np.ndarray, name: str) -> Sequence[Any]:

@@ -30,7 +30,7 @@ from hubarray.tables.part import PartFile
 from hubarray.tables.rows import Numbers, located
 from hubarray.tables.schema import Field, Group, Schema
 from hubarray.tables.state import TableState
-from hubarray.tables.writer import checked_key
+from hubarray.tables.worker import checked_key
 
 _BATCH_BYTES = 64 << 20
 

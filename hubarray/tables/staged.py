@@ -49,9 +49,10 @@ class StagedParts:
         self._parts: dict[Key, TablePart] = {}
         self._seen = 0
 
-    @property
-    def exists(self) -> bool:
-        """Whether there is a staging version."""
+    def is_begun(self) -> bool:
+        """Whether there is a staging version, of this attempt or of its workers."""
+        if self._record is None:
+            self._record = publishing.left_over(self._version)
         return self._record is not None
 
     def resumed(self) -> list[TablePart]:

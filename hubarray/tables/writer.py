@@ -3,210 +3,34 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
-import numpy as np
-
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import homes
-from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, HubError, ReadOnlyError
+from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, HubError
 from hubarray.history.clock import store_now
 from hubarray.history.commit import commit, create_version
-from hubarray.history.fields import Fields
 from hubarray.history.record import Head, Record
-from hubarray.history.version import Version, version_of
-from hubarray.names import Name
+from hubarray.history.version import Version
 from hubarray.process import uptime_seconds
 from hubarray.progress import progress
-from hubarray.shown import shown_text
 from hubarray.storage.url import Root
-from hubarray.tables import frames
 from hubarray.tables.appending import lay_out, part_files, sorted_by_key
 from hubarray.tables.index_piece import Key, arrow_schema
 from hubarray.tables.metadata import metadata_of
 from hubarray.tables.operations import AddParts, whole
-from hubarray.tables.part import MAX_PART_FILE_BYTES, TablePart, is_key
-from hubarray.tables.partition import PartitionWriter
-from hubarray.tables.references import References
+from hubarray.tables.part import TablePart
 from hubarray.tables.schema import Schema
 from hubarray.tables.staged import StagedParts
-from hubarray.tables.state import TableState
+from hubarray.tables.worker import Staging, TablePartition, TableWorker, checked_key
 
 MAX_WAITING_PARTS = 1024
 MAX_WAITING_SECONDS = 60.0
 
 log = logging.getLogger("hubarray.tables")
-
-_BLOCK = "use a partition within 'with ...partition(key) as p'; p.part is there after the block"
-
-
-class TablePartition:
-    """One partition that is being written: made by ``partition(key)`` of a writer or a worker, in a ``with`` block.
-
-    Holds about 128 MiB, what is on its way up, and twice the largest row.
-    """
-
-    def __init__(self, worker: TableWorker, key: Key, writer: TableWriter | None) -> None:
-        self._worker, self._key, self._owner = worker, key, writer
-        self._part: TablePart | None = None
-        self._rows: PartitionWriter | None = None
-        self._process = 0
-
-    @property
-    def key(self) -> Key:
-        """The partition's key."""
-        return self._key
-
-    @property
-    def rows(self) -> int:
-        """How many rows it has so far."""
-        return self._rows.rows if self._rows is not None else 0
-
-    @property
-    def part(self) -> TablePart:
-        """The part that ``TableWriter.add`` takes; there once the block has ended without an error."""
-        if self._part is None:
-            raise HubError(_BLOCK)
-        return self._part
-
-    def append(self, row: Mapping[str, Any]) -> None:
-        """Add a row; one that is refused changes nothing.
-
-        Parameters
-        ----------
-        row : mapping of str to value
-            Arrays of exactly the field's dtype, Python's numbers where they fit, text, bytes, or None where the field
-            is nullable. A JPEG or PNG may come as the bytes of its file.
-
-        Raises
-        ------
-        ConfigError
-            A field is missing, unknown or of a wrong type; partition, row and field are named.
-        """
-        self._open().append(row)
-
-    def extend(self, rows: Any) -> None:
-        """Add rows of a DataFrame, an Arrow table (or what speaks its C stream), or an iterable of mappings.
-
-        Columns are cast where every value survives.
-
-        Raises
-        ------
-        ConfigError
-            As :meth:`append`; rows before the refused one are there.
-        """
-        writer = self._open()
-        if not frames.is_frame(rows):
-            for row in rows:
-                writer.append(row)
-            return
-        try:
-            for row in frames.rows_of(rows, self._worker.schema):
-                writer.append(row)
-        except ConfigError as error:
-            text = str(error)
-            named = text if text.startswith("partition ") else f"{self._where()}: {text}"
-            raise ConfigError(named) from None
-
-    def __enter__(self) -> TablePartition:
-        self._began = store_now(self._worker.version.store)
-        known = self._worker.references().known(self._key, self._worker.schema)
-        self._packs = PackWriter(self._worker.version.store, self._worker.version.name.home)
-        self._rows = PartitionWriter(self._worker.schema, self._key, self._packs, known)
-        self._process = os.getpid()
-        return self
-
-    def __exit__(self, kind: Any, *rest: object) -> None:
-        writer = self._open()
-        try:
-            if kind is None:
-                self._part = self._finished(writer)
-        except BaseException:
-            self._packs.abandon()
-            raise
-        finally:
-            self._rows = None
-            if self._owner is not None:
-                self._owner._partition_ended(self._key, self._part, self._packs)
-        if kind is not None:
-            self._packs.abandon()
-
-    def _finished(self, writer: PartitionWriter) -> TablePart:
-        file, schema, home = writer.close(), self._worker.schema, self._worker.version.name.home
-        data = file.encode(schema, home)
-        if len(data) > MAX_PART_FILE_BYTES:
-            raise ConfigError(
-                f"{self._where()}: what says where its rows are takes {len(data):,} bytes, and a partition has at most "
-                f"{MAX_PART_FILE_BYTES:,}; write smaller partitions"
-            )
-        ref = self._packs.add(data)
-        self._packs.finish()
-        return TablePart(self._key, file.rows, file.digest(schema), self._began, ref)
-
-    def _open(self) -> PartitionWriter:
-        if self._rows is None:
-            raise HubError(_BLOCK)
-        if os.getpid() != self._process:
-            raise ReadOnlyError("a partition belongs to the process that began it; begin one in this process")
-        return self._rows
-
-    def _where(self) -> str:
-        return f"partition {shown_text(str(self._key))[:80]!r}, row {self.rows}"
-
-
-class TableWorker:
-    """A writer of partitions for another process or machine: made by ``TableWriter.worker()``. Picklable.
-
-    ::
-
-        def extract(worker, drive):
-            with worker.partition(drive) as p:
-                p.extend(rows_of(drive))
-            return p.part
-
-    Nothing of what it writes is visible until the driver has added the part and published.
-    """
-
-    def __init__(self, root: Root, name: Name, schema: Schema, references: Sequence[Name]) -> None:
-        self._root, self._name, self._references = root, name, tuple(references)
-        self.schema = schema
-
-    @property
-    def version(self) -> Version:
-        """The version that is written to."""
-        return version_of(self._root, self._name)
-
-    def partition(self, key: Key) -> TablePartition:
-        """Begin a partition.
-
-        Parameters
-        ----------
-        key : str or int
-        """
-        return TablePartition(self, checked_key(key), None)
-
-    def references(self) -> References:
-        """The tables whose blocks are shared, each at the commit that the driver saw, if it may still be built on."""
-        states = []
-        for name in self._references:
-            version = version_of(self._root, name)
-            assert name.commit is not None
-            states.append(TableState.of(version, version.to_build_on(name.commit)))
-        return References(states)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _worker, (self._root, self._name, self.schema.to_json(), self._references)
-
-    def __repr__(self) -> str:
-        return f"TableWorker({str(self._name)!r})"
-
-
-def _worker(root: Root, name: Name, schema: dict[str, Any], references: Sequence[Name]) -> TableWorker:
-    return TableWorker(root, name, Schema.from_json(Fields(schema, "a worker", "schema")), references)
 
 
 class TableWriter:
@@ -251,7 +75,8 @@ class TableWriter:
         self._grace = min(
             [self._own_grace(), *(record.head.grace_seconds for _, record in references)]
         )  # fmt: skip
-        self._worker = TableWorker(root, version.name, schema, names)
+        staging = Staging(self._own_grace(), self._first) if resume else None
+        self._worker = TableWorker(root, version.name, schema, names, staging)
         self._staged = StagedParts(version, schema, grace_seconds=self._own_grace(), shared=resume)
         self._parts: dict[Key, TablePart] = {}
         self._waiting: list[TablePart] = []
@@ -285,7 +110,12 @@ class TableWriter:
                     f"{self._version.name}: partition {key!r} was begun before; a partition is written once, whole"
                 )
             self._writing.add(key)
-        return TablePartition(self._worker, key, self)
+        return TablePartition(self._worker, key, self._partition_ended)
+
+    @property
+    def resumable(self) -> bool:
+        """Whether what was written outlives this writer, for the next one with ``resume=True``."""
+        return self._resume
 
     def worker(self) -> TableWorker:
         """A small picklable object that writes partitions elsewhere."""
@@ -366,7 +196,7 @@ class TableWriter:
         if self._writing:
             raise HubError(f"{self._version.name}: partition {next(iter(self._writing))!r} is still being written")
         try:
-            if self._resume and self._staged.exists:
+            if self._resume and self._staged.is_begun():
                 # Whoever shares the staging version may have added others.
                 self._stage()
             self._refuse_old(self._waiting)
@@ -491,20 +321,6 @@ class TableWriter:
     def _require_open(self) -> None:
         if self._state != "open":
             raise HubError(f"{self._version.name}: this writer has {self._state}; make another one")
-
-
-def checked_key(key: Any) -> Key:
-    """A partition's key.
-
-    Raises
-    ------
-    ConfigError
-        It is neither text of 1 to 1,024 letters nor an int64.
-    """
-    plain = int(key) if isinstance(key, np.integer) else str(key) if isinstance(key, str) else key
-    if not is_key(plain):
-        raise ConfigError(f"partition {shown_text(str(key))[:80]!r}: give text of 1 to 1,024 letters, or an int64")
-    return plain
 
 
 def checked_schema(schema: Schema) -> Schema:

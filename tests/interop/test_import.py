@@ -293,7 +293,7 @@ def test_what_is_broken_or_unequal_is_refused_and_the_name_stays_free(root, tmp_
     refused(tmp_path / "two.npz", ConfigError, r"holds a, b; say which with key=")
     refused(tmp_path / "no.h5", SourceError, "cannot be read")
     refused(tmp_path / "no.wav", SourceError, "cannot be read")
-    refused(folder, SourceError, "one size first")
+    refused(folder, SourceError, "hub.import_table")
     refused(tmp_path / "x.docx", ConfigError, "not known how to read")
     refused(7, ConfigError, "give a path")
     refused([], SourceError, "no samples")

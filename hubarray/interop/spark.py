@@ -1,0 +1,132 @@
+"""Spark: the rows of a DataFrame, wherever its executors have them, into the partitions of a table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from hubarray import errors
+from hubarray.errors import ConfigError
+from hubarray.interop.missing import needed
+from hubarray.tables.worker import TableWorker
+from hubarray.tables.writer import TableWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_RAISED = re.compile(r"hubarray\.errors\.(ConfigError|ConflictError|ReadOnlyError|NotFoundError): (.*)")
+
+
+def write_partitions(
+    writer: TableWriter, frame: DataFrame, *, partition: str, order_by: str | Sequence[str] = ()
+) -> None:
+    """Write the rows of a Spark DataFrame into a table: executors upload them, the driver sees a few bytes a partition.
+
+    ::
+
+        with hub.table_writer("lab/drives:v1", schema) as w:
+            spark.write_partitions(w, frame, partition="log_id", order_by="time")
+
+    The DataFrame is shuffled so that each partition's rows meet on one executor, in order, and is streamed there
+    through Arrow: an executor holds one of Spark's batches (``spark.sql.execution.arrow.maxBytesPerBatch``) and what a
+    partition writer holds. Tasks that fail are run again by Spark. With ``resume=True`` executors commit what they
+    finished, so that a driver that dies loses no partition.
+
+    Parameters
+    ----------
+    writer : TableWriter
+        Of :func:`hubarray.table_writer`. Partitions that it has already are left out.
+    frame : pyspark.sql.DataFrame
+        With a column for each field of the schema, of which every value fits; images may be the bytes of their files.
+    partition : str
+        The column of the partitions' keys, text or integers; it need not be a field.
+    order_by : str or sequence of str
+        Columns that order the rows of a partition; they need not be fields. Without them their order is Spark's, which
+        may differ from run to run.
+
+    Raises
+    ------
+    ConfigError
+        A column is missing, unknown, or has a value that its field does not take; partition, row and field are named.
+    ConflictError
+        A partition was written twice with other rows, and ``on_duplicate`` is not "first".
+    MissingPackageError
+        pyspark is not installed.
+    """
+    functions = needed("pyspark.sql.functions", extra="spark", why="writing from Spark")
+    order = [order_by] if isinstance(order_by, str) else list(order_by)
+    names = list(writer.schema)
+    _check_columns(frame.columns, names, partition, order)
+
+    def column(name: str) -> Any:
+        return functions.col("`" + name.replace("`", "``") + "`")
+
+    # Spark takes a dot in a name for a field of a struct, so columns travel by their positions.
+    chosen = [column(partition).alias("key"), *(column(name).alias(f"c{i}") for i, name in enumerate(names))]
+    sorted_rows = frame.repartition(column(partition)).sortWithinPartitions(
+        *(column(name) for name in (partition, *order))
+    )
+    write = _Write(writer.worker(), frozenset(writer.keys), staging=writer.resumable)
+    try:
+        written = sorted_rows.select(*chosen).mapInArrow(write, "part binary").collect()
+    except Exception as error:
+        raised = _RAISED.search(str(error))
+        if raised is None:
+            raise
+        raise getattr(errors, raised[1])(raised[2].strip()) from error
+    for row in written:
+        writer.add(bytes(row["part"]))
+
+
+def _check_columns(there: Sequence[str], fields: Sequence[str], partition: str, order: Sequence[str]) -> None:
+    missing = [name for name in dict.fromkeys([partition, *order, *fields]) if name not in there]
+    if missing:
+        raise ConfigError(f"the DataFrame has no column {missing[0]!r}; it has {', '.join(map(repr, there))}")
+    unknown = [name for name in there if name not in {partition, *order, *fields}]
+    if unknown:
+        raise ConfigError(
+            f"the DataFrame has a column {unknown[0]!r}, which the schema does not know; select the others"
+        )
+    twice = [name for name in there if there.count(name) > 1]
+    if twice:
+        raise ConfigError(f"the DataFrame has two columns of the name {twice[0]!r}")
+
+
+class _Write:
+    """A task: writes its rows, which are sorted by key, and gives out a part for each key."""
+
+    def __init__(self, worker: TableWorker, done: frozenset[Any], *, staging: bool) -> None:
+        self._worker, self._done, self._staging = worker, done, staging
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parts = []
+        for key, runs in groupby(_runs(batches), key=itemgetter(0)):
+            if key in self._done:
+                continue
+            with self._worker.partition(key) as partition:
+                for _, rows in runs:
+                    partition.extend(rows.rename_columns(list(self._worker.schema)))
+            parts.append(partition.part)
+        if self._staging and parts:
+            self._worker.stage(parts)
+        yield pa.RecordBatch.from_pydict({"part": pa.array([bytes(part) for part in parts], pa.binary())})
+
+
+def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Any, pa.RecordBatch]]:
+    """Neighbouring rows of one key, and the key."""
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        keys = batch.column(0)
+        if keys.null_count:
+            raise ConfigError("the column of the partitions' keys has nulls; filter those rows out, or name them")
+        values = keys.to_numpy(zero_copy_only=False)
+        begins = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist(), len(values)]
+        for begin, end in pairwise(begins):
+            yield keys[begin].as_py(), batch.slice(begin, end - begin).select(range(1, batch.num_columns))

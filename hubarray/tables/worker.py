@@ -1,0 +1,240 @@
+"""Writing partitions, here and on other machines: each becomes a part."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hubarray.blobs.pack import PackWriter
+from hubarray.errors import ConfigError, HubError, ReadOnlyError
+from hubarray.history.clock import store_now
+from hubarray.history.fields import Fields
+from hubarray.history.version import Version, version_of
+from hubarray.names import Name
+from hubarray.shown import shown_text
+from hubarray.storage.url import Root
+from hubarray.tables import frames
+from hubarray.tables.index_piece import Key
+from hubarray.tables.part import MAX_PART_FILE_BYTES, TablePart, is_key
+from hubarray.tables.partition import PartitionWriter
+from hubarray.tables.references import References
+from hubarray.tables.schema import Schema
+from hubarray.tables.staged import StagedParts
+from hubarray.tables.state import TableState
+
+_BLOCK = "use a partition within 'with ...partition(key) as p'; p.part is there after the block"
+
+# What a partition's owner is told at its end: its key, its part if it has one, its packs.
+Ended = Callable[[Key, "TablePart | None", PackWriter], None]
+
+
+class TablePartition:
+    """One partition that is being written: made by ``partition(key)`` of a writer or a worker, in a ``with`` block.
+
+    Holds about 128 MiB, what is on its way up, and twice the largest row.
+    """
+
+    def __init__(self, worker: TableWorker, key: Key, ended: Ended | None) -> None:
+        self._worker, self._key, self._ended = worker, key, ended
+        self._part: TablePart | None = None
+        self._rows: PartitionWriter | None = None
+        self._process = 0
+
+    @property
+    def key(self) -> Key:
+        """The partition's key."""
+        return self._key
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has so far."""
+        return self._rows.rows if self._rows is not None else 0
+
+    @property
+    def part(self) -> TablePart:
+        """The part that ``TableWriter.add`` takes; there once the block has ended without an error."""
+        if self._part is None:
+            raise HubError(_BLOCK)
+        return self._part
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """Add a row; one that is refused changes nothing.
+
+        Parameters
+        ----------
+        row : mapping of str to value
+            Arrays of exactly the field's dtype, Python's numbers where they fit, text, bytes, or None where the field
+            is nullable. A JPEG or PNG may come as the bytes of its file.
+
+        Raises
+        ------
+        ConfigError
+            A field is missing, unknown or of a wrong type; partition, row and field are named.
+        """
+        self._open().append(row)
+
+    def extend(self, rows: Any) -> None:
+        """Add rows of a DataFrame, an Arrow table (or what speaks its C stream), or an iterable of mappings.
+
+        Columns are cast where every value survives.
+
+        Raises
+        ------
+        ConfigError
+            As :meth:`append`; rows before the refused one are there.
+        """
+        writer = self._open()
+        if not frames.is_frame(rows):
+            for row in rows:
+                writer.append(row)
+            return
+        try:
+            for row in frames.rows_of(rows, self._worker.schema):
+                writer.append(row)
+        except ConfigError as error:
+            text = str(error)
+            named = text if text.startswith("partition ") else f"{self._where()}: {text}"
+            raise ConfigError(named) from None
+
+    def __enter__(self) -> TablePartition:
+        self._began = store_now(self._worker.version.store)
+        known = self._worker.references().known(self._key, self._worker.schema)
+        self._packs = PackWriter(self._worker.version.store, self._worker.version.name.home)
+        self._rows = PartitionWriter(self._worker.schema, self._key, self._packs, known)
+        self._process = os.getpid()
+        return self
+
+    def __exit__(self, kind: Any, *rest: object) -> None:
+        writer = self._open()
+        try:
+            if kind is None:
+                self._part = self._finished(writer)
+        except BaseException:
+            self._packs.abandon()
+            raise
+        finally:
+            self._rows = None
+            if self._ended is not None:
+                self._ended(self._key, self._part, self._packs)
+        if kind is not None:
+            self._packs.abandon()
+
+    def _finished(self, writer: PartitionWriter) -> TablePart:
+        file, schema, home = writer.close(), self._worker.schema, self._worker.version.name.home
+        data = file.encode(schema, home)
+        if len(data) > MAX_PART_FILE_BYTES:
+            raise ConfigError(
+                f"{self._where()}: what says where its rows are takes {len(data):,} bytes, and a partition has at most "
+                f"{MAX_PART_FILE_BYTES:,}; write smaller partitions"
+            )
+        ref = self._packs.add(data)
+        self._packs.finish()
+        return TablePart(self._key, file.rows, file.digest(schema), self._began, ref)
+
+    def _open(self) -> PartitionWriter:
+        if self._rows is None:
+            raise HubError(_BLOCK)
+        if os.getpid() != self._process:
+            raise ReadOnlyError("a partition belongs to the process that began it; begin one in this process")
+        return self._rows
+
+    def _where(self) -> str:
+        return f"partition {shown_text(str(self._key))[:80]!r}, row {self.rows}"
+
+
+@dataclass(frozen=True)
+class Staging:
+    """How a worker commits parts to the staging version: which is kept for so long, and whether first parts count."""
+
+    grace_seconds: float
+    first: bool
+
+
+class TableWorker:
+    """A writer of partitions for another process or machine: made by ``TableWriter.worker()``. Picklable.
+
+    ::
+
+        def extract(worker, drive):
+            with worker.partition(drive) as p:
+                p.extend(rows_of(drive))
+            return p.part
+
+    Nothing of what it writes is visible until the driver has added the part and published.
+    """
+
+    def __init__(
+        self, root: Root, name: Name, schema: Schema, references: Sequence[Name], staging: Staging | None = None
+    ) -> None:
+        self._root, self._name, self._references, self._staging = root, name, tuple(references), staging
+        self.schema = schema
+
+    @property
+    def version(self) -> Version:
+        """The version that is written to."""
+        return version_of(self._root, self._name)
+
+    def partition(self, key: Key) -> TablePartition:
+        """Begin a partition.
+
+        Parameters
+        ----------
+        key : str or int
+        """
+        return TablePartition(self, checked_key(key), None)
+
+    def stage(self, parts: Sequence[TablePart]) -> None:
+        """Commit parts to the staging version from here, for whoever resumes: they outlive the driver.
+
+        Only of a writer with ``resume=True``, which publishes them though nobody adds them to it. One commit; what is
+        there already is left as it is.
+
+        Raises
+        ------
+        ConflictError
+            A partition is there with other rows, and ``on_duplicate`` is not "first".
+        """
+        if self._staging is None:
+            raise ConfigError(f"{self._name}: give table_writer resume=True, so that workers can leave parts")
+        staged = StagedParts(self.version, self.schema, grace_seconds=self._staging.grace_seconds, shared=True)
+        staged.resumed()
+        staged.add(parts, first=self._staging.first)
+
+    def references(self) -> References:
+        """The tables whose blocks are shared, each at the commit that the driver saw, if it may still be built on."""
+        states = []
+        for name in self._references:
+            version = version_of(self._root, name)
+            assert name.commit is not None
+            states.append(TableState.of(version, version.to_build_on(name.commit)))
+        return References(states)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _worker, (self._root, self._name, self.schema.to_json(), self._references, self._staging)
+
+    def __repr__(self) -> str:
+        return f"TableWorker({str(self._name)!r})"
+
+
+def _worker(
+    root: Root, name: Name, schema: dict[str, Any], references: Sequence[Name], staging: Staging | None
+) -> TableWorker:
+    return TableWorker(root, name, Schema.from_json(Fields(schema, "a worker", "schema")), references, staging)
+
+
+def checked_key(key: Any) -> Key:
+    """A partition's key.
+
+    Raises
+    ------
+    ConfigError
+        It is neither text of 1 to 1,024 letters nor an int64.
+    """
+    plain = int(key) if isinstance(key, np.integer) else str(key) if isinstance(key, str) else key
+    if not is_key(plain):
+        raise ConfigError(f"partition {shown_text(str(key))[:80]!r}: give text of 1 to 1,024 letters, or an int64")
+    return plain
