@@ -63,16 +63,18 @@ def import_(arguments: Namespace, output: Output) -> int:
 
 @command(
     "export",
-    "Write an array as Zarr v3, .npy or HDF5.",
+    "Write an array as Zarr v3, .npy or HDF5, or a table as Parquet.",
     examples=(
         "hubarray export lab/scans:v1 scans.npy",
         "hubarray export lab/scans:v1@paper s3://bucket/scans.zarr",
+        "hubarray export lab/drives:v1 drives.parquet --columns 'camera.*' speed",
     ),
     arguments=(
         argument("name"),
         argument("target"),
-        argument("--format", choices=("zarr", "npy", "hdf5")),
+        argument("--format", choices=("zarr", "npy", "hdf5", "parquet")),
         argument("--key", help="the array's name in the HDF5 file, or in a Zarr group"),
+        argument("--columns", nargs="+", metavar="COLUMN", help="names or patterns of a table's columns"),
         argument("--overwrite", action="store_true"),
         argument("--target-options", metavar="JSON", help="storage options of the target, as s3fs takes them"),
     ),
@@ -81,8 +83,8 @@ def export(arguments: Namespace, output: Output) -> int:
     """``hubarray export``."""
     target = _place(arguments.target, arguments.target_options)
     hub.export(
-        arguments.name, target, format=arguments.format, key=arguments.key, overwrite=arguments.overwrite,
-        root=arguments.root,
+        arguments.name, target, format=arguments.format, key=arguments.key, columns=arguments.columns,
+        overwrite=arguments.overwrite, root=arguments.root,
     )  # fmt: skip
     shown = shown_url(arguments.target)
     output.value({"exported": shown}, [f"{arguments.name} is in {shown}"])

@@ -1,17 +1,17 @@
-"""Taking data out: to Zarr v3 anywhere, to .npy and HDF5."""
+"""Taking data out: arrays to Zarr v3 anywhere, to .npy and HDF5; tables to Parquet."""
 
 from __future__ import annotations
 
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from hubarray import catalog
+from hubarray import catalog, process
 from hubarray.arrays.array import Array
 from hubarray.blobs.scheduling import run_all
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, ObjectMissingError
@@ -23,7 +23,7 @@ from hubarray.shown import shown_url
 from hubarray.storage.base import Store
 from hubarray.storage.url import Root, beside_the_root
 
-EXPORT_FORMATS = ("zarr", "npy", "hdf5")
+EXPORT_FORMATS = ("zarr", "npy", "hdf5", "parquet")
 _MARKER = ".hubarray-export.json"
 _CLEARING = "clearing"
 _OVERWRITE = "overwrite=True (--overwrite)"
@@ -37,10 +37,11 @@ def export(
     *,
     format: str | None = None,
     key: str | None = None,
+    columns: str | Sequence[str] | None = None,
     overwrite: bool = False,
     root: RootLike = None,
 ) -> None:
-    """Write an array, or one commit of it, where others read it.
+    """Write an array or a table, or one commit of it, where others read it.
 
     Holds about 64 MiB at a time. Zarr's chunks are the stored blobs as they are, checked on the way; an export to Zarr
     that was interrupted goes on where it was. Files appear when they are complete.
@@ -50,13 +51,15 @@ def export(
     name : str
         ``owner/name:version``, or with ``@`` and a number or tag.
     target : path, URL or Root
-        ``x.npy``, ``x.h5``, or a folder or URL for Zarr v3. A Root has storage options; a URL in the configured root's
-        bucket is reached with the configured ones.
-    format : {"zarr", "npy", "hdf5"}, optional
-        By default by the target's suffix; Zarr for any other.
+        ``x.npy``, ``x.h5``, or a folder or URL for Zarr v3; of a table ``x.parquet``. A Root has storage options; a URL
+        in the configured root's bucket is reached with the configured ones.
+    format : {"zarr", "npy", "hdf5", "parquet"}, optional
+        By default by the target's suffix; Zarr for any other, and Parquet for every table.
     key : str, optional
         The dataset's name in HDF5, by default ``data``. In Zarr the array's name in a group, which is made, or is
         there and may hold others: what ``xarray.open_zarr`` opens. By default a Zarr array of its own.
+    columns : str or sequence of str, optional
+        Names or patterns of a table's columns; all by default.
     overwrite : bool
         Replace the file, with all that is in it, or the one Zarr array, that is there.
     root : str, path or Root, optional
@@ -80,19 +83,24 @@ def export(
     120
     """
     found = catalog.load(name, root=root)
-    if not isinstance(found, Array):
-        raise ConfigError(f"{shown_url(name)}: is a {found.kind}; what of it is exported are rows: hub.row_loader")
-    array = found.snapshot()
     where = target.url if isinstance(target, Root) else os.fspath(target)
+    if not isinstance(found, Array):
+        _export_table(found.snapshot(), target, where, format, key, columns, overwrite)
+        return
+    if columns is not None:
+        raise ConfigError(f"{shown_url(name)}: is an array; columns= is of tables")
+    array = found.snapshot()
     text = shown_url(where)
     kinds = {".npy": "npy", ".h5": "hdf5", ".hdf5": "hdf5"}
     suffix = os.path.splitext(where.partition("?")[0])[1].lower()
     kind = format or kinds.get(suffix, "zarr")
+    if kind == "parquet":
+        raise ConfigError(f"{shown_url(name)}: is an array, and what is written as Parquet are tables")
     if kind not in EXPORT_FORMATS:
         raise ConfigError(f"format={format!r}: choose one of {', '.join(EXPORT_FORMATS)}")
     if format is None and suffix not in (*kinds, ".zarr", ""):
         raise ConfigError(
-            f"{text}: {suffix} is no format that is written; say format= one of {', '.join(EXPORT_FORMATS)}"
+            f"{text}: {suffix} is no format that an array is written in; say format= one of zarr, npy, hdf5"
         )
     if kind == "zarr":
         place = target if isinstance(target, Root) else beside_the_root(where)
@@ -105,6 +113,20 @@ def export(
         raise ConfigError(f"{text}: {kind} is written to local files; export to Zarr, or copy the file there")
     write = partial(_write_npy, array) if kind == "npy" else partial(_write_hdf5, array, key or "data")
     _to_file(where, write, overwrite)
+
+
+def _export_table(
+    table: Any, target: Any, where: str, format: str | None, key: str | None, columns: Any, overwrite: bool
+) -> None:
+    text = shown_url(where)
+    if format not in (None, "parquet") or key is not None:
+        raise ConfigError(f"{table.name}:{table.version}: is a table, which is written as Parquet, without key=")
+    if isinstance(target, Root) or "://" in text or os.path.splitext(where)[1].lower() not in (".parquet", ".pq"):
+        raise ConfigError(f"{text}: a table is written to a local file, such as rows.parquet")
+    # Arrow is imported where it is needed.
+    with process.importing:
+        from hubarray.interop.parquet import write_parquet
+    _to_file(where, lambda path: write_parquet(table, path, columns), overwrite)
 
 
 def _to_file(path: str, write: Callable[[str], None], overwrite: bool) -> None:

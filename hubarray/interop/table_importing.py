@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hubarray.errors import ConfigError, SourceError
+from hubarray.interop.parquet import exported_schema, row_groups_of
 from hubarray.interop.sources.base import readable, refuse_links_out, tree
 from hubarray.lookup import RootLike
 from hubarray.progress import announce, progress
@@ -62,7 +63,8 @@ def import_table(
     source : path, DataFrame, Arrow table, or what speaks Arrow's C stream
         A Parquet file; a folder of them, whose ``name=value`` folders become columns; a CSV with a column of the paths
         of JPEG and PNG images beside it; a folder of such images, those of a class in a folder of its own. Every file
-        of Parquet and every class is a partition, and so is the whole of a frame or a CSV.
+        of Parquet and every class is a partition, and so is the whole of a frame or a CSV. A file that
+        :func:`hubarray.export` wrote has its table's schema and partitions.
     name : str
         Must not exist.
     schema : Schema, optional
@@ -282,6 +284,10 @@ def _typed(values: Sequence[str]) -> tuple[Field, Sequence[Any]]:
 
 def _parquet(files: Mapping[str, Path], folder: Path) -> _Source:
     first = next(iter(files))
+    if len(files) == 1:
+        exported = _exported(files[first])
+        if exported is not None:
+            return exported
     schema: pa.Schema | None = None
     for path in files.values():
         with readable(shown_text(str(path))), pq.ParquetFile(path) as file:
@@ -293,6 +299,17 @@ def _parquet(files: Mapping[str, Path], folder: Path) -> _Source:
         schema = own
     assert schema is not None
     return _Source(_guessed(schema), {name: _batches(path, _hive(path, folder)) for name, path in files.items()})
+
+
+def _exported(path: Path) -> _Source | None:
+    """A table that was exported to a Parquet file: its own schema, and its own partitions."""
+    where = shown_text(str(path))
+    with readable(where), pq.ParquetFile(path) as file:
+        schema = exported_schema(file.schema_arrow.metadata, where)
+        if schema is None or PARTITION not in file.schema_arrow.names:
+            return None
+        groups = row_groups_of(file)
+    return _Source(schema, {key: _batches(path, {}, groups=some) for key, some in groups.items()})
 
 
 def _hive(path: Path, folder: Path) -> dict[str, str]:
@@ -308,13 +325,15 @@ def _with_hive(schema: pa.Schema, columns: Mapping[str, str]) -> pa.Schema:
     return schema
 
 
-def _batches(path: Path, columns: Mapping[str, str]) -> Callable[[], Rows]:
+def _batches(path: Path, columns: Mapping[str, str], groups: Sequence[int] | None = None) -> Callable[[], Rows]:
     def read() -> Iterator[pa.Table]:
         where = shown_text(str(path))
         with readable(where):
             file = pq.ParquetFile(path)
         with file:
-            batches = file.iter_batches(_BATCH_ROWS)
+            # Of an exported table without the column of its partitions' keys.
+            names = None if groups is None else [one for one in file.schema_arrow.names if one != PARTITION]
+            batches = file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=names)
             while True:
                 with readable(where):
                     batch = next(batches, None)

@@ -22,7 +22,7 @@ from hubarray.arrays.unicode import has_text, is_text
 from hubarray.blobs.ref import blob_hash
 from hubarray.errors import CorruptDataError
 from hubarray.storage.base import Buffer
-from hubarray.tables.images import image_decoded, image_encoded
+from hubarray.tables.images import image_decoded, image_encoded, image_header
 from hubarray.tables.schema import Field, Group
 
 HASH_BYTES = 16
@@ -224,8 +224,8 @@ class Block:
         """Bytes that it takes in memory, with what it decompresses to."""
         return len(self._data) + sum(one.plain_bytes for one in self._columns.values() if _is_compressed(one.field))
 
-    def row(self, row: int, names: Sequence[str]) -> dict[str, Value]:
-        """One row's values of some fields: arrays, text, bytes, or None.
+    def row(self, row: int, names: Sequence[str], *, encoded: bool = False) -> dict[str, Value]:
+        """One row's values of some fields: arrays, text, bytes, or None; with ``encoded`` images as they are stored.
 
         Raises
         ------
@@ -234,7 +234,7 @@ class Block:
         """
         if not 0 <= row < self.rows:
             self._refuse(f"has {self.rows} rows, and its location is of row {row}")
-        return {name: self._value(self._columns[name], row) for name in names}
+        return {name: self._value(self._columns[name], row, encoded=encoded) for name in names}
 
     def column(self, name: str) -> Value:
         """All rows' values of a field: one array where their size is fixed and none may be null, else a list."""
@@ -297,7 +297,7 @@ class Block:
             self._refuse(f"has {column.name!r}, which decodes to {size:,} bytes and not {len(plain):,}")
         return plain
 
-    def _value(self, column: _Column, row: int) -> Value:
+    def _value(self, column: _Column, row: int, *, encoded: bool = False) -> Value:
         field, sizes = column.field, _sizes(column.field)
         if column.numbers is None or column.ends is None:
             length, shape = field.row_bytes or 0, tuple(n or 0 for n in field.shape)
@@ -311,7 +311,8 @@ class Block:
             begin = int(column.ends[row - 1]) if row else 0
             length = int(column.ends[row]) - begin
         if field.is_image:
-            return self._image(column, self._data[column.begin + begin : column.begin + begin + length], shape)
+            data = self._data[column.begin + begin : column.begin + begin + length]
+            return self._encoded(column, data, shape) if encoded else self._image(column, data, shape)
         part = self._plain(column)[begin : begin + length]
         if field.dtype is not None:
             value = part.view(field.dtype).reshape(shape)
@@ -322,6 +323,17 @@ class Block:
             return part.tobytes().decode()
         except UnicodeDecodeError:
             self._refuse(f"has {column.name!r}, which is no UTF-8")
+
+    def _encoded(self, column: _Column, data: memoryview, shape: Any) -> bytes:
+        assert column.field.codec is not None
+        assert column.field.dtype is not None
+        try:
+            found = image_header(column.field.codec["name"], data)
+        except ValueError as error:
+            self._refuse(f"has {column.name!r}, which {error}")
+        if found != (shape, column.field.dtype.name):
+            self._refuse(f"has {column.name!r}, an image of another shape than it says")
+        return bytes(data)
 
     def _image(self, column: _Column, data: memoryview, shape: Any) -> np.ndarray:
         field = column.field

@@ -16,7 +16,7 @@ from hubarray.tables.block import described
 from hubarray.tables.index_piece import Key
 from hubarray.tables.metadata import metadata_of
 from hubarray.tables.rows import Wanted, columns_into, read
-from hubarray.tables.schema import PARTITION, Group
+from hubarray.tables.schema import Group
 from hubarray.tables.state import TableState
 
 Side = tuple[Version, Record]
@@ -70,7 +70,9 @@ def diff_tables(one: Side, two: Side) -> TableDiff:
     both = old.metadata.appends and new.metadata.appends
     if both and old.metadata.key_type is not new.metadata.key_type:
         raise ConfigError("the keys of the two tables' partitions are of two types; nothing to compare")
-    before, after = places(old), places(new)
+    before, after = (
+        {key: (rows.start, len(rows)) for key, rows in one.rows_of_partitions().items()} for one in (old, new)
+    )
     shared = [name for name in old.metadata.schema if name in new.metadata.schema]
     found = TableDiff(
         added={key: after[key][1] for key in after.keys() - before.keys() if after[key][1]},
@@ -95,16 +97,6 @@ def same_rows(version: Version, old: Record, new: Record) -> bool:
             if one["hash"].tobytes() != two["hash"].tobytes():
                 return False
     return True
-
-
-def places(table: TableState) -> dict[Key, tuple[int, int]]:
-    """Of each partition the number of its first row, and its rows."""
-    found: dict[Key, tuple[int, int]] = {}
-    for append in table.metadata.appends:
-        listed = table.partitions(append)
-        rows = zip(*(listed[name].to_pylist() for name in (PARTITION, "first_row", "rows")), strict=True)
-        found |= {key: (append.first_row + first, count) for key, first, count in rows}
-    return found
 
 
 def _compare(

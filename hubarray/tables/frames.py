@@ -108,6 +108,8 @@ def _arrow_values(field: Field, column: pa.Array, name: str) -> Sequence[Any]:
             raise ConfigError(f"column {name!r}: {error}") from None
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or pa.types.is_binary(column.type):
         return list(column.to_pylist())
+    if field.dtype.kind in "mM" and not field.nullable:
+        return _cast(field, column.to_numpy(zero_copy_only=False), np.zeros(len(column), bool), name)
     plain = column.fill_null(_zero(column.type)) if missing.any() else column
     return _cast(field, plain.to_numpy(zero_copy_only=False), missing, name)
 
@@ -136,9 +138,12 @@ def _dense(field: Field, values: pa.Array) -> np.ndarray:
         known = field.shape[len(shape)] if len(shape) < len(field.shape) else None
         shape.append(lengths[0].as_py() if len(lengths) else known or 0)
         values = values.flatten()
-    if values.null_count:
+    # Arrow's null of a time is NumPy's NaT.
+    if values.null_count and not pa.types.is_temporal(values.type):
         raise ConfigError("has a null within a list")
-    return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(shape)
+    plain = np.asarray(values.to_numpy(zero_copy_only=False))
+    is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+    return (plain.astype(str) if is_text else plain).reshape(shape)
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -161,7 +166,7 @@ def _cast_array(field: Field, values: np.ndarray) -> np.ndarray:
     assert dtype is not None
     if values.dtype == dtype:
         return values
-    known = (
+    known = (values.dtype.kind == dtype.kind == "U") or (
         values.dtype.kind in "biufcmM"
         and dtype.kind in "biufcmM"
         and (values.dtype.kind in "mM") == (dtype.kind in "mM")

@@ -88,7 +88,9 @@ class RowLoader:
         self.tables()
         return self._columns[name]
 
-    def get_row(self, pos: int, columns: str | Sequence[str] | None = None, *, as_: str = "numpy") -> Row:
+    def get_row(
+        self, pos: int, columns: str | Sequence[str] | None = None, *, encoded: bool = False, as_: str = "numpy"
+    ) -> Row:
         """One row: one request a column group, and one more at the first touch of a slab's locations.
 
         Parameters
@@ -97,6 +99,8 @@ class RowLoader:
             Position in the index.
         columns : str or sequence of str, optional
             Names or patterns such as ``"camera.*"``; all by default, those of the index too.
+        encoded : bool
+            Images as the bytes of the JPEG or PNG that is stored, for whoever decodes them elsewhere.
         as_ : "numpy", "torch" or "tensorflow"
 
         Returns
@@ -109,7 +113,7 @@ class RowLoader:
         ------
         ConfigError, IndexError, CorruptDataError, StorageError
         """
-        return self.get_batch([self._position(pos)], columns, as_=as_)[0]
+        return self.get_batch([self._position(pos)], columns, encoded=encoded, as_=as_)[0]
 
     def get_rows(
         self,
@@ -118,6 +122,7 @@ class RowLoader:
         *,
         offsets: Iterable[int] = range(-10, 0),
         pad: str | None = None,
+        encoded: bool = False,
         as_: str = "numpy",
     ) -> list[Row]:
         """Rows before and after one, in the stored sequence of its partition, whatever the index was filtered to.
@@ -134,6 +139,8 @@ class RowLoader:
         offsets : iterable of int
         pad : None, "edge" or "null"
             What stands for a row past the partition's edge: an error, the nearest row, or a row of None.
+        encoded, as_
+            As of :meth:`get_row`.
 
         Raises
         ------
@@ -144,22 +151,28 @@ class RowLoader:
         wanted = checked_offsets(offsets)
         at = self._position(pos)
         found = self._windows(at, wanted, pad, names, picks)
-        return self._converted(self._read(found, names, picks, len(wanted)), as_)
+        return self._converted(self._read(found, names, picks, len(wanted), encoded), as_)
 
     def get_batch(
-        self, positions: Positions, columns: str | Sequence[str] | None = None, *, as_: str = "numpy"
+        self,
+        positions: Positions,
+        columns: str | Sequence[str] | None = None,
+        *,
+        encoded: bool = False,
+        as_: str = "numpy",
     ) -> list[Row]:
         """Rows in the order of their positions: fetched in parallel, neighbours by one request."""
         names, picks = self._chosen(columns)
         at = self._positions(positions)
         found = [numbers[at] for _, numbers in self._numbers]
-        return self._converted(self._read(found, names, picks, len(at)), as_)
+        return self._converted(self._read(found, names, picks, len(at), encoded), as_)
 
     def iter_rows(
         self,
         columns: str | Sequence[str] | None = None,
         *,
         positions: Positions | None = None,
+        encoded: bool = False,
         as_: str = "numpy",
     ) -> Iterator[Row]:
         """Rows one after the other, of all positions or of some; about 64 MiB are read ahead."""
@@ -169,7 +182,7 @@ class RowLoader:
         batches = [at[begin : begin + count] for begin in range(0, len(at), count)]
 
         def read(some: np.ndarray) -> list[Row]:
-            return self._read([numbers[some] for _, numbers in self._numbers], names, picks, len(some))
+            return self._read([numbers[some] for _, numbers in self._numbers], names, picks, len(some), encoded)
 
         ahead: Future[list[Row]] | None = None
         for i, batch in enumerate(batches):
@@ -242,9 +255,11 @@ class RowLoader:
             self._picks[key] = picks
         return names, picks
 
-    def _read(self, found: Sequence[Numbers], names: Sequence[str], picks: Sequence[_Pick], count: int) -> list[Row]:
+    def _read(
+        self, found: Sequence[Numbers], names: Sequence[str], picks: Sequence[_Pick], count: int, encoded: bool
+    ) -> list[Row]:
         out: list[Row] = [dict.fromkeys(names) for _ in range(count)]
-        self._fill(found, picks, out=None, rows_out=out)
+        self._fill(found, picks, out=None, rows_out=out, encoded=encoded)
         return out
 
     def _fill(
@@ -255,6 +270,7 @@ class RowLoader:
         out: Row | None,
         rows_out: list[Row] | None,
         filled: Mapping[str, np.ndarray] = MappingProxyType({}),
+        encoded: bool = False,
     ) -> None:
         """Read what picks say, into columns or into rows; of a column that several tables have, the first counts."""
         tables = self.tables()
@@ -280,7 +296,7 @@ class RowLoader:
                             filled[name][position] = True
                 continue
             if rows_out is not None:
-                take = rows.values_into(rows_out, fields, names, pick.group)
+                take = rows.values_into(rows_out, fields, names, pick.group, encoded=encoded)
             else:
                 assert out is not None
                 take = rows.columns_into(out, fields, names, filled, places)

@@ -174,14 +174,16 @@ def _memory_key(job: _Job, ref: np.void) -> Hashable:
     return ("block", job.wanted.table.fetcher.identity, blob_place(ref).name, fields, described(job.wanted.group))
 
 
-def values_into(out: Sequence[dict[str, Any]], fields: Sequence[str], names: Sequence[str], group: Group) -> Take:
-    """A ``take`` that sets the values of fields, under these names, in rows."""
+def values_into(
+    out: Sequence[dict[str, Any]], fields: Sequence[str], names: Sequence[str], group: Group, *, encoded: bool = False
+) -> Take:
+    """A ``take`` that sets the values of fields, under these names, in rows; images as stored with ``encoded``."""
     several = group.rows_per_block > 1
 
     def take(block: Block, positions: npt.NDArray[np.intp], rows: npt.NDArray[np.intp]) -> None:
         again: dict[int, dict[str, Any]] = {}
         for position, row in zip(positions.tolist(), rows.tolist(), strict=True):
-            values = block.row(row, fields)
+            values = block.row(row, fields, encoded=encoded)
             for field, name in zip(fields, names, strict=True):
                 value = values[field]
                 if isinstance(value, np.ndarray) and (several or row in again):

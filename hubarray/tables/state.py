@@ -16,9 +16,10 @@ from hubarray.history.contents import refs_of
 from hubarray.history.record import Record
 from hubarray.history.version import Version
 from hubarray.tables import index_piece, locations
+from hubarray.tables.index_piece import Key
 from hubarray.tables.locations import Locations
 from hubarray.tables.metadata import Append, TableMetadata, metadata_of
-from hubarray.tables.schema import Group
+from hubarray.tables.schema import PARTITION, Group
 
 _REMEMBERED_REFS = 16384
 
@@ -145,6 +146,15 @@ class TableState:
             )
             for position, value in zip(inside.tolist(), values, strict=True):
                 found[position] = value
+        return found
+
+    def rows_of_partitions(self) -> dict[Key, range]:
+        """Of each partition the numbers of its rows."""
+        found: dict[Key, range] = {}
+        for append in self.metadata.appends:
+            listed = self.partitions(append)
+            rows = zip(*(listed[name].to_pylist() for name in (PARTITION, "first_row", "rows")), strict=True)
+            found |= {key: range(append.first_row + at, append.first_row + at + count) for key, at, count in rows}
         return found
 
     def partition_of(self, row: int) -> tuple[int, int]:

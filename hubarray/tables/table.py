@@ -72,6 +72,11 @@ class Table(Handle):
         state = self._state()
         return [key for append in state.metadata.appends for key in state.partitions(append).column(0).to_pylist()]
 
+    @property
+    def partition_rows(self) -> dict[Any, range]:
+        """Of each partition the numbers of its rows: positions of :meth:`loader`, and of ``t[...]``."""
+        return dict(self._state().rows_of_partitions())
+
     def index(self, columns: str | Sequence[str] | None = None, filters: Any = None, *, as_: str = "pandas") -> Any:
         """The index of this commit, as :func:`hubarray.read_index` reads it."""
         state = self._state()

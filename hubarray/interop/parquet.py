@@ -1,0 +1,164 @@
+"""Tables as Parquet files, and back: what every other tool reads."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hubarray.errors import ConfigError, HubError, SourceError
+from hubarray.history.fields import Fields, parse_json
+from hubarray.progress import progress
+from hubarray.tables.columns import matching
+from hubarray.tables.index_piece import Key
+from hubarray.tables.schema import PARTITION, Field, Schema
+from hubarray.tables.table import Table
+
+# In the file's own metadata: the schema of the table, so that hub.import_table makes the same one again.
+SCHEMA_KEY = b"hubarray.schema"
+_GROUP_BYTES = 64 << 20
+_GROUP_ROWS = 1 << 16
+_MOST_SCHEMA_BYTES = 16 << 20
+
+
+def write_parquet(table: Table, path: str, columns: str | Sequence[str] | None = None) -> None:
+    """Write the rows of a table into a Parquet file: a column for each field, and the partition's first.
+
+    Arrays are lists within lists, of fixed size where the dimension is known; JPEG and PNG the bytes that are stored.
+    A row group is of one partition and about 64 MiB. What Parquet cannot tell: the further lengths of an array without
+    elements, and a NaT from a null.
+
+    Raises
+    ------
+    ConfigError
+        A field is of a dtype that Parquet has not.
+    """
+    loader = table.loader()
+    names = matching(columns, loader.columns)
+    fields = {name: table.schema[name] for name in names}
+    types = {name: _arrow_type(name, field) for name, field in fields.items()}
+    partitions = table.partition_rows
+    key = pa.string() if isinstance(next(iter(partitions), ""), str) else pa.int64()
+    schema = table.schema if names == list(table.schema) else Schema(fields)
+    described = json.dumps(schema.to_json()).encode()
+    arrow = pa.schema(
+        [
+            pa.field(PARTITION, key, nullable=False),
+            # NumPy's NaT is Arrow's null.
+            *(pa.field(name, types[name], nullable=one.nullable or is_time(one)) for name, one in fields.items()),
+        ],
+        metadata={SCHEMA_KEY: described},
+    )
+    bar = progress(len(table), f"exporting {table.name}:{table.version}", unit=" rows")
+    with bar as bar, pq.ParquetWriter(path, arrow, compression="zstd") as file:
+        for partition, numbers in partitions.items():
+            for some in _row_groups(loader.iter_rows(names, positions=numbers, encoded=True)):
+                arrays = [pa.array([partition] * len(some), key)]
+                arrays += [_column(types[name], fields[name], [row[name] for row in some]) for name in names]
+                file.write_table(pa.Table.from_arrays(arrays, schema=arrow), row_group_size=_GROUP_ROWS)
+                bar.update(len(some))
+
+
+def _row_groups(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    some: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        some.append(row)
+        size += sum(_bytes_of(value) for value in row.values())
+        if size >= _GROUP_BYTES or len(some) >= _GROUP_ROWS:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def _bytes_of(value: Any) -> int:
+    return int(getattr(value, "nbytes", 0)) or (len(value) if isinstance(value, (str, bytes)) else 8)
+
+
+def _arrow_type(name: str, field: Field) -> pa.DataType:
+    if field.is_image or field.kind == "bytes":
+        return pa.binary()
+    if field.dtype is None or field.dtype.kind == "U":
+        kind = pa.string()
+    else:
+        try:
+            kind = pa.from_numpy_dtype(field.dtype)
+        except (pa.ArrowNotImplementedError, TypeError):
+            raise ConfigError(f"{name!r}: Parquet has no {field.dtype}; leave it out with columns=") from None
+    for length in reversed(field.shape):
+        kind = pa.list_(kind, length) if length else pa.list_(kind)
+    return kind
+
+
+def is_time(field: Field) -> bool:
+    """Whether a field is of times or durations."""
+    return field.dtype is not None and field.dtype.kind in "mM"
+
+
+def _column(kind: pa.DataType, field: Field, values: Sequence[Any]) -> pa.Array:
+    """Values of a field, one a row, as a column."""
+    if not field.shape or field.is_image:
+        return _flat(kind, field, values)
+    zeros = np.zeros([n or 0 for n in field.shape], field.dtype)
+    there = [zeros if value is None else value for value in values]
+    flat = np.concatenate([value.reshape(-1) for value in there])
+    column = _flat(pa.string() if flat.dtype.kind == "U" else pa.from_numpy_dtype(flat.dtype), field, flat)
+    missing = pa.array([value is None for value in values])
+    for axis in reversed(range(len(field.shape))):
+        mask = missing if axis == 0 else None
+        if field.shape[axis]:
+            column = pa.FixedSizeListArray.from_arrays(column, field.shape[axis], mask=mask)
+            continue
+        counts = [math.prod(value.shape[:axis]) for value in there]
+        ends = np.cumsum(np.repeat([value.shape[axis] for value in there], counts))
+        offsets = np.concatenate([[0], ends]).astype("i4")
+        column = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), column, mask=mask)
+    return column
+
+
+def _flat(kind: pa.DataType, field: Field, values: Sequence[Any] | np.ndarray) -> pa.Array:
+    if isinstance(values, np.ndarray) and values.dtype.kind != "U":
+        return pa.array(values, kind)
+    if kind in (pa.binary(), pa.string()):
+        plainly = bytes if kind == pa.binary() else str
+        return pa.array([None if value is None else plainly(value) for value in values], kind)
+    missing = np.array([value is None for value in values])
+    plain = np.array([np.zeros((), field.dtype) if value is None else value for value in values], field.dtype)
+    return pa.array(plain, kind, mask=missing)
+
+
+def exported_schema(metadata: Mapping[bytes, bytes] | None, where: str) -> Schema | None:
+    """The schema of a table that was exported to a Parquet file; None of any other file.
+
+    Raises
+    ------
+    SourceError
+    """
+    data = (metadata or {}).get(SCHEMA_KEY)
+    if data is None:
+        return None
+    try:
+        if len(data) > _MOST_SCHEMA_BYTES:
+            raise ValueError("too long")
+        return Schema.from_json(Fields(parse_json(data, where), where, "schema"))
+    except (ValueError, HubError) as error:
+        raise SourceError(
+            f"{where}: its metadata {SCHEMA_KEY.decode()!r} is no schema ({error}); give schema="
+        ) from None
+
+
+def row_groups_of(file: pq.ParquetFile) -> dict[Key, list[int]]:
+    """Of each partition of an exported table its row groups, in order."""
+    found: dict[Key, list[int]] = {}
+    for i in range(file.num_row_groups):
+        keys = file.read_row_group(i, columns=[PARTITION]).column(0).unique()
+        if len(keys) != 1 or not keys[0].is_valid:
+            raise SourceError(f"row group {i} has rows of {len(keys)} partitions, and an exported table's are of one")
+        found.setdefault(keys[0].as_py(), []).append(i)
+    return found
