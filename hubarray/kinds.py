@@ -6,9 +6,11 @@ Whoever opens, compares or merges versions asks here, and nowhere else is there 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from hubarray import process
+from hubarray.blobs.ref import Refs
 from hubarray.errors import FormatVersionError, NotFoundError
 from hubarray.history.commit import Operation
 from hubarray.history.record import Record, record_key
@@ -65,6 +67,10 @@ class Kind(Protocol):
         """Raise ConfigError if compaction makes no sense for the kind."""
 
     @staticmethod
+    def affected(version: Version, record: Record, damaged: Refs) -> Iterable[str]:
+        """What damaged blobs are of, in the words of whoever made it; nothing where the keys say enough."""
+
+    @staticmethod
     def merge(version: Version, record: Record, on_conflict: str | None) -> Operation:
         """The operation that brings a record's changes into the version it is committed to."""
 
@@ -99,6 +105,11 @@ def of(handle: Any) -> Kind:
 def check(record: Record) -> None:
     """Raise CorruptDataError or FormatVersionError of a record whose description its kind cannot read."""
     kind_of(record).check(record)
+
+
+def affected(version: Version, record: Record, damaged: Refs) -> Iterable[str]:
+    """What damaged blobs are of, in the words of the record's kind."""
+    return kind_of(record).affected(version, record, damaged)
 
 
 def handle(root: Root, version: Version, record: Record) -> Any:

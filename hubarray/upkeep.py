@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+
 from hubarray import kinds
 from hubarray.blobs.fetch import fetcher_for
-from hubarray.errors import ConfigError, NotFoundError, ReadOnlyError
+from hubarray.errors import ConfigError, HubError, NotFoundError, ReadOnlyError
 from hubarray.history import garbage, listing
 from hubarray.history import repair as repairing
 from hubarray.history import transfer as transferring
@@ -16,11 +19,13 @@ from hubarray.history.repair import Repair
 from hubarray.history.transfer import Transferred
 from hubarray.history.usage import Usage, usage
 from hubarray.history.verify import Report
-from hubarray.history.version import version_of
+from hubarray.history.version import Version, version_of
 from hubarray.lookup import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.process import uptime_seconds
 from hubarray.shown import shown_url
 from hubarray.storage.url import resolve
+
+MAX_AFFECTED = 1000
 
 
 def collect_garbage(
@@ -153,7 +158,26 @@ def verify(name: str, *, data: bool = True, root: RootLike = None) -> Report:
         versions = [one for one in versions if one.version == parsed.version]
     if not versions:
         raise NotFoundError(f"{shown_url(name)}: there is nothing under {where.url}{suggestions(where, parsed)}")
-    return verification.verify(fetcher_for(where), versions, data=data, check=kinds.check)
+    report = verification.verify(fetcher_for(where), versions, data=data, check=kinds.check)
+    if report.damage.refs:
+        report.affected += _affected([version_of(where, one) for one in versions], report)
+    return report
+
+
+def _affected(versions: list[Version], report: Report) -> Iterator[str]:
+    """What the damage of a report harms in the newest commit of each version, as far as that can be read."""
+    damaged = verification.distinct_refs(report.damage.refs)
+    for version in versions:
+        try:
+            record = version.newest()
+            if record is None or record.head.kind == "deleted":
+                continue
+            lines = list(itertools.islice(kinds.affected(version, record, damaged), MAX_AFFECTED + 1))
+        except HubError as error:
+            lines = [f"more, which cannot be told: {error}"]
+        yield from (f"{version.name}: {one}" for one in lines[:MAX_AFFECTED])
+        if len(lines) > MAX_AFFECTED:
+            yield f"{version.name}: and more"
 
 
 def repair(name: str, *, root: RootLike = None) -> Repair:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hubarray.arrays.diff import Diff, diff_elements, differing_chunks
 from hubarray.arrays.diff import diff as diff_records
 from hubarray.arrays.merge import Merge
 from hubarray.arrays.metadata import metadata_of
+from hubarray.blobs.ref import Refs
 from hubarray.history.record import Record
 from hubarray.history.version import Version
 from hubarray.storage.url import Root
@@ -69,6 +71,11 @@ def logical_bytes(record: Record) -> int:
 
 def require_compactable(version: Version) -> None:
     """Arrays can be compacted."""
+
+
+def affected(version: Version, record: Record, damaged: Refs) -> Iterable[str]:
+    """Nothing besides the keys."""
+    return ()
 
 
 def merge(version: Version, record: Record, on_conflict: str | None) -> Merge:

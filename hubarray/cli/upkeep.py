@@ -18,6 +18,7 @@ from hubarray.cli.command import DONE, MESSAGE, PROBLEMS, argument, command, cou
 from hubarray.cli.output import Output
 from hubarray.errors import ConfigError
 from hubarray.interop.html import human_bytes
+from hubarray.shown import shown_text
 from hubarray.storage.url import resolve
 
 
@@ -37,7 +38,8 @@ def verify(arguments: Namespace, output: Output) -> int:
     """``hubarray verify``; 3 if anything is wrong."""
     report = hub.verify(arguments.name, data=not arguments.quick, root=arguments.root)
     problems = [str(problem) for problem in report.problems]
-    output.value({"problems": problems}, problems or [f"{arguments.name}: all is well"])
+    told = [*problems, *(f"harmed: {shown_text(one)}" for one in report.affected)]
+    output.value({"problems": problems, "affected": report.affected}, told or [f"{arguments.name}: all is well"])
     return PROBLEMS if problems else DONE
 
 

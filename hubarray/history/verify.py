@@ -87,6 +87,8 @@ class Report:
         How many were looked at.
     bytes : int
         Stored bytes of the blobs.
+    affected : list of str
+        Of tables what the problems harm: partition, group and rows.
     """
 
     problems: list[Problem] = field(default_factory=list)
@@ -94,6 +96,7 @@ class Report:
     nodes: int = 0
     blobs: int = 0
     bytes: int = 0
+    affected: list[str] = field(default_factory=list)
     damage: Damage = field(default_factory=lambda: Damage(), repr=False)
 
     def add(self, key: str, what: str) -> None:

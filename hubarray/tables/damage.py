@@ -1,0 +1,129 @@
+"""Damaged blobs in a table's terms: of which partition, group and rows they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hubarray.blobs.ref import BlobName, Refs, blob_place
+from hubarray.errors import CorruptDataError, ObjectMissingError
+from hubarray.history.contents import refs_of
+from hubarray.history.record import Record
+from hubarray.history.version import Version
+from hubarray.shown import shown_text
+from hubarray.storage.base import Buffer
+from hubarray.tables import locations
+from hubarray.tables.block import is_intact
+from hubarray.tables.index_piece import Key
+from hubarray.tables.locations import LOCATION
+from hubarray.tables.metadata import Append
+from hubarray.tables.state import TableState
+
+_NUMBERS = 1 << 16
+
+
+def affected(version: Version, record: Record, damaged: Refs) -> Iterator[str]:
+    """Each run of rows, and each piece of the index, that damaged blobs are of.
+
+    Reads the locations of the whole table and the damaged chunk files: of these each block is looked at, as a flipped
+    bit harms one of them.
+
+    Parameters
+    ----------
+    version : Version
+    record : Record
+    damaged : array of REF
+    """
+    table = TableState.of(version, record)
+    names = {blob_place(ref).name for ref in damaged}
+    for append in table.metadata.appends:
+        numbers = _damaged_numbers(table, append, names)
+        if numbers:
+            yield from _pieces(table, append, numbers)
+            yield from _rows(table, append, {number - append.first for number in numbers})
+
+
+def _damaged_numbers(table: TableState, append: Append, names: set[BlobName]) -> set[int]:
+    found = set()
+    end = table.metadata.partitions_number(append) + 1
+    for first in range(append.first, end, _NUMBERS):
+        numbers = np.arange(first, min(end, first + _NUMBERS), dtype=np.uint64)
+        refs = refs_of(table.fetcher, table.record, numbers)
+        found |= {
+            int(number)
+            for number, ref in zip(numbers, refs, strict=True)
+            if ref["length"] and blob_place(ref).name in names
+        }
+    return found
+
+
+def _pieces(table: TableState, append: Append, numbers: set[int]) -> Iterator[str]:
+    metadata = table.metadata
+    if metadata.partitions_number(append) in numbers:
+        yield "the list of partitions"
+    for slab in range(append.slabs):
+        first = append.first_row + slab * locations.SLAB_ROWS
+        rows = f"of rows {first:,} to {first + append.slab_rows(slab) - 1:,}"
+        if metadata.index_number(append, slab) in numbers:
+            yield f"the index {rows}"
+        for group in metadata.schema.groups:
+            if metadata.locations_number(append, slab, group) in numbers:
+                yield f"the locations in group {group!r} {rows}"
+            if metadata.digests_number(append, slab, group) in numbers:
+                yield f"the digests of group {group!r} {rows}, which only reference= and diff need"
+
+
+def _rows(table: TableState, append: Append, chunks: set[int]) -> Iterator[str]:
+    """The rows whose blocks in some chunk files are not whole."""
+    wanted = np.array(sorted(chunks), np.int64)
+    held: dict[tuple[int, str], list[tuple[np.ndarray, np.ndarray]]] = {}
+    for slab in range(append.slabs):
+        for group in table.metadata.schema.groups:
+            try:
+                found = table.locations(append, slab, group)
+            except (CorruptDataError, ObjectMissingError):
+                continue
+            inside = np.flatnonzero((found["length"] > 0) & np.isin(found["chunk"], wanted))
+            for chunk in np.unique(found["chunk"][inside]).tolist():
+                of_chunk = inside[found["chunk"][inside] == chunk]
+                rows = of_chunk + (append.first_row + slab * locations.SLAB_ROWS)
+                held.setdefault((chunk, group), []).append((rows, found[of_chunk]))
+    lost: dict[str, list[np.ndarray]] = {}
+    for (chunk, group), some in sorted(held.items()):
+        rows, found = (np.concatenate(parts) for parts in zip(*some, strict=True))
+        lost.setdefault(group, []).append(rows[_broken(table, append, chunk, found)])
+    if not lost:
+        return
+    partitions = sorted(table.rows_of_partitions().items(), key=lambda one: one[1].start)
+    for group, groups_rows in lost.items():
+        yield from _runs(group, np.sort(np.concatenate(groups_rows)), partitions)
+
+
+def _broken(table: TableState, append: Append, chunk: int, found: np.ndarray) -> np.ndarray:
+    """Which blocks of a chunk file are not what their locations mean."""
+    place = blob_place(table.chunk_files(append, np.array([chunk]))[0])
+    try:
+        data: Buffer = table.fetcher.store.get(place.key, place.offset, place.length)
+    except ObjectMissingError:
+        return np.ones(len(found), bool)
+    view = memoryview(data)
+    distinct, inverse = np.unique(found[list(LOCATION.names or ())], return_inverse=True)
+    broken = [
+        not is_intact(view[one["offset"] : int(one["offset"]) + int(one["length"])], int(one["check"]))
+        for one in distinct
+    ]
+    return np.array(broken, bool)[inverse]
+
+
+def _runs(group: str, rows: np.ndarray, partitions: list[tuple[Key, range]]) -> Iterator[str]:
+    """Runs of rows by their positions in their partitions."""
+    starts = np.array([of.start for _, of in partitions])
+    at = np.searchsorted(starts, rows, side="right") - 1
+    cuts = np.flatnonzero((np.diff(rows) != 1) | (np.diff(at) != 0)) + 1
+    for run, where in zip(np.split(rows, cuts), np.split(at, cuts), strict=True):
+        if len(run):
+            key, of = partitions[int(where[0])]
+            first, last = int(run[0]) - of.start, int(run[-1]) - of.start
+            named = f"row {first}" if first == last else f"rows {first} to {last}"
+            yield f"partition {shown_text(str(key))!r}, group {group!r}, {named}"
