@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hubarray import kinds, names
 from hubarray.arrays import chunking, dtypes
@@ -23,6 +23,9 @@ from hubarray.history.version import version_of
 from hubarray.lookup import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.shown import shown_url
 from hubarray.storage.url import resolve
+
+if TYPE_CHECKING:
+    from hubarray.tables.diff import TableDiff
 
 
 def array(
@@ -247,10 +250,13 @@ def log(name: str, *, root: RootLike = None) -> Iterator[Commit]:
         raise NotFoundError(f"{error}{suggestions(where, parsed)}") from None
 
 
-def diff(a: str, b: str, *, elements: bool = False, root: RootLike = None) -> Diff:
-    """The chunks and regions in which two versions or commits differ, and their stored bytes.
+def diff(
+    a: str, b: str, *, elements: bool = False, on: str | Sequence[str] | None = None, root: RootLike = None
+) -> Diff | TableDiff:
+    """Where two versions or commits differ: arrays in chunks and regions, tables in rows and columns.
 
-    From refs alone: costs the manifest nodes that the two do not share, no data.
+    Of arrays from refs alone: costs the manifest nodes that the two do not share, no data. Of tables the index of what
+    both have, and the blocks whose digests differ.
 
     Parameters
     ----------
@@ -259,6 +265,14 @@ def diff(a: str, b: str, *, elements: bool = False, root: RootLike = None) -> Di
     elements : bool
         Read the chunks that differ, and compare them element by element: regions are then the smallest boxes
         within each chunk, and ``elements`` says how many differ.
+    on : str or sequence of str, optional
+        Fields of the index that pair the rows of two tables, which no two rows of one share. By default rows are
+        paired by partition and position.
+
+    Returns
+    -------
+    Diff or TableDiff
+        False where nothing differs.
 
     Examples
     --------
@@ -280,7 +294,8 @@ def diff(a: str, b: str, *, elements: bool = False, root: RootLike = None) -> Di
     if one[1].head.kind != two[1].head.kind:
         kinds_there = f"{one[1].head.kind} and {two[1].head.kind}"
         raise ConfigError(f"{shown_url(a)} and {shown_url(b)} are of two kinds, {kinds_there}: nothing to compare")
-    found: Diff = kinds.kind_of(one[1]).diff(one, two, elements=elements)
+    fields = [on] if isinstance(on, str) else on
+    found: Diff | TableDiff = kinds.kind_of(one[1]).diff(one, two, elements=elements, on=fields)
     return found
 
 

@@ -6,7 +6,7 @@ Whoever opens, compares or merges versions asks here, and nowhere else is there 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from hubarray import process
@@ -43,8 +43,8 @@ class Kind(Protocol):
         """Raise CorruptDataError or FormatVersionError if the record describes nothing of this kind."""
 
     @staticmethod
-    def diff(one: Side, two: Side, *, elements: bool) -> Any:
-        """Where two records differ, by refs alone or element by element."""
+    def diff(one: Side, two: Side, *, elements: bool, on: Sequence[str] | None) -> Any:
+        """Where two records differ, by refs alone or element by element; ``on`` pairs rows by fields of theirs."""
 
     @staticmethod
     def same_state(version: Version, old: Record, new: Record) -> bool:
@@ -68,7 +68,7 @@ class Kind(Protocol):
 
     @staticmethod
     def affected(version: Version, record: Record, damaged: Refs) -> Iterable[str]:
-        """What damaged blobs are of, in the words of whoever made it; nothing where the keys say enough."""
+        """The data that damaged blobs are of, in its own terms; nothing where the keys say enough."""
 
     @staticmethod
     def merge(version: Version, record: Record, on_conflict: str | None) -> Operation:
@@ -108,7 +108,7 @@ def check(record: Record) -> None:
 
 
 def affected(version: Version, record: Record, damaged: Refs) -> Iterable[str]:
-    """What damaged blobs are of, in the words of the record's kind."""
+    """The data that damaged blobs are of, in the terms of the record's kind."""
     return kind_of(record).affected(version, record, damaged)
 
 

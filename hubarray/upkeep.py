@@ -165,7 +165,7 @@ def verify(name: str, *, data: bool = True, root: RootLike = None) -> Report:
 
 
 def _affected(versions: list[Version], report: Report) -> Iterator[str]:
-    """What the damage of a report harms in the newest commit of each version, as far as that can be read."""
+    """The data in the newest commit of each version that the damage of a report harms, as far as it can be read."""
     damaged = verification.distinct_refs(report.damage.refs)
     for version in versions:
         try:

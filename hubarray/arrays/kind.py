@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from hubarray.arrays.diff import diff as diff_records
 from hubarray.arrays.merge import Merge
 from hubarray.arrays.metadata import metadata_of
 from hubarray.blobs.ref import Refs
+from hubarray.errors import ConfigError
 from hubarray.history.record import Record
 from hubarray.history.version import Version
 from hubarray.storage.url import Root
@@ -33,8 +34,10 @@ def check(record: Record) -> None:
     metadata_of(record)
 
 
-def diff(one: Side, two: Side, *, elements: bool) -> Diff:
+def diff(one: Side, two: Side, *, elements: bool, on: Sequence[str] | None) -> Diff:
     """Chunks and regions that differ."""
+    if on is not None:
+        raise ConfigError(f"on={on!r}: pairs the rows of tables, and {one[0].name} is an array")
     return diff_elements(one, two) if elements else diff_records(one, two)
 
 

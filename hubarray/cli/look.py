@@ -126,11 +126,12 @@ def log(arguments: Namespace, output: Output) -> int:
         argument("a"),
         argument("b"),
         argument("--elements", action="store_true", help="read what differs, and compare it element by element"),
+        argument("--on", nargs="+", metavar="FIELD", help="fields of the index that pair the rows of two tables"),
     ),
 )
 def diff(arguments: Namespace, output: Output) -> int:
     """``hubarray diff``; 3 if they differ."""
-    found = hub.diff(arguments.a, arguments.b, elements=arguments.elements, root=arguments.root)
+    found = hub.diff(arguments.a, arguments.b, elements=arguments.elements, on=arguments.on, root=arguments.root)
     if isinstance(found, hub.TableDiff):
         output.value(asdict(found), str(found).splitlines() if found else [])
         return PROBLEMS if found else DONE

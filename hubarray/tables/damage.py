@@ -15,7 +15,6 @@ from hubarray.shown import shown_text
 from hubarray.storage.base import Buffer
 from hubarray.tables import locations
 from hubarray.tables.block import is_intact
-from hubarray.tables.index_piece import Key
 from hubarray.tables.locations import LOCATION
 from hubarray.tables.metadata import Append
 from hubarray.tables.state import TableState
@@ -93,11 +92,11 @@ def _rows(table: TableState, append: Append, chunks: set[int]) -> Iterator[str]:
     for (chunk, group), some in sorted(held.items()):
         rows, found = (np.concatenate(parts) for parts in zip(*some, strict=True))
         lost.setdefault(group, []).append(rows[_broken(table, append, chunk, found)])
-    if not lost:
-        return
-    partitions = sorted(table.rows_of_partitions().items(), key=lambda one: one[1].start)
     for group, groups_rows in lost.items():
-        yield from _runs(group, np.sort(np.concatenate(groups_rows)), partitions)
+        for key, of, harmed in table.by_partition(np.sort(np.concatenate(groups_rows))):
+            for run in np.split(harmed - of.start, np.flatnonzero(np.diff(harmed) != 1) + 1):
+                named = f"row {run[0]}" if len(run) == 1 else f"rows {run[0]} to {run[-1]}"
+                yield f"partition {shown_text(str(key))!r}, group {group!r}, {named}"
 
 
 def _broken(table: TableState, append: Append, chunk: int, found: np.ndarray) -> np.ndarray:
@@ -114,16 +113,3 @@ def _broken(table: TableState, append: Append, chunk: int, found: np.ndarray) ->
         for one in distinct
     ]
     return np.array(broken, bool)[inverse]
-
-
-def _runs(group: str, rows: np.ndarray, partitions: list[tuple[Key, range]]) -> Iterator[str]:
-    """Runs of rows by their positions in their partitions."""
-    starts = np.array([of.start for _, of in partitions])
-    at = np.searchsorted(starts, rows, side="right") - 1
-    cuts = np.flatnonzero((np.diff(rows) != 1) | (np.diff(at) != 0)) + 1
-    for run, where in zip(np.split(rows, cuts), np.split(at, cuts), strict=True):
-        if len(run):
-            key, of = partitions[int(where[0])]
-            first, last = int(run[0]) - of.start, int(run[-1]) - of.start
-            named = f"row {first}" if first == last else f"rows {first} to {last}"
-            yield f"partition {shown_text(str(key))!r}, group {group!r}, {named}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from hubarray.errors import ConfigError
 from hubarray.history.contents import refs_of
 from hubarray.history.record import Record
 from hubarray.history.version import Version
+from hubarray.tables import index
 from hubarray.tables.block import described
 from hubarray.tables.index_piece import Key
 from hubarray.tables.metadata import metadata_of
@@ -19,9 +20,15 @@ from hubarray.tables.rows import Wanted, columns_into, read
 from hubarray.tables.schema import Group
 from hubarray.tables.state import TableState
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Side = tuple[Version, Record]
 
 _BATCH_ROWS = 4096
+# Stored; images decode to twenty times as much.
+_BATCH_BYTES = 8 << 20
+_NUMBER = "hubarray number"
 _UNKNOWN = np.zeros((), "V16")
 
 
@@ -64,26 +71,92 @@ class TableDiff:
         return "\n".join([*lines, *(f"  {name}: dropped" for name in self.dropped_columns)])
 
 
-def diff_tables(one: Side, two: Side) -> TableDiff:
-    """Compare two records of tables; reads the pieces of partitions that both have, and blocks that are not equal."""
+def diff_tables(one: Side, two: Side, on: Sequence[str] | None = None) -> TableDiff:
+    """Compare two records of tables; reads the pieces of partitions that both have, and blocks that are not equal.
+
+    Parameters
+    ----------
+    one, two : (Version, Record)
+    on : sequence of str, optional
+        Fields of both indexes, of which no two rows of a table have the same: rows are paired by them.
+
+    Raises
+    ------
+    ConfigError
+        The tables have keys of two types, or ``on`` is no key.
+    """
     old, new = (TableState.of(version, record) for version, record in (one, two))
+    schemas = old.metadata.schema, new.metadata.schema
+    shared = [name for name in schemas[0] if name in schemas[1]]
+    found = TableDiff(
+        columns=dict.fromkeys(shared, 0),
+        new_columns=tuple(name for name in schemas[1] if name not in schemas[0]),
+        dropped_columns=tuple(name for name in schemas[0] if name not in schemas[1]),
+    )
+    for key, before, after in _paired_by(on, old, new, found) if on else _paired(old, new, found):
+        differing = 0
+        for first in range(0, len(before), _BATCH_ROWS):
+            batch = slice(first, first + _BATCH_ROWS)
+            differs = np.zeros(len(before[batch]), bool)
+            for name, other in _differing(old, new, shared, before[batch], after[batch]):
+                found.columns[name] += int(other.sum())
+                differs |= other
+            differing += int(differs.sum())
+        if differing:
+            found.changed[key] = differing
+    return found
+
+
+def _paired(old: TableState, new: TableState, found: TableDiff) -> Iterator[tuple[Key, np.ndarray, np.ndarray]]:
+    """The rows of each partition that both tables have, by their position in it."""
     both = old.metadata.appends and new.metadata.appends
     if both and old.metadata.key_type is not new.metadata.key_type:
-        raise ConfigError("the keys of the two tables' partitions are of two types; nothing to compare")
-    before, after = (
-        {key: (rows.start, len(rows)) for key, rows in one.rows_of_partitions().items()} for one in (old, new)
-    )
-    shared = [name for name in old.metadata.schema if name in new.metadata.schema]
-    found = TableDiff(
-        added={key: after[key][1] for key in after.keys() - before.keys() if after[key][1]},
-        removed={key: before[key][1] for key in before.keys() - after.keys() if before[key][1]},
-        columns=dict.fromkeys(shared, 0),
-        new_columns=tuple(name for name in new.metadata.schema if name not in old.metadata.schema),
-        dropped_columns=tuple(name for name in old.metadata.schema if name not in new.metadata.schema),
-    )
-    for key in sorted(before.keys() & after.keys()):
-        _compare(old, new, key, before[key], after[key], shared, found)
-    return found
+        raise ConfigError("the keys of the two tables' partitions are of two types; diff with on= pairs their rows")
+    before, after = old.rows_of_partitions(), new.rows_of_partitions()
+    for key in [*before, *(key for key in after if key not in before)]:
+        one, two = before.get(key, range(0)), after.get(key, range(0))
+        rows = min(len(one), len(two))
+        if len(two) > rows:
+            found.added[key] = len(two) - rows
+        if len(one) > rows:
+            found.removed[key] = len(one) - rows
+        if rows:
+            yield key, np.arange(one.start, one.start + rows), np.arange(two.start, two.start + rows)
+
+
+def _paired_by(
+    on: Sequence[str], old: TableState, new: TableState, found: TableDiff
+) -> Iterator[tuple[Key, np.ndarray, np.ndarray]]:
+    """The rows that have the same keys, by the partition that they are in now."""
+    one, two = (_keys(table, on) for table in (old, new))
+    merged = one.merge(two, on=list(on), how="outer", suffixes=("_old", "_new"))
+    before, after = merged[f"{_NUMBER}_old"], merged[f"{_NUMBER}_new"]
+    for table, counts, numbers in (
+        (new, found.added, after[before.isna()]),
+        (old, found.removed, before[after.isna()]),
+    ):
+        for key, _, rows in table.by_partition(np.sort(numbers.to_numpy(np.int64))):
+            counts[key] = len(rows)
+    both = merged[before.notna() & after.notna()].sort_values(f"{_NUMBER}_new")
+    numbers = both[f"{_NUMBER}_old"].to_numpy(np.int64)
+    done = 0
+    for key, _, rows in new.by_partition(both[f"{_NUMBER}_new"].to_numpy(np.int64)):
+        yield key, numbers[done : done + len(rows)], rows
+        done += len(rows)
+
+
+def _keys(table: TableState, on: Sequence[str]) -> pd.DataFrame:
+    """The fields that rows are paired by, and the number of each row."""
+    for name in on:
+        if name not in table.metadata.schema.index:
+            raise ConfigError(f"on={name!r}: {table.version.name} has no index field of this name")
+    read = index.read(table, list(on))
+    frame: pd.DataFrame = read.rename_columns([*read.column_names[:-1], _NUMBER]).to_pandas()
+    twice = frame.duplicated(list(on))
+    if twice.any():
+        which = ", ".join(f"{name}={frame.loc[twice.idxmax(), name]!r}" for name in on)
+        raise ConfigError(f"on={list(on)}: two rows of {table.version.name} have {which}; add a field that tells them")
+    return frame
 
 
 def same_rows(version: Version, old: Record, new: Record) -> bool:
@@ -97,26 +170,6 @@ def same_rows(version: Version, old: Record, new: Record) -> bool:
             if one["hash"].tobytes() != two["hash"].tobytes():
                 return False
     return True
-
-
-def _compare(
-    old: TableState, new: TableState, key: Key, before: tuple[int, int], after: tuple[int, int], shared: list[str],
-    found: TableDiff,
-) -> None:  # fmt: skip
-    rows = min(before[1], after[1])
-    if after[1] > rows:
-        found.added[key] = after[1] - rows
-    if before[1] > rows:
-        found.removed[key] = before[1] - rows
-    differs = np.zeros(rows, bool)
-    for begin in range(0, rows, _BATCH_ROWS):
-        count = min(_BATCH_ROWS, rows - begin)
-        numbers = [np.arange(first + begin, first + begin + count) for first, _ in (before, after)]
-        for name, other in _differing(old, new, shared, *numbers):
-            found.columns[name] += int(other.sum())
-            differs[begin : begin + count] |= other
-    if differs.any():
-        found.changed[key] = int(differs.sum())
 
 
 def _differing(
@@ -133,12 +186,16 @@ def _differing(
         yield name, _unequal(one, two)
     for (first, second), names in stored.items():
         unsure = np.flatnonzero(_may_differ(old, new, first, second, before, after))
-        columns = [_values(table, group, names, numbers[unsure]) for table, group, numbers in (
-            (old, first, before), (new, second, after))]  # fmt: skip
-        for name in names:
-            other = np.zeros(len(before), bool)
-            other[unsure] = _unequal(columns[0][name], columns[1][name])
-            yield name, other
+        other = {name: np.zeros(len(before), bool) for name in names}
+        row_bytes = max(table.group_row_bytes(group) for table, group in ((old, first), (new, second)))
+        count = max(1, int(_BATCH_BYTES / max(1.0, row_bytes)))
+        for begin in range(0, len(unsure), count):
+            some = unsure[begin : begin + count]
+            columns = [_values(table, group, names, numbers[some]) for table, group, numbers in (
+                (old, first, before), (new, second, after))]  # fmt: skip
+            for name in names:
+                other[name][some] = _unequal(columns[0][name], columns[1][name])
+        yield from other.items()
 
 
 def _may_differ(

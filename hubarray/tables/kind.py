@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from hubarray.errors import ConfigError
@@ -30,9 +31,9 @@ def check(record: Record) -> None:
     metadata_of(record)
 
 
-def diff(one: Side, two: Side, *, elements: bool) -> TableDiff:
-    """Rows that were added, removed and changed, by their position in the partition, and in which columns."""
-    return diff_tables(one, two)
+def diff(one: Side, two: Side, *, elements: bool, on: Sequence[str] | None) -> TableDiff:
+    """Rows that were added, removed and changed, by their position in the partition or by ``on``, and which columns."""
+    return diff_tables(one, two, on)
 
 
 def same_state(version: Version, old: Record, new: Record) -> bool:

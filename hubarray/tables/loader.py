@@ -391,7 +391,7 @@ class RowLoader:
 
     def _row_bytes(self, picks: Sequence[_Pick]) -> float:
         tables = self.tables()
-        sizes = [_row_bytes(tables[pick.table], pick.group.name) for pick in picks if pick.group is not None]
+        sizes = [tables[pick.table].group_row_bytes(pick.group.name) for pick in picks if pick.group is not None]
         return sum(sizes) + 64.0
 
     def _position(self, pos: Any) -> int:
@@ -474,7 +474,3 @@ def _picks(i: int, table: TableState, columns: Sequence[Column]) -> list[_Pick]:
 
 def _block_bytes(table: TableState, group: str) -> float:
     return table.metadata.stored_bytes[group] / max(1, table.metadata.blocks[group])
-
-
-def _row_bytes(table: TableState, group: str) -> float:
-    return table.metadata.stored_bytes[group] / max(1, table.metadata.rows)

@@ -157,6 +157,20 @@ class TableState:
             found |= {key: range(append.first_row + at, append.first_row + at + count) for key, at, count in rows}
         return found
 
+    def group_row_bytes(self, group: str) -> float:
+        """Stored bytes of a row in a group, on average."""
+        return self.metadata.stored_bytes[group] / max(1, self.metadata.rows)
+
+    def by_partition(self, numbers: np.ndarray) -> Iterator[tuple[Key, range, np.ndarray]]:
+        """Some rows, in order of their numbers, by partition: its key, the numbers of all its rows, and those of some."""
+        partitions = [(key, rows) for key, rows in self.rows_of_partitions().items() if len(rows)]
+        partitions.sort(key=lambda one: one[1].start)
+        where = np.searchsorted([rows.start for _, rows in partitions], numbers, side="right") - 1
+        for part in np.split(np.arange(len(numbers)), np.flatnonzero(np.diff(where)) + 1):
+            if len(part):
+                key, rows = partitions[int(where[part[0]])]
+                yield key, rows, numbers[part]
+
     def partition_of(self, row: int) -> tuple[int, int]:
         """The first row of the partition that a row is in, and the one after its last; the list is read once."""
         append = self.metadata.append_of(row)

@@ -314,5 +314,21 @@ def test_differing_rows_are_told_by_partition_and_column(root):
     assert hub.diff("lab/drives:v1", "lab/drives:v1", root=root).same
 
 
+def test_rows_are_paired_by_fields_of_the_index_wherever_they_stand(root):
+    rows = drive("a", 6)
+    write("lab/drives:v1", {"a": rows}, root)
+    changed = dict(rows[4], speed=np.float32(-1))
+    write("lab/drives:v2", {1: [changed, rows[0]], 2: [rows[5], rows[2], dict(rows[0], frame=np.int64(77))]}, root)
+    found = hub.diff("lab/drives:v1", "lab/drives:v2", on=["log_id", "frame"], root=root)
+    assert (found.added, found.removed, found.changed) == ({2: 1}, {"a": 2}, {1: 1})
+    assert {name: count for name, count in found.columns.items() if count} == {"speed": 1}
+    with pytest.raises(hub.ConfigError, match="on= pairs"):
+        hub.diff("lab/drives:v1", "lab/drives:v2", root=root)
+    with pytest.raises(hub.ConfigError, match="two rows of lab/drives:v1 have log_id='a'"):
+        hub.diff("lab/drives:v1", "lab/drives:v2", on="log_id", root=root)
+    with pytest.raises(hub.ConfigError, match="no index field"):
+        hub.diff("lab/drives:v1", "lab/drives:v2", on="speed", root=root)
+
+
 def test_slabs_are_as_long_as_the_format_says():
     assert locations.SLAB_ROWS == 131_072
