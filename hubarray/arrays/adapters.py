@@ -24,6 +24,7 @@ _PLACES = {
     "lazy": "hubarray.interop.lazy:LazyView",
     "numpy": "hubarray.interop.numpy_functions:call",
     "to_pytorch": "hubarray.interop.torch:to_pytorch",
+    "table_to_pytorch": "hubarray.interop.torch_tables:to_pytorch",
     "to_tensorflow": "hubarray.interop.tensorflow:to_tensorflow",
     "to_zarr_store": "hubarray.interop.zarr:to_zarr_store",
     "needed": "hubarray.interop.missing:needed",

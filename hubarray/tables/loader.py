@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hubarray.arrays.adapters import needed_adapter
 from hubarray.blobs.pools import pools
 from hubarray.errors import ConfigError, ConflictError, NotFoundError
 from hubarray.history.version import version_of
@@ -209,6 +210,33 @@ class RowLoader:
             if isinstance(out[name], np.ndarray) and not there.all():
                 out[name] = [value if has else None for value, has in zip(out[name], there, strict=True)]
         return self._converted([out], as_)[0]
+
+    def to_pytorch(
+        self, columns: str | Sequence[str] | None = None, *, transform: Callable[[Row], Any] | None = None
+    ) -> Any:
+        """A dataset for PyTorch's DataLoader, by index: samples are rows, and a batch is one parallel fetch.
+
+        Parameters
+        ----------
+        columns
+            As of :meth:`get_row`.
+        transform : callable, optional
+            Makes a sample of a row of NumPy values; what it returns becomes tensors. Where samples are of different
+            shapes DataLoader needs a ``collate_fn`` that says how a batch is made of them.
+
+        Returns
+        -------
+        torch.utils.data.Dataset
+
+        Raises
+        ------
+        ConfigError, MissingPackageError
+        """
+        return needed_adapter("table_to_pytorch", "torch")(self, columns, transform=transform)
+
+    def check_columns(self, columns: str | Sequence[str] | None) -> None:
+        """Raise ConfigError if columns are not the loader's."""
+        self._chosen(columns)
 
     def tables(self) -> list[TableState]:
         """The tables, each at its commit; opened when they are first needed."""

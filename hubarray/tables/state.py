@@ -162,7 +162,7 @@ class TableState:
         return self.metadata.stored_bytes[group] / max(1, self.metadata.rows)
 
     def by_partition(self, numbers: np.ndarray) -> Iterator[tuple[Key, range, np.ndarray]]:
-        """Some rows, in order of their numbers, by partition: its key, the numbers of all its rows, and those of some."""
+        """Some rows, in order of their numbers, by partition: its key, all its rows, and those of some in it."""
         partitions = [(key, rows) for key, rows in self.rows_of_partitions().items() if len(rows)]
         partitions.sort(key=lambda one: one[1].start)
         where = np.searchsorted([rows.start for _, rows in partitions], numbers, side="right") - 1

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.adapters import adapter
+from hubarray.arrays.adapters import adapter, needed_adapter
 from hubarray.errors import ConfigError
 from hubarray.history.handle import Handle
 from hubarray.history.record import Record
@@ -92,6 +92,28 @@ class Table(Handle):
             loader = RowLoader([(index.service_column(state), numbers)], (), self.root)
             self._loader, self._loader_commit = loader, state.record.head.id
         return loader
+
+    def to_pytorch(self, *, transform: Callable[[Any], Any] | None = None) -> Any:
+        """A dataset for PyTorch's DataLoader, by index; of a table of one field, samples are its values.
+
+        See :meth:`RowLoader.to_pytorch`, which takes some columns, and the rows of any index.
+
+        Parameters
+        ----------
+        transform : callable, optional
+            Makes a sample of a row, or of a value, as NumPy has it.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import hubarray as hub
+        >>> with hub.table_writer("docs/ragged:v1", hub.Field("float32", (None,))) as w, w.partition(0) as p:
+        ...     p.extend({"value": np.arange(i, dtype="float32")} for i in range(4))
+        >>> hub.load("docs/ragged:v1").to_pytorch()[2]
+        tensor([0., 1.])
+        """
+        value = next(iter(self.schema)) if len(self.schema) == 1 else None
+        return needed_adapter("table_to_pytorch", "torch")(self.loader(), transform=transform, value=value)
 
     def snapshot(self) -> Table:
         """This commit as a handle that stays at it."""

@@ -1,0 +1,58 @@
+"""PyTorch datasets over the rows of a loader, by index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch.utils.data import Dataset
+
+from hubarray.interop.torch import tensors
+from hubarray.tables.loader import Row, RowLoader
+
+
+def to_pytorch(
+    loader: RowLoader,
+    columns: str | Sequence[str] | None = None,
+    *,
+    transform: Callable[[Any], Any] | None = None,
+    value: str | None = None,
+) -> LoaderRows:
+    """See :meth:`hubarray.RowLoader.to_pytorch`; with ``value`` a sample is the value of that column alone."""
+    loader.check_columns(columns)
+    return LoaderRows(loader, columns if value is None else [value], transform, value)
+
+
+class LoaderRows(Dataset[Any]):
+    """Rows by index: ``dataset[7]``, and a whole batch in one parallel fetch, which DataLoader asks for."""
+
+    def __init__(
+        self,
+        loader: RowLoader,
+        columns: str | Sequence[str] | None,
+        transform: Callable[[Any], Any] | None,
+        value: str | None,
+    ) -> None:
+        self._loader, self._columns, self._transform, self._value = loader, columns, transform, value
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __repr__(self) -> str:
+        return f"<hubarray LoaderRows of {self._loader!r}>"
+
+    def __getitem__(self, index: int) -> Any:
+        return self._samples([index])[0]
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        """The samples of a batch; DataLoader asks for them so."""
+        return self._samples(indices)
+
+    def _samples(self, indices: Sequence[int]) -> list[Any]:
+        if self._transform is None:
+            return [self._sample(row) for row in self._loader.get_batch(indices, self._columns, as_="torch")]
+        rows = self._loader.get_batch(indices, self._columns)
+        return [tensors(self._transform(self._sample(row))) for row in rows]
+
+    def _sample(self, row: Row) -> Any:
+        return row if self._value is None else row[self._value]
