@@ -1,0 +1,258 @@
+"""Any sequence of operations on tables does what it would do to lists of rows."""
+
+import uuid
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import hypothesis
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import hubarray as hub
+from hubarray.blobs import fetch
+from hubarray.history import garbage
+from tests import servers
+from tests.rounds import rounds
+from tests.tables import rows as model
+
+NAMES = ("t/x:v0", "t/x:v1", "t/y:v0", "t/z:v0")
+KEYS = st.sampled_from("abcd")
+SCHEMA = hub.Schema(
+    {
+        "n": hub.Field("i8", index=True),
+        "image": hub.Field("u1", (None,)),
+        "x": hub.Field("f4", nullable=True),
+        "y": hub.Field("i2"),
+    },
+    rows_per_block={"rest": 2},
+)
+
+
+def row(n):
+    """Few values, so that references find equal blocks; some long enough to be shared by themselves."""
+    return {
+        "n": np.int64(n),
+        "image": np.full(70_000 if n == 5 else n % 4, n, "u1"),
+        "x": None if n % 3 else np.float32(n),
+        "y": np.int16(n % 2),
+    }
+
+
+PARTITION = st.lists(st.integers(0, 7), max_size=6)
+
+
+@dataclass
+class Model:
+    """A version: at every commit its rows (None: a deletion), and what may still be read."""
+
+    commits: list = field(default_factory=list)
+    keys: set = field(default_factory=set)
+    growing: bool = False
+    expired_to: int = 0
+    gone: set = field(default_factory=set)
+    tags: dict = field(default_factory=dict)
+
+    @property
+    def live(self):
+        return bool(self.commits) and self.commits[-1] is not None
+
+    def begin(self, rows, keys, growing):
+        self.commits.append(rows)
+        self.keys, self.growing, self.tags = set(keys), growing, {}
+
+
+def laid(parts):
+    return [row(n) for key in sorted(parts) for n in parts[key]]
+
+
+class Machine(RuleBasedStateMachine):
+    """Operations on four versions of three names, each checked against the model."""
+
+    @initialize()
+    def begin(self):
+        self.folder = uuid.uuid4().hex
+        self.root = hub.Root(f"memory://{self.folder}")
+        self.models = {name: Model() for name in NAMES}
+        self.loaders = []
+
+    def teardown(self):
+        servers.forget_memory(self.folder)
+
+    def live(self, growing=False):
+        return [name for name, one in self.models.items() if one.live and (one.growing or not growing)]
+
+    @rule(
+        name=st.sampled_from(NAMES), parts=st.dictionaries(KEYS, PARTITION, max_size=3), growing=st.booleans(),
+        fails=st.integers(0, 5), data=st.data(),
+    )  # fmt: skip
+    def write(self, name, parts, growing, fails, data):
+        references = data.draw(st.lists(st.sampled_from(self.live() or [None]), max_size=2, unique=True))
+        one = self.models[name]
+        given = {"growing": growing, "reference": [other for other in references if other], "root": self.root}
+        if one.live:
+            with pytest.raises(hub.AlreadyExistsError):
+                hub.table_writer(name, SCHEMA, **given)
+            return
+        try:
+            with hub.table_writer(name, SCHEMA, **given) as w:
+                for key, numbers in parts.items():
+                    with w.partition(key) as p:
+                        p.extend(row(n) for n in numbers)
+                if not fails:
+                    raise ZeroDivisionError
+        except ZeroDivisionError:
+            return
+        one.begin(laid(parts), parts, growing)
+
+    @precondition(lambda self: self.live(growing=True))
+    @rule(parts=st.dictionaries(KEYS, PARTITION, min_size=1, max_size=2), data=st.data())
+    def grow(self, parts, data):
+        name = data.draw(st.sampled_from(self.live(growing=True)))
+        one = self.models[name]
+        writer = hub.table_writer(name, root=self.root)
+        for key, numbers in parts.items():
+            with writer.partition(key) as p:
+                p.extend(row(n) for n in numbers)
+        if one.keys & parts.keys():
+            with pytest.raises(hub.ConflictError):
+                writer.publish()
+            return
+        writer.publish()
+        one.commits.append([*one.commits[-1], *laid(parts)])
+        one.keys |= parts.keys()
+
+    @precondition(lambda self: self.live())
+    @rule(to=st.sampled_from(NAMES), move=st.booleans(), data=st.data())
+    def publish(self, to, move, data):
+        """Some rows of some tables, in any order, as a table."""
+        sources = data.draw(st.lists(st.sampled_from(self.live()), min_size=1, max_size=2, unique=True))
+        frames, rows = [], []
+        for name in sources:
+            index = hub.read_index(name, root=self.root)
+            some = data.draw(st.lists(st.integers(0, max(0, len(index) - 1)), max_size=5)) if len(index) else []
+            frames.append(index.iloc[some].assign(partition=name))
+            rows.append([self.models[name].commits[-1][i] for i in some])
+        index = pd.concat(frames)
+        if self.models[to].live:
+            with pytest.raises(hub.AlreadyExistsError):
+                hub.write_index(index, to, move=move, root=self.root)
+            return
+        hub.write_index(index, to, move=move, root=self.root)
+        keys = {name for name, some in zip(sources, rows, strict=True) if some}
+        ordered = [row for _, some in sorted(zip(sources, rows, strict=True), key=lambda one: one[0]) for row in some]
+        self.models[to].begin(ordered, keys, False)
+
+    @precondition(lambda self: self.live())
+    @rule(to=st.sampled_from(NAMES), data=st.data())
+    def copy(self, to, data):
+        source = data.draw(st.sampled_from(self.live()))
+        if self.models[to].live:
+            with pytest.raises(hub.AlreadyExistsError):
+                hub.copy(source, to, root=self.root)
+            return
+        hub.copy(source, to, root=self.root)
+        one = self.models[source]
+        self.models[to].begin(one.commits[-1], one.keys, one.growing)
+
+    @precondition(lambda self: self.live(growing=True))
+    @rule(data=st.data())
+    def freeze(self, data):
+        one = self.models[name := data.draw(st.sampled_from(self.live(growing=True)))]
+        hub.freeze(name, root=self.root)
+        one.commits.append(one.commits[-1])
+        one.growing = False
+        with pytest.raises(hub.FrozenError):
+            hub.table_writer(name, root=self.root)
+
+    @precondition(lambda self: self.live())
+    @rule(tag=st.sampled_from(["one", "two"]), data=st.data())
+    def tag(self, tag, data):
+        one = self.models[name := data.draw(st.sampled_from(self.live()))]
+        if tag not in one.tags:
+            number = len(one.commits)
+            hub.tag(name, tag, root=self.root)
+            one.tags[tag] = number
+            one.commits.append(one.commits[-1])
+
+    @precondition(lambda self: self.live())
+    @rule(keep=st.integers(1, 3), data=st.data())
+    def expire(self, keep, data):
+        one = self.models[name := data.draw(st.sampled_from(self.live()))]
+        to = max(one.expired_to, len(one.commits) - keep)
+        assert hub.expire(name, keep_last=keep, root=self.root) == to
+        if to > one.expired_to:
+            one.expired_to = to
+            one.commits.append(one.commits[-1])
+
+    @precondition(lambda self: self.live())
+    @rule(data=st.data())
+    def delete(self, data):
+        name = data.draw(st.sampled_from(self.live()))
+        hub.delete(name, root=self.root)
+        self.models[name].commits.append(None)
+        self.models[name].growing = False
+
+    @precondition(lambda self: self.live())
+    @rule(data=st.data())
+    def keep_a_loader(self, data):
+        name = data.draw(st.sampled_from(self.live()))
+        number = len(self.models[name].commits)
+        loader = hub.row_loader(hub.read_index(name, root=self.root), root=self.root)
+        self.loaders = [*self.loaders[-2:], (name, number, loader)]
+
+    @rule(home=st.sampled_from(["t/x", "t/y", "t/z"]))
+    def collect(self, home):
+        """As if more than a grace period had passed since everything so far."""
+        if not any(one.commits for name, one in self.models.items() if name.startswith(home)):
+            return
+        now = garbage.store_time
+        garbage.store_time = lambda store: now(store) + timedelta(days=30)
+        try:
+            hub.collect_garbage(home, root=self.root)
+        finally:
+            garbage.store_time = now
+        for name, one in self.models.items():
+            if name.startswith(home) and one.commits:
+                dead = range(1, (one.expired_to if one.live else len(one.commits) - 1) + 1)
+                one.gone |= set(dead) - (set(one.tags.values()) if one.live else set())
+
+    @rule()
+    def forget(self):
+        """Begin again as a new process would, with nothing in memory."""
+        fetch._shared._memory.clear()
+
+    def readable(self, name, number):
+        one = self.models[name]
+        return number not in one.gone
+
+    @invariant()
+    def every_live_table_has_its_rows(self):
+        for name, one in getattr(self, "models", {}).items():
+            assert hub.exists(name, root=self.root) == one.live
+            if one.live:
+                table = hub.load(name, root=self.root)
+                assert table.commit == len(one.commits)
+                assert table.frozen == (not one.growing)
+                model.assert_rows(table[:], one.commits[-1])
+
+    @invariant()
+    def loaders_read_what_they_saw(self):
+        for name, number, loader in getattr(self, "loaders", []):
+            if self.readable(name, number):
+                model.assert_rows(list(loader.iter_rows()), self.models[name].commits[number - 1])
+
+    @invariant()
+    def nothing_is_damaged(self):
+        for name in self.live() if hasattr(self, "models") else []:
+            assert hub.verify(name, root=self.root).problems == []
+            usage = hub.du(name, root=self.root)
+            assert min(usage.own, usage.shared, usage.held) >= 0
+
+
+@pytest.mark.timeout(900)
+def test_any_sequence_of_operations_on_tables():
+    settings = hypothesis.settings(max_examples=rounds(25, 150), stateful_step_count=rounds(20, 25), deadline=None)
+    hypothesis.stateful.run_state_machine_as_test(Machine, settings=settings)
