@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +14,7 @@ from hubarray.blobs.ref import homes
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, HubError
 from hubarray.history.clock import store_now
 from hubarray.history.commit import commit, create_version
-from hubarray.history.record import Head, Record
+from hubarray.history.record import MAX_RECORD_BYTES, Head, Record
 from hubarray.history.version import Version
 from hubarray.process import uptime_seconds
 from hubarray.progress import progress
@@ -29,6 +30,10 @@ from hubarray.tables.worker import Staging, TablePartition, TableWorker, checked
 
 MAX_WAITING_PARTS = 1024
 MAX_WAITING_SECONDS = 60.0
+# The rest of a record is for attributes, and for what every append adds.
+MAX_SCHEMA_BYTES = MAX_RECORD_BYTES - (256 << 10)
+# Blocks and bytes of a group, as JSON.
+_GROUP_BYTES = 64
 
 log = logging.getLogger("hubarray.tables")
 
@@ -324,11 +329,17 @@ class TableWriter:
 
 
 def checked_schema(schema: Schema) -> Schema:
-    """A schema whose index fields a Parquet file can have.
+    """A schema whose index fields a Parquet file can have, and that fits into a record.
 
     Raises
     ------
     ConfigError
     """
     arrow_schema(schema, str)
+    described = len(json.dumps(schema.to_json()).encode()) + _GROUP_BYTES * len(schema.groups)
+    if described > MAX_SCHEMA_BYTES:
+        raise ConfigError(
+            f"schema: describing its {len(schema)} fields and {len(schema.groups)} groups takes {described:,} bytes, "
+            f"and a record has room for {MAX_SCHEMA_BYTES:,}; use shorter names, fewer groups, or two tables to merge"
+        )
     return schema

@@ -332,3 +332,22 @@ def test_rows_are_paired_by_fields_of_the_index_wherever_they_stand(root):
 
 def test_slabs_are_as_long_as_the_format_says():
     assert locations.SLAB_ROWS == 131_072
+
+
+def test_a_table_has_five_hundred_columns_and_rows_of_a_byte_and_of_64_megabytes(root):
+    fields = {f"sensor_{i:03}.value": hub.Field("f4") for i in range(500)}
+    wide = hub.Schema({**fields, "flag": hub.Field("u1"), "cloud": hub.Field("u1", (None,))})
+    cloud = np.arange(64 << 20, dtype="u1")
+    rows = [
+        {**{name: np.float32(i) for name in fields}, "flag": np.uint8(i), "cloud": cloud if i == 1 else cloud[:i]}
+        for i in range(3)
+    ]
+    table = write("lab/wide:v1", {"a": rows}, root, wide)
+    assert_rows(table[:], rows)
+    assert table.loader().get_row(1, ["flag"]) == {"flag": 1}
+
+
+def test_a_schema_that_no_record_has_room_for_is_refused_before_anything_is_written(root):
+    fields = {f"{i:04}{'x' * 200}.value": hub.Field("f4") for i in range(3000)}
+    with pytest.raises(hub.ConfigError, match="schema: describing its 3000 fields"):
+        hub.table_writer("lab/wide:v1", hub.Schema(fields), root=root)
