@@ -28,6 +28,8 @@ from hubarray.tables.schema import Field, Group
 HASH_BYTES = 16
 CHECK_BYTES = 4
 MAX_BLOCK_BYTES = 1 << 30
+# Above, copying costs more than a call a row.
+_INTERLEAVED_BYTES = 4 << 10
 _PAD = 8
 _COUNT = np.dtype("<u4")
 
@@ -61,7 +63,8 @@ def encode(group: Group, columns: Mapping[str, Sequence[Value]]) -> list[Buffer]
     group : Group
     columns : mapping of str to sequence
         For each field its values as :func:`hubarray.tables.values.checked` gives them, one a row: arrays, images that
-        are encoded already, text as UTF-8 bytes, or None.
+        are encoded already, text as UTF-8 bytes, or None. Of fields of fixed size, without codec for images and not
+        nullable, one array may have all.
     """
     rows = len(next(iter(columns.values())))
     numbers: list[np.ndarray] = []
@@ -92,7 +95,11 @@ def digest(group: Group, columns: Mapping[str, Sequence[Value]]) -> bytes:
     """
     hasher = blake3.blake3(described(group))
     for name, _ in group.fields:
-        for value in columns[name]:
+        values = columns[name]
+        if isinstance(values, np.ndarray) and values[:1].nbytes < _INTERLEAVED_BYTES:
+            hasher.update(_interleaved(values))
+            continue
+        for value in values:
             if value is None:
                 hasher.update(b"N")
             elif isinstance(value, Image):
@@ -105,6 +112,16 @@ def digest(group: Group, columns: Mapping[str, Sequence[Value]]) -> bytes:
                 hasher.update(b"A" + np.array([value.ndim, *value.shape], "<u8").tobytes())
                 hasher.update(_bytes_of(value))
     return hasher.digest(length=16)
+
+
+def _interleaved(values: np.ndarray) -> bytes:
+    """Before each value what a digest says of an array."""
+    shape = values.shape[1:]
+    head = np.frombuffer(b"A" + np.array([len(shape), *shape], "<u8").tobytes(), "u1")
+    out = np.empty((len(values), len(head) + values[:1].nbytes), "u1")
+    out[:, : len(head)] = head
+    out[:, len(head) :] = np.ascontiguousarray(values).view("u1").reshape(len(values), -1)
+    return out.tobytes()
 
 
 @functools.cache
@@ -155,6 +172,8 @@ def _payload(field: Field, values: Sequence[Value]) -> list[Buffer]:
         return [value.data for value in values if value is not None]
     if field.kind != "fixed":
         plain: list[Buffer] = [value for value in values if value is not None]
+    elif isinstance(values, np.ndarray):
+        plain = [_bytes_of(values)]
     else:
         empty = bytes(field.row_bytes or 0)
         plain = [empty if value is None else _bytes_of(value) for value in values]

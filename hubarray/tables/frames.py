@@ -14,6 +14,10 @@ from hubarray.shown import shown_text
 from hubarray.tables.schema import Field, Schema
 
 _BATCH_ROWS = 4096
+_BATCH_BYTES = 16 << 20
+
+# Values of a field, one a row.
+Column = Sequence[Any] | np.ndarray
 
 
 def is_frame(source: Any) -> bool:
@@ -21,25 +25,54 @@ def is_frame(source: Any) -> bool:
     return isinstance(source, (pa.Table, pa.RecordBatch)) or hasattr(source, "__arrow_c_stream__") or _is_pandas(source)
 
 
-def rows_of(source: Any, schema: Schema) -> Iterator[dict[str, Any]]:
-    """The rows of a frame, with values as the schema has them; a few thousand at a time.
+def batches_of(source: Any, schema: Schema) -> Iterator[tuple[dict[str, Column], int]]:
+    """Columns of a frame, or of a mapping of columns, with values as the schema has them; some thousand rows at a time.
 
     Raises
     ------
     ConfigError
         A column is unknown, or a value of it would not survive; the column is named.
     """
+    if isinstance(source, Mapping):
+        yield from _mapped_batches(source, schema)
+        return
     if _is_pandas(source):
-        yield from _pandas_rows(source, schema)
+        yield from _pandas_batches(source, schema)
         return
     reader = arrow_batches(source)
     _refuse_unknown(reader.schema.names, schema)
     for batch in reader:
-        for begin in range(0, batch.num_rows, _BATCH_ROWS):
-            part = batch.slice(begin, _BATCH_ROWS)
+        rows = _batch_rows(batch.nbytes, batch.num_rows)
+        for begin in range(0, batch.num_rows, rows):
+            part = batch.slice(begin, rows)
             named = zip(part.schema.names, part.columns, strict=True)
-            columns = {name: _arrow_values(schema[name], column, name) for name, column in named}
-            yield from _as_rows(columns, part.num_rows)
+            yield {name: _arrow_values(schema[name], column, name) for name, column in named}, part.num_rows
+
+
+def _batch_rows(size_bytes: int, rows: int) -> int:
+    return max(1, min(_BATCH_ROWS, _BATCH_BYTES * rows // max(1, size_bytes)))
+
+
+def _mapped_batches(source: Mapping[str, Any], schema: Schema) -> Iterator[tuple[dict[str, Column], int]]:
+    _refuse_unknown(list(source), schema)
+    lengths = {name: len(column) for name, column in source.items()}
+    if len(set(lengths.values())) > 1:
+        raise ConfigError(f"has columns of different lengths: {lengths}"[:300])
+    rows = next(iter(lengths.values()), 0)
+    size = sum(int(getattr(column, "nbytes", 0)) for column in source.values())
+    count = _batch_rows(size, rows)
+    for begin in range(0, rows, count):
+        part = {name: column[begin : begin + count] for name, column in source.items()}
+        yield (
+            {name: _numpy_values(schema[name], column, name) for name, column in part.items()},
+            min(count, rows - begin),
+        )
+
+
+def _numpy_values(field: Field, column: Any, name: str) -> Column:
+    if not isinstance(column, np.ndarray) or field.dtype is None:
+        return list(column)
+    return _cast(field, column, np.zeros(len(column), bool), name)
 
 
 def arrow_batches(source: Any) -> pa.RecordBatchReader:
@@ -63,22 +96,16 @@ def _refuse_unknown(names: Sequence[Any], schema: Schema) -> None:
             raise ConfigError(f"has a column {shown_text(str(name))[:80]!r}, which the schema does not know")
 
 
-def _pandas_rows(frame: Any, schema: Schema) -> Iterator[dict[str, Any]]:
+def _pandas_batches(frame: Any, schema: Schema) -> Iterator[tuple[dict[str, Column], int]]:
     _refuse_unknown(list(frame.columns), schema)
     if len(set(frame.columns)) != len(frame.columns):
         raise ConfigError("has two columns of one name")
     for begin in range(0, len(frame), _BATCH_ROWS):
         part = frame.iloc[begin : begin + _BATCH_ROWS]
-        columns = {name: _pandas_values(schema[name], part[name], name) for name in part.columns}
-        yield from _as_rows(columns, len(part))
+        yield {name: _pandas_values(schema[name], part[name], name) for name in part.columns}, len(part)
 
 
-def _as_rows(columns: Mapping[str, Sequence[Any]], rows: int) -> Iterator[dict[str, Any]]:
-    for values in zip(*columns.values(), strict=True) if columns else iter([()] * rows):
-        yield dict(zip(columns, values, strict=True))
-
-
-def _pandas_values(field: Field, column: Any, name: str) -> Sequence[Any]:
+def _pandas_values(field: Field, column: Any, name: str) -> Column:
     missing = column.isna().to_numpy()
     if field.dtype is None or field.shape or column.dtype == object:
         values = column.to_list()
@@ -95,7 +122,7 @@ def _is_missing(value: Any) -> bool:
     return not isinstance(value, (np.ndarray, list, tuple))
 
 
-def _arrow_values(field: Field, column: pa.Array, name: str) -> Sequence[Any]:
+def _arrow_values(field: Field, column: pa.Array, name: str) -> Column:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     missing = np.asarray(column.is_null())
@@ -118,12 +145,17 @@ def _zero(kind: pa.DataType) -> pa.Scalar:
     return pa.scalar(False if pa.types.is_boolean(kind) else 0).cast(kind)
 
 
-def _nested(field: Field, column: pa.Array) -> list[Any]:
+def _nested(field: Field, column: pa.Array) -> Column:
     """Values of a column of lists, of lists within lists or of tensors as arrays; others as they are."""
     if isinstance(column.type, pa.FixedShapeTensorType):
-        return [_cast_array(field, value) for value in column.to_numpy_ndarray()]
+        column = column.storage if column.null_count else column
+        return _cast_array(field, column.to_numpy_ndarray()) if not column.null_count else _nested(field, column)
     if not _is_list(column.type):
         return list(column.to_pylist())
+    if not field.ragged and not column.null_count:
+        whole = _dense(field, column)
+        if whole.shape[1:] == field.shape:
+            return _cast_array(field, whole)
     return [_cast_array(field, _dense(field, one.values)) if one.is_valid else None for one in column]
 
 
@@ -150,14 +182,14 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def _cast(field: Field, values: np.ndarray, missing: np.ndarray, name: str) -> Sequence[Any]:
+def _cast(field: Field, values: np.ndarray, missing: np.ndarray, name: str) -> Column:
     """Numbers of one column in the field's dtype, if each is the same there."""
     try:
         cast = _cast_array(field, np.where(missing, np.zeros((), values.dtype), values) if missing.any() else values)
     except ConfigError as error:
         raise ConfigError(f"column {name!r}: {error}") from None
     if not missing.any():
-        return list(cast)
+        return cast
     return [None if gone else value for value, gone in zip(cast, missing, strict=True)]
 
 

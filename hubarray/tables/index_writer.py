@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,7 @@ from hubarray.process import uptime_seconds
 from hubarray.progress import announce, progress
 from hubarray.storage.base import Buffer
 from hubarray.tables.appending import lay_out
-from hubarray.tables.block import is_intact
+from hubarray.tables.block import described, is_intact
 from hubarray.tables.chunk_file import ChunkFile
 from hubarray.tables.diff import digests_of
 from hubarray.tables.index_piece import Key, arrow_type
@@ -45,10 +46,13 @@ class _Source:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The new table's schema, and where each of its groups and index columns comes from."""
+    """The new table's schema, and where each of its groups and index columns comes from.
+
+    A group comes from several tables where their rows were put below each other.
+    """
 
     schema: Schema
-    groups: dict[str, _Source]
+    groups: dict[str, list[_Source]]
     index: dict[str, tuple[tuple[int, ...], str]]
 
 
@@ -120,22 +124,32 @@ def _partitions(partitions: Sequence[Any]) -> tuple[list[Key], list[np.ndarray]]
 def _planned(loader: RowLoader, tables: Sequence[TableState], numbers: Sequence[Numbers]) -> _Plan:
     fields: dict[str, Field] = {}
     rows_per_block: dict[str, int] = {}
-    groups: dict[str, _Source] = {}
+    groups: dict[str, list[_Source]] = {}
     index: dict[str, tuple[tuple[int, ...], str]] = {}
     named = {name: loader.column(name) for name in loader.columns}
     own_names = dict.fromkeys(loader.columns)
     own = {(i, column.field): name for name, column in named.items() for i in column.tables}
     for i, table in enumerate(tables):
-        taken = {group: _unused(group, groups) for group in table.metadata.schema.groups}
-        for group, name in taken.items():
-            groups[name] = _Source(i, table.metadata.schema.groups[group])
-            rows_per_block[name] = table.metadata.schema.groups[group].rows_per_block
+        taken: dict[str, str] = {}
+        for group, its_group in table.metadata.schema.groups.items():
+            source = _Source(i, its_group)
+            below = next((name for name, some in groups.items() if _are_alike(loader, tables, some[0], source)), None)
+            if below is not None:
+                groups[below].append(source)
+                continue
+            taken[group] = _unused(group, groups)
+            groups[taken[group]] = [source]
+            rows_per_block[taken[group]] = its_group.rows_per_block
         for field in table.metadata.schema:
             called = own.get((i, field))
             if called is None:
                 raise ConfigError(f"{field!r}: is in two tables; merge them with hub.merge(..., suffixes=...)")
             its = table.metadata.schema[field]
-            stored_in = [taken[group] for group in table.metadata.schema.groups_of(field)]
+            stored_in = [taken[group] for group in table.metadata.schema.groups_of(field) if group in taken]
+            others = named[called].tables
+            if others[0] != i and loader.are_exclusive(others):
+                _require_alike(called, tables[others[0]], table, field, is_stored=bool(stored_in))
+                continue
             lacks = bool(np.logical_and.reduce([numbers[one] < 0 for one in named[called].tables]).any())
             is_first = named[called].tables[0] == i
             if not is_first and not stored_in:
@@ -150,9 +164,36 @@ def _planned(loader: RowLoader, tables: Sequence[TableState], numbers: Sequence[
                     )
             fields[name] = Field(
                 its.kind if its.dtype is None else its.dtype, its.shape, codec=its.codec, group=stored_in or None,
-                index=its.index and is_first, nullable=its.nullable or (lacks and its.index and is_first),
+                index=its.index and is_first,
+                nullable=(its.index and is_first and (lacks or any(
+                    tables[one].metadata.schema[field].nullable for one in named[called].tables))) or its.nullable,
             )  # fmt: skip
     return _Plan(Schema(fields, rows_per_block=rows_per_block), groups, index)
+
+
+def _are_alike(loader: RowLoader, tables: Sequence[TableState], one: _Source, two: _Source) -> bool:
+    """Whether two tables' blocks can be one group's: no row is of both, and they have the same fields, stored alike."""
+    if one.table == two.table or one.group.rows_per_block != two.group.rows_per_block:
+        return False
+    names = [name for name, _ in one.group.fields]
+    if names != [name for name, _ in two.group.fields] or described(one.group) != described(two.group):
+        return False
+    shared = all(
+        any(column.field == name and {one.table, two.table} <= set(column.tables) for column in loader.every_column())
+        for name in names
+    )
+    return shared and loader.are_exclusive([one.table, two.table])
+
+
+def _require_alike(name: str, one: TableState, two: TableState, field: str, *, is_stored: bool) -> None:
+    """Refuse to put rows below each other whose values are stored in two ways."""
+    first, second = one.metadata.schema[field], two.metadata.schema[field]
+    if is_stored or (first.kind, first.dtype, first.index) != (second.kind, second.dtype, second.index):
+        raise ConfigError(
+            f"{name!r}: {one.version.name} and {two.version.name} store it in two ways (type, codec or group), so "
+            "their rows cannot be one table's without being written anew; publish one at a time, or write with one "
+            "schema"
+        )
 
 
 def _unused(group: str, taken: Mapping[str, object]) -> str:
@@ -169,19 +210,25 @@ def _part(
     files: list[Refs] = []
     places, digests = {}, {}
     for name in plan.schema.groups:
-        source = plan.groups[name]
-        table, wanted = tables[source.table], numbers[source.table]
-        present = np.flatnonzero(wanted >= 0)
         found = np.zeros(rows, LOCATION)
-        chunks = np.zeros(rows, np.uint64)
-        if len(present):
-            found[present], chunks[present] = located(table, source.group, wanted[present])
-        stored = np.flatnonzero(found["length"])
-        lay = _copied if copied else _shared
-        if len(stored):
-            found[stored] = lay(table, source.group, found[stored], chunks[stored], packs, files)
+        known = np.zeros(rows, "V16")
+        for source in plan.groups[name]:
+            table, wanted = tables[source.table], numbers[source.table]
+            present = np.flatnonzero(wanted >= 0)
+            if not len(present):
+                continue
+            located_there, chunks = located(table, source.group, wanted[present])
+            own = located_there.copy()
+            stored = np.flatnonzero(own["length"])
+            if len(stored):
+                lay = _copied if copied else _shared
+                own[stored] = lay(table, source.group, own[stored], chunks[stored], packs, files)
+            found[present] = own
+            if source.group.rows_per_block == 1:
+                known[present] = digests_of(table, source.group, wanted[present])
         places[name] = found
-        digests[name] = _digests(table, source.group, wanted, found)
+        # Of rows that are the first of their block; zeros where a block's rows no longer follow each other.
+        digests[name] = known[found["row"] == 0]
     return PartFile(
         key, rows, np.array(files, REF) if files else np.zeros(0, REF), _index(numbers, tables, plan), places, digests
     )
@@ -237,16 +284,6 @@ def _copied(
     return moved
 
 
-def _digests(table: TableState, group: Group, wanted: Numbers, found: Locations) -> np.ndarray:
-    """A digest for every row that is the first of its block; zeros where a block's rows no longer follow each other."""
-    begins = np.flatnonzero(found["row"] == 0)
-    digests = np.zeros(len(begins), "V16")
-    there = wanted[begins] >= 0
-    if group.rows_per_block == 1 and there.any():
-        digests[there] = digests_of(table, group, wanted[begins][there])
-    return digests
-
-
 def _index(numbers: Sequence[Numbers], tables: Sequence[TableState], plan: _Plan) -> pa.Table:
     names, columns = [], []
     for name in plan.schema.index:
@@ -263,7 +300,7 @@ def _index(numbers: Sequence[Numbers], tables: Sequence[TableState], plan: _Plan
 
 def _bytes_to_copy(tables: Sequence[TableState], plan: _Plan, numbers: Sequence[Numbers]) -> int:
     total = 0
-    for source in plan.groups.values():
+    for source in itertools.chain.from_iterable(plan.groups.values()):
         wanted = numbers[source.table]
         found, chunks = located(tables[source.table], source.group, wanted[wanted >= 0])
         key = (chunks << np.uint64(32)) | found["offset"].astype(np.uint64)

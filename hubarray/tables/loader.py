@@ -84,6 +84,11 @@ class RowLoader:
         """The suffix of a table's names that clash."""
         return self._numbers[table][0].suffix
 
+    def every_column(self) -> list[Column]:
+        """Each column: the field and the tables behind it."""
+        self.tables()
+        return list(self._columns.values())
+
     def column(self, name: str) -> Column:
         """The field and the tables behind a column."""
         self.tables()
@@ -234,6 +239,13 @@ class RowLoader:
         """
         return needed_adapter("table_to_pytorch", "torch")(self, columns, transform=transform)
 
+    def are_exclusive(self, some: Sequence[int]) -> bool:
+        """Whether no row is of two of some tables."""
+        present = np.zeros(len(self), np.int64)
+        for i in some:
+            present += self._numbers[i][1] >= 0
+        return not (present > 1).any()
+
     def check_columns(self, columns: str | Sequence[str] | None) -> None:
         """Raise ConfigError if columns are not the loader's."""
         self._chosen(columns)
@@ -246,7 +258,7 @@ class RowLoader:
                 if len(numbers) and (numbers.max() >= table.metadata.rows or numbers.min() < -1):
                     raise ConfigError(f"{column.table}: the index has a row that the table has not; read it again")
             named = [(column, table.metadata.schema) for table, (column, _) in zip(tables, self._numbers, strict=True)]
-            self._columns, self._ambiguous = name_columns(named, self._index_names, self._are_exclusive)
+            self._columns, self._ambiguous = name_columns(named, self._index_names, self.are_exclusive)
             self._tables = tables
         return self._tables
 
@@ -255,13 +267,6 @@ class RowLoader:
 
     def __repr__(self) -> str:
         return f"RowLoader({len(self):,} rows of {', '.join(str(column.table) for column, _ in self._numbers)})"
-
-    def _are_exclusive(self, some: Sequence[int]) -> bool:
-        """Whether no row is of two of some tables."""
-        present = np.zeros(len(self), np.int64)
-        for i in some:
-            present += self._numbers[i][1] >= 0
-        return not (present > 1).any()
 
     def _chosen(self, columns: str | Sequence[str] | None) -> tuple[list[str], list[_Pick]]:
         tables = self.tables()

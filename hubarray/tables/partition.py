@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,22 +9,18 @@ import numpy as np
 import pyarrow as pa
 
 from hubarray.blobs.pack import PackWriter
-from hubarray.blobs.ref import REF, Refs, null_ref
+from hubarray.blobs.ref import REF
 from hubarray.errors import ConfigError, HubError
 from hubarray.shown import shown_text
-from hubarray.tables.block import MAX_BLOCK_BYTES, check_of, digest, encode
-from hubarray.tables.chunk_file import ChunkFile
+from hubarray.tables.group_writer import GroupWriter
 from hubarray.tables.index_piece import Key, column_of, index_schema
-from hubarray.tables.locations import LOCATION, Locations
 from hubarray.tables.part import PartFile
-from hubarray.tables.references import MIN_SHARED_BYTES, NO_BLOCKS, KnownBlocks, StoredBlock
-from hubarray.tables.schema import Group, Schema
-from hubarray.tables.values import checked
+from hubarray.tables.references import NO_BLOCKS, KnownBlocks
+from hubarray.tables.schema import Schema
+from hubarray.tables.values import checked, checked_column
 
 OPEN_BYTES = 128 << 20
 _INDEX_ROWS = 1 << 16
-# Blocks that wait, where all are null.
-_MOST_WAITING = 1024
 
 
 class PartitionWriter:
@@ -49,7 +44,7 @@ class PartitionWriter:
         self._names = frozenset(schema)
         known = known or KnownBlocks()
         self._groups = {
-            name: _GroupWriter(group, self._where, known.groups.get(name, NO_BLOCKS), known.files)
+            name: GroupWriter(group, self._where, known.groups.get(name, NO_BLOCKS), known.files)
             for name, group in schema.groups.items()
         }
         self._index: dict[str, list[Any]] = {name: [] for name in schema.index}
@@ -77,9 +72,43 @@ class PartitionWriter:
             if group.is_complete:
                 group.end_block(self._packs)
         self.rows += 1
-        while sum(group.open_bytes for group in self._groups.values()) > OPEN_BYTES:
-            max(self._groups.values(), key=lambda group: group.open_bytes).close_file(self._packs)
+        self._close_fullest()
         self._torn = False
+
+    def extend(self, columns: Mapping[str, Any], rows: int) -> None:
+        """Add rows, column by column, cut as if they came one by one; of the rows before a refused one all are there.
+
+        Raises
+        ------
+        ConfigError
+            As :meth:`append`.
+        """
+        self._require_whole()
+        values, refused = self._checked_columns(columns, rows)
+        self._torn = True
+        count = rows if refused is None else refused[0]
+        for name, column in self._index.items():
+            column.extend(values[name][:count])
+        if self._index and len(next(iter(self._index.values()))) >= _INDEX_ROWS:
+            self._end_batch()
+        groups = list(self._groups.values())
+        for group in groups:
+            group.begin_batch(values)
+        done = 0
+        while done < count:
+            step = min(count - done, min((group.missing_rows for group in groups), default=count))
+            done += step
+            self.rows += step
+            for group in groups:
+                group.advance(step)
+                if group.is_complete:
+                    group.end_block(self._packs)
+            self._close_fullest()
+        for group in groups:
+            group.end_batch()
+        self._torn = False
+        if refused is not None:
+            raise ConfigError(f"{self._where()}{refused[1]}")
 
     def close(self) -> PartFile:
         """End the partition.
@@ -134,6 +163,25 @@ class PartitionWriter:
                 raise ConfigError(f"{self._where()}, field {name!r}: {error}") from None
         return values
 
+    def _checked_columns(self, columns: Mapping[str, Any], rows: int) -> tuple[dict[str, Any], tuple[int, str] | None]:
+        """The columns of all fields, and the first row that is refused, with the reason."""
+        for name in columns.keys() - self._names:
+            raise ConfigError(f"{self._where()}: has {shown_text(str(name))[:80]!r}, which the schema does not know")
+        values: dict[str, Any] = {}
+        refused: tuple[int, str] | None = None
+        for name in self._schema:
+            field = self._schema[name]
+            if name not in columns and not field.nullable:
+                raise ConfigError(f"{self._where()}: has no {name!r}, and the field is not nullable")
+            values[name], error = checked_column(field, columns.get(name, [None] * rows))
+            if error is not None and (refused is None or len(values[name]) < refused[0]):
+                refused = len(values[name]), f", field {name!r}: {error}"
+        return values, refused
+
+    def _close_fullest(self) -> None:
+        while sum(group.open_bytes for group in self._groups.values()) > OPEN_BYTES:
+            max(self._groups.values(), key=lambda group: group.open_bytes).close_file(self._packs)
+
     def _end_batch(self) -> None:
         for name, column in self._index.items():
             self._batches[name].append(column_of(self._schema[name], column))
@@ -141,123 +189,3 @@ class PartitionWriter:
 
     def _where(self) -> str:
         return f"partition {shown_text(str(self._key))[:80]!r}, row {self.rows}"
-
-
-class _GroupWriter:
-    """Blocks and chunk files of one column group.
-
-    A block that is known is not encoded; that of a short run of such between others waits, and is stored again.
-    """
-
-    def __init__(self, group: Group, where: Any, known: Mapping[bytes, StoredBlock], known_files: list[Refs]) -> None:
-        self._group, self._where = group, where
-        self._known, self._known_files = known, known_files
-        self._columns: dict[str, list[Any]] = {name: [] for name, _ in group.fields}
-        self._waiting = 0
-        self._file = ChunkFile()
-        self._file_position = 0
-        self.files: list[Refs] = []
-        self._shared: dict[int, int] = {}
-        # Of each block: chunk file, offset, length, check, rows.
-        self._blocks = array("Q")
-        self._digests: list[bytes] = []
-        # Known blocks after one that was stored, with their columns, and nulls among them.
-        self._run: list[tuple[dict[str, list[Any]], StoredBlock | None, int]] = []
-        self._run_bytes = 0
-        self._stored_last = False
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the rows that wait make a block."""
-        return self._waiting >= self._group.rows_per_block
-
-    @property
-    def open_bytes(self) -> int:
-        """Bytes of the chunk file that is being filled."""
-        return self._file.size
-
-    def append(self, values: Mapping[str, Any]) -> None:
-        """Have a row wait for its block."""
-        for name, column in self._columns.items():
-            column.append(values[name])
-        self._waiting += 1
-
-    def end_block(self, packs: PackWriter) -> None:
-        """End the block of the rows that wait, if any do."""
-        rows, self._waiting = self._waiting, 0
-        columns, self._columns = self._columns, {name: [] for name in self._columns}
-        if not rows:
-            return
-        if all(value is None for column in columns.values() for value in column):
-            self._digests.append(bytes(16))
-            self._keep(columns, None, rows)
-            return
-        self._digests.append(digest(self._group, columns))
-        known = self._known.get(self._digests[-1])
-        if known is not None:
-            self._keep(columns, known, rows)
-            return
-        run, self._run, self._run_bytes = self._run, [], 0
-        for held, block, count in run:
-            if block is None:
-                self._blocks.extend((0, 0, 0, 0, count))
-            else:
-                self._store(held, count, packs)
-        self._store(columns, rows, packs)
-        self._stored_last = True
-
-    def end_run(self) -> None:
-        """Share the known blocks that wait."""
-        for _, block, rows in self._run:
-            if block is None:
-                self._blocks.extend((0, 0, 0, 0, rows))
-                continue
-            if block.file not in self._shared:
-                self._shared[block.file] = len(self.files)
-                self.files.append(self._known_files[block.file])
-            self._blocks.extend((self._shared[block.file], block.offset, block.length, block.check, rows))
-        self._run, self._run_bytes, self._stored_last = [], 0, False
-
-    def close_file(self, packs: PackWriter) -> None:
-        """Give the open chunk file to the pack writer, whole."""
-        if self._file.blocks:
-            self.files[self._file_position] = packs.add(self._file.pieces)
-            self._file = ChunkFile()
-
-    def locations(self) -> Locations:
-        """The location of every row's block."""
-        blocks = np.frombuffer(self._blocks, "u8").reshape(-1, 5) if self._blocks else np.zeros((0, 5), "u8")
-        rows = blocks[:, 4].astype(np.int64)
-        found = np.zeros(int(rows.sum()), LOCATION)
-        for i, name in enumerate(("chunk", "offset", "length", "check")):
-            found[name] = np.repeat(blocks[:, i], rows)
-        begins = np.repeat(np.cumsum(rows) - rows, rows)
-        found["row"] = np.arange(len(found)) - begins
-        return found
-
-    def digests(self) -> np.ndarray:
-        """The digest of every block, zeros of those that are all null."""
-        return np.frombuffer(b"".join(self._digests), "V16")
-
-    def _keep(self, columns: dict[str, list[Any]], block: StoredBlock | None, rows: int) -> None:
-        """Have a block that is not stored wait until it is known whether its run is worth sharing."""
-        self._run.append((columns, block, rows))
-        self._run_bytes += 0 if block is None else block.length
-        if not self._stored_last or self._run_bytes >= MIN_SHARED_BYTES or len(self._run) >= _MOST_WAITING:
-            self.end_run()
-
-    def _store(self, columns: dict[str, list[Any]], rows: int, packs: PackWriter) -> None:
-        pieces = encode(self._group, columns)
-        size = sum(map(len, pieces))
-        if size > MAX_BLOCK_BYTES:
-            raise ConfigError(
-                f"{self._where()}: group {self._group.name!r} takes {size:,} bytes, and a block has at most "
-                f"{MAX_BLOCK_BYTES:,}; use smaller values, or more groups"
-            )
-        if not self._file.takes(size):
-            self.close_file(packs)
-        if not self._file.blocks:
-            self._file_position = len(self.files)
-            self.files.append(null_ref())
-        offset = self._file.add(pieces, size)
-        self._blocks.extend((self._file_position, offset, size, check_of(pieces), rows))

@@ -46,6 +46,32 @@ def checked(field: Field, value: Any) -> Any:
     return array
 
 
+def checked_column(field: Field, values: Any) -> tuple[Any, ConfigError | None]:
+    """Values of a field, one a row, as far as they can be stored, and why the next one cannot.
+
+    An array of all values stays one where blocks are made of it as it is: numbers of a fixed size that may not be null.
+    The caller may change what was given.
+    """
+    if isinstance(values, np.ndarray) and _stays_whole(field, values):
+        return values.copy(), None
+    found: list[Any] = []
+    for value in values:
+        try:
+            one = checked(field, value)
+        except ConfigError as error:
+            return found, error
+        found.append(one.copy() if isinstance(one, np.ndarray) else one)
+    return found, None
+
+
+def _stays_whole(field: Field, values: np.ndarray) -> bool:
+    if field.ragged or field.nullable or field.is_image or field.dtype is None or field.dtype.kind not in "biufcmM":
+        return False
+    if values.dtype != field.dtype or values.shape[1:] != field.shape or not values.flags.c_contiguous:
+        return False
+    return not (field.index and field.dtype.kind in "mM" and np.isnat(values).any())
+
+
 def _text(value: Any) -> bytes:
     if not isinstance(value, str):
         raise ConfigError(f"is a {type(value).__name__}, and text is wanted")

@@ -80,7 +80,8 @@ class TablePartition:
     def extend(self, rows: Any) -> None:
         """Add rows of a DataFrame, an Arrow table (or what speaks its C stream), or an iterable of mappings.
 
-        Columns are cast where every value survives.
+        A mapping of columns, such as arrays whose first axis is the rows, is taken too. Columns are cast where every
+        value survives; those of numbers of a fixed size are stored without a look at each row.
 
         Raises
         ------
@@ -88,13 +89,13 @@ class TablePartition:
             As :meth:`append`; rows before the refused one are there.
         """
         writer = self._open()
-        if not frames.is_frame(rows):
+        if not frames.is_frame(rows) and not isinstance(rows, Mapping):
             for row in rows:
                 writer.append(row)
             return
         try:
-            for row in frames.rows_of(rows, self._worker.schema):
-                writer.append(row)
+            for columns, count in frames.batches_of(rows, self._worker.schema):
+                writer.extend(columns, count)
         except ConfigError as error:
             text = str(error)
             named = text if text.startswith("partition ") else f"{self._where()}: {text}"

@@ -8,7 +8,7 @@ import hubarray as hub
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import blob_hash
 from hubarray.errors import HubError
-from hubarray.tables import partition
+from hubarray.tables import group_writer
 from tests.rounds import rounds
 from tests.tables import rows as model
 
@@ -45,7 +45,7 @@ class Stranger:
         return what == self.what and self.countdown == 0
 
     def write(self, name, root, monkeypatch):
-        add, encode = PackWriter.add, partition.encode
+        add, encode = PackWriter.add, group_writer.encode
 
         def added(packs, data):
             if not self.turn("blob"):
@@ -62,7 +62,7 @@ class Stranger:
 
         with monkeypatch.context() as patch:
             patch.setattr(PackWriter, "add", added)
-            patch.setattr(partition, "encode", encoded)
+            patch.setattr(group_writer, "encode", encoded)
             model.write(name, FOUND, root)
 
 

@@ -12,7 +12,8 @@ from hubarray.tables.schema import Field, Schema
 
 
 def read(field, column):
-    return [row["x"] for row in frames.rows_of(pa.table({"x": column}), Schema({"x": field}))]
+    batches = frames.batches_of(pa.table({"x": column}), Schema({"x": field}))
+    return [value for columns, _ in batches for value in columns["x"]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=4), st.booleans())

@@ -9,7 +9,7 @@ import hubarray as hub
 from hubarray.blobs.fetch import fetcher_for
 from hubarray.blobs.pack import PackWriter
 from hubarray.errors import ConfigError
-from hubarray.tables import chunk_file, partition
+from hubarray.tables import chunk_file, group_writer, partition
 from hubarray.tables.block import Block, digest, is_intact
 from hubarray.tables.partition import PartitionWriter
 from hubarray.tables.schema import Field, Schema
@@ -172,7 +172,7 @@ def test_what_the_caller_does_to_an_array_afterwards_is_not_stored(root):
 
 
 def test_after_a_row_that_failed_on_its_way_nothing_of_the_partition_is_to_be_had(root, monkeypatch):
-    monkeypatch.setattr(partition, "MAX_BLOCK_BYTES", 100)
+    monkeypatch.setattr(group_writer, "MAX_BLOCK_BYTES", 100)
     schema = Schema({"a.x": Field("u1", (None,)), "b.y": Field("u1", (None,))})
     writer = PartitionWriter(schema, "a", PackWriter(root.store, "lab/drives"))
     writer.append({"a.x": np.zeros(1, "u1"), "b.y": np.zeros(1, "u1")})
@@ -181,3 +181,53 @@ def test_after_a_row_that_failed_on_its_way_nothing_of_the_partition_is_to_be_ha
     for use in (writer.close, lambda: writer.append({"a.x": np.zeros(1, "u1"), "b.y": np.zeros(1, "u1")})):
         with pytest.raises(hub.HubError, match="row 1 failed"):
             use()
+
+
+@settings(max_examples=150)
+@given(tables(), st.data())
+def test_columns_are_cut_and_stored_as_their_rows_one_by_one(make_root, made, data):
+    schema, rows = made
+    root = make_root("memory")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunk_file, "CHUNK_FILE_BYTES", 200)
+        patch.setattr(partition, "OPEN_BYTES", 500)
+        expected = written(root, schema, rows)
+        packs = PackWriter(root.store, "lab/drives")
+        writer = PartitionWriter(schema, "a", packs)
+        done = 0
+        while done < len(rows):
+            count = data.draw(st.integers(1, len(rows) - done))
+            if count == 1 and data.draw(st.booleans()):
+                writer.append(rows[done])
+            else:
+                writer.extend(
+                    {name: column_of(schema[name], rows[done : done + count], name) for name in schema}, count
+                )
+            done += count
+        part = writer.close()
+        packs.finish()
+    assert part.digest(schema) == expected.digest(schema)
+    assert {name: found.tobytes() for name, found in part.locations.items()} == {
+        name: found.tobytes() for name, found in expected.locations.items()
+    }
+    assert part.chunk_files["hash"].tobytes() == expected.chunk_files["hash"].tobytes()
+
+
+def column_of(field, rows, name):
+    """The values of a column as one array, where they can be."""
+    values = [row[name] for row in rows]
+    if field.dtype is None or field.ragged or any(value is None for value in values):
+        return values
+    return np.array(values, field.dtype).reshape(len(values), *field.shape)
+
+
+def test_of_columns_with_a_refused_row_those_before_it_are_there(root):
+    packs = PackWriter(root.store, "lab/drives")
+    writer = PartitionWriter(SCHEMA, "a", packs)
+    column = {"x": np.ones((4, 2), "u1"), "y": ["a", "b", 3, "d"], "t": np.arange(4).astype("M8[us]")}
+    with pytest.raises(ConfigError, match="partition 'a', row 2, field 'y': is a int"):
+        writer.extend(column, 4)
+    assert writer.rows == 2
+    part = writer.close()
+    packs.finish()
+    assert [row["y"] for row in read_again(root, SCHEMA, part)] == ["a", "b"]
