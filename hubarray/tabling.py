@@ -273,6 +273,8 @@ def write_index(
     if where.store.read_only:
         raise ReadOnlyError(f"{where.url}: this root can only be read")
     check_message(message)
+    if not isinstance(move, bool):
+        raise ConfigError(f"move={move!r}: give True or False")
     loader = loader_of(index, None)
     version = version_of(where, parsed)
     base = version.newest()

@@ -11,11 +11,12 @@ import pyarrow as pa
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, Refs, blob_place, homes
+from hubarray.errors import ConfigError, CorruptDataError
 from hubarray.history.overlay import Numbers
 from hubarray.history.referrers import write_referrer
 from hubarray.history.version import Version
 from hubarray.tables import index_piece, locations
-from hubarray.tables.metadata import TableMetadata
+from hubarray.tables.metadata import MAX_PARTITIONS, TableMetadata
 from hubarray.tables.part import MAX_PART_FILE_BYTES, PartFile, TablePart
 from hubarray.tables.schema import Schema
 from hubarray.tables.slabs import Slab, slabs
@@ -70,6 +71,8 @@ def lay_out(files: Iterable[PartFile], schema: Schema, key_type: type, packs: Pa
             yield file
 
     pieces = [packs.add(piece) for slab in slabs(noted(), schema, key_type) for piece in _pieces_of(slab, schema)]
+    if len(listed) > MAX_PARTITIONS:
+        raise ConfigError(f"{len(listed):,} partitions, and {MAX_PARTITIONS:,} are added at once; make larger ones")
     columns = [list(one) for one in zip(*listed, strict=True)] or [[], [], []]
     partitions = pa.table(columns, schema=index_piece.partitions_schema(key_type))
     pieces.append(packs.add(index_piece.encode(partitions)))
@@ -88,8 +91,15 @@ def part_files(fetcher: Fetcher, parts: Sequence[TablePart], schema: Schema) -> 
         some = parts[begin:end]
         refs = np.array([part.file for part in some], REF)
         for part, data in zip(some, fetcher.blobs(refs, most_bytes=MAX_PART_FILE_BYTES), strict=True):
-            place = blob_place(part.file)
-            yield PartFile.decode(data, part.key, schema, fetcher.store.where(place.key))
+            where = fetcher.store.where(blob_place(part.file).key)
+            file = PartFile.decode(data, part.key, schema, where)
+            if file.rows != part.rows or file.digest(schema) != part.digest:
+                # Another key, or fields of another order, would otherwise give the rows other names.
+                raise CorruptDataError(
+                    f"{where}: the part of {part.key!r} is not of this file, or was written with another schema; write "
+                    "the partition again"
+                )
+            yield file
         begin = end
 
 
@@ -107,6 +117,11 @@ def sorted_by_key(parts: Iterable[TablePart]) -> list[TablePart]:
 
 
 def _pieces_of(slab: Slab, schema: Schema) -> list[bytes]:
+    if slab.index.nbytes > index_piece.MAX_PIECE_BYTES:
+        raise ConfigError(
+            f"the index fields of {slab.rows:,} rows take {slab.index.nbytes:,} bytes, and a slab of the index has at "
+            f"most {index_piece.MAX_PIECE_BYTES:,}; long text belongs into a field without index=True"
+        )
     pieces = [index_piece.encode(slab.index)]
     for name, group in schema.groups.items():
         pieces.append(locations.encode(slab.locations[name], with_rows=group.rows_per_block > 1))

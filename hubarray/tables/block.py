@@ -251,9 +251,13 @@ class Block:
         CorruptDataError
             There is no such row, which only a location can say, or a value does not decode.
         """
+        self.require_row(row)
+        return {name: self._value(self._columns[name], row, encoded=encoded) for name in names}
+
+    def require_row(self, row: int) -> None:
+        """Refuse a row that the block has not, which only a location can mean."""
         if not 0 <= row < self.rows:
             self._refuse(f"has {self.rows} rows, and its location is of row {row}")
-        return {name: self._value(self._columns[name], row, encoded=encoded) for name in names}
 
     def column(self, name: str) -> Value:
         """All rows' values of a field: one array where their size is fixed and none may be null, else a list."""
@@ -277,7 +281,7 @@ class Block:
         dims = numbers[:, int(sizes.null) :][:, : sizes.dims]
         known = math.prod(n for n in field.shape if n is not None) * (field.dtype.itemsize if field.dtype else 1)
         # As floats first: whoever wrote them may have meant them to overflow.
-        if (dims.astype(np.float64).prod(axis=1) * known > MAX_BLOCK_BYTES).any():
+        if (np.maximum(dims, 1).astype(np.float64).prod(axis=1) * known > MAX_BLOCK_BYTES).any():
             self._refuse(f"says that a {name!r} has more than {MAX_BLOCK_BYTES:,} bytes")
         lengths = numbers[:, -1].astype(np.int64) if sizes.length else dims.astype(np.int64).prod(axis=1) * known
         if field.ragged or field.is_image:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from hubarray.errors import ConfigError
@@ -27,6 +27,8 @@ def matching(columns: str | Sequence[str] | None, names: Sequence[str]) -> list[
     """
     if columns is None:
         return list(names)
+    if not isinstance(columns, Iterable):
+        raise ConfigError(f"columns={columns!r}: give names, or patterns such as 'camera.*'")
     wanted = [columns] if isinstance(columns, str) else list(columns)
     chosen: set[str] = set()
     for glob in wanted:

@@ -15,6 +15,7 @@ from hubarray.history.version import Version
 from hubarray.tables import index
 from hubarray.tables.block import described
 from hubarray.tables.index_piece import Key
+from hubarray.tables.locations import Locations
 from hubarray.tables.metadata import metadata_of
 from hubarray.tables.rows import Wanted, columns_into, read
 from hubarray.tables.schema import Group
@@ -202,7 +203,9 @@ def _may_differ(
     old: TableState, new: TableState, first: str, second: str, before: np.ndarray, after: np.ndarray
 ) -> np.ndarray:
     one, two = old.metadata.schema.groups[first], new.metadata.schema.groups[second]
-    if described(one) != described(two) or one.rows_per_block != two.rows_per_block:
+    names = [[name for name, _ in group.fields] for group in (one, two)]
+    # Digests cover values and types, not the names of fields.
+    if names[0] != names[1] or described(one) != described(two) or one.rows_per_block != two.rows_per_block:
         return np.ones(len(before), bool)
     known, other = digests_of(old, one, before), digests_of(new, two, after)
     # Zeros: nulls, and blocks that a published index took apart.
@@ -234,16 +237,31 @@ def _same(one: Any, two: Any) -> bool:
 
 
 def digests_of(table: TableState, group: Group, numbers: np.ndarray) -> np.ndarray:
-    """The digest of the block that each of some rows is in; a block that began in an earlier slab has that slab's."""
+    """The digest of the block that each of some rows is in; zeros where the table has not its first row.
+
+    A block that began in an earlier slab has that slab's.
+    """
     found = np.zeros(len(numbers), "V16")
     for append, slab, first, inside in table.slabs_of(numbers):
-        begins = table.locations(append, slab, group.name)["row"] == 0
-        blocks = np.cumsum(begins) - 1
-        digests = table.digests(append, slab, group.name, int(begins.sum()))
-        which = blocks[numbers[inside] - first]
-        if (which < 0).any():
-            earlier = table.locations(append, slab - 1, group.name)["row"] == 0
-            last = table.digests(append, slab - 1, group.name, int(earlier.sum()))[-1:]
-            digests, which = np.concatenate([digests, last]), which % (len(digests) + 1)
-        found[inside] = digests[which]
+        where = table.locations(append, slab, group.name)
+        rows = numbers[inside] - first
+        begins = np.flatnonzero(where["row"] == 0)
+        digests = table.digests(append, slab, group.name, len(begins))
+        which = np.searchsorted(begins, rows, side="right") - 1
+        here = which >= 0
+        here[here] &= _same_block(where[rows[here]], where[begins[which[here]]])
+        found[inside[here]] = digests[which[here]]
+        before = inside[which < 0]
+        if len(before) and slab:
+            earlier = table.locations(append, slab - 1, group.name)
+            starts = np.flatnonzero(earlier["row"] == 0)
+            if len(starts):
+                last = table.digests(append, slab - 1, group.name, len(starts))[-1:]
+                same = _same_block(where[rows[which < 0]], earlier[starts[-1:]])
+                found[before[same]] = last
     return found
+
+
+def _same_block(one: Locations, two: Locations) -> np.ndarray:
+    same = (one["length"] == two["length"]) & (one["check"] == two["check"])
+    return np.asarray(same & (one["chunk"] == two["chunk"]) & (one["offset"] == two["offset"]))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _PIECE_BYTES = 4 << 20
+_ROW = "hubarray row"
 
 Filters = Any
 
@@ -38,7 +39,7 @@ def read(table: TableState, columns: Sequence[str] | str | None = None, filters:
     """The index as an Arrow table: partition and fields, then the service column.
 
     Reads a piece of each slab, in parallel. Where ``filters`` speak of the partition, only slabs that have it are read;
-    of others those are decoded whose statistics do not rule a match out.
+    of each the columns that they speak of are decoded first, and the others where a row is left.
 
     Parameters
     ----------
@@ -57,16 +58,26 @@ def read(table: TableState, columns: Sequence[str] | str | None = None, filters:
     expression = _expression(filters, schema)
     found: dict[tuple[int, int], pa.Table] = {}
 
+    # What decides is decoded first. Nothing asks Arrow for statistics: those of a hostile piece end the process.
+    deciding = _columns_of(filters, schema.names)
+
     def piece(append: Append, slab: int) -> None:
         first = append.first_row + slab * locations.SLAB_ROWS
-        part = table.index(append, slab, names if expression is None else None, could_match=expression)
-        if part is None:
-            return
-        numbers = pa.array(np.arange(first, first + append.slab_rows(slab), dtype=np.int64))
-        part = part.append_column(_number_field(table), numbers)
-        if expression is not None:
-            part = part.filter(expression)
-        found[append.first_row, slab] = part.select([*names, part.column_names[-1]])
+        numbers = np.arange(first, first + append.slab_rows(slab), dtype=np.int64)
+        if expression is None:
+            # Without a column the piece would not say how many rows it has.
+            part = table.index(append, slab, names or [PARTITION])
+        else:
+            part = table.index(append, slab, deciding)
+            row = pa.field(_ROW, pa.int64())
+            kept = part.append_column(row, pa.array(numbers)).filter(expression)[_ROW].to_numpy()
+            if not len(kept):
+                return
+            part = table.index(append, slab, names or [PARTITION]).take(pa.array(kept - first))
+            numbers = kept
+        found[append.first_row, slab] = part.append_column(_number_field(table), pa.array(numbers)).select(
+            [*names, str(service_column(table))]
+        )
 
     wanted = [(append, slab) for append in table.metadata.appends for slab in _slabs(table, append, filters)]
     run_all((_PIECE_BYTES, partial(piece, append, slab)) for append, slab in wanted)
@@ -93,7 +104,7 @@ def _expression(filters: Filters, schema: pa.Schema) -> pc.Expression | None:
             expression = pq.filters_to_expression(filters)
         schema.empty_table().filter(expression)
         return expression
-    except (TypeError, ValueError, IndexError, KeyError, pa.ArrowException) as error:
+    except (TypeError, ValueError, IndexError, KeyError, OverflowError, pa.ArrowException) as error:
         if isinstance(error, ConfigError):
             raise
         raise ConfigError(
@@ -101,6 +112,14 @@ def _expression(filters: Filters, schema: pa.Schema) -> pc.Expression | None:
                 :400
             ]
         ) from None
+
+
+def _columns_of(filters: Filters, names: Sequence[str]) -> list[str]:
+    """The columns that filters speak of; every one where only Arrow knows."""
+    if isinstance(filters, pc.Expression) or not filters:
+        return list(names)
+    used = {condition[0] for some in _conjunctions(filters) for condition in some}
+    return [name for name in names if name in used]
 
 
 def _conjunctions(filters: Any) -> list[list[Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as dataset
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hubarray.errors import ConfigError
@@ -119,7 +119,13 @@ def decode(data: Buffer, wanted: pa.Schema, *, rows: int, columns: Sequence[str]
         if file.schema_arrow.names != wanted.names:
             raise ValueError("has other columns than its schema says")
         names = wanted.names if columns is None else list(columns)
+        texts = [one.name for one in wanted if _is_text(one.type)]
+        if texts:
+            # Read as dictionaries, as a page may repeat a long value by a few bits a row.
+            file = pq.ParquetFile(pa.BufferReader(bytes(data)), read_dictionary=texts)
         found = file.read(columns=names, use_threads=False).select(names)
+        if sum(_plain_bytes(found[name]) for name in names) > MAX_PIECE_BYTES:
+            raise ValueError(f"has more than {MAX_PIECE_BYTES:,} bytes")
         found = pa.table([_cast(found[name], wanted.field(name).type) for name in names], names=names)
         found = found.cast(pa.schema([wanted.field(name) for name in names]))
         found.validate(full=True)
@@ -130,24 +136,34 @@ def decode(data: Buffer, wanted: pa.Schema, *, rows: int, columns: Sequence[str]
     return found
 
 
-def may_match(data: Buffer, expression: Any) -> bool:
-    """Whether the statistics of a piece leave it open that a row matches an expression.
+def _is_text(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
-    Raises
-    ------
-    ValueError
-        It is no Parquet file, or the expression is not of its columns.
-    """
-    try:
-        fragment = dataset.ParquetFileFormat().make_fragment(pa.BufferReader(bytes(data)))
-        return bool(fragment.subset(expression).row_groups)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"cannot be filtered: {str(error)[:200]}") from None
+
+def _plain_bytes(column: pa.ChunkedArray) -> int:
+    """Bytes of a column without its dictionary."""
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    total = 0
+    for chunk in column.chunks:
+        values = chunk.dictionary
+        if not _is_text(values.type):
+            total += len(chunk) * 8
+            continue
+        lengths = pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        counts = np.bincount(chunk.indices.drop_null().to_numpy(zero_copy_only=False), minlength=len(lengths))
+        total += int((lengths * counts).sum())
+    return total
 
 
 def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
     """A column as it is wanted, if all its values survive that; a dictionary is made of the plain column."""
     if not pa.types.is_dictionary(wanted):
-        return column.cast(wanted)
+        return (
+            column.cast(column.type.value_type).cast(wanted)
+            if pa.types.is_dictionary(column.type)
+            else column.cast(wanted)
+        )
     plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
     return plain.cast(wanted.value_type).dictionary_encode()

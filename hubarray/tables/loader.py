@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -27,12 +28,13 @@ from hubarray.tables.rows import Numbers, Wanted
 from hubarray.tables.schema import Group
 from hubarray.tables.service_column import ServiceColumn
 from hubarray.tables.state import TableState
-from hubarray.tables.windows import checked_offsets, window
+from hubarray.tables.windows import EveryRow, checked_offsets, window
 
 # What a request costs, in the bytes that could have been read meanwhile: python -m benchmarks tables tells both times.
 REQUEST_BYTES = {True: 512 << 10, False: 48 << 10}
 AHEAD_BYTES = 64 << 20
 MAX_AHEAD_ROWS = 1024
+_FIRST_ROWS = 4
 
 Row = dict[str, Any]
 Positions = Sequence[int] | npt.NDArray[np.int64] | range
@@ -56,7 +58,7 @@ class RowLoader:
     """
 
     def __init__(
-        self, numbers: Sequence[tuple[ServiceColumn, Numbers]], names: Sequence[str], root: Root | None
+        self, numbers: Sequence[tuple[ServiceColumn, Numbers | EveryRow]], names: Sequence[str], root: Root | None
     ) -> None:
         self._numbers = list(numbers)
         self._index_names = frozenset(names)
@@ -78,7 +80,7 @@ class RowLoader:
     @property
     def numbers(self) -> list[Numbers]:
         """Of each table the row that stands at each position, -1 where it has none."""
-        return [numbers for _, numbers in self._numbers]
+        return [np.asarray(numbers, np.int64) for _, numbers in self._numbers]
 
     def suffix(self, table: int) -> str:
         """The suffix of a table's names that clash."""
@@ -183,19 +185,29 @@ class RowLoader:
     ) -> Iterator[Row]:
         """Rows one after the other, of all positions or of some; about 64 MiB are read ahead."""
         names, picks = self._chosen(columns)
-        at = self._positions(range(len(self)) if positions is None else positions)
-        count = max(1, min(MAX_AHEAD_ROWS, int(AHEAD_BYTES / 2 / max(1.0, self._row_bytes(picks)))))
-        batches = [at[begin : begin + count] for begin in range(0, len(at), count)]
+        at = EveryRow(len(self)) if positions is None else self._positions(positions)
 
-        def read(some: np.ndarray) -> list[Row]:
+        def read(begin: int, count: int) -> list[Row]:
+            some = at[begin : begin + count]
             return self._read([numbers[some] for _, numbers in self._numbers], names, picks, len(some), encoded)
 
+        # What a row takes in memory is known when some were read: the stored bytes of an image tell little.
+        count = max(1, min(_FIRST_ROWS, int(AHEAD_BYTES / 2 / max(1.0, self._row_bytes(picks)))))
         ahead: Future[list[Row]] | None = None
-        for i, batch in enumerate(batches):
-            current = read(batch) if ahead is None else ahead.result()
-            ahead = pools.ahead.submit(partial(read, batches[i + 1])) if i + 1 < len(batches) else None
+        begin, process_id = 0, os.getpid()
+        while begin < len(at):
+            if ahead is not None and os.getpid() == process_id:
+                current = ahead.result()
+            else:
+                # In a forked child nobody works on what its parent had begun to read.
+                current, process_id = read(begin, count), os.getpid()
+            begin += len(current)
+            row_bytes = max(1.0, sum(map(_bytes_of, current)) / len(current))
+            count = max(1, min(MAX_AHEAD_ROWS, 4 * len(current), int(AHEAD_BYTES / 2 / row_bytes)))
+            ahead = pools.ahead.submit(partial(read, begin, count)) if begin < len(at) else None
+            current.reverse()
             while current:
-                yield from self._converted([current.pop(0)], as_)
+                yield from self._converted([current.pop()], as_)
 
     def get_columns(
         self, positions: Positions, columns: str | Sequence[str] | None = None, *, as_: str = "numpy"
@@ -437,14 +449,17 @@ class RowLoader:
         return at % len(self)
 
     def _positions(self, positions: Any) -> np.ndarray:
-        found = np.asarray(positions if isinstance(positions, (np.ndarray, range)) else list(positions))
+        try:
+            found = np.asarray(positions if isinstance(positions, (np.ndarray, range)) else list(positions))
+        except (TypeError, ValueError):
+            raise ConfigError(f"positions are whole numbers, such as range(32), not {positions!r}"[:200]) from None
         if not found.size:
             return np.zeros(0, np.int64)
         if found.ndim != 1 or found.dtype.kind not in "iu":
             raise ConfigError("positions are whole numbers, such as range(32) or an integer array")
+        if int(found.min()) < -len(self) or int(found.max()) >= len(self):
+            raise IndexError(f"positions {found.min()} to {found.max()} of an index of {len(self):,} rows")
         wanted = found.astype(np.int64)
-        if wanted.min() < -len(self) or wanted.max() >= len(self):
-            raise IndexError(f"positions {wanted.min()} to {wanted.max()} of an index of {len(self):,} rows")
         return np.where(wanted < 0, wanted + len(self), wanted)
 
     def _converted(self, found: list[Row], as_: str) -> list[Any]:
@@ -484,6 +499,11 @@ def _opened(column: ServiceColumn, root: Root | None) -> TableState:
     if record.head.id != column.id:
         raise ConflictError(f"{column.table}: was deleted and made again since the index was read; read it again")
     return TableState.of(version_of(where, column.table), record)
+
+
+def _bytes_of(row: Row) -> int:
+    return sum(int(getattr(value, "nbytes", 0)) or (len(value) if isinstance(value, (str, bytes)) else 8)
+               for value in row.values())  # fmt: skip
 
 
 def _picks(i: int, table: TableState, columns: Sequence[Column]) -> list[_Pick]:

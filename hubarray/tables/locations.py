@@ -17,6 +17,8 @@ from hubarray.tables.schema import MAX_ROWS_PER_BLOCK
 SLAB_ROWS = 1 << 17
 # A null location has length 0.
 LOCATION = np.dtype([("chunk", "<u4"), ("offset", "<u4"), ("length", "<u4"), ("check", "<u4"), ("row", "<u2")])
+# https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md: a byte more of length is 255 bytes more of output.
+_MOST_RATIO = 255
 _PLANES = ("chunk", "offset", "length", "check")
 
 Locations = npt.NDArray[np.void]
@@ -68,6 +70,8 @@ def decode(data: Buffer, *, rows: int, chunk_files: int, with_rows: bool) -> Loc
 
 def _decompressed(data: Buffer, size: int) -> bytes:
     """The content of one lz4 frame that has to be this long; no more of it is made."""
+    if size > _MOST_RATIO * len(data) + _MOST_RATIO:
+        raise ValueError(f"cannot have the {size} bytes that its rows take")
     decompressor = lz4.frame.LZ4FrameDecompressor()
     try:
         plain: bytes = decompressor.decompress(bytes(data), size + 1)

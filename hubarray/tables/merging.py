@@ -52,7 +52,10 @@ def merge(
     if how not in ("inner", "left", "right", "outer"):
         raise ConfigError(f"how={how!r}: give 'inner', 'left', 'right' or 'outer'")
     left, right = _sides(a, b, keys, suffixes, aligned=True)
-    return pd.merge(left, right, on=keys, how=how, suffixes=suffixes or ("", ""))
+    try:
+        return pd.merge(left, right, on=keys, how=how, suffixes=suffixes or ("", ""))
+    except (ValueError, TypeError, KeyError) as error:
+        raise ConfigError(f"on={keys}: {error}") from None
 
 
 def merge_asof(
@@ -109,7 +112,16 @@ def merge_asof(
 
 
 def _keys(on: str | Sequence[str], a: pd.DataFrame, b: pd.DataFrame) -> list[str]:
+    for which, frame in (("first", a), ("second", b)):
+        if not hasattr(frame, "columns") or not hasattr(frame, "merge"):
+            raise ConfigError(
+                f"the {which} index is a {type(frame).__name__}, and a DataFrame of hub.read_index is wanted"
+            )
+    if not isinstance(on, (str, list, tuple)):
+        raise ConfigError(f"on={on!r}: give the name of a column of both indexes, or several")
     keys = [on] if isinstance(on, str) else list(on)
+    for key in filter(is_service, keys):
+        raise ConfigError(f"on={key[:80]!r}: numbers the rows of one table; merge on what both tables say")
     for key in keys:
         for which, frame in (("first", a), ("second", b)):
             if key not in frame.columns:
@@ -135,7 +147,8 @@ def _sides(
             f"both have {', '.join(sorted(clashing))[:300]}; merge on it, drop it, or give suffixes=('_a', '_b')"
         )
     given = suffixes or ("", "")
-    if clashing and (len(given) != 2 or given[0] == given[1]):
+    is_pair = isinstance(given, (tuple, list)) and len(given) == 2 and all(isinstance(one, str) for one in given)
+    if not is_pair or (clashing and given[0] == given[1]):
         raise ConfigError(f"suffixes={suffixes!r}: give two different ones")
     sides = []
     for frame, suffix in ((a, given[0]), (b, given[1])):

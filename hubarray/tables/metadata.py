@@ -15,6 +15,8 @@ from hubarray.tables.schema import Schema
 
 MAX_APPENDS = 1000
 MAX_ROWS = 1 << 40
+# Of an append.
+MAX_PARTITIONS = 1 << 24
 MAX_CHUNK_FILES = (1 << 32) - 1
 _KEYS: dict[str, type] = {"string": str, "int64": int}
 
@@ -179,7 +181,7 @@ class TableMetadata:
                 inner.refuse("first", f"is not {table.end}, where the append before it ends")
             appended = Append(
                 table.end, table.rows, inner.integer("chunk_files", 0, MAX_CHUNK_FILES), rows,
-                inner.integer("partitions", 0, MAX_ROWS),
+                inner.integer("partitions", 0, MAX_PARTITIONS),
             )  # fmt: skip
             table = replace(table, appends=(*table.appends, appended))
         groups = Fields(found.take("groups", dict), found.where, "groups")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,15 @@ class AddParts:
                 "hub.write_index, and go on with that"
             )
         self._refuse_known(TableState.of(version, base))
+        key_type = type(self._parts[0].key)
+        if not table.appends:
+            # A table without rows takes keys of either type.
+            table = replace(table, key_type=key_type)
+        elif key_type is not table.key_type:
+            raise ConflictError(
+                f"{version.name}: keys of partitions are {table.key_type.__name__}, and {self._parts[0].key!r} is not; "
+                "nothing was committed"
+            )
         if self._laid is None:
             files = part_files(version.fetcher, self._parts, table.schema)
             self._laid = lay_out(files, table.schema, table.key_type, packs)

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from hubarray.blobs.ref import REF, Refs, check_refs, homes, make_ref
-from hubarray.errors import CorruptDataError
+from hubarray.errors import ConfigError, CorruptDataError
 from hubarray.history.fields import Fields, parse_json
 from hubarray.storage.base import Buffer
 from hubarray.tables import index_piece, locations
@@ -31,6 +31,7 @@ from hubarray.tables.schema import Schema
 FORMAT = 1
 MAX_PART_BYTES = 16 << 10
 MAX_PART_FILE_BYTES = 1 << 30
+MAX_PART_ROWS = 1 << 32
 _MAX_HOMES = 1 << 10
 _DIGEST_BYTES = 16
 
@@ -66,7 +67,7 @@ class PartFile:
         for name in schema.groups:
             hasher.update(self.digests[name].tobytes())
         out = io.BytesIO()
-        index = self.index.combine_chunks()
+        index = _canonical(self.index)
         with pa.ipc.new_stream(out, index.schema) as stream:
             stream.write_table(index)
         return hasher.update(out.getvalue()).digest(length=_DIGEST_BYTES)
@@ -93,7 +94,7 @@ class PartFile:
         line, newline, rest = bytes(data).partition(b"\n")
         found = Fields(parse_json(line, where), where)
         found.only(frozenset({"rows", "homes", "sections"}))
-        rows = found.integer("rows", 0, 1 << 40)
+        rows = found.integer("rows", 0, MAX_PART_ROWS)
         table = [found.checked_home("homes", one) for one in found.items("homes", _MAX_HOMES)]
         lengths = found.integers("sections", 2 + 2 * len(schema.groups), 0, MAX_PART_FILE_BYTES)
         if not newline or len(lengths) != 2 + 2 * len(schema.groups) or sum(lengths) != len(rest):
@@ -116,6 +117,18 @@ class PartFile:
         except ValueError as error:
             raise CorruptDataError(f"{where}: the part file {error}; write the partition again") from None
         return PartFile(key, rows, refs, index, places, digests)
+
+
+def _canonical(index: pa.Table) -> pa.Table:
+    """Columns in one piece, and zeros below their nulls."""
+    columns = []
+    for column in index.combine_chunks().columns:
+        if column.null_count and pa.types.is_primitive(column.type):
+            zero = pa.scalar(False if pa.types.is_boolean(column.type) else 0).cast(column.type)
+            plain = column.fill_null(zero).to_numpy()
+            column = pa.array(plain, column.type, mask=np.asarray(column.is_null()))
+        columns.append(column)
+    return pa.table(columns, schema=index.schema).combine_chunks()
 
 
 def _index(data: bytes, schema: Schema, rows: int) -> pa.Table:
@@ -167,6 +180,8 @@ class TablePart:
         CorruptDataError
             They are no part's.
         """
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise ConfigError(f"a part is a TablePart or its bytes, not a {type(data).__name__}")
         if len(data) > MAX_PART_BYTES:
             raise CorruptDataError(f"a part has at most {MAX_PART_BYTES} bytes, not {len(data)}; write it again")
         found = Fields(parse_json(bytes(data), "a part"), "a part")

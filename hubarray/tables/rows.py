@@ -53,6 +53,7 @@ class _Job:
     check: int
 
     def finish(self, block: Block) -> None:
+        block.require_row(int(self.rows.max()))
         self.wanted.take(block, self.positions, self.rows)
 
 
@@ -170,8 +171,10 @@ def _is_kept(job: _Job) -> bool:
 
 def _memory_key(job: _Job, ref: np.void) -> Hashable:
     # The same bytes may be a block of another table, whose fields have other names.
-    fields = tuple(name for name, _ in job.wanted.group.fields)
-    return ("block", job.wanted.table.fetcher.identity, blob_place(ref).name, fields, described(job.wanted.group))
+    group = job.wanted.group
+    fields = tuple(name for name, _ in group.fields)
+    about = (fields, described(group), group.rows_per_block, job.check)
+    return ("block", job.wanted.table.fetcher.identity, blob_place(ref).name, *about)
 
 
 def values_into(

@@ -22,6 +22,9 @@ MAX_ROWS_PER_BLOCK = 1 << 15
 REST = "rest"
 # The column of the index that has the partition's key.
 PARTITION = "partition"
+# What the names of the index's columns of row numbers begin with.
+SERVICE_PREFIX = "hubarray:"
+MAX_VALUE_BYTES = 1 << 30
 # Smaller fields of fixed size share the group of those that have no other.
 _REST_FIELD_BYTES = 4 << 10
 # A group whose rows are larger has a block for each of them.
@@ -88,6 +91,11 @@ class Field:
             check_name(one, "group")
         if self.kind != "fixed" and self.shape:
             raise ConfigError(f"a field of {self.kind} is one value, so it has no shape {self.shape}")
+        known = math.prod(n for n in self.shape if n is not None) * (self.dtype.itemsize if self.dtype else 1)
+        if known > MAX_VALUE_BYTES:
+            raise ConfigError(
+                f"shape={self.shape}: a value has {known:,} bytes or more, and at most {MAX_VALUE_BYTES:,}"
+            )
         if self.index and (self.shape or (self.dtype is not None and self.dtype.kind not in "biufmM")):
             raise ConfigError(
                 f"index=True: the index has numbers, times, text and bytes, one a row, not {self.dtype} of shape "
@@ -313,6 +321,8 @@ def check_name(name: Any, what: str) -> None:
     """
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LETTERS or not name.isprintable():
         raise ConfigError(f"{what} {str(name)[:80]!r}: a name is 1 to {MAX_NAME_LETTERS} printable letters")
+    if name.startswith(SERVICE_PREFIX):
+        raise ConfigError(f"{what} {name!r}: names of the index's own columns begin with {SERVICE_PREFIX!r}")
     if name != name.strip() or any(letter in name for letter in "*?["):
         raise ConfigError(f"{what} {name!r}: a name has no spaces around it, and no *, ? or [, which choose columns")
 

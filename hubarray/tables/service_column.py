@@ -16,8 +16,8 @@ from hubarray.blobs.ref import ID_TEXT
 from hubarray.errors import ConfigError, InvalidNameError
 from hubarray.names import Name
 from hubarray.shown import shown_text
+from hubarray.tables.schema import SERVICE_PREFIX
 
-_PREFIX = "hubarray:"
 _MOST_LETTERS = 16 << 10
 _SUFFIX = re.compile(r"\w{0,64}")
 
@@ -50,7 +50,7 @@ class ServiceColumn:
         said = [("on", one) for one in self.on]
         said += [("suffix", self.suffix)] if self.suffix else []
         said += [] if self.aligned else [("nearest", "1")]
-        return f"{_PREFIX}{self.table}:{self.id}:{urlencode(said)};"
+        return f"{SERVICE_PREFIX}{self.table}:{self.id}:{urlencode(said)};"
 
     def merged(self, on: tuple[str, ...], *, suffix: str, aligned: bool) -> ServiceColumn:
         """The column after a merge."""
@@ -60,7 +60,7 @@ class ServiceColumn:
 
 def is_service(column: Any) -> bool:
     """Whether a column's name is a service column's."""
-    return isinstance(column, str) and column.startswith(_PREFIX)
+    return isinstance(column, str) and column.startswith(SERVICE_PREFIX)
 
 
 def parse(column: str) -> ServiceColumn:
@@ -70,7 +70,7 @@ def parse(column: str) -> ServiceColumn:
     ------
     ConfigError
     """
-    text, semicolon, suffix = column.removeprefix(_PREFIX).rpartition(";")
+    text, semicolon, suffix = column.removeprefix(SERVICE_PREFIX).rpartition(";")
     name, _, said = text.rpartition(":")
     name, _, commit_id = name.rpartition(":")
     try:

@@ -71,6 +71,10 @@ class StagedParts:
                 f"{self._version.name}: an earlier attempt was of another schema; delete it, or write with its schema"
             )
         self._take_note(self._record)
+        if len({type(key) for key in self._parts}) > 1:
+            raise ConflictError(
+                f"{self._version.name}: its partitions' keys are text and numbers; delete it, and write again"
+            )
         return list(self._parts.values())
 
     def add(self, parts: Sequence[TablePart], *, first: bool) -> list[TablePart]:
@@ -159,6 +163,12 @@ class _Stage:
         return Draft(description=grown.to_json(), numbers=numbers, refs=refs, message=f"hold {len(new)} parts")
 
     def _new(self, there: dict[Key, TablePart], version: Version) -> Iterable[TablePart]:
+        kinds = {type(key) for key in there} | {type(part.key) for part in self._parts}
+        if len(kinds) > 1:
+            raise ConflictError(
+                f"{version.name}: has partitions whose keys are text and others whose keys are numbers; delete it, and "
+                "write with keys of one type"
+            )
         for part in self._parts:
             known = there.get(part.key)
             if known is None:

@@ -57,10 +57,8 @@ class TableState:
         """The engine that reads its blobs."""
         return self.version.fetcher
 
-    def index(
-        self, append: Append, slab: int, columns: Sequence[str] | None = None, *, could_match: Any = None
-    ) -> pa.Table | None:
-        """The index of a slab, or some columns of it; None if no row of it can match an expression.
+    def index(self, append: Append, slab: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """The index of a slab, or some columns of it.
 
         Raises
         ------
@@ -69,8 +67,6 @@ class TableState:
         place, data = self._piece(self.metadata.index_number(append, slab))
         wanted = index_piece.arrow_schema(self.metadata.schema, self.metadata.key_type)
         try:
-            if could_match is not None and not index_piece.may_match(data, could_match):
-                return None
             return index_piece.decode(data, wanted, rows=append.slab_rows(slab), columns=columns)
         except ValueError as error:
             self._refuse(place, f"the index of slab {slab} {error}")
@@ -89,6 +85,9 @@ class TableState:
         except ValueError as error:
             self._refuse(place, f"the list of partitions {error}")
         rows, first = (found[name].to_numpy() for name in ("rows", "first_row"))
+        # As floats first: whoever wrote them may have meant the sum to overflow.
+        if (rows < 0).any() or (rows > append.rows).any() or float(rows.sum(dtype=np.float64)) > 2.0 * append.rows:
+            self._refuse(place, "the list of partitions has other rows than the table")
         ends = np.cumsum(rows)
         if (rows < 0).any() or (first != ends - rows).any() or int(rows.sum()) != append.rows:
             self._refuse(place, "the list of partitions has other rows than the table")
@@ -102,17 +101,19 @@ class TableState:
         CorruptDataError, StorageError
         """
         number = self.metadata.locations_number(append, slab, group)
-        # By the blob itself: after an undo another append may have the same numbers.
-        key = ("locations", self.fetcher.identity, blob_place(self._ref(number)[0]).name)
+        with_rows = self.metadata.schema.groups[group].rows_per_block > 1
+        rows = append.slab_rows(slab)
+        # By the blob itself, as after an undo another append may have the same numbers; and by what it was checked for.
+        name = blob_place(self._ref(number)[0]).name
+        key = ("locations", self.fetcher.identity, name, rows, append.chunk_files, with_rows)
         found: Locations | None = self.fetcher.memory.get(key)
         if found is None:
             place, data = self._piece(number)
-            with_rows = self.metadata.schema.groups[group].rows_per_block > 1
-            rows = append.slab_rows(slab)
             try:
                 found = locations.decode(data, rows=rows, chunk_files=append.chunk_files, with_rows=with_rows)
             except ValueError as error:
                 self._refuse(place, f"the locations of {group!r} in slab {slab}: {error}")
+            found.flags.writeable = False
             self.fetcher.memory.put(key, found, found.nbytes)
         return found
 
@@ -123,6 +124,9 @@ class TableState:
         ------
         CorruptDataError, StorageError
         """
+        if not blocks:
+            # An empty blob is none.
+            return np.zeros(0, "V16")
         place, data = self._piece(self.metadata.digests_number(append, slab, group))
         if len(data) != 16 * blocks:
             self._refuse(place, f"the digests of {group!r} in slab {slab} are not those of its {blocks} blocks")
@@ -234,12 +238,11 @@ class TableState:
     def _index_column(self, append: Append, slab: int, name: str) -> pa.Array:
         """A column of a slab's index; kept in the memory cache."""
         number = self.metadata.index_number(append, slab)
-        key = ("index", self.fetcher.identity, blob_place(self._ref(number)[0]).name, name)
+        field, rows = self.metadata.schema[name], append.slab_rows(slab)
+        key = ("index", self.fetcher.identity, blob_place(self._ref(number)[0]).name, name, rows, str(field.dtype))
         column: pa.Array | None = self.fetcher.memory.get(key)
         if column is None:
-            table = self.index(append, slab, [name])
-            assert table is not None
-            column = table[name].combine_chunks()
+            column = self.index(append, slab, [name])[name].combine_chunks()
             self.fetcher.memory.put(key, column, column.nbytes)
         return column
 

@@ -22,6 +22,7 @@ from hubarray.tables.loader import RowLoader
 from hubarray.tables.metadata import metadata_of
 from hubarray.tables.schema import Schema
 from hubarray.tables.state import TableState
+from hubarray.tables.windows import EveryRow
 
 
 class Table(Handle):
@@ -88,8 +89,8 @@ class Table(Handle):
         state = self._state()
         loader = self._loader
         if loader is None or self._loader_commit != state.record.head.id:
-            numbers = np.arange(state.metadata.rows, dtype=np.int64)
-            loader = RowLoader([(index.service_column(state), numbers)], (), self.root)
+            every = EveryRow(state.metadata.rows)
+            loader = RowLoader([(index.service_column(state), every)], (), self.root)
             self._loader, self._loader_commit = loader, state.record.head.id
         return loader
 

@@ -9,7 +9,7 @@ import numpy as np
 from hubarray.arrays.unicode import has_text, is_text
 from hubarray.errors import ConfigError
 from hubarray.tables.block import Image
-from hubarray.tables.images import image_header
+from hubarray.tables.images import check_size, image_header
 from hubarray.tables.schema import Field
 
 
@@ -38,6 +38,12 @@ def checked(field: Field, value: Any) -> Any:
         return _given_image(field, bytes(value))
     array = _array(field, value)
     _check_shape(field, array.shape)
+    if field.is_image:
+        assert field.codec is not None
+        try:
+            check_size(field.codec, array.shape)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
     if has_text(array.dtype) and not is_text(array):
         raise ConfigError("has code points beyond U+10FFFF; such bytes are no text: store them as V")
     if field.index and array.dtype.kind in "mM" and np.isnat(array):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +12,38 @@ from hubarray.errors import ConfigError
 
 PADS = (None, "edge", "null")
 MAX_OFFSETS = 1 << 20
+MAX_OFFSET = 1 << 61
 
 Rows = npt.NDArray[np.int64]
+
+
+class EveryRow:
+    """The numbers 0 to ``rows - 1``, as an array that takes no memory."""
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __getitem__(self, at: Any) -> Any:
+        """A number, or an array of those at a slice or at positions that are in range."""
+        return np.arange(*at.indices(self._rows)) if isinstance(at, slice) else at
+
+    def __ge__(self, other: int) -> npt.NDArray[np.bool_]:
+        """Which are at least so large."""
+        return np.arange(self._rows) >= other
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Rows:
+        return np.arange(self._rows, dtype=np.int64)
+
+    def min(self) -> int:
+        """The smallest."""
+        return 0
+
+    def max(self) -> int:
+        """The largest."""
+        return self._rows - 1
 
 
 def checked_offsets(offsets: Iterable[int]) -> Rows:
@@ -23,10 +54,17 @@ def checked_offsets(offsets: Iterable[int]) -> Rows:
     ConfigError
     """
     try:
+        if isinstance(offsets, range) and len(offsets) > MAX_OFFSETS:
+            raise ValueError("too many")
         found = np.array(list(offsets) if not isinstance(offsets, (range, np.ndarray)) else offsets)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         found = np.zeros(0, object)
-    if found.ndim != 1 or found.dtype.kind not in "iu" or not 0 < len(found) <= MAX_OFFSETS:
+    if (
+        found.ndim != 1
+        or found.dtype.kind not in "iu"
+        or not 0 < len(found) <= MAX_OFFSETS
+        or (int(found.max()) > MAX_OFFSET or int(found.min()) < -MAX_OFFSET)
+    ):
         raise ConfigError(f"offsets={offsets!r}: give one or more whole numbers, such as range(-10, 0)"[:300])
     return found.astype(np.int64)
 

@@ -30,6 +30,7 @@ from hubarray.tables.worker import Staging, TablePartition, TableWorker, checked
 
 MAX_WAITING_PARTS = 1024
 MAX_WAITING_SECONDS = 60.0
+_CLOCK_SLACK = timedelta(minutes=10)
 # The rest of a record is for attributes, and for what every append adds.
 MAX_SCHEMA_BYTES = MAX_RECORD_BYTES - (256 << 10)
 # Blocks and bytes of a group, as JSON.
@@ -295,6 +296,11 @@ class TableWriter:
             return
         now = store_now(self._version.store)
         for part in parts:
+            if part.began - now > _CLOCK_SLACK:
+                raise ConflictError(
+                    f"{self._version.name}: partition {part.key!r} says that it was begun at {part.began}, and the "
+                    f"store's clock is at {now}; write it again"
+                )
             if now - part.began > timedelta(seconds=self._grace / 2):
                 raise ConflictError(
                     f"{self._version.name}: partition {part.key!r} was begun {now - part.began} ago, more than half "
