@@ -8,6 +8,7 @@ to 8 bytes. Whatever is read from a bucket is checked here before it is used.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -99,6 +100,9 @@ def digest(group: Group, columns: Mapping[str, Sequence[Value]]) -> bytes:
         if isinstance(values, np.ndarray) and values[:1].nbytes < _INTERLEAVED_BYTES:
             hasher.update(_interleaved(values))
             continue
+        if all(type(value) is bytes for value in values):
+            hasher.update(b"".join([b"B" + len(value).to_bytes(8, "little") + value for value in values]))
+            continue
         for value in values:
             if value is None:
                 hasher.update(b"N")
@@ -137,6 +141,8 @@ def _is_compressed(field: Field) -> bool:
 
 
 def _size_numbers(field: Field, sizes: _Sizes, values: Sequence[Value]) -> np.ndarray:
+    if sizes.numbers == 1 and sizes.length and not field.is_image:
+        return np.fromiter(map(len, values), _COUNT, len(values)).reshape(-1, 1)
     numbers = np.zeros((len(values), sizes.numbers), _COUNT)
     ragged = [i for i, n in enumerate(field.shape) if n is None]
     for row, value in enumerate(values):
@@ -259,12 +265,31 @@ class Block:
         if not 0 <= row < self.rows:
             self._refuse(f"has {self.rows} rows, and its location is of row {row}")
 
+    def is_text(self, name: str) -> bool:
+        """Whether a field's values are text or bytes."""
+        return self._columns[name].field.dtype is None
+
     def column(self, name: str) -> Value:
         """All rows' values of a field: one array where their size is fixed and none may be null, else a list."""
         column = self._columns[name]
         if column.numbers is None and column.field.dtype is not None:
             return self._plain(column).view(column.field.dtype).reshape(self.rows, *column.field.shape)
+        if column.field.dtype is None and column.ends is not None:
+            return self._texts(column, column.ends)
         return [self._value(column, row) for row in range(self.rows)]
+
+    def _texts(self, column: _Column, ends: np.ndarray) -> list[Any]:
+        """All rows' values of a field of text or bytes."""
+        data, is_text = self._plain(column).tobytes(), column.field.kind == "string"
+        bounds = [0, *ends.tolist()]
+        parts = (data[begin:end] for begin, end in itertools.pairwise(bounds))
+        try:
+            values: list[Any] = [part.decode() for part in parts] if is_text else list(parts)
+        except UnicodeDecodeError:
+            self._refuse(f"has {column.name!r}, which is no UTF-8")
+        if column.field.nullable and column.numbers is not None:
+            return [value if there else None for value, there in zip(values, column.numbers[:, 0], strict=True)]
+        return values
 
     def _numbers(self, begin: int, count: int) -> np.ndarray:
         if begin + count * _COUNT.itemsize > len(self._data):
@@ -321,15 +346,15 @@ class Block:
         return plain
 
     def _value(self, column: _Column, row: int, *, encoded: bool = False) -> Value:
-        field, sizes = column.field, _sizes(column.field)
+        field = column.field
         if column.numbers is None or column.ends is None:
             length, shape = field.row_bytes or 0, tuple(n or 0 for n in field.shape)
             begin = row * length
         else:
             own = column.numbers[row].tolist()
-            if sizes.null and not own[0]:
+            if field.nullable and not own[0]:
                 return None
-            dims = iter(own[int(sizes.null) :])
+            dims = iter(own[int(field.nullable) :])
             shape = tuple(next(dims) if n is None else n for n in field.shape)
             begin = int(column.ends[row - 1]) if row else 0
             length = int(column.ends[row]) - begin

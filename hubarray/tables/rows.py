@@ -165,8 +165,8 @@ class _Held:
 
 
 def _is_kept(job: _Job) -> bool:
-    """Whether a block stays in the memory cache: where one row is a small part of it."""
-    return job.wanted.group.rows_per_block > 1
+    """Whether a block stays in the memory cache: where others of its rows may be wanted next."""
+    return len(job.positions) < job.wanted.group.rows_per_block > 1
 
 
 def _memory_key(job: _Job, ref: np.void) -> Hashable:
@@ -222,8 +222,15 @@ def columns_into(
             if isinstance(column, np.ndarray) and isinstance(values, np.ndarray):
                 column[at] = values[rows]
                 continue
+            if block.is_text(field) and isinstance(column, list) and _is_run(at) and _is_run(rows):
+                column[int(at[0]) : int(at[-1]) + 1] = values[int(rows[0]) : int(rows[-1]) + 1]
+                continue
             for position, row in zip(at.tolist(), rows.tolist(), strict=True):
                 value = values[row]
                 column[position] = value.copy() if isinstance(value, np.ndarray) else value
 
     return take
+
+
+def _is_run(some: npt.NDArray[np.intp]) -> bool:
+    return bool(some[-1] - some[0] == len(some) - 1 and (len(some) < 2 or (np.diff(some) == 1).all()))

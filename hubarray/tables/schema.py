@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ class Field:
     Field('string', index=True)
     """
 
-    __slots__ = ("codec", "dtype", "groups", "index", "kind", "nullable", "shape")
+    __slots__ = ("_hash", "_key", "codec", "dtype", "groups", "index", "kind", "nullable", "shape")
 
     def __init__(
         self,
@@ -102,6 +103,10 @@ class Field:
                 f"{self.shape}"
             )
         self.codec = None if codec is None or codec == "none" else _checked_codec(codec, self)
+        codec_text = None if self.codec is None else json.dumps(self.codec, sort_keys=True, default=dict)
+        # What it is, for comparisons: blocks are looked up by their fields many times a millisecond.
+        self._key = (self.kind, self.dtype, self.shape, self.groups, codec_text, self.index, self.nullable)
+        self._hash = hash(self._key)
 
     @property
     def ragged(self) -> bool:
@@ -155,10 +160,15 @@ class Field:
             found.refuse("", f"describes no field: {error}")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Field) and all(getattr(self, one) == getattr(other, one) for one in self.__slots__)
+        return self is other or (isinstance(other, Field) and self._key == other._key)
 
     def __hash__(self) -> int:
-        return hash((self.kind, self.dtype, self.shape, self.groups))
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Made anew, as hashes of text differ from process to process.
+        kind = self.kind if self.dtype is None else self.dtype
+        return _field, (kind, self.shape, self.codec, self.groups, self.index, self.nullable)
 
     def __repr__(self) -> str:
         shape = f", {self.shape}" if self.shape else ""
@@ -166,6 +176,10 @@ class Field:
         group = f", group={self.groups}" if self.groups else ""
         flags = "".join(f", {name}=True" for name in ("index", "nullable") if getattr(self, name))
         return f"Field({self.kind if self.dtype is None else str(self.dtype)!r}{shape}{codec}{group}{flags})"
+
+
+def _field(dtype: Any, shape: Shape, codec: Any, groups: tuple[str, ...], index: bool, nullable: bool) -> Field:
+    return Field(dtype, shape, codec=codec, group=groups or None, index=index, nullable=nullable)
 
 
 @dataclass(frozen=True)

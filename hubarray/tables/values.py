@@ -61,6 +61,11 @@ def checked_column(field: Field, values: Any) -> tuple[Any, ConfigError | None]:
     if isinstance(values, np.ndarray) and _stays_whole(field, values):
         return values.copy(), None
     found: list[Any] = []
+    if field.kind == "string" and all(type(value) is str for value in values):
+        try:
+            return [value.encode() for value in values], None
+        except UnicodeEncodeError:
+            found = []
     for value in values:
         try:
             one = checked(field, value)
