@@ -96,7 +96,7 @@ class ReadOnlyError(HubError):
 class FrozenError(ReadOnlyError):
     """The version was frozen, which is final."""
 
-    remedy = "hub.copy it to another version and write there"
+    remedy = "hub.copy an array to another version and write there; of a table, write another version"
 
 
 class ConflictError(HubError):

@@ -206,10 +206,11 @@ def _schema(schema: Any) -> Schema:
 
 def _table(name: str, root: RootLike) -> tuple[Root, TableState]:
     where, parsed = locate(name, root, commit_allowed=True)
-    if parsed.commit is None:
-        return where, TableState.of(*existing(where, parsed))
-    version = version_of(where, parsed)
-    return where, TableState.of(version, version.cached(parsed.commit))
+    version, record = existing(where, parsed) if parsed.commit is None else (version_of(where, parsed), None)
+    record = record or version.cached(parsed.commit or 0)
+    if record.head.kind == "array":
+        raise ConfigError(f"{parsed}: is an array; hub.load reads it, and read_index is of tables")
+    return where, TableState.of(version, record)
 
 
 def _references(reference: str | Sequence[str] | None, where: Root) -> list[tuple[Version, Record]]:

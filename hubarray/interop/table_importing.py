@@ -144,7 +144,11 @@ def _opened(source: Any, key: str | None, follow_links: bool) -> _Source:
 
 def _frame(source: Any, key: str | None) -> _Source:
     if hasattr(source, "iloc"):
-        source = pa.Table.from_pandas(source, preserve_index=False)
+        named = [name for name in source.index.names if name is not None]
+        try:
+            source = pa.Table.from_pandas(source.reset_index() if named else source, preserve_index=False)
+        except (pa.ArrowException, ValueError) as error:
+            raise ConfigError(f"the frame has a column that Arrow cannot hold: {error}"[:400]) from None
     table = arrow_batches(source).read_all()
     schema = _guessed(table.schema)
     if key is None:

@@ -269,6 +269,10 @@ class Block:
         """Whether a field's values are text or bytes."""
         return self._columns[name].field.dtype is None
 
+    def is_costly(self, name: str) -> bool:
+        """Whether all rows' values of a field cost more than a few of them: they are made one by one."""
+        return self._columns[name].numbers is not None
+
     def column(self, name: str) -> Value:
         """All rows' values of a field: one array where their size is fixed and none may be null, else a list."""
         column = self._columns[name]
@@ -276,6 +280,10 @@ class Block:
             return self._plain(column).view(column.field.dtype).reshape(self.rows, *column.field.shape)
         if column.field.dtype is None and column.ends is not None:
             return self._texts(column, column.ends)
+        dtype = column.field.dtype
+        if column.numbers is not None and dtype is not None and not column.field.ragged and not column.field.is_image:
+            plain = self._plain(column).view(dtype).reshape(self.rows, *column.field.shape)
+            return [value if there else None for value, there in zip(plain, column.numbers[:, 0], strict=True)]
         return [self._value(column, row) for row in range(self.rows)]
 
     def _texts(self, column: _Column, ends: np.ndarray) -> list[Any]:

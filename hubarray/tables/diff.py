@@ -220,7 +220,7 @@ def _column(table: TableState, name: str, numbers: np.ndarray) -> list[Any]:
 def _values(table: TableState, group: str, names: Sequence[str], numbers: np.ndarray) -> dict[str, list[Any]]:
     out: dict[str, Any] = {name: [None] * len(numbers) for name in names}
     filled = {name: np.zeros(len(numbers), bool) for name in names}
-    take = columns_into(out, names, names, filled, None)
+    take = columns_into(out, names, names, filled)
     read([Wanted(table, table.metadata.schema.groups[group], numbers, take)])
     return out
 

@@ -20,6 +20,14 @@ _BATCH_BYTES = 16 << 20
 Column = Sequence[Any] | np.ndarray
 
 
+class RefusedColumn(ConfigError):
+    """A value of a column that its field does not take, and which row of some it is in."""
+
+    def __init__(self, message: str, row: int) -> None:
+        super().__init__(message)
+        self.row = row
+
+
 def is_frame(source: Any) -> bool:
     """Whether something is a table of columns: pandas, Arrow, polars, or what speaks Arrow's C stream."""
     return isinstance(source, (pa.Table, pa.RecordBatch)) or hasattr(source, "__arrow_c_stream__") or _is_pandas(source)
@@ -125,6 +133,8 @@ def _is_missing(value: Any) -> bool:
 def _arrow_values(field: Field, column: pa.Array, name: str) -> Column:
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if pa.types.is_null(column.type):
+        return [None] * len(column)
     missing = np.asarray(column.is_null())
     if field.dtype is None:
         return list(column.to_pylist())
@@ -132,7 +142,7 @@ def _arrow_values(field: Field, column: pa.Array, name: str) -> Column:
         try:
             return _nested(field, column)
         except ConfigError as error:
-            raise ConfigError(f"column {name!r}: {error}") from None
+            raise RefusedColumn(f"column {name!r}: {error.args[0]}", getattr(error, "row", 0)) from None
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or pa.types.is_binary(column.type):
         return list(column.to_pylist())
     if field.dtype.kind in "mM" and not field.nullable:
@@ -156,7 +166,13 @@ def _nested(field: Field, column: pa.Array) -> Column:
         whole = _dense(field, column)
         if whole.shape[1:] == field.shape:
             return _cast_array(field, whole)
-    return [_cast_array(field, _dense(field, one.values)) if one.is_valid else None for one in column]
+    found: list[Any] = []
+    for row, one in enumerate(column):
+        try:
+            found.append(_cast_array(field, _dense(field, one.values)) if one.is_valid else None)
+        except ConfigError as error:
+            raise RefusedColumn(str(error.args[0]), row) from None
+    return found
 
 
 def _dense(field: Field, values: pa.Array) -> np.ndarray:
@@ -187,7 +203,7 @@ def _cast(field: Field, values: np.ndarray, missing: np.ndarray, name: str) -> C
     try:
         cast = _cast_array(field, np.where(missing, np.zeros((), values.dtype), values) if missing.any() else values)
     except ConfigError as error:
-        raise ConfigError(f"column {name!r}: {error}") from None
+        raise RefusedColumn(f"column {name!r}: {error}", getattr(error, "row", 0)) from None
     if not missing.any():
         return cast
     return [None if gone else value for value, gone in zip(cast, missing, strict=True)]
@@ -213,5 +229,6 @@ def _cast_array(field: Field, values: np.ndarray) -> np.ndarray:
         same &= (cast < 0) == (values < 0)
     if not same.all():
         worst = values[~same].flat[0]
-        raise ConfigError(f"has {worst!r}, which {dtype} cannot hold")
+        row = int(np.flatnonzero(~same.reshape(len(same), -1).all(axis=1))[0])
+        raise RefusedColumn(f"has {worst!r}, which {dtype} cannot hold", row)
     return cast

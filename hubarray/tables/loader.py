@@ -6,7 +6,6 @@ import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -20,34 +19,21 @@ from hubarray.errors import ConfigError, ConflictError, NotFoundError
 from hubarray.history.version import version_of
 from hubarray.storage.url import Root, resolve
 from hubarray.tables import known_roots, rows
-from hubarray.tables.choosing import cheapest
 from hubarray.tables.columns import matching
 from hubarray.tables.index_rows import row_numbers
 from hubarray.tables.loader_columns import Column, name_columns
+from hubarray.tables.picks import Pick, fill_from_index, parts_of, picks_of, split
 from hubarray.tables.rows import Numbers, Wanted
-from hubarray.tables.schema import Group
 from hubarray.tables.service_column import ServiceColumn
 from hubarray.tables.state import TableState
 from hubarray.tables.windows import EveryRow, checked_offsets, window
 
-# What a request costs, in the bytes that could have been read meanwhile: python -m benchmarks tables tells both times.
-REQUEST_BYTES = {True: 512 << 10, False: 48 << 10}
 AHEAD_BYTES = 64 << 20
 MAX_AHEAD_ROWS = 1024
 _FIRST_ROWS = 4
 
 Row = dict[str, Any]
 Positions = Sequence[int] | npt.NDArray[np.int64] | range
-
-
-@dataclass(frozen=True)
-class _Pick:
-    """Fields of one table that are read together: of a group, or of the index where that is None."""
-
-    table: int
-    group: Group | None
-    fields: tuple[str, ...]
-    names: tuple[str, ...]
 
 
 class RowLoader:
@@ -66,7 +52,7 @@ class RowLoader:
         self._tables: list[TableState] | None = None
         self._columns: dict[str, Column] = {}
         self._ambiguous: dict[str, str] = {}
-        self._picks: dict[tuple[str, ...], list[_Pick]] = {}
+        self._picks: dict[tuple[str, ...], list[Pick]] = {}
 
     def __len__(self) -> int:
         return len(self._numbers[0][1])
@@ -280,7 +266,7 @@ class RowLoader:
     def __repr__(self) -> str:
         return f"RowLoader({len(self):,} rows of {', '.join(str(column.table) for column, _ in self._numbers)})"
 
-    def _chosen(self, columns: str | Sequence[str] | None) -> tuple[list[str], list[_Pick]]:
+    def _chosen(self, columns: str | Sequence[str] | None) -> tuple[list[str], list[Pick]]:
         tables = self.tables()
         names = matching(columns, [*self._columns, *self._ambiguous])
         for name in names:
@@ -296,12 +282,12 @@ class RowLoader:
             for name in names:
                 for i in self._columns[name].tables:
                     by_table.setdefault(i, []).append(self._columns[name])
-            picks = [pick for i, some in by_table.items() for pick in _picks(i, tables[i], some)]
+            picks = [pick for i, some in by_table.items() for pick in picks_of(i, tables[i], some)]
             self._picks[key] = picks
         return names, picks
 
     def _read(
-        self, found: Sequence[Numbers], names: Sequence[str], picks: Sequence[_Pick], count: int, encoded: bool
+        self, found: Sequence[Numbers], names: Sequence[str], picks: Sequence[Pick], count: int, encoded: bool
     ) -> list[Row]:
         out: list[Row] = [dict.fromkeys(names) for _ in range(count)]
         self._fill(found, picks, out=None, rows_out=out, encoded=encoded)
@@ -310,7 +296,7 @@ class RowLoader:
     def _fill(
         self,
         found: Sequence[Numbers],
-        picks: Sequence[_Pick],
+        picks: Sequence[Pick],
         *,
         out: Row | None,
         rows_out: list[Row] | None,
@@ -321,46 +307,32 @@ class RowLoader:
         tables = self.tables()
         wanted: list[Wanted] = []
         for pick in picks:
-            numbers, places = found[pick.table], None
-            fields, names = pick.fields, pick.names
-            mine = self._first_of(pick, found)
-            if mine is not None:
-                places = np.flatnonzero(mine)
-                if not len(places):
-                    continue
-                numbers = numbers[places]
-            if pick.group is None:
-                for field, name in zip(fields, names, strict=True):
-                    values = tables[pick.table].index_values(numbers, field)
-                    at = range(len(numbers)) if places is None else places.tolist()
-                    for position, value in zip(at, values, strict=True):
-                        if rows_out is not None:
-                            rows_out[position][name] = value
-                        elif out is not None and value is not None:
-                            out[name][position] = value
-                            filled[name][position] = True
+            parts = [part for part in parts_of(pick, self._columns, found) if part.mask is None or part.mask.any()]
+            if not parts:
                 continue
-            if rows_out is not None:
-                take = rows.values_into(rows_out, fields, names, pick.group, encoded=encoded)
-            else:
-                assert out is not None
-                take = rows.columns_into(out, fields, names, filled, places)
-            if places is not None and rows_out is not None:
-                take = partial(_moved, take, places)
-            wanted.append(Wanted(tables[pick.table], pick.group, numbers, take))
+            if pick.group is None:
+                for part in parts:
+                    fill_from_index(part, found[pick.table], tables[pick.table], out, rows_out, filled)
+                continue
+            takes = []
+            for part in parts:
+                if rows_out is not None:
+                    take = rows.values_into(rows_out, part.fields, part.names, pick.group, encoded=encoded)
+                else:
+                    assert out is not None
+                    take = rows.columns_into(out, part.fields, part.names, filled)
+                takes.append((take, part.mask))
+            numbers, places = found[pick.table], None
+            masks = [part.mask for part in parts if part.mask is not None]
+            if len(masks) == len(parts):
+                places = np.flatnonzero(np.logical_or.reduce(masks))
+                numbers = numbers[places]
+            single = takes[0][0] if len(takes) == 1 and places is None else partial(split, takes, places)
+            wanted.append(Wanted(tables[pick.table], pick.group, numbers, single))
         rows.read(wanted)
 
-    def _first_of(self, pick: _Pick, found: Sequence[Numbers]) -> np.ndarray | None:
-        """Which rows a pick is read for: those that its table has, and of shared columns no table before it has."""
-        numbers = found[pick.table]
-        before = {one for name in pick.names for one in self._columns[name].tables if one < pick.table}
-        mine = numbers >= 0
-        for one in before:
-            mine &= found[one] < 0
-        return None if mine.all() else mine
-
     def _windows(
-        self, at: int, offsets: np.ndarray, pad: str | None, names: Sequence[str], picks: Sequence[_Pick]
+        self, at: int, offsets: np.ndarray, pad: str | None, names: Sequence[str], picks: Sequence[Pick]
     ) -> list[Numbers]:
         tables = self.tables()
         # Of a column that several tables have, the first with the row counts.
@@ -434,7 +406,7 @@ class RowLoader:
             return [None] * count
         return np.empty((count, *(n or 0 for n in field.shape)), field.dtype)
 
-    def _row_bytes(self, picks: Sequence[_Pick]) -> float:
+    def _row_bytes(self, picks: Sequence[Pick]) -> float:
         tables = self.tables()
         sizes = [tables[pick.table].group_row_bytes(pick.group.name) for pick in picks if pick.group is not None]
         return sum(sizes) + 64.0
@@ -483,10 +455,6 @@ def loader_of(index: Any, root: Root | None) -> RowLoader:
     return RowLoader(numbers, names, root)
 
 
-def _moved(take: Any, places: np.ndarray, block: Any, positions: np.ndarray, within: np.ndarray) -> None:
-    take(block, places[positions], within)
-
-
 def _opened(column: ServiceColumn, root: Root | None) -> TableState:
     where = root or known_roots.of(column.id) or resolve(None)
     assert column.table.commit is not None
@@ -504,26 +472,3 @@ def _opened(column: ServiceColumn, root: Root | None) -> TableState:
 def _bytes_of(row: Row) -> int:
     return sum(int(getattr(value, "nbytes", 0)) or (len(value) if isinstance(value, (str, bytes)) else 8)
                for value in row.values())  # fmt: skip
-
-
-def _picks(i: int, table: TableState, columns: Sequence[Column]) -> list[_Pick]:
-    """How some columns of a table are read: in the cheapest groups, the rest in the index."""
-    schema = table.metadata.schema
-    wanted = {column.field: column.name for column in columns}
-    stored = [field for field in wanted if schema.groups_of(field) and not schema[field].index]
-    groups = {name: [field for field, _ in group.fields] for name, group in schema.groups.items()}
-    request = REQUEST_BYTES[table.fetcher.store.remote]
-    costs = {name: request + _block_bytes(table, name) for name in groups}
-    left = dict(wanted)
-    picks = []
-    for name in cheapest(stored, groups, costs):
-        fields = [field for field in groups[name] if field in left]
-        names = tuple(left.pop(field) for field in fields)
-        picks.append(_Pick(i, schema.groups[name], tuple(fields), names))
-    if left:
-        picks.append(_Pick(i, None, tuple(left), tuple(left.values())))
-    return picks
-
-
-def _block_bytes(table: TableState, group: str) -> float:
-    return table.metadata.stored_bytes[group] / max(1, table.metadata.blocks[group])

@@ -202,7 +202,6 @@ def columns_into(
     fields: Sequence[str],
     names: Sequence[str],
     filled: Mapping[str, npt.NDArray[np.bool_]],
-    places: npt.NDArray[np.intp] | None,
 ) -> Take:
     """A ``take`` that sets the values of fields in columns: arrays, or lists of ragged values.
 
@@ -210,15 +209,19 @@ def columns_into(
     ----------
     out, filled : mapping of str to column, and to which of its rows were set
     fields, names : sequence of str
-    places : array, optional
-        The row of a column that each position means.
     """
 
     def take(block: Block, positions: npt.NDArray[np.intp], rows: npt.NDArray[np.intp]) -> None:
-        at = positions if places is None else places[positions]
+        at = positions
         for field, name in zip(fields, names, strict=True):
-            column, values = out[name], block.column(field)
+            column = out[name]
             filled[name][at] = True
+            if block.is_costly(field) and 4 * len(rows) < block.rows:
+                for position, row in zip(at.tolist(), rows.tolist(), strict=True):
+                    value = block.row(row, (field,))[field]
+                    column[position] = value.copy() if isinstance(value, np.ndarray) else value
+                continue
+            values = block.column(field)
             if isinstance(column, np.ndarray) and isinstance(values, np.ndarray):
                 column[at] = values[rows]
                 continue

@@ -225,6 +225,8 @@ class Schema:
     __slots__ = ("_fields", "_rows_per_block", "groups")
 
     def __init__(self, fields: Mapping[str, Field], *, rows_per_block: Mapping[str, int] | None = None) -> None:
+        if not isinstance(fields, Mapping):
+            raise ConfigError(f"a schema is a mapping of names to fields, not a {type(fields).__name__}")
         if not 0 < len(fields) <= MAX_FIELDS:
             raise ConfigError(f"a schema has 1 to {MAX_FIELDS} fields, not {len(fields)}")
         for name, field in fields.items():

@@ -58,7 +58,7 @@ def checked_column(field: Field, values: Any) -> tuple[Any, ConfigError | None]:
     An array of all values stays one where blocks are made of it as it is: numbers of a fixed size that may not be null.
     The caller may change what was given.
     """
-    if isinstance(values, np.ndarray) and _stays_whole(field, values):
+    if isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray) and _stays_whole(field, values):
         return values.copy(), None
     found: list[Any] = []
     if field.kind == "string" and all(type(value) is str for value in values):
@@ -108,7 +108,7 @@ def _given_image(field: Field, data: bytes) -> Image:
 def _array(field: Field, value: Any) -> np.ndarray:
     dtype = field.dtype
     assert dtype is not None
-    if isinstance(value, (np.ndarray, np.generic)):
+    if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, np.ma.MaskedArray):
         array = np.asarray(value)
         shorter = array.dtype.kind == dtype.kind in "SU" and array.dtype.itemsize <= dtype.itemsize
         if not shorter and array.dtype.newbyteorder("=") != dtype.newbyteorder("="):
@@ -116,6 +116,11 @@ def _array(field: Field, value: Any) -> np.ndarray:
         return np.ascontiguousarray(array, dtype).reshape(array.shape)
     if field.shape and not isinstance(value, (list, tuple)) and not hasattr(value, "__array__"):
         raise ConfigError(f"is a {type(value).__name__}, and an array of shape {field.shape} is wanted")
+    if isinstance(value, (list, tuple)) and not len(value) and field.shape and field.shape[0] is None:
+        # An empty list does not say how long its lists would be.
+        return np.zeros([0, *(n or 0 for n in field.shape[1:])], dtype)
+    if isinstance(value, np.ma.MaskedArray) and value.mask.any():
+        raise ConfigError("is a masked array, and masks are not stored; fill it, or give None for the whole value")
     try:
         found = np.asarray(value)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +90,10 @@ class TablePartition:
         """
         writer = self._open()
         if not frames.is_frame(rows) and not isinstance(rows, Mapping):
+            if not isinstance(rows, Iterable):
+                raise ConfigError(
+                    f"{self._where()}: rows are a frame or mappings, one a row, not a {type(rows).__name__}"
+                )
             for row in rows:
                 writer.append(row)
             return
@@ -98,7 +102,8 @@ class TablePartition:
                 writer.extend(columns, count)
         except ConfigError as error:
             text = str(error)
-            named = text if text.startswith("partition ") else f"{self._where()}: {text}"
+            where = self._where(getattr(error, "row", 0))
+            named = text if text.startswith("partition ") else f"{where}: {text}"
             raise ConfigError(named) from None
 
     def __enter__(self) -> TablePartition:
@@ -143,8 +148,8 @@ class TablePartition:
             raise ReadOnlyError("a partition belongs to the process that began it; begin one in this process")
         return self._rows
 
-    def _where(self) -> str:
-        return f"partition {shown_text(str(self._key))[:80]!r}, row {self.rows}"
+    def _where(self, further: int = 0) -> str:
+        return f"partition {shown_text(str(self._key))[:80]!r}, row {self.rows + further}"
 
 
 @dataclass(frozen=True)

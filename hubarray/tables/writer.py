@@ -26,6 +26,7 @@ from hubarray.tables.operations import AddParts, whole
 from hubarray.tables.part import TablePart
 from hubarray.tables.schema import Schema
 from hubarray.tables.staged import StagedParts
+from hubarray.tables.state import TableState
 from hubarray.tables.worker import Staging, TablePartition, TableWorker, checked_key
 
 MAX_WAITING_PARTS = 1024
@@ -90,6 +91,7 @@ class TableWriter:
         self._writing: set[Key] = set()
         self._packs: list[PackWriter] = []
         self._lock = threading.Lock()
+        self._keys_before: frozenset[Any] | None = None
         self._state = "open"
         self._tried = False
         if resume:
@@ -111,6 +113,10 @@ class TableWriter:
         self._require_open()
         key = self._checked_type(checked_key(key))
         with self._lock:
+            if key in self._before():
+                raise ConflictError(
+                    f"{self._version.name}: partition {key!r} is there already; a table grows by new partitions"
+                )
             if key in self._writing or key in self._parts:
                 raise ConflictError(
                     f"{self._version.name}: partition {key!r} was begun before; a partition is written once, whole"
@@ -165,8 +171,8 @@ class TableWriter:
         return True
 
     def __contains__(self, key: object) -> bool:
-        """Whether a partition has been added; what is resumed skips those."""
-        return key in self._parts
+        """Whether a partition has been added, or is in the table that grows; what is resumed skips those."""
+        return key in self._parts or key in self._before()
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -328,6 +334,15 @@ class TableWriter:
                 f"partition {key!r}: is a {type(key).__name__}, and the others' keys are {wanted.__name__}"
             )
         return key
+
+    def _before(self) -> frozenset[Any]:
+        """The partitions that a table which grows had when this writer was made."""
+        if self._keys_before is None:
+            known: frozenset[Any] = frozenset()
+            if self._grows_on and self._base is not None:
+                known = frozenset(TableState.of(self._version, self._base).rows_of_partitions())
+            self._keys_before = known
+        return self._keys_before
 
     def _require_open(self) -> None:
         if self._state != "open":

@@ -29,7 +29,7 @@ def label(key, frame):
         "log_id": key,
         "frame": np.int64(frame),
         "label.box": np.full((frame % 3, 2), frame, "f4"),
-        "label.kind": None if frame % 2 else f"kind {frame}",
+        "label.kind": None if frame % 4 == 3 else f"kind {frame}",
     }
 
 

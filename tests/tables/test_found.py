@@ -303,3 +303,72 @@ def test_published_tables_below_each_other_keep_their_columns(root):
     mixed = pd.concat([both, hub.read_index("me/c:v1", root=root)])
     with pytest.raises(hub.ConfigError, match="store it in two ways"):
         hub.write_index(mixed, "me/mixed:v1", root=root)
+
+
+def test_columns_of_a_merged_index_are_there_whatever_they_are_asked_with(root):
+    fields = {"i": hub.Field("i8", index=True, group="rest"), "x": hub.Field("f4")}
+    model.write("me/a:v1", {"p": [{"i": i, "x": i} for i in range(4)]}, root, hub.Schema(fields))
+    more = {
+        "i": fields["i"],
+        "score": hub.Field("f8", index=True),
+        "y": hub.Field("f4"),
+        "boxes": hub.Field("f4", (None,), group="rest"),
+    }
+    rows = [{"i": i, "score": i / 10, "y": -i, "boxes": np.full(i, i, "f4")} for i in range(4)]
+    model.write("me/b:v1", {"p": rows}, root, hub.Schema(more))
+    a, b = (hub.read_index(name, root=root) for name in ("me/a:v1", "me/b:v1"))
+    for merged in (hub.merge(a, b, on="i"), a.merge(b.drop(columns="partition"), on="i"), hub.merge_asof(a, b, on="i")):
+        loader = hub.row_loader(merged, root=root)
+        row = loader.get_row(2)
+        assert (row["i"], row["x"], row["score"], row["y"], row["boxes"].tolist()) == (2, 2, 0.2, -2, [2, 2])
+        assert loader.get_columns(range(4))["score"].tolist() == [0, 0.1, 0.2, 0.3]
+        assert [row["y"] for row in loader.iter_rows()] == [0, -1, -2, -3]
+
+
+def test_lists_without_elements_are_empty_boxes(root):
+    schema = hub.Schema({"b": hub.Field("f4", (None, 4))})
+    rows = [{"b": []}, {"b": np.zeros((0, 4), "f4")}, {"b": [[1, 2, 3, 4]]}]
+    sources = [rows, pd.DataFrame({"b": [row["b"] for row in rows]})]
+    for kind in (pa.list_(pa.list_(pa.float32())), pa.list_(pa.list_(pa.float32(), 4))):
+        sources.append(pa.table({"b": pa.array([[], [], [[1, 2, 3, 4]]], kind)}))
+    for i, source in enumerate(sources):
+        with hub.table_writer(f"me/b:v{i}", schema, root=root) as w, w.partition("p") as p:
+            p.extend(source)
+        assert [box.shape for box in hub.load(f"me/b:v{i}", root=root)] == [(0, 4), (0, 4), (1, 4)]
+
+
+def test_a_few_rows_of_a_nullable_field_cost_few_values(root, monkeypatch):
+    schema = hub.Schema({"x": hub.Field("f4", nullable=True)})
+    rows = [{"x": None if i % 5 == 0 else np.float32(i)} for i in range(9000)]
+    loader = model.write("me/n:v1", {"p": rows}, root, schema).loader()
+    at = np.random.default_rng(0).permutation(9000)
+    for some in (at, at[:50]):
+        found = loader.get_columns(some)["x"]
+        assert all(model.same(value, rows[i]["x"]) for value, i in zip(found, some, strict=True))
+
+
+def test_what_cannot_be_written_says_its_row_and_what_to_give(root):
+    given = hub.Schema({"t": hub.Field("i4", nullable=True)})
+    with hub.table_writer("me/w:v1", given, root=root) as w, w.partition("p") as p:
+        with pytest.raises(hub.ConfigError, match=r"partition 'p', row 3: column 't': has .*1099511627776"):
+            p.extend(pd.DataFrame({"t": [1, 2, 3, 2**40]}))
+        with pytest.raises(hub.ConfigError, match="rows are a frame or mappings"):
+            p.extend(None)
+        with pytest.raises(hub.ConfigError, match="masked"):
+            p.append({"t": np.ma.array(1, mask=True)})
+        p.extend(pa.table({"t": pa.nulls(2)}))
+    assert list(hub.load("me/w:v1", root=root)) == [None, None]
+    with pytest.raises(hub.ConfigError, match="a mapping of names to fields"):
+        hub.Schema([("a", hub.Field("i4"))])
+    hub.array((3,), "me/array:v1", dtype="u1", root=root)
+    with pytest.raises(hub.ConfigError, match="is an array"):
+        hub.read_index("me/array:v1", root=root)
+
+
+def test_a_growing_table_says_which_partitions_it_has(root):
+    model.write("me/g:v1", {1: plain(2)}, root, PLAIN, growing=True)
+    writer = hub.table_writer("me/g:v1", root=root)
+    assert (1 in writer, 2 in writer) == (True, False)
+    with pytest.raises(hub.ConflictError, match="there already"):
+        writer.partition(1)
+    writer.abort()
