@@ -31,6 +31,9 @@ CASES = {
     "grid": "grid",
     "commits": "commits",
     "tables": "tables",
+    "table_scans": "table_scans",
+    "table_index": "table_scans",
+    "table_sharing": "table_scans",
 }
 RESULTS = Path(__file__).parent / "results"
 

@@ -103,15 +103,6 @@ class Table(Handle):
         ----------
         transform : callable, optional
             Makes a sample of a row, or of a value, as NumPy has it.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> import hubarray as hub
-        >>> with hub.table_writer("docs/ragged:v1", hub.Field("float32", (None,))) as w, w.partition(0) as p:
-        ...     p.extend({"value": np.arange(i, dtype="float32")} for i in range(4))
-        >>> hub.load("docs/ragged:v1").to_pytorch()[2]
-        tensor([0., 1.])
         """
         value = next(iter(self.schema)) if len(self.schema) == 1 else None
         return needed_adapter("table_to_pytorch", "torch")(self.loader(), transform=transform, value=value)
