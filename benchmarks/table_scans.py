@@ -136,8 +136,6 @@ class _Parquet:
         out = io.BytesIO()
         pq.write_table(self._table, out, row_group_size=STEP_ROWS, compression="none", use_dictionary=False)
         self._store.put("peers/parquet/packs/rows", out.getvalue())
-        if not self._store.remote:
-            os.sync()
 
     def scan(self, columns: Any) -> Iterator[Any]:
         file = pq.ParquetFile(pa.BufferReader(self._store.get("peers/parquet/packs/rows")))
@@ -192,10 +190,10 @@ def table_index(megabytes: int) -> list[Row]:
         index = pa.table({"t": np.arange(count), "speed": np.arange(count, dtype="f4")})
         parquet = _Parquet(root.store, index)
         lance = _lance(base, index)
-        before, sent = root.store.stats.requests, root.store.stats.read_bytes
+        before, sent = root.store.stats.requests, root.store.stats.counts()["read_bytes"]
         held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         frame = hub.read_index("bench/many:v1", root=root)
-        requests, read = root.store.stats.requests - before, root.store.stats.read_bytes - sent
+        requests, read = root.store.stats.requests - before, root.store.stats.counts()["read_bytes"] - sent
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held
         taken = int(frame.memory_usage(deep=True).sum())
         contenders: dict[str, Work] = {

@@ -62,6 +62,32 @@ def import_(arguments: Namespace, output: Output) -> int:
 
 
 @command(
+    "import-table",
+    "Make a table of Parquet, a CSV beside its images, or images in class folders.",
+    examples=(
+        "hubarray import-table drives.parquet lab/drives:v1",
+        "hubarray import-table photos/ lab/photos:v1 --resume",
+        "hubarray import-table labels.csv lab/labelled:v1 --key log_id",
+    ),
+    arguments=(
+        argument("source"),
+        argument("name"),
+        argument("--key", help="the column of a CSV that says the partition of each row"),
+        argument("--follow-links", action="store_true", help="take files that are links out of the folder, too"),
+        argument("--resume", action="store_true", help="go on where an import with --resume was interrupted"),
+        MESSAGE,
+    ),
+)
+def import_table(arguments: Namespace, output: Output) -> int:
+    """``hubarray import-table``."""
+    table = hub.import_table(
+        arguments.source, arguments.name, key=arguments.key, follow_links=arguments.follow_links,
+        resume=arguments.resume, root=arguments.root, message=arguments.message,
+    )  # fmt: skip
+    return made(table, output)
+
+
+@command(
     "export",
     "Write an array as Zarr v3, .npy or HDF5, or a table as Parquet.",
     examples=(

@@ -151,12 +151,18 @@ def diff(arguments: Namespace, output: Output) -> int:
     examples=(
         "hubarray du",
         "hubarray du lab/scans --json",
+        "hubarray du lab/drives:v2",
     ),
     arguments=(argument("prefix", nargs="?", default=""),),
 )
 def du(arguments: Namespace, output: Output) -> int:
-    """``hubarray du``: what every name takes, all its versions and commits together."""
+    """``hubarray du``: what every name takes, all versions and commits together; of one version what is shared."""
     _require_root(arguments.root)
+    if ":" in arguments.prefix:
+        usage = asdict(hub.du(arguments.prefix, root=arguments.root))
+        shown = {name: human_bytes(float(value)) for name, value in usage.items() if isinstance(value, int)}
+        output.value(usage, [f"{name}: {value}" for name, value in shown.items()])
+        return DONE
     store = resolve(arguments.root).store
     homes = sorted({name.partition(":")[0] for name in hub.list(arguments.prefix, root=arguments.root)})
     rows = []

@@ -329,3 +329,20 @@ def test_a_traceback_ends_with_the_command_that_explains_its_error(shell):
     explained = shell(*note.partition("hubarray ")[2].split())
     assert "There is no such name" in explained
     assert "What to do: look at hub.list()" in explained
+
+
+def test_tables_are_imported_and_exported(shell, tmp_path):
+    (tmp_path / "x.csv").write_text("day,value\nmon,1\nmon,2\ntue,3\n")
+    assert "3 rows" in shell("import-table", str(tmp_path / "x.csv"), "lab/csv:v1", "--key", "day")
+    shell("export", "lab/csv:v1", str(tmp_path / "x.parquet"), "--columns", "value")
+    assert "hub.import_table" in shell("import", str(tmp_path / "x.csv"), "lab/array:v1", code=1)
+
+
+def test_du_of_a_version_says_what_it_shares(root):
+    field = hub.Schema({"x": hub.Field("u1", (100_000,))})
+    for version, reference in (("v1", None), ("v2", "lab/t:v1")):
+        with hub.table_writer(f"lab/t:{version}", field, reference=reference, root=root) as w, w.partition("a") as p:
+            p.append({"x": np.arange(100_000, dtype="u1")})
+    command = [sys.executable, "-m", "hubarray", "du", "lab/t:v2", "--json", "--root", root.url]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert found["shared"] > 100_000 > found["own"]

@@ -174,7 +174,7 @@ class Images:
         self._paths, by_class = _in_folder(where) if os.path.isdir(where) else (_images(where), False)
         self.classes = sorted({Path(path).parent.name for path in self._paths}) if by_class else []
         if not self._paths:
-            raise SourceError(f"{where}: there are no images")
+            raise SourceError(f"{where}: there are no images; Parquet becomes a table, by hub.import_table")
         if not follow_links:
             refuse_links_out(folder, self._paths)
         self.labels = [self.classes.index(Path(path).parent.name) for path in self._paths if self.classes]
