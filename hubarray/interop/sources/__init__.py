@@ -78,6 +78,6 @@ def _opened(where: str, options: Mapping[str, Any], key: str | None, *, follow_l
         if os.path.isdir(where) or glob.has_magic(where) or suffix in IMAGE_SUFFIXES:
             return Images(where, follow_links=follow_links)
     raise ConfigError(
-        f"{shown}: not known how to read; Parquet and CSV become tables, by hub.import_table; known are .npy, .npz, Zarr, HDF5, TIFF, folders and globs of images, audio "
-        "and video"
+        f"{shown}: not known how to read; Parquet and CSV become tables, by hub.import_table; known are .npy, .npz, "
+        "Zarr, HDF5, TIFF, folders and globs of images, audio and video"
     )
