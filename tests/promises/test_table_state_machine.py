@@ -68,6 +68,13 @@ def laid(parts):
     return [row(n) for key in sorted(parts) for n in parts[key]]
 
 
+def write(writer, parts):
+    for key, numbers in parts.items():
+        with writer.partition(key) as p:
+            p.extend(row(n) for n in numbers)
+    writer.publish()
+
+
 class Machine(RuleBasedStateMachine):
     """Operations on four versions of three names, each checked against the model."""
 
@@ -113,14 +120,11 @@ class Machine(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(self.live(growing=True)))
         one = self.models[name]
         writer = hub.table_writer(name, root=self.root)
-        for key, numbers in parts.items():
-            with writer.partition(key) as p:
-                p.extend(row(n) for n in numbers)
         if one.keys & parts.keys():
             with pytest.raises(hub.ConflictError):
-                writer.publish()
+                write(writer, parts)
             return
-        writer.publish()
+        write(writer, parts)
         one.commits.append([*one.commits[-1], *laid(parts)])
         one.keys |= parts.keys()
 
