@@ -41,8 +41,10 @@ from hubarray.errors import (
     HubError,
     InvalidNameError,
     MissingPackageError,
+    NoDataAvailableError,
     NotFoundError,
     ObjectMissingError,
+    ReaderStoppedError,
     ReadOnlyError,
     SourceError,
     StorageError,
@@ -67,7 +69,23 @@ from hubarray.storage.url import Root
 from hubarray.upkeep import collect_garbage, compact, du, repair, transfer, verify
 
 if TYPE_CHECKING:
+    from hubarray.interop.parquet_dataset.writing import parquet_writer
     from hubarray.interop.table_importing import import_table
+    from hubarray.readers.field_codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
+    from hubarray.readers.making import make_batch_reader, make_reader
+    from hubarray.readers.ngram import NGram
+    from hubarray.readers.predicates import (
+        PredicateBase,
+        in_intersection,
+        in_lambda,
+        in_negate,
+        in_pseudorandom_split,
+        in_reduce,
+        in_set,
+    )
+    from hubarray.readers.reader import Reader
+    from hubarray.readers.transform import TransformSpec
+    from hubarray.readers.unischema import Unischema, UnischemaField
     from hubarray.tables.diff import TableDiff
     from hubarray.tables.loader import RowLoader
     from hubarray.tables.merging import merge, merge_asof
@@ -80,8 +98,15 @@ if TYPE_CHECKING:
 
 # Imported at their first use: they bring pyarrow.
 _LAZY = {
+    "CompressedImageCodec": "hubarray.readers.field_codecs",
+    "CompressedNdarrayCodec": "hubarray.readers.field_codecs",
     "Field": "hubarray.tables.schema",
+    "NGram": "hubarray.readers.ngram",
+    "NdarrayCodec": "hubarray.readers.field_codecs",
+    "PredicateBase": "hubarray.readers.predicates",
+    "Reader": "hubarray.readers.reader",
     "RowLoader": "hubarray.tables.loader",
+    "ScalarCodec": "hubarray.readers.field_codecs",
     "Schema": "hubarray.tables.schema",
     "Table": "hubarray.tables.table",
     "TableDiff": "hubarray.tables.diff",
@@ -89,9 +114,21 @@ _LAZY = {
     "TablePartition": "hubarray.tables.worker",
     "TableWorker": "hubarray.tables.worker",
     "TableWriter": "hubarray.tables.writer",
+    "TransformSpec": "hubarray.readers.transform",
+    "Unischema": "hubarray.readers.unischema",
+    "UnischemaField": "hubarray.readers.unischema",
     "import_table": "hubarray.interop.table_importing",
+    "in_intersection": "hubarray.readers.predicates",
+    "in_lambda": "hubarray.readers.predicates",
+    "in_negate": "hubarray.readers.predicates",
+    "in_pseudorandom_split": "hubarray.readers.predicates",
+    "in_reduce": "hubarray.readers.predicates",
+    "in_set": "hubarray.readers.predicates",
+    "make_batch_reader": "hubarray.readers.making",
+    "make_reader": "hubarray.readers.making",
     "merge": "hubarray.tables.merging",
     "merge_asof": "hubarray.tables.merging",
+    "parquet_writer": "hubarray.interop.parquet_dataset.writing",
     "read_index": "hubarray.tabling",
     "row_loader": "hubarray.tabling",
     "table_writer": "hubarray.tabling",
@@ -107,6 +144,8 @@ __all__ = [
     "Commit",
     "CommitOutcomeUnknown",
     "Compaction",
+    "CompressedImageCodec",
+    "CompressedNdarrayCodec",
     "ConfigError",
     "ConflictError",
     "CorruptDataError",
@@ -118,15 +157,22 @@ __all__ = [
     "HubError",
     "InvalidNameError",
     "MissingPackageError",
+    "NGram",
+    "NdarrayCodec",
+    "NoDataAvailableError",
     "NotFoundError",
     "ObjectMissingError",
     "Part",
     "PartWriter",
+    "PredicateBase",
     "ReadOnlyError",
+    "Reader",
+    "ReaderStoppedError",
     "Repair",
     "Report",
     "Root",
     "RowLoader",
+    "ScalarCodec",
     "Schema",
     "SourceError",
     "Stats",
@@ -140,7 +186,10 @@ __all__ = [
     "TagNotFoundError",
     "Transaction",
     "Transferred",
+    "TransformSpec",
     "UnavailableError",
+    "Unischema",
+    "UnischemaField",
     "UnsafeStoreError",
     "Usage",
     "Worker",
@@ -159,12 +208,21 @@ __all__ = [
     "freeze",
     "import_",
     "import_table",
+    "in_intersection",
+    "in_lambda",
+    "in_negate",
+    "in_pseudorandom_split",
+    "in_reduce",
+    "in_set",
     "list",
     "load",
     "log",
+    "make_batch_reader",
+    "make_reader",
     "merge",
     "merge_asof",
     "merge_version",
+    "parquet_writer",
     "read_index",
     "rename",
     "repair",

@@ -165,6 +165,11 @@ def current() -> Settings:
     return replace(defaults, **values)
 
 
+def take(settings: Settings) -> None:
+    """Set every setting as another process has them: in a worker of a reader, before anything is opened."""
+    _arguments.update({name: getattr(settings, name) for name in _PARSERS if getattr(settings, name) is not None})
+
+
 def _parsed(name: str, value: object, source: str) -> Any:
     try:
         return _PARSERS[name](value)

@@ -12,6 +12,8 @@
     │   └── FrozenError       copy to a new version first
     ├── ConflictError         read again and try again; nothing was written
     ├── CommitOutcomeUnknown  look at the log before doing it again
+    ├── NoDataAvailableError  fewer shards, or other filters (also a ValueError)
+    ├── ReaderStoppedError    make another reader           (also a RuntimeError)
     ├── CorruptDataError      restore the named object from elsewhere
     ├── FormatVersionError    upgrade hubarray
     └── StorageError          mend the storage              (also an OSError)
@@ -156,3 +158,15 @@ class UnsafeStoreError(StorageError):
     """The store cannot create a key only if it is absent."""
 
     remedy = "write to a store that can"
+
+
+class NoDataAvailableError(HubError, ValueError):
+    """A reader would give nothing: there are no rows, or fewer than shards."""
+
+    remedy = "use fewer shards, or other filters"
+
+
+class ReaderStoppedError(HubError, RuntimeError):
+    """A reader was used after it was stopped, or lost a worker."""
+
+    remedy = "make another reader; load_state_dict goes on where the first was"

@@ -9,6 +9,7 @@ Python says how they are called.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,7 +63,7 @@ def _is_public(base: type) -> bool:
 def _called(value: Any) -> str:
     if isinstance(value, classmethod | staticmethod):
         return f"{_signature(value.__func__)}  # {type(value).__name__}"
-    if inspect.isroutine(value):
+    if inspect.isroutine(value) and not isinstance(value, functools.cached_property):
         return _signature(value)
     return "  # may be set" if isinstance(value, property) and value.fset else ""
 

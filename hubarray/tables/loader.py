@@ -68,6 +68,16 @@ class RowLoader:
         """Of each table the row that stands at each position, -1 where it has none."""
         return [np.asarray(numbers, np.int64) for _, numbers in self._numbers]
 
+    @property
+    def selections(self) -> list[Numbers | EveryRow]:
+        """As :attr:`numbers`, where all rows of a table are not written out."""
+        return [numbers for _, numbers in self._numbers]
+
+    def at(self, positions: np.ndarray) -> RowLoader:
+        """A loader of some positions of this one, in their order."""
+        chosen = [(column, np.asarray(numbers[positions], np.int64)) for column, numbers in self._numbers]
+        return RowLoader(chosen, sorted(self._index_names), self._root)
+
     def suffix(self, table: int) -> str:
         """The suffix of a table's names that clash."""
         return self._numbers[table][0].suffix

@@ -1,0 +1,218 @@
+"""The files of a Parquet dataset: where they are, through whose client, and what tells one state of a file from the
+next."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from pyarrow import fs as pafs
+
+from hubarray import process
+from hubarray.errors import ConfigError, MissingPackageError, NotFoundError, SourceError
+from hubarray.shown import hidden_urls, shown_text, shown_url
+from hubarray.storage.options import endpoint_from_environment, flatten_s3
+
+MAX_FILES = 1 << 22
+_SUFFIXES = (".parquet", ".parq", ".pq")
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One Parquet file.
+
+    Attributes
+    ----------
+    path : str
+        As the file system takes it.
+    relative : str
+        Below the dataset.
+    size_bytes : int
+    modified_ns : int
+    """
+
+    path: str
+    relative: str
+    size_bytes: int
+    modified_ns: int
+
+    @property
+    def state(self) -> list[Any]:
+        """Facts that change when the file does."""
+        return [self.relative, self.size_bytes, self.modified_ns]
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """The columns that the names of its folders say (``name=value``)."""
+        parts = (one.partition("=") for one in self.relative.split("/")[:-1])
+        return {unquote(name): unquote(value) for name, equals, value in parts if equals and name}
+
+
+class Client:
+    """A file system, made when it is needed and anew in another process.
+
+    Parameters
+    ----------
+    scheme : str
+        Of the URL; ``file`` for a path.
+    options : mapping
+        Storage options, as fsspec has them.
+    """
+
+    def __init__(self, scheme: str, options: Mapping[str, Any]) -> None:
+        self._scheme, self._options = scheme, dict(options)
+        self.after_fork()
+        process.register(self)
+
+    def after_fork(self) -> None:
+        """Start afresh in a forked child."""
+        self._lock = threading.Lock()
+        self._opened: pafs.FileSystem | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Client, (self._scheme, self._options)
+
+    @property
+    def filesystem(self) -> pafs.FileSystem:
+        """The file system."""
+        with self._lock:
+            if self._opened is None:
+                self._opened = self._open()
+            return self._opened
+
+    def _open(self) -> pafs.FileSystem:
+        if self._scheme == "file":
+            return pafs.LocalFileSystem()
+        if self._scheme in ("s3", "s3a", "s3n") and "profile" not in self._options:
+            flat = flatten_s3(self._options)
+            named = {
+                "access_key": flat.get("access_key_id"),
+                "secret_key": flat.get("secret_access_key"),
+                "session_token": flat.get("session_token"),
+                "region": flat.get("region") or ("us-east-1" if flat.get("endpoint") else None),
+                "endpoint_override": flat.get("endpoint") or endpoint_from_environment(),
+                "anonymous": bool(flat.get("skip_signature", False)),
+            }
+            return pafs.S3FileSystem(**{name: value for name, value in named.items() if value is not None})
+        import fsspec
+
+        scheme = {"s3a": "s3", "s3n": "s3"}.get(self._scheme, self._scheme)
+        try:
+            return pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem(scheme, **self._options)))
+        except ImportError as error:
+            raise MissingPackageError(
+                f"{self._scheme}:// needs a package that is not installed: {str(error)[:200]}"
+            ) from None
+        except ValueError as error:
+            raise ConfigError(f"{self._scheme}://: {hidden_urls(str(error))[:200]}") from None
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where a dataset is: the path of its folder or file, and how it is told."""
+
+    client: Client
+    path: str
+    where: str
+
+
+def located(source: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Location:
+    """The place that a path or URL means.
+
+    Raises
+    ------
+    ConfigError
+        It has user and password in it, or is no URL.
+    """
+    text = os.fspath(source)
+    if "://" not in text:
+        path = os.path.abspath(os.path.expanduser(text))
+        return Location(Client("file", {}), path, shown_text(text))
+    parts = urlsplit(text)
+    scheme = parts.scheme.lower()
+    if scheme == "file":
+        return Location(Client("file", {}), unquote(parts.path).rstrip("/") or "/", shown_text(text))
+    if parts.username or parts.password:
+        raise ConfigError(f"{shown_url(text)}: credentials do not belong in a URL; give storage_options=")
+    given = dict(options or {})
+    if scheme == "hdfs" and parts.netloc and "host" not in given:
+        host, _, port = parts.netloc.partition(":")
+        given |= {"host": host} | ({"port": int(port)} if port.isdigit() else {})
+    path = parts.path.lstrip("/") if scheme != "hdfs" else parts.path
+    path = f"{parts.netloc}/{path}".rstrip("/") if scheme != "hdfs" else path.rstrip("/")
+    return Location(Client(scheme, given), path, shown_url(text))
+
+
+@contextmanager
+def readable(where: str) -> Iterator[None]:
+    """Errors of a file system and of Parquet, as ours that name the file.
+
+    Raises
+    ------
+    SourceError, NotFoundError
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise NotFoundError(f"{where}: there is no such file or folder") from None
+    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, OverflowError) as error:
+        raise SourceError(f"{where}: {hidden_urls(shown_text(str(error)))[:300] or type(error).__name__}") from None
+
+
+def listed(location: Location) -> list[DataFile]:
+    """The Parquet files of a dataset, by their paths; what begins with ``_`` or ``.`` is none.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such file or folder, or none in it.
+    """
+    with readable(location.where):
+        info = location.client.filesystem.get_file_info(location.path)
+        if info.type == pafs.FileType.NotFound:
+            raise NotFoundError(f"{location.where}: there is no such file or folder")
+        if info.type == pafs.FileType.File:
+            return [_file(info, os.path.basename(location.path))]
+        found = location.client.filesystem.get_file_info(pafs.FileSelector(location.path, recursive=True))
+    files = []
+    prefix = location.path.rstrip("/") + "/"
+    for one in found:
+        relative = one.path[len(prefix) :] if one.path.startswith(prefix) else one.path
+        # A folder of partitions may begin as a file that is none does.
+        hidden = any(part.startswith(("_", ".")) and "=" not in part for part in relative.split("/"))
+        if one.type == pafs.FileType.File and not hidden and one.size:
+            files.append(_file(one, relative))
+    if len(files) > MAX_FILES:
+        raise SourceError(f"{location.where}: has {len(files):,} files, more than {MAX_FILES:,}")
+    named = [one for one in files if one.relative.lower().endswith(_SUFFIXES)]
+    if not (named or files):
+        raise NotFoundError(f"{location.where}: has no Parquet files")
+    return sorted(named or files, key=lambda one: one.relative)
+
+
+def _file(info: pafs.FileInfo, relative: str) -> DataFile:
+    return DataFile(info.path, relative, int(info.size or 0), int(info.mtime_ns or 0))
+
+
+def read_small(location: Location, name: str, most_bytes: int) -> bytes | None:
+    """The bytes of a file of metadata beside the data, or None."""
+    path = f"{location.path}/{name}"
+    with readable(f"{location.where}/{name}"):
+        info = location.client.filesystem.get_file_info(path)
+        if info.type != pafs.FileType.File:
+            return None
+        if info.size > most_bytes:
+            raise SourceError(f"{location.where}/{name}: takes {info.size:,} bytes, more than is read")
+        with location.client.filesystem.open_input_stream(path) as file:
+            return bytes(file.read())
+
+
+def of_one_store(locations: Sequence[Location]) -> Location:
+    """The client that several paths are read through."""
+    return locations[0]

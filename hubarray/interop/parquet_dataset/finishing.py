@@ -1,0 +1,86 @@
+"""Metadata beside the files of a dataset: its schema as JSON, and a summary of the row groups."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from hubarray.errors import SourceError
+from hubarray.interop.parquet_dataset import petastorm_metadata, summary
+from hubarray.interop.parquet_dataset.files import Location, listed, located, readable
+from hubarray.interop.parquet_dataset.footers import footers_of
+from hubarray.readers.unischema import Unischema
+
+
+def finish_dataset(location: Location, schema: Unischema | None) -> int:
+    """Write the schema of a dataset, if there is one, and the summary of its row groups.
+
+    Returns
+    -------
+    int
+        How many files it has.
+    """
+    files = listed(location)
+    footers = footers_of(location, files, {}, None)
+    if schema is not None:
+        told = json.dumps(schema.to_json(), separators=(",", ":")).encode()
+        petastorm_metadata.with_metadata(location, footers[0].schema, {petastorm_metadata.SCHEMA_KEY: told})
+    where = f"{location.where}/{summary.NAME}"
+    with readable(where), location.client.filesystem.open_output_stream(f"{location.path}/{summary.NAME}") as out:
+        out.write(summary.summary_bytes(files, footers))
+    return len(files)
+
+
+def write_metadata(url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> int:
+    """Write the summary of a dataset, so that it opens with one read; a pickled schema is written as JSON as well.
+
+    Parameters
+    ----------
+    url : path or URL of a folder
+    storage_options : mapping, optional
+
+    Returns
+    -------
+    int
+        How many files it has.
+
+    Raises
+    ------
+    NotFoundError, SourceError
+    """
+    location = located(url, storage_options)
+    files = listed(location)
+    if len(files) == 1 and files[0].path == location.path:
+        raise SourceError(f"{location.where}: is a file; a summary is kept beside the files of a folder")
+    return finish_dataset(location, petastorm_metadata.schema_of(location))
+
+
+def read_metadata(url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Facts of a dataset, as the command line shows them: schema, files, row groups and rows.
+
+    Parameters
+    ----------
+    url : path or URL of a folder
+    storage_options : mapping, optional
+
+    Returns
+    -------
+    dict
+    """
+    location = located(url, storage_options)
+    files = listed(location)
+    schema = petastorm_metadata.schema_of(location)
+    footers = footers_of(location, files, summary.known_footers(location, files), None)
+    arrow: pa.Schema = footers[0].schema
+    return {
+        "files": len(files),
+        "row_groups": sum(len(one.rows) for one in footers),
+        "rows": sum(sum(one.rows) for one in footers),
+        "bytes": sum(one.size_bytes for one in files),
+        "schema": None if schema is None else schema.to_json(),
+        "columns": {name: str(arrow.field(name).type) for name in arrow.names},
+    }

@@ -1,0 +1,90 @@
+"""Petastorm's metadata beside the files: the schema, and indexes of row groups; as Petastorm wrote it, or as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hubarray.errors import SourceError
+from hubarray.interop.parquet_dataset.files import DataFile, Location, read_small, readable
+from hubarray.interop.parquet_dataset.pickled import pickled_schema
+from hubarray.readers.unischema import Unischema
+
+COMMON = "_common_metadata"
+MAX_COMMON_BYTES = 256 << 20
+SCHEMA_KEY = b"hubarray.unischema.v1"
+INDEX_KEY = b"hubarray.row_group_indexes.v1"
+PICKLED_SCHEMA_KEYS = (b"dataset-toolkit.unischema.v1", b"unischema.v1")
+PICKLED_INDEX_KEY = b"dataset-toolkit.rowgroups_index.v1"
+ROW_GROUPS_KEY = b"dataset-toolkit.num_row_groups_per_file.v1"
+
+
+def common_metadata(location: Location) -> dict[bytes, bytes] | None:
+    """The metadata of ``_common_metadata``, or None where there is no such file.
+
+    Raises
+    ------
+    SourceError
+    """
+    data = read_small(location, COMMON, MAX_COMMON_BYTES)
+    if data is None:
+        return None
+    with readable(f"{location.where}/{COMMON}"):
+        return dict(pq.read_metadata(pa.BufferReader(data)).metadata or {})
+
+
+def schema_of(location: Location) -> Unischema | None:
+    """The Unischema of a dataset, or None where it is plain Parquet.
+
+    Raises
+    ------
+    SourceError
+        There is one, and it cannot be read.
+    """
+    found = common_metadata(location)
+    return None if found is None else schema_in(found, f"{location.where}/{COMMON}")
+
+
+def schema_in_file(location: Location, file: DataFile) -> Unischema | None:
+    """The Unischema in the metadata of a single file, or None."""
+    where = location.where
+    with readable(where), location.client.filesystem.open_input_file(file.path) as opened:
+        found = pq.read_metadata(opened).metadata or {}
+    return schema_in(found, where)
+
+
+def schema_in(found: dict[bytes, bytes], where: str) -> Unischema | None:
+    """The Unischema of some metadata: our JSON, else Petastorm's pickle."""
+    if SCHEMA_KEY in found:
+        try:
+            return Unischema.from_json(json.loads(found[SCHEMA_KEY]))
+        except (ValueError, RecursionError) as error:
+            raise SourceError(f"{where}: its schema is no Unischema: {str(error)[:200]}") from None
+    for key in PICKLED_SCHEMA_KEYS:
+        if key in found:
+            return pickled_schema(found[key], where)
+    return None
+
+
+def with_metadata(location: Location, schema: pa.Schema, added: dict[bytes, bytes]) -> None:
+    """Write ``_common_metadata`` anew, with some metadata more.
+
+    Raises
+    ------
+    SourceError
+        The store refused.
+    """
+    known: dict[bytes, Any] = common_metadata(location) or {}
+    merged = {**known, **added}
+    # What Arrow adds by itself.
+    merged.pop(b"ARROW:schema", None)
+    sink = pa.BufferOutputStream()
+    pq.write_metadata(schema.with_metadata(merged), sink)
+    with (
+        readable(f"{location.where}/{COMMON}"),
+        location.client.filesystem.open_output_stream(f"{location.path}/{COMMON}") as out,
+    ):
+        out.write(sink.getvalue())

@@ -1,0 +1,236 @@
+"""The schema that Petastorm pickled, read without unpickling: nothing that the data names is imported or run.
+
+A pickle is a program that calls what it names. Here it may name the few dozen classes that a Unischema is made of, and
+each name stands for a record that only remembers what it was given; the field's types are looked up afterwards in a
+table. Any other name is refused.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from hubarray.errors import SourceError
+from hubarray.readers.field_codecs import (
+    CompressedImageCodec,
+    CompressedNdarrayCodec,
+    FieldCodec,
+    NdarrayCodec,
+    ScalarCodec,
+)
+from hubarray.readers.unischema import MAX_FIELDS, Unischema, UnischemaField
+
+MAX_PICKLE_BYTES = 16 << 20
+# Petastorm was called dataset-toolkit before 0.4, and moved its modules about.
+_PACKAGES = ("petastorm", "dataset_toolkit", "av.experimental.deepdrive.dataset_toolkit", "av.ml.dataset_toolkit")
+_NUMPY_TYPES: dict[str, Any] = {
+    name: np.dtype(name).type
+    for name in (
+        "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
+        "complex64", "complex128",
+    )
+} | {
+    "bool_": np.bool_, "bool": np.bool_, "bool8": np.bool_, "unicode_": np.str_, "str_": np.str_, "string_": np.bytes_,
+    "bytes_": np.bytes_, "datetime64": np.datetime64, "timedelta64": np.timedelta64, "object_": np.object_,
+    "float_": np.float64, "int_": np.int64, "str": np.str_,
+}  # fmt: skip
+_BUILTINS = {
+    "str": np.str_, "unicode": np.str_, "bytes": np.bytes_, "int": np.int64, "float": np.float64, "bool": np.bool_,
+}  # fmt: skip
+_CODECS = {"ScalarCodec", "NdarrayCodec", "CompressedNdarrayCodec", "CompressedImageCodec"}
+_INERT_FUNCTIONS = {
+    ("copy_reg", "_reconstructor"), ("copyreg", "_reconstructor"), ("copyreg", "__newobj__"),
+    ("pyspark.serializers", "_restore"), ("numpy.core.multiarray", "scalar"), ("numpy._core.multiarray", "scalar"),
+}  # fmt: skip
+
+
+class _Record:
+    """A stand-in for an object of the pickle: the name of its class, and what it was given."""
+
+    kind = ""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> _Record:
+        made = object.__new__(cls)
+        made.args, made.state = args, {}
+        return made
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    args: tuple[Any, ...]
+    state: dict[str, Any]
+
+    def __setstate__(self, state: Any) -> None:
+        # With slots, a pair of two dictionaries.
+        parts = state if isinstance(state, tuple) else (state,)
+        for part in parts:
+            if isinstance(part, dict):
+                self.state.update({str(key): value for key, value in part.items()})
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.state[str(key)] = value
+
+    def append(self, value: Any) -> None:
+        """Items of a list's subclass are of no use here."""
+
+    def extend(self, values: Any) -> None:
+        """As :meth:`append`."""
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class _Type:
+    """A stand-in for a type that is a value: of a field, or of what a codec stores."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module, self.name = module, name
+
+
+def _record_class(module: str, name: str) -> type[_Record]:
+    return type(name, (_Record,), {"kind": f"{module}.{name}"})
+
+
+def _call(name: str) -> Any:
+    """A stand-in for a function: it makes records of its arguments."""
+
+    def reconstructed(cls: Any = None, *rest: Any) -> Any:
+        if not (isinstance(cls, type) and issubclass(cls, _Record)):
+            raise pickle.UnpicklingError(f"{name} of what is no known class")
+        given = rest[1:] if name == "_reconstructor" else rest
+        # A tuple's subclass is made of its items.
+        items = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
+        return cls(*items)
+
+    def restored(kind: Any = "", fields: Any = (), values: Any = ()) -> Any:
+        made = _record_class("namedtuple", "restored")(*values)
+        made.state = {str(key): value for key, value in zip(fields, values, strict=False)}
+        made.state["namedtuple"] = str(kind)
+        return made
+
+    def number(dtype: Any = None, data: Any = b"") -> Any:
+        return None
+
+    return {"_restore": restored, "scalar": number}.get(name, reconstructed)
+
+
+class _Inert(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _INERT_FUNCTIONS:
+            return _call(name)
+        if (module, name) == ("collections", "OrderedDict"):
+            return _ordered
+        if module in ("__builtin__", "builtins") and name in ("object", "tuple", "dict", "list"):
+            return _record_class("builtins", name)
+        if module in ("__builtin__", "builtins") and name in _BUILTINS:
+            return _Type("builtins", name)
+        if module == "numpy" and name in _NUMPY_TYPES:
+            return _Type("numpy", name)
+        if (module, name) == ("numpy", "dtype"):
+            return _record_class("numpy", "dtype")
+        if (module, name) == ("decimal", "Decimal"):
+            return _Type("decimal", name)
+        if module == "pyspark.sql.types" and name.endswith("Type") and name.isidentifier():
+            return _record_class(module, name)
+        if any(module == one or module.startswith(f"{one}.") for one in _PACKAGES) and (
+            name in _CODECS or name in ("Unischema", "UnischemaField")
+        ):
+            return _record_class("petastorm", name)
+        raise pickle.UnpicklingError(f"it names {module}.{name}, which no schema is made of")
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise pickle.UnpicklingError("it refers to something outside")
+
+
+def _ordered(items: Any = ()) -> dict[Any, Any]:
+    return {key: value for key, value in items}  # noqa: C416 - pairs are checked by unpacking them
+
+
+def pickled_schema(data: bytes, where: str) -> Unischema:
+    """The Unischema of a pickle that Petastorm 0.4 or later wrote, whatever the pickle's protocol.
+
+    Raises
+    ------
+    SourceError
+        The pickle is damaged, or names anything that no schema is made of: it is not run.
+    """
+    if len(data) > MAX_PICKLE_BYTES:
+        raise SourceError(f"{where}: its pickled schema takes {len(data):,} bytes, more than is read")
+    try:
+        found = _Inert(io.BytesIO(data), encoding="utf-8").load()
+        return _schema(found)
+    except SourceError:
+        raise
+    except Exception as error:
+        # Whatever a damaged pickle leads to: the reasons are as many as its opcodes.
+        raise SourceError(
+            f"{where}: its pickled schema was refused: {str(error)[:200]}. Nothing ran; `hubarray petastorm metadata` "
+            "writes a new one from a schema in Python"
+        ) from None
+
+
+def _schema(found: Any) -> Unischema:
+    if not isinstance(found, _Record) or found.kind != "petastorm.Unischema":
+        raise ValueError("it is no Unischema")
+    fields = found.state.get("_fields")
+    if not isinstance(fields, Mapping) or len(fields) > MAX_FIELDS:
+        raise ValueError("it has no fields")
+    return Unischema(str(found.state.get("_name", "schema"))[:200], [_field(one) for one in fields.values()])
+
+
+def _field(found: Any) -> UnischemaField:
+    if not isinstance(found, _Record):
+        raise ValueError("a field is no field")
+    named = found.state if "name" in found.state else dict(
+        zip(UnischemaField._fields, found.args, strict=False)
+    )  # fmt: skip
+    name, shape = named.get("name"), named.get("shape")
+    if not isinstance(name, str) or not isinstance(shape, (tuple, list)):
+        raise ValueError("a field has no name or shape")
+    if not all(n is None or (type(n) is int and 0 <= n < 1 << 40) for n in shape):
+        raise ValueError(f"field {name[:80]!r} has a shape that cannot be")
+    return UnischemaField(
+        name, _type(named.get("numpy_dtype"), name), tuple(shape), _codec(named.get("codec")),
+        bool(named.get("nullable", False)),
+    )  # fmt: skip
+
+
+def _type(found: Any, name: str) -> Any:
+    if isinstance(found, _Type):
+        if found.module == "decimal":
+            return Decimal
+        return (_NUMPY_TYPES if found.module == "numpy" else _BUILTINS)[found.name]
+    if isinstance(found, _Record) and found.kind == "numpy.dtype" and found.args and isinstance(found.args[0], str):
+        dtype = np.dtype(found.args[0])
+        if not dtype.hasobject:
+            return dtype.type
+    raise ValueError(f"field {name[:80]!r} is of a type that is not known")
+
+
+def _codec(found: Any) -> FieldCodec | None:
+    if found is None:
+        return None
+    if not isinstance(found, _Record):
+        raise ValueError("a codec is no codec")
+    kind = found.kind.rpartition(".")[2]
+    if kind == "ScalarCodec":
+        spark = found.state.get("_spark_type")
+        return ScalarCodec(spark.kind.rpartition(".")[2] if isinstance(spark, _Record) else None)
+    if kind == "NdarrayCodec":
+        return NdarrayCodec()
+    if kind == "CompressedNdarrayCodec":
+        return CompressedNdarrayCodec()
+    if kind == "CompressedImageCodec":
+        quality = found.state.get("_quality", 80)
+        return CompressedImageCodec(
+            str(found.state.get("_image_codec", "png")), quality if type(quality) is int else 80
+        )
+    raise ValueError(f"there is no codec {found.kind[:80]!r}")

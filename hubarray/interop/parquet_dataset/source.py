@@ -1,0 +1,390 @@
+"""Parquet and Petastorm datasets as a source of epochs: a unit is a row group."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from typing import Any
+
+import blake3
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hubarray import config, process
+from hubarray.blobs.disk_cache import DiskCache
+from hubarray.errors import ConfigError, SourceError
+from hubarray.interop.parquet_dataset import petastorm_metadata, statistics, summary
+from hubarray.interop.parquet_dataset.files import DataFile, Location, listed, located, readable
+from hubarray.interop.parquet_dataset.footers import Footer, cache_key, checked, footers_of, metadata, sealed
+from hubarray.readers.arrow_fields import column_of, fields_of
+from hubarray.readers.field_codecs import scalar
+from hubarray.readers.filters import FilterPredicate, range_answer
+from hubarray.readers.predicates import PredicateBase
+from hubarray.readers.source import Column, Columns, joined, taken
+from hubarray.readers.unischema import Unischema, UnischemaField
+from hubarray.shown import shown_text
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+class ParquetSource:
+    """Rows of Parquet files. See :class:`hubarray.readers.source.Source`.
+
+    Made by :func:`parquet_source`.
+
+    Attributes
+    ----------
+    is_petastorm : bool
+        Whether a Unischema says how cells are decoded.
+    files : list of DataFile
+    """
+
+    chunk_rows = 1
+
+    def __init__(
+        self,
+        location: Location,
+        files: Sequence[DataFile],
+        footers: Sequence[Footer],
+        schema: Unischema | None,
+        *,
+        units: Sequence[tuple[int, int]] | None = None,
+        cache: tuple[str, int] | None = None,
+    ) -> None:
+        self.location, self.files = location, list(files)
+        self.where = location.where
+        self.is_petastorm = schema is not None
+        self._footers = list(footers)
+        self._declared = schema
+        self._cache_place = cache
+        arrow = self._common_schema()
+        self._keys = [file.keys for file in self.files]
+        self.key_fields = self._key_fields(arrow)
+        if schema is None:
+            schema = Unischema("parquet", [*fields_of(arrow), *self.key_fields.values()])
+        self.schema = schema
+        # Of each unit its file, and the row group in it.
+        every = [(f, g) for f, footer in enumerate(self._footers) for g in range(len(footer.rows))]
+        self.units: list[tuple[int, int]] = list(every if units is None else units)
+        lengths = [self._footers[f].rows[g] for f, g in self.units]
+        self.unit_bounds: np.ndarray | None = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        self.rows = int(self.unit_bounds[-1])
+        sizes = sum(self._footers[f].sizes[g] for f, g in self.units)
+        self.row_bytes = max(1.0, sizes / max(1, self.rows))
+        self.after_fork()
+        process.register(self)
+
+    def after_fork(self) -> None:
+        """Start afresh in a forked child."""
+        self._lock = threading.Lock()
+        self._disk: DiskCache | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (
+            self.location, self.files, self._footers, self._declared, self.units, self._cache_place,
+        )  # fmt: skip
+
+    def with_units(self, units: Sequence[tuple[int, int]]) -> ParquetSource:
+        """The same files, of which only some row groups are read."""
+        return ParquetSource(
+            self.location, self.files, self._footers, self._declared, units=units, cache=self._cache_place
+        )
+
+    def identity(self) -> str:
+        """Of the files, their sizes and times, and the row groups that are read."""
+        return self._identity
+
+    @cached_property
+    def _identity(self) -> str:
+        told = json.dumps([[file.state for file in self.files], self.units]).encode()
+        return f"{self.where} {blake3.blake3(told).hexdigest()[:16]}"
+
+    def unit_of(self, row: int) -> int:
+        """The unit that a row is in."""
+        assert self.unit_bounds is not None
+        return int(np.searchsorted(self.unit_bounds, row, "right")) - 1
+
+    def where_of(self, row: int) -> str:
+        """The file and row group of a row, for messages."""
+        f, group = self.units[self.unit_of(row)]
+        return f"{self.where}/{self.files[f].relative}, row group {group}"
+
+    def file_of_units(self) -> np.ndarray:
+        """Of each unit the number of its file."""
+        return np.asarray([f for f, _ in self.units], np.int64)
+
+    def key_values(self, f: int) -> dict[str, Any]:
+        """The values that the names of a file's folders say."""
+        found = {}
+        for name, field in self.key_fields.items():
+            text = self._keys[f].get(name)
+            found[name] = None if text in (None, "__HIVE_DEFAULT_PARTITION__") else scalar(field, text)
+        return found
+
+    def narrowed(self, predicate: PredicateBase) -> tuple[ParquetSource, PredicateBase | None]:
+        """The row groups that a predicate may include rows of; and the predicate, if rows have to be looked at."""
+        fields = predicate.get_fields()
+        if fields <= set(self.key_fields):
+            answers = {f: self._included(predicate, f) for f in {f for f, _ in self.units}}
+            return self.with_units([one for one in self.units if answers[one[0]]]), None
+        if not isinstance(predicate, FilterPredicate) or predicate.clauses is None:
+            return self, predicate
+        kept, undecided = [], False
+        for unit, found in zip(self.units, self._ranges(sorted(fields)), strict=True):
+            answer = range_answer(predicate.clauses, found)
+            if answer is not False:
+                kept.append(unit)
+                undecided = undecided or answer is None
+        source = self if len(kept) == len(self.units) else self.with_units(kept)
+        return source, predicate if undecided else None
+
+    def _included(self, predicate: PredicateBase, f: int) -> bool:
+        values = self.key_values(f)
+        if isinstance(predicate, FilterPredicate):
+            return bool(predicate.mask({name: [value] for name, value in values.items()}, 1)[0])
+        return bool(predicate.do_include(values))
+
+    def _ranges(self, fields: Sequence[str]) -> list[dict[str, tuple[Any, Any, bool]]]:
+        """Of each unit what is known of some fields: least, most, and whether there are nulls."""
+        numbers = sorted({f for f, _ in self.units})
+        with ThreadPoolExecutor(min(16, max(1, len(numbers))), "hubarray-footers") as threads:
+            known = dict(
+                zip(numbers, threads.map(lambda f: metadata.of(self.location, self.files[f]), numbers), strict=True)
+            )
+        found = []
+        for f, group in self.units:
+            ranges = {}
+            if group < known[f].num_row_groups:
+                ranges = statistics.ranges(known[f], group, fields)
+            for name, value in self.key_values(f).items():
+                if value is not None:
+                    plain = value.item() if isinstance(value, np.generic) else value
+                    ranges[name] = (plain, plain, False)
+            found.append(ranges)
+        return found
+
+    def stretches(self, across: bool) -> np.ndarray:
+        """The first row of each row group; or of each run of row groups whose folders say equal keys."""
+        assert self.unit_bounds is not None
+        if not across:
+            return self.unit_bounds
+        keys = [self._keys[f] for f, _ in self.units]
+        changes = [i for i in range(1, len(keys)) if keys[i] != keys[i - 1]]
+        return np.concatenate([[0], self.unit_bounds[changes], [self.rows]]).astype(np.int64)
+
+    def read(self, rows: np.ndarray, columns: Sequence[str]) -> Columns:
+        """Some columns of some rows, in the order that the rows are given in."""
+        assert self.unit_bounds is not None
+        units = np.searchsorted(self.unit_bounds, rows, "right") - 1
+        order = np.argsort(units, kind="stable")
+        sorted_units = units[order]
+        changes = np.flatnonzero(sorted_units[1:] != sorted_units[:-1]) + 1
+        starts = [0, *changes.tolist()] if len(rows) else []
+        parts: dict[str, list[Column]] = {name: [] for name in columns}
+        for a, b in zip(starts, [*starts[1:], len(rows)], strict=True):
+            unit = int(sorted_units[a])
+            local = rows[order[a:b]] - int(self.unit_bounds[unit])
+            for name, column in self._unit(unit, local, columns).items():
+                parts[name].append(column)
+        back = np.empty(len(rows), np.int64)
+        back[order] = np.arange(len(rows))
+        in_order = bool((order == np.arange(len(rows))).all())
+        found: dict[str, Column] = {}
+        for name, some in parts.items():
+            column = joined(some) if some else []
+            found[name] = column if in_order else taken(column, back)
+        return found
+
+    def _unit(self, unit: int, local: np.ndarray, columns: Sequence[str]) -> dict[str, Column]:
+        f, group = self.units[unit]
+        stored = [name for name in columns if name not in self._keys[f] or name not in self.key_fields]
+        table = self._table(f, group, stored) if stored else None
+        count = self._footers[f].rows[group]
+        if table is not None and table.num_rows != count:
+            raise SourceError(f"{self._named(f, group)}: has {table.num_rows} rows, and its footer said {count}")
+        whole = len(local) == count and bool((local == np.arange(count)).all())
+        found: dict[str, Column] = {}
+        for name in columns:
+            if table is None or name not in stored:
+                found[name] = self._key_column(f, name, len(local))
+                continue
+            column = table.column(name)
+            field = self.schema.fields[name]
+            try:
+                if self.is_petastorm:
+                    chosen = column if whole else column.take(pa.array(local))
+                    found[name] = _decoded(field, chosen)
+                else:
+                    plain = column_of(column)
+                    found[name] = plain if whole else taken(plain, local)
+            except (SourceError, pa.ArrowException) as error:
+                raise SourceError(f"{self._named(f, group)}: {shown_text(str(error))[:300]}") from None
+        return found
+
+    def _named(self, f: int, group: int) -> str:
+        return f"{self.where}/{self.files[f].relative}, row group {group}"
+
+    def _key_column(self, f: int, name: str, rows: int) -> Column:
+        value = self.key_values(f)[name]
+        if isinstance(value, np.generic) and not isinstance(value, (np.str_, np.bytes_)):
+            return np.full(rows, value)
+        return [value] * rows
+
+    def _table(self, f: int, group: int, columns: Sequence[str]) -> pa.Table:
+        disk = self._cache()
+        key = ""
+        if disk is not None:
+            key = cache_key("row group", self.where, *self.files[f].state, group, sorted(columns))
+            kept = checked(disk.get(key))
+            if kept is not None:
+                with pa.ipc.open_file(pa.BufferReader(kept)) as file:
+                    return file.read_all()
+        found = metadata.of(self.location, self.files[f])
+        path = self.files[f].path
+        with readable(self._named(f, group)):
+            with self.location.client.filesystem.open_input_file(path) as opened:
+                file = pq.ParquetFile(opened, metadata=found, pre_buffer=True)
+                table = file.read_row_group(group, columns=list(columns), use_threads=False)
+            missing = [name for name in columns if name not in table.column_names]
+            if missing:
+                raise SourceError(f"{self._named(f, group)}: has no column {shown_text(missing[0])!r}")
+        if disk is not None:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_file(sink, table.schema) as out:
+                out.write_table(table)
+            disk.put(key, sealed(memoryview(sink.getvalue())))
+        return table
+
+    def _cache(self) -> DiskCache | None:
+        if self._cache_place is None:
+            return None
+        with self._lock:
+            if self._disk is None:
+                self._disk = DiskCache(*self._cache_place)
+            return self._disk
+
+    def _common_schema(self) -> pa.Schema:
+        first = self._footers[0].schema
+        if len(set(first.names)) != len(first.names):
+            raise SourceError(f"{self.where}: has two columns of one name")
+        for file, footer in zip(self.files, self._footers, strict=True):
+            if footer.schema is first or footer.schema.equals(first):
+                continue
+            told = _difference(first, footer.schema)
+            if told:
+                raise SourceError(
+                    f"{self.where}/{shown_text(file.relative)}: {told} in {shown_text(self.files[0].relative)}; files "
+                    "of a dataset have equal columns: read those that have as datasets of their own"
+                )
+        return first
+
+    def _key_fields(self, arrow: pa.Schema) -> dict[str, UnischemaField]:
+        names = list(dict.fromkeys(name for keys in self._keys for name in keys))
+        found = {}
+        for name in names:
+            if name in arrow.names:
+                continue
+            if self._declared is not None:
+                if name in self._declared.fields:
+                    found[name] = self._declared.fields[name]
+                continue
+            values = {keys.get(name) for keys in self._keys}
+            whole = all(value is None or value.removeprefix("-").isdigit() for value in values)
+            kind: Any = np.int64 if whole else np.str_
+            found[name] = UnischemaField(name, kind, (), None, None in values)
+        return found
+
+
+def _remade(
+    location: Location,
+    files: list[DataFile],
+    footers: list[Footer],
+    schema: Unischema | None,
+    units: list[tuple[int, int]],
+    cache: tuple[str, int] | None,
+) -> ParquetSource:
+    return ParquetSource(location, files, footers, schema, units=units, cache=cache)
+
+
+def _difference(first: pa.Schema, other: pa.Schema) -> str:
+    """How the columns of two files differ, in words; empty where they do not."""
+    for name in first.names:
+        if name not in other.names:
+            return f"has no column {shown_text(name)[:80]!r}, which there is"
+        one, two = first.field(name).type, other.field(name).type
+        if one != two:
+            return f"column {shown_text(name)[:80]!r} is of {shown_text(str(two))[:80]}, and of {one}"
+    extra = [name for name in other.names if name not in first.names]
+    return f"has a column {shown_text(extra[0])[:80]!r}, which there is not" if extra else ""
+
+
+def _decoded(field: UnischemaField, column: pa.ChunkedArray) -> Column:
+    """The values of a Petastorm field."""
+    if field.codec is None or not hasattr(field.codec, "decode"):
+        return column_of(column)
+    kind = type(field.codec).__name__
+    if kind == "ScalarCodec" and not column.null_count:
+        plain = column_of(column)
+        if isinstance(plain, np.ndarray) and np.dtype(field.numpy_dtype).kind in "biuf":
+            cast = plain.astype(field.numpy_dtype)
+            if plain.dtype.kind in "iub" and not (cast == plain).all():
+                raise SourceError(f"field {field.name!r}: holds a number that {cast.dtype} does not")
+            return cast
+    decode = field.codec.decode
+    values = [None if one is None else decode(field, one) for one in column.to_pylist()]
+    if None in field.shape or column.null_count or not values or not isinstance(values[0], np.ndarray):
+        return values
+    return np.stack([np.asarray(one) for one in values])
+
+
+def parquet_source(
+    paths: Paths,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    cache: tuple[str, int] | None = None,
+) -> ParquetSource:
+    """Open a Parquet dataset: its files are listed, and their footers read where no summary has them.
+
+    Parameters
+    ----------
+    paths : path, URL, or a list of them
+    cache : (folder, bytes), optional
+        A disk cache for row groups.
+
+    Raises
+    ------
+    NotFoundError, SourceError, ConfigError
+    """
+    some = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    if not some:
+        raise ConfigError("give at least one path or URL of Parquet files")
+    locations = [located(one, storage_options) for one in some]
+    files: list[DataFile] = []
+    for location in locations:
+        found = listed(location)
+        if len(locations) > 1:
+            found = [DataFile(one.path, one.path, one.size_bytes, one.modified_ns) for one in found]
+        files += found
+    location = locations[0]
+    schema, known = None, {}
+    if len(locations) == 1 and not (len(files) == 1 and files[0].path == location.path):
+        schema = petastorm_metadata.schema_of(location)
+        known = summary.known_footers(location, files)
+    elif len(locations) == 1:
+        schema = petastorm_metadata.schema_in_file(location, files[0])
+    settings = config.current()
+    disk = DiskCache(settings.cache_dir, settings.disk_cache_bytes) if settings.disk_cache_bytes else None
+    footers = footers_of(location, files, known, disk)
+    if schema is not None:
+        stored = footers[0].schema.names
+        lacking = [one for one in schema.fields if one not in stored and not any(one in file.keys for file in files)]
+        if lacking:
+            raise SourceError(
+                f"{location.where}: its schema has a field {shown_text(lacking[0])[:80]!r}, which the files have not"
+            )
+    return ParquetSource(location, files, footers, schema, cache=cache)

@@ -1,0 +1,92 @@
+"""A summary of all footers in one file: `_hubarray_summary.json`, or Parquet's own `_metadata`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hubarray.errors import SourceError
+from hubarray.interop.parquet_dataset.files import DataFile, Location, read_small, readable
+from hubarray.interop.parquet_dataset.footers import Footer
+
+NAME = "_hubarray_summary.json"
+PARQUET_NAME = "_metadata"
+MAX_BYTES = 1 << 30
+
+
+def known_footers(location: Location, files: Sequence[DataFile]) -> dict[str, Footer]:
+    """Footers, from a summary, of files that are as they were when it was written; by their relative paths.
+
+    Raises
+    ------
+    SourceError
+        There is a summary, and it is damaged.
+    """
+    data = read_small(location, NAME, MAX_BYTES)
+    if data is not None:
+        return _of_json(data, files, f"{location.where}/{NAME}")
+    data = read_small(location, PARQUET_NAME, MAX_BYTES)
+    return {} if data is None else _of_parquet(data, f"{location.where}/{PARQUET_NAME}")
+
+
+def summary_bytes(files: Sequence[DataFile], footers: Sequence[Footer]) -> bytes:
+    """A summary of some files."""
+    schemas: list[str] = []
+    told: list[Any] = []
+    for file, footer in zip(files, footers, strict=True):
+        one = footer.to_json()
+        schema = one.pop("schema")
+        if schema not in schemas:
+            schemas.append(schema)
+        told.append({"path": file.relative, "size": file.size_bytes, "modified_ns": file.modified_ns,
+                     "schema": schemas.index(schema)} | one)  # fmt: skip
+    return json.dumps({"version": 1, "schemas": schemas, "files": told}, separators=(",", ":")).encode()
+
+
+def _of_json(data: bytes, files: Sequence[DataFile], where: str) -> dict[str, Footer]:
+    states = {file.relative: (file.size_bytes, file.modified_ns) for file in files}
+    try:
+        told = json.loads(data)
+        if told["version"] != 1:
+            raise SourceError(f"{where}: was written by a newer hubarray; upgrade, or delete it")
+        found = {}
+        schemas: dict[int, Any] = {}
+        for one in told["files"]:
+            if states.get(one["path"]) != (one["size"], one["modified_ns"]):
+                continue
+            number = one["schema"]
+            if type(number) is not int or not 0 <= number < len(told["schemas"]):
+                raise ValueError("a file names no schema")
+            footer = Footer.from_json(one | {"schema": told["schemas"][number]}, where) if number not in schemas else (
+                Footer.from_json(one | {"schema": _NO_SCHEMA}, where)
+            )  # fmt: skip
+            schemas.setdefault(number, footer.schema)
+            found[one["path"]] = Footer(footer.rows, footer.sizes, schemas[number])
+        return found
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        if isinstance(error, SourceError):
+            raise
+        raise SourceError(f"{where}: is damaged: {str(error)[:200]}. Delete it: footers are then read") from None
+
+
+def _of_parquet(data: bytes, where: str) -> dict[str, Footer]:
+    with readable(where):
+        found = pq.read_metadata(pa.BufferReader(data))
+        schema = found.schema.to_arrow_schema().remove_metadata()
+        rows: dict[str, list[int]] = {}
+        sizes: dict[str, list[int]] = {}
+        for i in range(found.num_row_groups):
+            group = found.row_group(i)
+            path = group.column(0).file_path if group.num_columns else ""
+            rows.setdefault(path, []).append(group.num_rows)
+            sizes.setdefault(path, []).append(max(0, group.total_byte_size))
+    if any(n < 0 for some in rows.values() for n in some):
+        raise SourceError(f"{where}: says row groups of less than no rows; delete it: footers are then read")
+    return {path: Footer(tuple(some), tuple(sizes[path]), schema) for path, some in rows.items() if path}
+
+
+_NO_SCHEMA = Footer((), (), pa.schema([])).to_json()["schema"]

@@ -1,0 +1,73 @@
+"""Arrays as a source: one column an array, a row of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hubarray.arrays.array import Array
+from hubarray.readers.columns import columns, row_bytes
+from hubarray.readers.groups import RowReader
+from hubarray.readers.source import Columns
+from hubarray.readers.unischema import Unischema, UnischemaField
+
+VALUE = "value"
+
+
+class ArraySource:
+    """Arrays of equal length, read together by row; each stays at the commit it had. See :class:`Source`.
+
+    Parameters
+    ----------
+    arrays : mapping of str to Array
+        The column that each is; of a single array ``value``.
+    rows : optional
+        A slice, a mask or the numbers of the rows that are meant.
+    keep : bool
+        Read everything once, when rows are first asked for, and keep it.
+    """
+
+    unit_bounds: np.ndarray | None = None
+
+    def __init__(self, arrays: Mapping[str, Array], rows: Any = None, *, keep: bool = False) -> None:
+        self._names = list(arrays)
+        self._arrays = columns(list(arrays.values()), rows)
+        self.where = ", ".join(f"{one.name}:{one.version}" for one in self._arrays)
+        self.rows = len(self._arrays[0])
+        self.row_bytes = float(row_bytes(self._arrays))
+        self.chunk_rows = self._arrays[0].chunks[0]
+        fields = [
+            UnischemaField(name, one.dtype, one.shape[1:])
+            for name, one in zip(self._names, self._arrays, strict=True)
+        ]  # fmt: skip
+        self.schema = Unischema("arrays", fields)
+        self._readers: dict[tuple[str, ...], RowReader] = {}
+        self.keep = keep
+
+    @property
+    def arrays(self) -> list[Any]:
+        """The arrays, or the chosen rows of them."""
+        return self._arrays
+
+    def identity(self) -> str:
+        """The commits or files that it reads."""
+        return " ".join(f"{name}={one.name}:{one.version}@{one.commit}"
+                        for name, one in zip(self._names, self._arrays, strict=True))  # fmt: skip
+
+    def read(self, rows: np.ndarray, columns: Sequence[str]) -> Columns:
+        """Some columns of some rows, in the order that the rows are given in."""
+        return dict(zip(columns, self.read_arrays(rows, columns), strict=True))
+
+    def read_arrays(self, rows: np.ndarray, columns: Sequence[str] | None = None) -> list[np.ndarray]:
+        """The rows of each array, in memory that is used again once nobody sees it."""
+        key = tuple(self._names if columns is None else columns)
+        reader = self._readers.get(key)
+        if reader is None:
+            by_name = dict(zip(self._names, self._arrays, strict=True))
+            reader = self._readers.setdefault(key, RowReader([by_name[name] for name in key], self.keep))
+        return reader.read(rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_readers": {}}

@@ -1,0 +1,328 @@
+"""How Petastorm keeps a tensor in a Parquet cell: scalars, `.npy`, `.npz`, JPEG and PNG.
+
+The bytes are Petastorm's (0.4 to 0.13), so that either reads what the other wrote. What a cell says of its size is
+checked before room is made for it, and nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import math
+import zipfile
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Protocol
+
+import numpy as np
+
+from hubarray.errors import ConfigError, SourceError
+from hubarray.tables.images import image_decoded, image_encoded, image_header
+
+MAX_VALUE_BYTES = 1 << 30
+_NPY_HEADER_BYTES = 1 << 16
+_IMAGES = {"png": "png", "jpeg": "jpeg", "jpg": "jpeg"}
+
+
+class FieldType(Protocol):
+    """The facts that a codec asks of a field: :class:`hubarray.UnischemaField` has it."""
+
+    @property
+    def name(self) -> str:
+        """The name of the field."""
+
+    @property
+    def numpy_dtype(self) -> Any:
+        """The type of its values."""
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Their shape; None where it differs from row to row."""
+
+
+class FieldCodec:
+    """Base class of the codecs of a :class:`hubarray.UnischemaField`."""
+
+    def encode(self, field: FieldType, value: Any) -> Any:
+        """The cell of a value.
+
+        Raises
+        ------
+        ConfigError
+            The value is not of the field's dtype and shape.
+        """
+        raise NotImplementedError
+
+    def decode(self, field: FieldType, stored: Any) -> Any:
+        """The value of a cell.
+
+        Raises
+        ------
+        SourceError
+            The bytes are damaged, or say another dtype or shape than the field.
+        """
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        """The codec as new datasets keep it."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FieldCodec) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.to_json().items()))
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}={value!r}" for name, value in self.to_json().items() if name != "codec")
+        return f"{type(self).__name__}({told})"
+
+
+class ScalarCodec(FieldCodec):
+    """A number, text, bytes or Decimal, as a cell of its own type.
+
+    Parameters
+    ----------
+    spark_type : pyspark.sql.types.DataType or str, optional
+        What the column is in Spark, or the name of its class; by default what fits the field's dtype.
+    """
+
+    def __init__(self, spark_type: Any = None) -> None:
+        self.spark_type = spark_type
+
+    def encode(self, field: FieldType, value: Any) -> Any:
+        """The value as it is stored."""
+        if field.shape:
+            raise ConfigError(f"field {field.name!r}: ScalarCodec is for single values, and the shape is {field.shape}")
+        if isinstance(value, (np.generic, np.ndarray)):
+            if np.ndim(value):
+                raise ConfigError(f"field {field.name!r}: is a single value, and this one has shape {value.shape}")
+            value = value.item()
+        kind = field.numpy_dtype
+        if kind is Decimal:
+            return Decimal(value)
+        dtype = np.dtype(kind)
+        if dtype.kind == "U":
+            return str(value)
+        if dtype.kind == "S":
+            return value.encode() if isinstance(value, str) else bytes(value)
+        if dtype.kind == "b":
+            return bool(value)
+        return float(value) if dtype.kind == "f" else value if dtype.kind in "mM" else int(value)
+
+    def decode(self, field: FieldType, stored: Any) -> Any:
+        """The value that was stored."""
+        return scalar(field, stored)
+
+    def to_json(self) -> dict[str, Any]:
+        """The codec as new datasets keep it."""
+        kind = self.spark_type
+        named = kind if isinstance(kind, str) or kind is None else type(kind).__name__
+        return {"codec": "scalar"} | ({} if named is None else {"spark_type": named})
+
+
+class NdarrayCodec(FieldCodec):
+    """An array as a `.npy` file in the cell (numpy.lib.format)."""
+
+    def encode(self, field: FieldType, value: Any) -> bytes:
+        """The value as it is stored."""
+        _check(field, value)
+        out = io.BytesIO()
+        np.save(out, value, allow_pickle=False)
+        return out.getvalue()
+
+    def decode(self, field: FieldType, stored: Any) -> Any:
+        """The value that was stored."""
+        return _conforming(field, _npy(field, io.BytesIO(_bytes(field, stored)), len(stored)))
+
+    def to_json(self) -> dict[str, Any]:
+        """The codec as new datasets keep it."""
+        return {"codec": "ndarray"}
+
+
+class CompressedNdarrayCodec(FieldCodec):
+    """An array as a `.npz` file in the cell: zlib over `.npy`."""
+
+    def encode(self, field: FieldType, value: Any) -> bytes:
+        """The value as it is stored."""
+        _check(field, value)
+        out = io.BytesIO()
+        np.savez_compressed(out, arr=value)
+        return out.getvalue()
+
+    def decode(self, field: FieldType, stored: Any) -> Any:
+        """The value that was stored."""
+        try:
+            with zipfile.ZipFile(io.BytesIO(_bytes(field, stored))) as file:
+                (inside,) = file.infolist()
+                if inside.filename != "arr.npy" or inside.file_size > MAX_VALUE_BYTES:
+                    raise ValueError(f"has {inside.filename[:80]!r} of {inside.file_size:,} bytes")
+                with file.open(inside) as plain:
+                    value = _npy(field, plain, inside.file_size)
+        except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, OSError, RuntimeError) as error:
+            raise _damaged(field, error) from None
+        except Exception as error:
+            if type(error).__module__ == "zlib":
+                raise _damaged(field, error) from None
+            raise
+        return _conforming(field, value)
+
+    def to_json(self) -> dict[str, Any]:
+        """The codec as new datasets keep it."""
+        return {"codec": "compressed_ndarray"}
+
+
+class CompressedImageCodec(FieldCodec):
+    """An image of 8 bits as JPEG, or of 8 or 16 bits as PNG; grey, or RGB.
+
+    Parameters
+    ----------
+    image_codec : "png", "jpeg"
+    quality : int
+        Of JPEG, 1 to 100.
+    """
+
+    def __init__(self, image_codec: str = "png", quality: int = 80) -> None:
+        kind = _IMAGES.get(str(image_codec).lstrip("."))
+        if kind is None:
+            raise ConfigError(f"image_codec={image_codec!r}: there are 'png' and 'jpeg'")
+        if not 1 <= quality <= 100:
+            raise ConfigError(f"quality={quality!r}: is 1 to 100")
+        self.image_codec, self.quality = kind, quality
+
+    def encode(self, field: FieldType, value: Any) -> bytes:
+        """The value as it is stored."""
+        _check(field, value)
+        if value.dtype not in ((np.uint8,) if self.image_codec == "jpeg" else (np.uint8, np.uint16)):
+            raise ConfigError(f"field {field.name!r}: {self.image_codec} has no images of {value.dtype}")
+        return image_encoded(self._codec(), value)
+
+    def decode(self, field: FieldType, stored: Any) -> Any:
+        """The value that was stored."""
+        data = _bytes(field, stored)
+        try:
+            shape, dtype = image_header(self.image_codec, data)
+            if math.prod(shape) * np.dtype(dtype).itemsize > MAX_VALUE_BYTES:
+                raise ValueError(f"has the shape {shape}, more than is read")
+            value = image_decoded(self._codec(), data, shape, np.dtype(dtype))
+        except ValueError as error:
+            raise _damaged(field, error) from None
+        if len(field.shape) == 3 and field.shape[-1] == 1 and value.ndim == 2:
+            value = value[:, :, None]
+        return _conforming(field, value)
+
+    def _codec(self) -> dict[str, Any]:
+        return {"name": self.image_codec, "quality": self.quality}
+
+    def to_json(self) -> dict[str, Any]:
+        """The codec as new datasets keep it."""
+        return {"codec": "compressed_image", "image_codec": self.image_codec, "quality": self.quality}
+
+
+def codec_from_json(told: Any) -> FieldCodec:
+    """The codec that some JSON says.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not isinstance(told, Mapping):
+        raise ValueError("a codec is an object")
+    kind = told.get("codec")
+    if kind == "scalar":
+        spark_type = told.get("spark_type")
+        if spark_type is not None and not isinstance(spark_type, str):
+            raise ValueError("spark_type is a name")
+        return ScalarCodec(spark_type)
+    if kind == "ndarray":
+        return NdarrayCodec()
+    if kind == "compressed_ndarray":
+        return CompressedNdarrayCodec()
+    if kind == "compressed_image" and isinstance(told.get("quality"), int):
+        return CompressedImageCodec(str(told.get("image_codec")), told["quality"])
+    raise ValueError(f"there is no codec {str(kind)[:80]!r}")
+
+
+def scalar(field: FieldType, stored: Any) -> Any:
+    """A value of a cell, of the field's own type."""
+    kind = field.numpy_dtype
+    try:
+        if kind is Decimal:
+            return stored if isinstance(stored, Decimal) else Decimal(stored)
+        dtype = np.dtype(kind)
+        if dtype.kind == "U":
+            return stored.decode() if isinstance(stored, bytes) else str(stored)
+        if dtype.kind == "S":
+            return stored.encode() if isinstance(stored, str) else bytes(stored)
+        if dtype.kind == "O":
+            return stored
+        return dtype.type(stored)
+    except (ValueError, TypeError, OverflowError, ArithmeticError, UnicodeDecodeError) as error:
+        raise _damaged(field, error) from None
+
+
+def _check(field: FieldType, value: Any) -> None:
+    if not isinstance(value, np.ndarray):
+        raise ConfigError(f"field {field.name!r}: takes a NumPy array, not a {type(value).__name__}")
+    expected = np.dtype(field.numpy_dtype)
+    if value.dtype != expected and not (expected.kind in "US" and value.dtype.kind == expected.kind):
+        raise ConfigError(f"field {field.name!r}: is of {expected}, and the array of {value.dtype}")
+    if not shape_fits(field.shape, value.shape):
+        raise ConfigError(f"field {field.name!r}: has shape {field.shape}, and the array {value.shape}")
+
+
+def shape_fits(declared: tuple[int | None, ...], shape: tuple[int, ...]) -> bool:
+    """Whether an array's shape is one that a field with unknown dimensions allows."""
+    return len(declared) == len(shape) and all(n in (None, m) for n, m in zip(declared, shape, strict=True))
+
+
+def _conforming(field: FieldType, value: np.ndarray) -> np.ndarray:
+    expected = np.dtype(field.numpy_dtype)
+    if value.dtype != expected and not (expected.kind in "US" and value.dtype.kind == expected.kind):
+        raise _damaged(field, ValueError(f"is of {value.dtype}, and the schema says {expected}"))
+    if not shape_fits(field.shape, value.shape):
+        raise _damaged(field, ValueError(f"has shape {value.shape}, and the schema says {field.shape}"))
+    return value
+
+
+def _npy(field: FieldType, file: Any, size: int) -> np.ndarray:
+    """The array of a `.npy` file; its header is read before room is made for what it says."""
+    try:
+        begin = file.read(10)
+        if begin[:6] != b"\x93NUMPY" or begin[6] not in (1, 2, 3):
+            raise ValueError("is no .npy file")
+        length = int.from_bytes(begin[8:10], "little")
+        if begin[6] > 1:
+            length = int.from_bytes(begin[8:10] + file.read(2), "little")
+        if length > min(size, _NPY_HEADER_BYTES):
+            raise ValueError("has a header that is too long")
+        header = ast.literal_eval(file.read(length).decode("utf-8"))
+        dtype, shape, fortran = np.dtype(header["descr"]), header["shape"], header["fortran_order"]
+        counts = isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape)
+        if dtype.hasobject or not counts:
+            raise ValueError("holds Python objects, or has a shape that cannot be")
+        wanted = math.prod(shape) * dtype.itemsize
+        if wanted > min(size, MAX_VALUE_BYTES):
+            raise ValueError(f"says {wanted:,} bytes and has {size:,}")
+        data = bytearray(wanted)
+        view, at = memoryview(data), 0
+        while at < wanted:
+            some = file.read(wanted - at)
+            if not some:
+                raise ValueError("is cut short")
+            view[at : at + len(some)] = some
+            at += len(some)
+        value: np.ndarray = np.frombuffer(data, dtype) if dtype.itemsize else np.zeros(math.prod(shape), dtype)
+        return value.reshape(shape, order="F" if fortran else "C")
+    except (ValueError, KeyError, TypeError, SyntaxError, MemoryError, RecursionError, IndexError) as error:
+        raise _damaged(field, error) from None
+
+
+def _bytes(field: FieldType, stored: Any) -> bytes:
+    if not isinstance(stored, (bytes, bytearray, memoryview)):
+        raise _damaged(field, ValueError(f"the cell holds a {type(stored).__name__}, and bytes are wanted"))
+    return bytes(stored)
+
+
+def _damaged(field: FieldType, error: Exception) -> SourceError:
+    return SourceError(f"field {field.name!r}: {str(error)[:200]}")

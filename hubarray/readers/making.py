@@ -1,0 +1,413 @@
+"""`make_reader` and `make_batch_reader`: what their arguments mean, and which source a name or URL is."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hubarray import catalog, config, process
+from hubarray.arrays.array import Array
+from hubarray.blobs.pools import core_count
+from hubarray.errors import ConfigError, NoDataAvailableError
+from hubarray.readers.array_source import VALUE, ArraySource
+from hubarray.readers.filters import FilterPredicate
+from hubarray.readers.narrowing import narrowed
+from hubarray.readers.ngram import NGram
+from hubarray.readers.pipeline import Pipeline
+from hubarray.readers.planning import DEFAULT_BUFFER_BYTES, sizes
+from hubarray.readers.pools import pool_of
+from hubarray.readers.predicates import PredicateBase, in_reduce
+from hubarray.readers.reader import Reader, chosen_seed
+from hubarray.readers.source import Source
+from hubarray.readers.table_source import TableSource
+from hubarray.readers.transform import TransformSpec, transform_schema
+from hubarray.readers.unischema import Unischema, UnischemaField
+from hubarray.readers.world import place_in_the_world
+from hubarray.storage.url import resolve
+from hubarray.tables.loader import RowLoader, loader_of
+from hubarray.tables.table import Table
+
+MAX_DROP_PARTITIONS = 1 << 16
+# Sources of other packages, by name: imported when they are opened.
+_OPENERS = {"parquet": "hubarray.interop.parquet_dataset.source:parquet_source"}
+_MODES = ("exact", "drop", "pad")
+_RAGGED = ("list", "pad", "nested")
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Where row groups are kept on this machine, and how many bytes of them."""
+
+    folder: str
+    budget_bytes: int
+
+
+def opener(name: str) -> Any:
+    """The function behind a name of the table."""
+    module, _, attribute = _OPENERS[name].partition(":")
+    with process.importing:
+        return getattr(importlib.import_module(module), attribute)
+
+
+def open_source(
+    source: Any, *, storage_options: Mapping[str, Any] | None = None, cache: Cache | None = None, root: Any = None
+) -> Source:
+    """The source that something means.
+
+    Parameters
+    ----------
+    source
+        A name of an array or table, a handle on one, an index, a mapping of names to arrays, or paths and URLs of
+        Parquet.
+
+    Raises
+    ------
+    ConfigError, NotFoundError, SourceError
+    """
+    if hasattr(source, "unit_bounds") and hasattr(source, "identity"):
+        found: Source = source
+        return found
+    if isinstance(source, Array):
+        return ArraySource({VALUE: source})
+    if isinstance(source, Table):
+        return TableSource(source.loader())
+    if isinstance(source, RowLoader):
+        return TableSource(source)
+    if isinstance(source, Mapping):
+        if not source:
+            raise ConfigError("a mapping of arrays names at least one")
+        arrays = {name: _array(one, name, root) for name, one in source.items()}
+        return ArraySource(arrays)
+    if isinstance(source, str) and is_name(source):
+        loaded = catalog.load(source, root=root)
+        return open_source(loaded)
+    if isinstance(source, (str, os.PathLike)) or (
+        isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, os.PathLike)) for one in source)
+    ):
+        place = None if cache is None else (cache.folder, cache.budget_bytes)
+        parquet: Source = opener("parquet")(source, storage_options=storage_options, cache=place)
+        return parquet
+    return TableSource(loader_of(source, None if root is None else resolve(root)))
+
+
+def is_name(text: str) -> bool:
+    """Whether text names what is under a root, and no file.
+
+    Examples
+    --------
+    >>> [is_name(one) for one in ["lab/photos:v1", "s3://bucket/train", "/data/train.parquet"]]
+    [True, False, False]
+    """
+    if "://" in text:
+        return ":" in text.rpartition("/")[2]
+    if text.startswith((".", "/", "~", "\\")):
+        return False
+    return ":" in text or "@" in text or not os.path.exists(text)
+
+
+def _array(one: Any, name: str, root: Any) -> Array:
+    found = catalog.load(one, root=root) if isinstance(one, str) else one
+    if not isinstance(found, Array):
+        raise ConfigError(f"{name!r} is a {type(found).__name__}, and arrays are read together; a table has columns")
+    return found
+
+
+def make_reader(
+    source: Any,
+    schema_fields: Sequence[UnischemaField | str] | NGram | None = None,
+    *,
+    reader_pool_type: str = "thread",
+    workers_count: int | None = None,
+    results_queue_size: int = 16,
+    seed: int | None = None,
+    shuffle_rows: bool = False,
+    shuffle_row_groups: bool = True,
+    shuffle_row_drop_partitions: int = 1,
+    predicate: PredicateBase | None = None,
+    rowgroup_selector: Any = None,
+    num_epochs: int | None = 1,
+    cur_shard: int | str | None = None,
+    shard_count: int | None = None,
+    shard_balance: str = "exact",
+    cache_type: str = "null",
+    cache_location: str | os.PathLike[str] | None = None,
+    cache_size_limit: int | None = None,
+    transform_spec: TransformSpec | None = None,
+    filters: Any = None,
+    ragged: str = "list",
+    on_error: str = "raise",
+    storage_options: Mapping[str, Any] | None = None,
+    root: Any = None,
+) -> Reader:
+    """Read a dataset row by row, epoch after epoch.
+
+    Parameters
+    ----------
+    source : str, Array, Table, index, mapping, path or list of paths
+        The name of an array or a table, or an index of tables, merged and filtered as you like; a mapping such as
+        ``{"image": "lab/a:v1", "label": "lab/b:v1"}`` of arrays of equal length; a Petastorm dataset or any Parquet: a
+        path or URL of a file or a folder, or a list of files. Of a single array the field is called ``value``.
+    schema_fields : list of UnischemaField or str, or NGram, optional
+        The fields that are wanted, as names and patterns that a whole name must match; all by default. An
+        :class:`NGram` gives windows.
+    reader_pool_type : "thread", "process" or "dummy"
+        Where rows are read, decoded and transformed. Processes are for transforms in Python; they need no guard of
+        ``__main__``. All pools give the same in the same order.
+    workers_count : int, optional
+        By default the number of cores, and at least 4.
+    results_queue_size : int
+        Row groups that may be loaded ahead.
+    seed : int, optional
+        Of the order. By default chosen, and kept in the state; with shards 0.
+    shuffle_rows : bool
+        Shuffle rows among those of several row groups, about 64 MiB.
+    shuffle_row_groups : bool
+        Read row groups, or what is stored together, in an order of its own for each epoch.
+    shuffle_row_drop_partitions : int
+        Cut each row group into so many parts, which are shuffled apart.
+    predicate : PredicateBase, optional
+        Which rows are given; its fields are read first, and the others only for rows that pass.
+    rowgroup_selector : optional
+        Row groups by an index that :func:`build_rowgroup_index` made.
+    num_epochs : int or None
+        None is endless.
+    cur_shard, shard_count : int, optional
+        Which of how many disjoint parts this reader gives; ``cur_shard="auto"`` asks torch.distributed, or Horovod's or
+        MPI's environment.
+    shard_balance : "exact", "drop" or "pad"
+        Every row once, shards differ by at most one row; equal shards, a remainder is left out, another one in each
+        epoch; or equal shards by repeating some rows.
+    cache_type : "null" or "local-disk"
+        Keep Parquet's row groups on this machine, as they were before predicate and transform.
+    cache_location, cache_size_limit : path and bytes, optional
+        By default a folder of hubarray's cache, and 10 GiB.
+    transform_spec : TransformSpec, optional
+        A function of rows, which runs on the workers after the predicate.
+    filters : list or pyarrow expression, optional
+        As of :func:`pyarrow.parquet.read_table`. What partition keys, an index of a table or statistics decide costs no
+        look at rows.
+    ragged : "list", "pad" or "nested"
+        Of batches: rows of different shapes as a list, padded with zeros, or for PyTorch nested.
+    on_error : "raise" or "skip"
+        What becomes of rows that cannot be read; ``diagnostics`` counts those that are passed over.
+    storage_options : mapping, optional
+        For URLs of Parquet, as of fsspec.
+    root : optional
+        For names.
+
+    Returns
+    -------
+    Reader
+
+    Raises
+    ------
+    ConfigError, NotFoundError, SourceError
+    NoDataAvailableError
+        There are fewer rows than shards.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(6, "docs/make-reader:v0", dtype="int64")
+    >>> a[:] = [0, 1, 2, 3, 4, 5]
+    >>> with hub.make_reader("docs/make-reader:v0", predicate=hub.in_set([1, 4], "value"), seed=0) as reader:
+    ...     sorted(int(row.value) for row in reader)
+    [1, 4]
+    """
+    return _made(False, dict(locals()))
+
+
+def make_batch_reader(
+    source: Any,
+    schema_fields: Sequence[UnischemaField | str] | None = None,
+    **options: Any,
+) -> Reader:
+    """Read a dataset batch by batch: an item is a named tuple of columns, of a row group or what is stored together.
+
+    Takes what :func:`make_reader` takes, but :class:`NGram`. Predicate and transform get a pandas DataFrame of a whole
+    batch.
+
+    Parameters
+    ----------
+    source, schema_fields
+        As of :func:`make_reader`.
+    **options
+        The options of :func:`make_reader`.
+
+    Returns
+    -------
+    Reader
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(6, "docs/make-batch-reader:v0", dtype="int64")
+    >>> a[:] = [0, 1, 2, 3, 4, 5]
+    >>> with hub.make_batch_reader("docs/make-batch-reader:v0", shuffle_row_groups=False) as reader:
+    ...     sum(int(batch.value.sum()) for batch in reader)
+    15
+    """
+    if isinstance(schema_fields, NGram):
+        raise ConfigError("make_batch_reader has no windows; make_reader takes an NGram")
+    defaults = make_reader.__kwdefaults__ or {}
+    unknown = [name for name in options if name not in defaults]
+    if unknown:
+        raise ConfigError(f"make_batch_reader has no option {unknown[0]!r}; there are {', '.join(defaults)}")
+    return _made(True, {"source": source, "schema_fields": schema_fields, **defaults, **options})
+
+
+def _made(batched: bool, given: dict[str, Any]) -> Reader:
+    _check(given)
+    rank, world = place_in_the_world(given["cur_shard"], given["shard_count"])
+    source = open_source(
+        given["source"], storage_options=given["storage_options"], cache=_cache(given), root=given["root"]
+    )  # fmt: skip
+    if given["rowgroup_selector"] is not None:
+        source = _selected(source, given["rowgroup_selector"])
+    predicate = given["predicate"]
+    if predicate is not None and not isinstance(predicate, PredicateBase):
+        raise ConfigError(f"predicate: a {type(predicate).__name__} is none; derive it from hub.PredicateBase")
+    if given["filters"] is not None:
+        chosen = FilterPredicate(given["filters"], source.schema)
+        source, rest = narrowed(source, chosen)
+        predicate = _both(rest, predicate)
+    if predicate is not None:
+        _known(predicate, source.schema)
+        source, predicate = narrowed(source, predicate)
+    if not source.rows:
+        raise NoDataAvailableError(f"{source.where}: there are no rows, or none that the filters let through")
+    wanted, ngram = _wanted(given["schema_fields"], source.schema, given["transform_spec"])
+    view = source.schema.create_schema_view(wanted)
+    transform = given["transform_spec"]
+    schema = view if transform is None else transform_schema(view, transform)
+    if ngram is not None and transform is not None:
+        ngram.resolve(schema if ngram.timestamp_field in schema.fields else _with(schema, source, ngram))
+    pipeline = Pipeline(
+        source, list(view.fields), predicate=predicate, transform=transform, ngram=ngram, schema=schema,
+        batched=batched, skip_errors=given["on_error"] == "skip",
+    )  # fmt: skip
+    mode = given["shard_balance"]
+    if mode != "exact" and pipeline.decides:
+        raise ConfigError(
+            f"shard_balance={mode!r}: only the rows decide how many there are of each shard; use filters= on partition "
+            "keys or fields of the index, or shard_balance='exact'"
+        )
+    seed = given["seed"]
+    own_seed = seed is None and world == 1
+    workers = given["workers_count"] or max(4, core_count())
+    shuffle_rows = bool(given["shuffle_rows"])
+    bounds, unit_rows, group_rows = _grouped(source, world, shuffle_rows, given)
+    pool = pool_of(given["reader_pool_type"], pipeline, workers)
+    ahead = min(workers, given["results_queue_size"]) if source.unit_bounds is not None else 2
+    return Reader(
+        pipeline, pool, bounds=bounds, unit_rows=unit_rows, group_rows=1 if batched and unit_rows == 0 else group_rows,
+        seed=chosen_seed() if own_seed else int(seed or 0), shuffle_units=bool(given["shuffle_row_groups"]),
+        shuffle_rows=shuffle_rows, num_epochs=given["num_epochs"], rank=rank, world_size=world, mode=mode,
+        batched=batched, ragged=given["ragged"], ahead=ahead, own_seed=own_seed,
+    )  # fmt: skip
+
+
+def _grouped(source: Source, world: int, shuffle_rows: bool, given: Mapping[str, Any]) -> tuple[np.ndarray, int, int]:
+    parts = given["shuffle_row_drop_partitions"]
+    if source.unit_bounds is not None:
+        fitting = int(DEFAULT_BUFFER_BYTES / 3 / source.row_bytes)
+        return _cut(source.unit_bounds, parts), 0, max(1, fitting) if shuffle_rows else 1
+    shuffled = shuffle_rows or given["shuffle_row_groups"]
+    found = sizes(
+        source.rows, source.row_bytes, source.chunk_rows, intervals=world, world_size=world, shuffle=shuffled
+    )  # fmt: skip
+    if not shuffle_rows and found.unit_rows == 1 and source.chunk_rows > 1:
+        # Rows of a chunk stay together where only chunks are shuffled.
+        found = found._replace(unit_rows=source.chunk_rows)
+    bounds = np.append(np.arange(0, source.rows, found.unit_rows, dtype=np.int64), source.rows)
+    return _cut(bounds, parts), found.unit_rows, found.group_rows
+
+
+def _cut(bounds: np.ndarray, parts: int) -> np.ndarray:
+    """Units, each cut into so many."""
+    if parts == 1:
+        return bounds
+    lengths = np.diff(bounds)
+    steps = np.arange(parts)
+    found = (bounds[:-1, None] + lengths[:, None] * steps[None, :] // parts).ravel()
+    return np.unique(np.append(found, bounds[-1]))
+
+
+def _check(given: Mapping[str, Any]) -> None:
+    def refuse(name: str, told: str) -> None:
+        raise ConfigError(f"{name}={given[name]!r}: {told}")
+
+    def whole(name: str, least: int, most: int) -> None:
+        value = given[name]
+        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not least <= value <= most:
+            refuse(name, f"give a whole number from {least} to {most:,}")
+
+    if given["seed"] is not None:
+        whole("seed", 0, (1 << 62) - 1)
+    if given["num_epochs"] is not None:
+        whole("num_epochs", 1, 1 << 40)
+    whole("results_queue_size", 1, 1 << 20)
+    whole("shuffle_row_drop_partitions", 1, MAX_DROP_PARTITIONS)
+    if given["shard_balance"] not in _MODES:
+        refuse("shard_balance", f"there are {', '.join(map(repr, _MODES))}")
+    if given["ragged"] not in _RAGGED:
+        refuse("ragged", f"there are {', '.join(map(repr, _RAGGED))}")
+    if given["on_error"] not in ("raise", "skip"):
+        refuse("on_error", "there are 'raise' and 'skip'")
+    if given["cache_type"] not in ("null", "local-disk"):
+        refuse("cache_type", "there are 'null' and 'local-disk'")
+    if given["transform_spec"] is not None and not isinstance(given["transform_spec"], TransformSpec):
+        refuse("transform_spec", "give a hub.TransformSpec")
+
+
+def _cache(given: Mapping[str, Any]) -> Cache | None:
+    if given["cache_type"] == "null":
+        return None
+    settings = config.current()
+    folder = given["cache_location"] or os.path.join(settings.cache_dir, "readers")
+    limit = 10 << 30 if given["cache_size_limit"] is None else given["cache_size_limit"]
+    if not isinstance(limit, int) or limit < 1:
+        raise ConfigError(f"cache_size_limit={limit!r}: give a number of bytes above 0")
+    return Cache(os.fspath(folder), limit)
+
+
+def _wanted(
+    fields: Any, schema: Unischema, transform: TransformSpec | None
+) -> tuple[Sequence[UnischemaField | str], NGram | None]:
+    if isinstance(fields, NGram):
+        fields.resolve(schema)
+        return fields.field_names(), fields
+    if fields is None:
+        return list(schema.fields), None
+    if not isinstance(fields, (list, tuple, set)) or not fields:
+        raise ConfigError("schema_fields: give a list of names or patterns, or an NGram")
+    return list(fields), None
+
+
+def _with(schema: Unischema, source: Source, ngram: NGram) -> Unischema:
+    """A schema, and the timestamp's field, which windows need though the transform removed it."""
+    return Unischema("windows", [*schema.fields.values(), source.schema.fields[ngram.timestamp_field]])
+
+
+def _known(predicate: PredicateBase, schema: Unischema) -> None:
+    for name in sorted(predicate.get_fields()):
+        if name not in schema.fields:
+            raise ConfigError(f"predicate: there is no field {name!r}; there are {', '.join(schema.fields)}"[:400])
+
+
+def _both(one: PredicateBase | None, two: PredicateBase | None) -> PredicateBase | None:
+    given = [each for each in (one, two) if each is not None]
+    return None if not given else given[0] if len(given) == 1 else in_reduce(given, all)
+
+
+def _selected(source: Source, selector: Any) -> Source:
+    select = getattr(source, "selected", None)
+    if select is None:
+        raise ConfigError(f"rowgroup_selector: {source.where} has no indexes of row groups; filters= is for tables")
+    found: Source = select(selector)
+    return found

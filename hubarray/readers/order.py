@@ -1,0 +1,399 @@
+"""The elastic order of an epoch: which row comes when, for any number of ranks, and what is left of it. Pure.
+
+The rules, which `docs/FORMAT.md` does not hold because nothing of them is stored but a state of a hundred bytes:
+
+1. Units (neighbouring rows of a source) are permuted, and their rows laid end to end: a row has a *place in the order*.
+2. The places are cut into ``C`` *intervals*, interval ``i`` of ``ceil((rows - i) / C)`` places.
+3. *Groups* of whole units are formed inside each interval, after the cut. Their edges are spread by ``(i + 1/2) / C``
+   of a group, so that the groups of the intervals do not end in the same step. The rows of a group are permuted.
+4. Row ``j`` of the world is place ``j // C`` of interval ``j % C``. Rank ``r`` of ``W`` takes the rows ``j % W == r``.
+5. What remains, the tails of the intervals in their order, may be cut anew into other intervals; groups stay as they
+   were.
+
+No rank, world or worker is in rules 1 to 3, so where ``W`` divides ``C`` a step's rows are the same at every ``W``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from hubarray.readers.permutation import permutation
+
+MAX_CUTS = 256
+MAX_INTERVALS = 1 << 16
+_UNITS, _ROWS = 0, 1
+
+
+def interval_start(rows: int, intervals: int, i: int) -> int:
+    """Where interval ``i`` begins, of ``intervals`` whose lengths differ by at most one."""
+    return i * (rows // intervals) + min(i, rows % intervals)
+
+
+@dataclass(frozen=True)
+class Order:
+    """The places of an epoch, the groups they lie in, and the row at each place.
+
+    Attributes
+    ----------
+    bounds : ndarray of int64
+        The first row of each unit, and the number of all rows.
+    seed, epoch : int
+    intervals : int
+        ``C`` of the rules.
+    group_rows : int
+        Rows of a group, about: groups are whole units, and one at least.
+    shuffle_units, shuffle_rows : bool
+    """
+
+    bounds: np.ndarray
+    seed: int
+    epoch: int
+    intervals: int
+    group_rows: int
+    shuffle_units: bool = True
+    shuffle_rows: bool = True
+
+    @property
+    def rows(self) -> int:
+        """How many rows an epoch has."""
+        return int(self.bounds[-1])
+
+    @cached_property
+    def _units(self) -> np.ndarray:
+        count = len(self.bounds) - 1
+        return permutation(count, _UNITS, self.seed, self.epoch) if self.shuffle_units else np.arange(count)
+
+    @cached_property
+    def _edges(self) -> np.ndarray:
+        """The first place of each unit in the order, and the number of all places."""
+        edges = np.zeros(len(self.bounds), np.int64)
+        np.cumsum(np.diff(self.bounds)[self._units], out=edges[1:])
+        return edges
+
+    @cached_property
+    def _group_edges(self) -> list[np.ndarray | None]:
+        return [None] * self.intervals
+
+    def interval_of(self, place: int) -> int:
+        """The interval that a place of the order lies in."""
+        short, longer = divmod(self.rows, self.intervals)
+        if place < longer * (short + 1):
+            return place // (short + 1)
+        return longer + (place - longer * (short + 1)) // short
+
+    def group_edges(self, i: int) -> np.ndarray:
+        """The first place of each group of an interval, and the end of the interval."""
+        known = self._group_edges[i]
+        if known is None:
+            start = interval_start(self.rows, self.intervals, i)
+            stop = interval_start(self.rows, self.intervals, i + 1)
+            aimed = np.arange(start + (2 * i + 1) * self.group_rows // (2 * self.intervals), stop, self.group_rows)
+            snapped = self._edges[np.searchsorted(self._edges, aimed, "right") - 1]
+            inside = np.unique(snapped[snapped > start])
+            known = self._group_edges[i] = np.concatenate([[start], inside, [stop]]).astype(np.int64)
+        return known
+
+    def group_source_rows(self, start: int, stop: int) -> np.ndarray:
+        """The source's rows at the places of one group, in their order.
+
+        Parameters
+        ----------
+        start, stop : int
+            Two neighbours of :meth:`group_edges`.
+
+        Returns
+        -------
+        ndarray of int64
+        """
+        rows = self.rows_before_shuffle(start, stop)
+        if self.shuffle_rows:
+            rows = rows[permutation(len(rows), _ROWS, self.seed, self.epoch, start)]
+        return rows
+
+    def rows_before_shuffle(self, start: int, stop: int) -> np.ndarray:
+        """The source's rows at some places, unit after unit, each in the order of the source."""
+        first = int(np.searchsorted(self._edges, start, "right")) - 1
+        last = int(np.searchsorted(self._edges, stop, "left"))
+        edges = np.clip(self._edges[first : last + 1], start, stop)
+        shift = self.bounds[self._units[first:last]] - self._edges[first:last]
+        return np.arange(start, stop, dtype=np.int64) + np.repeat(shift, np.diff(edges))
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The rows that are dealt out: intervals, each one or several stretches of places of the order.
+
+    Attributes
+    ----------
+    starts : sequence of ndarray
+        Of each interval, where its stretches begin in the order.
+    firsts : sequence of ndarray
+        Of each interval, how many of its places come before each stretch; and all.
+    """
+
+    starts: Sequence[np.ndarray]
+    firsts: Sequence[np.ndarray]
+
+    @classmethod
+    def of(cls, stretches: Sequence[tuple[int, int]], intervals: int) -> Cut:
+        """Stretches, laid end to end and cut into intervals."""
+        lengths = np.asarray([stop - start for start, stop in stretches], np.int64)
+        begins = np.asarray([start for start, _ in stretches], np.int64)
+        ends = np.cumsum(lengths)
+        rows = int(ends[-1]) if len(ends) else 0
+        starts, firsts = [], []
+        for i in range(intervals):
+            low, high = interval_start(rows, intervals, i), interval_start(rows, intervals, i + 1)
+            a, b = int(np.searchsorted(ends, low, "right")), int(np.searchsorted(ends, high, "left")) + 1
+            some = slice(a, b if high > low else a)
+            begin = np.maximum(ends[some] - lengths[some], low)
+            end = np.minimum(ends[some], high)
+            starts.append(begins[some] + begin - (ends[some] - lengths[some]))
+            firsts.append(np.concatenate([[0], np.cumsum(end - begin)]).astype(np.int64))
+        return cls(starts, firsts)
+
+    @property
+    def intervals(self) -> int:
+        """How many intervals there are."""
+        return len(self.starts)
+
+    @cached_property
+    def rows(self) -> int:
+        """How many rows are dealt out."""
+        return sum(int(one[-1]) for one in self.firsts)
+
+    def places(self, i: int, first: int, stop: int) -> list[tuple[int, int]]:
+        """Stretches of the order that hold the places from ``first`` to ``stop`` of an interval."""
+        bounds, starts = self.firsts[i], self.starts[i]
+        stop = min(stop, int(bounds[-1]))
+        found = []
+        at = int(np.searchsorted(bounds, first, "right")) - 1
+        while first < stop:
+            end = min(stop, int(bounds[at + 1]))
+            begin = int(starts[at]) + first - int(bounds[at])
+            found.append((begin, begin + end - first))
+            first, at = end, at + 1
+        return found
+
+    def tails(self, taken: Sequence[int]) -> list[tuple[int, int]]:
+        """The rest of each interval, in their order, after so many of its places were taken."""
+        return [one for i, some in enumerate(taken) for one in self.places(i, some, int(self.firsts[i][-1]))]
+
+
+def taken_of(intervals: int, rows: int | Sequence[int]) -> list[int]:
+    """How many places of each interval were taken after so many rows of the world, or of each rank's rows."""
+    each = [rows] if isinstance(rows, int) else rows
+    return [max(0, -(-(each[i % len(each)] - i) // intervals)) for i in range(intervals)]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One entry of a state: a cut, and what was taken of it.
+
+    Attributes
+    ----------
+    intervals : int
+        ``C``: into how many intervals what remained was cut. Two neighbours with equal ``C`` are one cut.
+    step_rows : int
+        ``B``: rows of a step of the world.
+    taken : int or tuple of int
+        Rows of the cut that the world has taken; or, where rows decide how many each rank gets, where each rank is.
+    """
+
+    intervals: int
+    step_rows: int
+    taken: int | tuple[int, ...]
+
+
+def current_cut(rows: int, history: Sequence[Progress]) -> Cut:
+    """The cut that the last of some entries is of."""
+    cut = Cut.of([(0, rows)], history[0].intervals)
+    for before, one in pairwise(history):
+        if one.intervals != before.intervals or not isinstance(before.taken, int):
+            cut = Cut.of(cut.tails(taken_of(before.intervals, before.taken)), one.intervals)
+    return cut
+
+
+def resumed(history: Sequence[Progress], world_size: int, step_rows: int) -> list[Progress]:
+    """The entries with which a world of some size goes on."""
+    last = history[-1]
+    if isinstance(last.taken, int):
+        if last.intervals % world_size == 0:
+            kept = Progress(last.intervals, step_rows, last.taken)
+            return [*history[:-1], kept] if last.step_rows == step_rows else [*history, kept]
+    elif len(last.taken) == world_size:
+        return [*history[:-1], Progress(last.intervals, step_rows, last.taken)]
+    return [*history, Progress(world_size, step_rows, 0)]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Neighbouring places of one group that a rank reads: rows ``first`` to ``first + count`` of the group.
+
+    Attributes
+    ----------
+    group : (int, int)
+        Its first place and its end.
+    first, count : int
+    interval, place : int
+        Where in the cut they lie.
+    """
+
+    group: tuple[int, int]
+    first: int
+    count: int
+    interval: int
+    place: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of a run, and where they come in a step: ``rows first + range(count)`` go to ``[to::stride]``."""
+
+    run: int
+    first: int
+    count: int
+    to: int
+    stride: int
+
+
+class Share:
+    """The part of a cut that one rank reads, step by step.
+
+    Parameters
+    ----------
+    order : Order
+    cut : Cut
+    taken : int
+        Rows of the cut that are done.
+    step_rows : int
+        Of the world; a multiple of ``world_size``.
+    rank, world_size : int
+    mode : "exact", "drop" or "pad"
+        Every row once; only whole steps; or whole steps, for which rows of the step before are repeated.
+    whole_rows : int, optional
+        What ``drop`` and ``pad`` make whole, in rows of the world: a step by default.
+    """
+
+    def __init__(
+        self,
+        order: Order,
+        cut: Cut,
+        *,
+        taken: int,
+        step_rows: int,
+        rank: int,
+        world_size: int,
+        mode: str,
+        whole_rows: int | None = None,
+    ) -> None:
+        self._cut, self._taken, self._step_rows = cut, taken, step_rows
+        self._rank, self._world_size = rank, world_size
+        self._order = order
+        whole = step_rows if whole_rows is None else whole_rows
+        remaining = max(0, cut.rows - taken)
+        over = remaining % whole
+        self._stop = taken + remaining
+        if mode == "drop":
+            self._stop -= over
+        elif mode == "pad" and over:
+            self._stop += whole - over
+        self.steps = -(-(self._stop - taken) // step_rows)
+        if self.steps and self._count(taken + (self.steps - 1) * step_rows, self._stop) == 0:
+            self.steps -= 1
+        self._end = min(cut.rows, self._stop)
+        self.runs = self._runs(self._end)
+        self._by_interval: dict[int, list[int]] = {}
+        for number, run in enumerate(self.runs):
+            self._by_interval.setdefault(run.interval, []).append(number)
+        self._places = {i: np.asarray([self.runs[n].place for n in some]) for i, some in self._by_interval.items()}
+        self._padding: list[Piece] = []
+        if self._stop > self._end:
+            self._pad(self._end, self._stop)
+
+    def _count(self, low: int, high: int) -> int:
+        """How many rows of the rank there are from row ``low`` to row ``high`` of the world."""
+        return self._upto(high) - self._upto(low)
+
+    def _upto(self, j: int) -> int:
+        return max(0, -(-(j - self._rank) // self._world_size))
+
+    def rows_before(self, step: int) -> int:
+        """Rows of this rank in the steps before one."""
+        return self._count(self._taken, min(self._stop, self._taken + step * self._step_rows))
+
+    def taken_after(self, steps: int) -> int:
+        """Rows of the cut that the world has taken after so many steps."""
+        return min(self._cut.rows, self._taken + steps * self._step_rows)
+
+    def _runs(self, end: int) -> list[Run]:
+        found = []
+        intervals = self._cut.intervals
+        for i in range(self._rank, intervals, self._world_size):
+            place = max(0, -(-(self._taken - i) // intervals))
+            stop = max(0, -(-(end - i) // intervals))
+            for begin, after in self._cut.places(i, place, stop):
+                for run in self._in_groups(begin, after, i, place):
+                    found.append(run)
+                    place += run.count
+        found.sort(key=lambda run: run.place * intervals + run.interval)
+        return found
+
+    def _in_groups(self, begin: int, after: int, interval: int, place: int) -> Iterator[Run]:
+        while begin < after:
+            # A stretch of a cut that was made anew may go on into the next interval of the first.
+            edges = self._order.group_edges(self._order.interval_of(begin))
+            at = int(np.searchsorted(edges, begin, "right")) - 1
+            while begin < after and at + 1 < len(edges):
+                start, stop = int(edges[at]), int(edges[at + 1])
+                count = min(stop, after) - begin
+                yield Run((start, stop), begin - start, count, interval, place)
+                begin, place, at = begin + count, place + count, at + 1
+
+    def _pad(self, end: int, stop: int) -> None:
+        """Rows of the step before, for those that are missing in the last one."""
+        to = self._count(self._taken + (self.steps - 1) * self._step_rows, end)
+        intervals = self._cut.intervals
+        for j in range(end, stop):
+            if j % self._world_size != self._rank:
+                continue
+            source = j
+            while source >= self._cut.rows:
+                source -= self._step_rows
+            i, place = source % self._cut.rows % intervals, source % self._cut.rows // intervals
+            ((begin, after),) = self._cut.places(i, place, place + 1)
+            (run,) = self._in_groups(begin, after, i, place)
+            self.runs.append(run)
+            self._padding.append(Piece(len(self.runs) - 1, run.first, 1, to, 1))
+            to += 1
+
+    def step_length(self, step: int) -> int:
+        """Rows of this rank in a step."""
+        return self.rows_before(step + 1) - self.rows_before(step)
+
+    def pieces(self, step: int, steps: int = 1) -> list[Piece]:
+        """Which rows of which runs make some steps of this rank; runs are named by their position in ``runs``."""
+        low = self._taken + step * self._step_rows
+        high = min(low + steps * self._step_rows, self._end)
+        intervals, world = self._cut.intervals, self._world_size
+        before = self._upto(low)
+        found = []
+        for i, numbers in self._by_interval.items():
+            place, stop = max(0, -(-(low - i) // intervals)), max(0, -(-(high - i) // intervals))
+            at = int(np.searchsorted(self._places[i], place, "right")) - 1
+            while place < stop:
+                run = self.runs[numbers[at]]
+                offset = place - run.place
+                count = min(run.count - offset, stop - place)
+                to = (place * intervals + i - self._rank) // world - before
+                found.append(Piece(numbers[at], run.first + offset, count, to, intervals // world))
+                place, at = place + count, at + 1
+        if self._padding and step + steps >= self.steps:
+            skipped = self.rows_before(self.steps - 1) - self.rows_before(step)
+            found += [Piece(one.run, one.first, one.count, one.to + skipped, one.stride) for one in self._padding]
+        return found

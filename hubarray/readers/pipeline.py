@@ -1,0 +1,275 @@
+"""From rows of a source to what a reader gives: predicate, window, transform, in this order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hubarray.errors import ConfigError, SourceError
+from hubarray.readers.arrow_fields import as_objects
+from hubarray.readers.ngram import NGram
+from hubarray.readers.predicates import PredicateBase, frame_of, mask_of
+from hubarray.readers.source import Column, Source, row_values, taken
+from hubarray.readers.transform import TransformSpec
+from hubarray.readers.unischema import Unischema
+from hubarray.readers.windows import Stretches
+
+
+@dataclass
+class Loaded:
+    """Items that were made of the rows of a run.
+
+    Attributes
+    ----------
+    slots : ndarray of int64
+        Of each item the place of its row among those of the run, rising.
+    columns : dict
+        The values: of each item; or of the rows that windows are made of.
+    windows : ndarray of int64 or None
+        Of each item the rows of ``columns`` that it is made of.
+    skipped : int
+        Rows that could not be read, and were passed over.
+    """
+
+    slots: np.ndarray
+    columns: dict[str, Column]
+    windows: np.ndarray | None = None
+    skipped: int = 0
+
+
+class Pipeline:
+    """All that is done to rows, in whatever thread or process.
+
+    Parameters
+    ----------
+    source : Source
+    columns : sequence of str
+        The fields that are wanted before the transform.
+    predicate, transform, ngram : optional
+    batched : bool
+        Whether predicate and transform get a DataFrame of many rows.
+    skip_errors : bool
+        Pass over row groups, or rows, that cannot be read.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        columns: Sequence[str],
+        *,
+        predicate: PredicateBase | None = None,
+        transform: TransformSpec | None = None,
+        ngram: NGram | None = None,
+        schema: Unischema,
+        batched: bool = False,
+        skip_errors: bool = False,
+    ) -> None:
+        self.source, self.columns = source, list(columns)
+        self.predicate, self.transform, self.ngram = predicate, transform, ngram
+        self.schema, self.batched, self.skip_errors = schema, batched, skip_errors
+        self._stretches = Stretches(source, ngram, predicate) if ngram is not None else None
+
+    @property
+    def decides(self) -> bool:
+        """Whether only the rows themselves say how many items there are."""
+        return (
+            self.predicate is not None
+            or self.ngram is not None
+            or self.skip_errors
+            or (self.batched and self.transform is not None and self.transform.func is not None)
+        )
+
+    def load(self, rows: np.ndarray) -> Loaded:
+        """Items of some rows of the source.
+
+        Raises
+        ------
+        HubError
+            The source is damaged, or a function of the user failed; dataset, file and row group are named.
+        """
+        if not self.skip_errors:
+            return self._load(rows)
+        try:
+            return self._load(rows)
+        except SourceError:
+            return self._rows_that_can_be_read(rows)
+
+    def _rows_that_can_be_read(self, rows: np.ndarray) -> Loaded:
+        """The rows that remain where something is damaged: halves are tried, until single rows are left out."""
+        if len(rows) == 1:
+            return Loaded(np.zeros(0, np.int64), {name: [] for name in self.schema.fields}, self._no_windows(), 1)
+        middle = len(rows) // 2
+        parts = []
+        for some in (rows[:middle], rows[middle:]):
+            try:
+                parts.append(self._load(some))
+            except SourceError:
+                parts.append(self._rows_that_can_be_read(some))
+        first, second = parts
+        names = list(first.columns)
+        joined: dict[str, Column] = {
+            name: [*row_values(first.columns[name]), *row_values(second.columns[name])] for name in names
+        }
+        count = len(next(iter(first.columns.values()), []))
+        windows = None
+        if first.windows is not None and second.windows is not None:
+            windows = np.concatenate([first.windows, second.windows + count])
+        slots = np.concatenate([first.slots, second.slots + middle])
+        return Loaded(slots, joined, windows, first.skipped + second.skipped)
+
+    def _no_windows(self) -> np.ndarray | None:
+        return None if self.ngram is None else np.zeros((0, self.ngram.length), np.int64)
+
+    def _load(self, rows: np.ndarray) -> Loaded:
+        if self._stretches is not None:
+            return self._windows(rows)
+        slots = np.arange(len(rows))
+        columns: dict[str, Column] = {}
+        if self.predicate is not None:
+            names = sorted(self.predicate.get_fields())
+            columns = dict(self.source.read(rows, names))
+            mask = self._user(lambda: mask_of(self.predicate, columns, len(rows), batched=self.batched), rows)
+            slots, rows = np.flatnonzero(mask), rows[mask]
+            columns = {name: taken(column, mask) for name, column in columns.items() if name in self.columns}
+        missing = [name for name in self.columns if name not in columns]
+        if missing:
+            columns |= self.source.read(rows, missing) if len(rows) else {name: [] for name in missing}
+        columns = {name: columns[name] for name in self.columns}
+        return self._transformed(slots, columns, rows)
+
+    def _transformed(self, slots: np.ndarray, columns: dict[str, Column], rows: np.ndarray) -> Loaded:
+        if self.transform is None:
+            return Loaded(slots, columns)
+        function = self.transform.func
+        if function is None:
+            return Loaded(slots, {name: columns[name] for name in self.schema.fields})
+        if self.batched:
+            frame = self._user(lambda: function(frame_of(columns)), rows)
+            return Loaded(np.arange(len(frame)), self._of_frame(frame))
+        return Loaded(slots, self._of_rows(columns, rows))
+
+    def _of_rows(self, columns: Mapping[str, Column], rows: np.ndarray) -> dict[str, Column]:
+        assert self.transform is not None
+        function = self.transform.func
+        names, wanted = list(columns), list(self.schema.fields)
+        out: dict[str, list[Any]] = {name: [] for name in wanted}
+        values = zip(*(row_values(columns[name]) for name in names), strict=True)
+        for i, row in enumerate(values):
+            given = dict(zip(names, row, strict=True))
+            made = given if function is None else self._user(lambda given=given: function(given), rows[i : i + 1])
+            if not isinstance(made, Mapping):
+                raise ConfigError(f"the transform gave a {type(made).__name__}, and a row is a dictionary")
+            for name in wanted:
+                if name not in made:
+                    raise ConfigError(
+                        f"the transform gave a row without {name!r}: give it, or name it in removed_fields"
+                    )
+                out[name].append(made[name])
+        return {name: list(column) for name, column in out.items()}
+
+    def _of_frame(self, frame: Any) -> dict[str, Column]:
+        found: dict[str, Column] = {}
+        for name in self.schema.fields:
+            if name not in frame.columns:
+                raise ConfigError(
+                    f"the transform gave a DataFrame without {name!r}: name it in removed_fields of TransformSpec"
+                )
+            column = frame[name]
+            found[name] = column.tolist() if column.dtype == object else column.to_numpy()
+        return found
+
+    def _windows(self, rows: np.ndarray) -> Loaded:
+        assert self._stretches is not None
+        slots, windows = self._stretches.windows(rows)
+        needed, inverse = np.unique(windows, return_inverse=True)
+        names = self.columns
+        columns = dict(self.source.read(needed, names)) if len(needed) else {name: [] for name in names}
+        if self.transform is not None:
+            columns = self._of_rows(columns, needed)
+        return Loaded(slots, columns, inverse.reshape(windows.shape).astype(np.int64))
+
+    def _user(self, call: Any, rows: np.ndarray) -> Any:
+        """Run a function of the user; what it raises says of which rows it was."""
+        try:
+            return call()
+        except Exception as error:
+            error.add_note(f"in a function that was given to the reader, for rows of {self.where(rows)}")
+            raise
+
+    def where(self, rows: np.ndarray) -> str:
+        """The file and row group of some rows, or the name."""
+        told = getattr(self.source, "where_of", None)
+        return str(told(int(rows[0])) if told is not None and len(rows) else self.source.where)
+
+    def items(self, loaded: Loaded) -> list[Any]:
+        """Items as a reader of rows gives them: named tuples, or dictionaries of them by offset."""
+        if loaded.windows is None or self.ngram is None:
+            make = self.schema.row_type._make
+            values = [row_values(loaded.columns[name]) for name in self.schema.fields]
+            return [make(row) for row in zip(*values, strict=True)]
+        grams = {}
+        for offset, fields in self.ngram.fields.items():
+            kept = [field.name for field in fields if field.name in self.schema.fields]
+            grams[offset] = (self.schema.create_schema_view(kept).row_type._make, kept)
+        values_of = {name: row_values(column) for name, column in loaded.columns.items()}
+        first = self.ngram.first_offset
+        return [
+            {
+                offset: make([values_of[name][window[offset - first]] for name in names])
+                for offset, (make, names) in grams.items()
+            }
+            for window in loaded.windows.tolist()
+        ]
+
+
+def batch_columns(columns: Mapping[str, Column], schema: Unischema, ragged: str) -> dict[str, Any]:
+    """Columns of a batch as arrays: nulls are NaN and NaT, text and ragged values objects, or padded with zeros.
+
+    Parameters
+    ----------
+    ragged : "list", "pad" or "nested"
+        Rows of different shapes as they are, or all as large as the largest of the batch.
+
+    Raises
+    ------
+    HubError
+    """
+    return {name: _batch_column(column, ragged) for name, column in columns.items()}
+
+
+def _batch_column(column: Column, ragged: str) -> Any:
+    if isinstance(column, np.ndarray):
+        return column
+    there = [value for value in column if value is not None]
+    if there and all(isinstance(value, np.ndarray) for value in there):
+        return _array_rows(column, there, ragged)
+    if there and all(isinstance(value, np.generic) for value in there):
+        dtype = np.result_type(*{value.dtype for value in there})
+        if len(there) == len(column):
+            return np.asarray(column, dtype) if dtype.kind not in "OUS" else as_objects(column)
+        if dtype.kind in "mM":
+            return np.asarray([np.array("NaT", dtype) if value is None else value for value in column], dtype)
+        if dtype.kind in "iuf" and dtype.itemsize <= 8:
+            filled = np.asarray([np.nan if value is None else value for value in column], np.float64)
+            return filled.astype(dtype) if dtype.kind == "f" else filled
+    return as_objects(column)
+
+
+def _array_rows(column: Sequence[Any], there: Sequence[np.ndarray], ragged: str) -> Any:
+    shapes = {value.shape for value in there}
+    dtypes = {value.dtype for value in there}
+    if len(there) == len(column) and len(shapes) == len(dtypes) == 1 and not there[0].dtype.hasobject:
+        return np.stack(there)
+    ranks = {len(shape) for shape in shapes}
+    if ragged == "pad" and len(ranks) == len(dtypes) == 1 and not there[0].dtype.hasobject:
+        most = tuple(max(lengths) for lengths in zip(*shapes, strict=True))
+        out = np.zeros((len(column), *most), there[0].dtype)
+        for i, value in enumerate(column):
+            if value is not None:
+                where: tuple[Any, ...] = (i, *map(slice, value.shape))
+                out[where] = value
+        return out
+    return as_objects(column)

@@ -1,0 +1,82 @@
+"""How many rows are read together, and how many are shuffled together. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hubarray.errors import ConfigError
+
+MAX_UNITS = 1 << 22
+UNIT_BYTES = 8 << 20
+DEFAULT_BUFFER_BYTES = 64 << 20
+# As far as a buffer grows by itself, where chunks are large.
+MOST_BUFFER_BYTES = 1 << 30
+# Fewer units open at a time make a poor shuffle of data that is sorted.
+GOOD_POOL_UNITS = 32
+
+
+class Sizes(NamedTuple):
+    """Rows of a unit and of a group, and about how many units a rank's groups hold at a time."""
+
+    unit_rows: int
+    group_rows: int
+    open_units: int
+
+
+def sizes(
+    rows: int,
+    row_bytes: float,
+    chunk_rows: int,
+    *,
+    intervals: int = 1,
+    world_size: int = 1,
+    shuffle: bool = True,
+    buffer_bytes: int | None = None,
+) -> Sizes:
+    """Units of whole chunks, and groups of units; a rank holds a group of each of its intervals and two more.
+
+    Parameters
+    ----------
+    rows, chunk_rows : int
+    row_bytes : float
+    intervals, world_size : int
+        A rank owns ``intervals / world_size`` intervals.
+    buffer_bytes : int, optional
+        What a rank's groups take. By default 64 MiB, or what two units of a group need, up to 1 GiB.
+
+    Raises
+    ------
+    ConfigError
+        Rows are shuffled, and not even two units of a group fit the buffer; the message says what would.
+
+    Examples
+    --------
+    >>> sizes(10_000, 200_000, 1)
+    Sizes(unit_rows=3, group_rows=111, open_units=111)
+    """
+    row_bytes, chunk_rows = max(1.0, row_bytes), max(1, min(chunk_rows, rows))
+    groups = intervals // world_size + 2
+    given = DEFAULT_BUFFER_BYTES if buffer_bytes is None else buffer_bytes
+    shared = max(1, -(-rows // (4 * intervals)))
+    if rows * row_bytes <= given:
+        # Kept whole: every row is a unit.
+        unit_rows = max(1, -(-rows // MAX_UNITS))
+        return Sizes(unit_rows, shared, rows)
+    group_bytes = given / groups
+    fitting = max(1, int(group_bytes / row_bytes))
+    if not shuffle:
+        return Sizes(min(chunk_rows, fitting), min(fitting, max(shared, chunk_rows)), 1)
+    chunk_bytes = chunk_rows * row_bytes
+    chunks = -(-rows // chunk_rows)
+    chunks_a_unit = max(1, int(min(UNIT_BYTES, group_bytes / GOOD_POOL_UNITS) / chunk_bytes), -(-chunks // MAX_UNITS))
+    unit_rows = chunk_rows * chunks_a_unit
+    needed = int(2 * unit_rows * row_bytes * groups) + 1
+    if fitting < 2 * unit_rows:
+        if buffer_bytes is not None or needed > MOST_BUFFER_BYTES:
+            raise ConfigError(
+                f"buffer_bytes={given:,}: rows are shuffled in groups of at least two chunks of {chunk_bytes:,.0f} "
+                f"bytes, of which {groups} are held; buffer_bytes={needed:,} suffices"
+            )
+        fitting = 2 * unit_rows
+    group_rows = min(fitting, max(shared, 2 * unit_rows))
+    return Sizes(unit_rows, group_rows, groups * group_rows // unit_rows)

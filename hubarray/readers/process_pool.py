@@ -1,0 +1,210 @@
+"""Worker processes: for transforms in Python, which threads of one process would run one after the other."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import json
+import mmap
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import Future
+from typing import Any
+
+import cloudpickle
+import numpy as np
+
+from hubarray import config, errors
+from hubarray.errors import ConfigError, ReaderStoppedError
+from hubarray.readers.pipeline import Loaded, Pipeline
+from hubarray.readers.transport import read_back
+from hubarray.readers.worker import HEADER, received
+
+_STOP_SECONDS = 5.0
+_Task = tuple[Future[Loaded], np.ndarray]
+
+
+class ProcessPool:
+    """Processes that are commands of their own: no fork, no import of ``__main__``; lambdas and notebooks work.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        Sent to each by cloudpickle.
+    workers_count : int
+
+    Raises
+    ------
+    ConfigError
+        The pipeline cannot be sent: a function refers to what does not pickle.
+    """
+
+    def __init__(self, pipeline: Pipeline, workers_count: int) -> None:
+        self.workers_count = workers_count
+        try:
+            sent = cloudpickle.dumps(pipeline)
+        except Exception as error:
+            raise ConfigError(
+                f"the predicate or the transform cannot be sent to worker processes: {str(error)[:200]}; use "
+                "reader_pool_type='thread', or open what it refers to inside of it"
+            ) from None
+        told = {"path": sys.path, "settings": config.current(), "pipeline": sent}
+        self._first = cloudpickle.dumps(told)
+        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._threads: list[threading.Thread] = []
+        self._broken: BaseException | None = None
+        self._stopped = False
+        self._lock = threading.Lock()
+
+    def submit(self, rows: np.ndarray) -> Future[Loaded]:
+        """Begin to load some rows."""
+        with self._lock:
+            if not self._threads and not self._stopped:
+                self._start()
+        task: Future[Loaded] = Future()
+        if self._broken is not None:
+            task.set_exception(self._broken)
+        else:
+            self._tasks.put((task, np.ascontiguousarray(rows, np.int64)))
+            self._fail_what_waits()
+        return task
+
+    def _start(self) -> None:
+        for number in range(self.workers_count):
+            ours, theirs = socket.socketpair()
+            with theirs:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "hubarray.readers.worker", str(theirs.fileno())],
+                    pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+                    env=os.environ | {"PYTHONPATH": os.pathsep.join(one for one in sys.path if one)},
+                )  # fmt: skip
+            self._processes.append(process)
+            thread = threading.Thread(
+                target=self._serve, args=(ours, process), name=f"hubarray-worker-{number}", daemon=True
+            )
+            self._threads.append(thread)
+            thread.start()
+
+    def _serve(self, connection: socket.socket, process: subprocess.Popen[bytes]) -> None:
+        """Give one worker its tasks, one after the other."""
+        with connection:
+            task: _Task | None = None
+            try:
+                connection.sendall(HEADER.pack(0, len(self._first)) + self._first)
+                while (task := self._tasks.get()) is not None and not self._stopped:
+                    future, rows = task
+                    if not future.set_running_or_notify_cancel():
+                        continue
+                    connection.sendall(HEADER.pack(0, rows.nbytes) + rows.tobytes())
+                    answer = _answer(connection)
+                    if answer is None:
+                        raise ConnectionError("it closed its end")
+                    if isinstance(answer, BaseException):
+                        future.set_exception(answer)
+                    else:
+                        future.set_result(answer)
+            except Exception as error:
+                self._break(process, error, task)
+
+    def _break(self, process: subprocess.Popen[bytes], error: Exception, task: _Task | None) -> None:
+        """A worker is gone: whoever waits is told, and so is whoever comes."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1.0)
+        code = process.poll()
+        how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
+        told = ReaderStoppedError(
+            f"worker process {process.pid} of the reader ended with {how} ({error}); if memory ran out, "
+            "use fewer workers or smaller row groups"
+        )
+        if self._stopped:
+            told = ReaderStoppedError("the reader was stopped")
+        self._broken = self._broken or told
+        if task is not None and not task[0].done():
+            task[0].set_exception(told)
+        self._fail_what_waits()
+
+    def _fail_what_waits(self) -> None:
+        if self._broken is None:
+            return
+        with contextlib.suppress(queue.Empty):
+            while True:
+                task = self._tasks.get_nowait()
+                if task is not None and not task[0].done() and task[0].set_running_or_notify_cancel():
+                    task[0].set_exception(self._broken)
+
+    def stop(self) -> None:
+        """Begin no more."""
+        self._stopped = True
+        for _ in self._threads:
+            self._tasks.put(None)
+
+    def join(self) -> None:
+        """Wait until nothing runs."""
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            try:
+                process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        for thread in self._threads:
+            thread.join(_STOP_SECONDS)
+
+    def __del__(self) -> None:
+        for process in getattr(self, "_processes", []):
+            if process.poll() is None:
+                process.kill()
+
+    def diagnostics(self) -> dict[str, Any]:
+        """How it is."""
+        alive = sum(process.poll() is None for process in self._processes)
+        return {"pool": "process", "workers": self.workers_count, "alive": alive}
+
+
+def _answer(connection: socket.socket) -> Loaded | BaseException | None:
+    """The answer of a worker: a run, an error of its own, or None where it has gone."""
+    first, descriptors, _, _ = socket.recv_fds(connection, HEADER.size, 1)
+    try:
+        while len(first) < HEADER.size:
+            more = connection.recv(HEADER.size - len(first))
+            if not more:
+                return None
+            first += more
+        _, size = HEADER.unpack(first)
+        data = received(connection, size)
+        if data is None:
+            return None
+        told = json.loads(data)
+        if "error" in told:
+            return _remade(told)
+        return read_back(mmap.mmap(descriptors[0], told["size"], prot=mmap.PROT_READ | mmap.PROT_WRITE,
+                                   flags=mmap.MAP_PRIVATE))  # fmt: skip
+    finally:
+        for one in descriptors:
+            os.close(one)
+
+
+def _remade(told: dict[str, Any]) -> BaseException:
+    """An exception like the one that was raised over there, with the traceback that it had."""
+    where = errors if told["module"] == errors.__name__ else builtins
+    kind = getattr(where, told["error"], None)
+    error: BaseException
+    try:
+        if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            raise TypeError
+        error = kind(told["message"])
+    except TypeError:
+        error = RuntimeError(f"{told['error']}: {told['message']}")
+    known = set(getattr(error, "__notes__", []))
+    for note in told["notes"]:
+        if note not in known:
+            error.add_note(note)
+    error.add_note("in a worker process of the reader:\n" + told["traceback"])
+    return error

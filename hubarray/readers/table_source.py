@@ -1,0 +1,81 @@
+"""Tables as a source: the rows of an index, and columns of the tables behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import blake3
+import numpy as np
+
+from hubarray.readers.filters import FilterPredicate
+from hubarray.readers.predicates import PredicateBase, mask_of
+from hubarray.readers.source import Columns
+from hubarray.readers.unischema import Unischema, UnischemaField
+from hubarray.tables.loader import RowLoader
+
+
+class TableSource:
+    """The rows of a loader, in the order of its index. See :class:`hubarray.readers.source.Source`.
+
+    Parameters
+    ----------
+    loader : RowLoader
+    """
+
+    unit_bounds: np.ndarray | None = None
+    chunk_rows = 1
+
+    def __init__(self, loader: RowLoader) -> None:
+        self.loader = loader
+        self.rows = len(loader)
+        tables = loader.tables()
+        self.where = ", ".join(dict.fromkeys(str(one.version.name) for one in tables))
+        fields = []
+        for column in loader.every_column():
+            field = tables[column.tables[0]].metadata.schema[column.field]
+            kind = np.str_ if field.kind == "str" else np.bytes_ if field.kind == "bytes" else field.dtype
+            missing = any(loader.selections[i].min() < 0 for i in column.tables) if self.rows else False
+            fields.append(UnischemaField(column.name, kind, tuple(field.shape), None, field.nullable or missing))
+        self.schema = Unischema("table", fields)
+        self._identity: str | None = None
+        self.row_bytes = 64.0 + sum(
+            table.group_row_bytes(group) for table in tables for group in table.metadata.schema.groups
+        )
+
+    def identity(self) -> str:
+        """The commits or files that it reads."""
+        if self._identity is None:
+            tables = [f"{one.version.name}@{one.record.head.number}" for one in self.loader.tables()]
+            told = blake3.blake3()
+            for numbers in self.loader.selections:
+                told.update(numbers.tobytes() if isinstance(numbers, np.ndarray) else str(len(numbers)).encode())
+            self._identity = " ".join([*tables, told.hexdigest()[:16]])
+        return self._identity
+
+    def read(self, rows: np.ndarray, columns: Sequence[str]) -> Columns:
+        """Some columns of some rows, in the order that the rows are given in."""
+        if not columns:
+            return {}
+        return self.loader.get_columns(rows, list(columns))
+
+    def narrowed(self, predicate: PredicateBase) -> tuple[TableSource, PredicateBase | None]:
+        """The rows that a predicate includes, where the index alone tells which."""
+        fields = sorted(predicate.get_fields())
+        tables = self.loader.tables()
+        columns = [self.loader.column(name) for name in fields]
+        if not all(tables[i].metadata.schema[one.field].index for one in columns for i in one.tables):
+            return self, predicate
+        found = self.read(np.arange(self.rows), fields)
+        if isinstance(predicate, FilterPredicate):
+            mask = predicate.mask(found, self.rows)
+        else:
+            mask = mask_of(predicate, found, self.rows, batched=False)
+        return TableSource(self.loader.at(np.flatnonzero(mask))), None
+
+    def stretches(self, across: bool) -> np.ndarray:
+        """The first row of each run of rows of one partition, and the number of all."""
+        state = self.loader.tables()[0]
+        starts = np.asarray([one.start for one in state.rows_of_partitions().values()], np.int64)
+        partitions = np.searchsorted(starts, np.asarray(self.loader.selections[0]), "right")
+        changes = np.flatnonzero(partitions[1:] != partitions[:-1]) + 1
+        return np.concatenate([[0], changes, [self.rows]]).astype(np.int64)

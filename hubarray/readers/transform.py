@@ -1,0 +1,64 @@
+"""Transforms: a function of rows that runs on the workers, and what it does to the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hubarray.errors import ConfigError
+from hubarray.readers.unischema import Unischema, UnischemaField
+
+# What Petastorm takes in place of a field.
+EditedField = UnischemaField | tuple[str, Any, tuple[int | None, ...], bool]
+
+
+class TransformSpec:
+    """A function of rows, run on the workers after the predicate, and the schema of what it gives.
+
+    Parameters
+    ----------
+    func : callable, optional
+        Of :func:`hubarray.make_reader`, takes and gives a row as a dictionary; of :func:`hubarray.make_batch_reader`
+        a DataFrame, of as many rows as it likes. None to edit the schema alone.
+    edit_fields : list of UnischemaField, or of (name, numpy_dtype, shape, nullable)
+        Fields that it adds or changes.
+    removed_fields : list of str
+        Fields that it drops.
+    selected_fields : list of str
+        Fields that it keeps, in this order; instead of ``removed_fields``.
+    """
+
+    def __init__(
+        self,
+        func: Callable[[Any], Any] | None = None,
+        edit_fields: Sequence[EditedField] | None = None,
+        removed_fields: Sequence[str] | None = None,
+        selected_fields: Sequence[str] | None = None,
+    ) -> None:
+        if removed_fields and selected_fields is not None:
+            raise ConfigError("TransformSpec: give removed_fields or selected_fields, not both")
+        self.func = func
+        self.edit_fields = [
+            one if isinstance(one, UnischemaField) else UnischemaField(one[0], one[1], tuple(one[2]), None, one[3])
+            for one in edit_fields or ()
+        ]
+        self.removed_fields = list(removed_fields or ())
+        self.selected_fields = None if selected_fields is None else list(selected_fields)
+
+
+def transform_schema(schema: Unischema, spec: TransformSpec) -> Unischema:
+    """The schema of what a transform gives.
+
+    Raises
+    ------
+    ConfigError
+        It removes or selects a field that there is not.
+    """
+    edited = {field.name: field for field in spec.edit_fields}
+    known = [*schema.fields, *(name for name in edited if name not in schema.fields)]
+    for name in [*spec.removed_fields, *(spec.selected_fields or ())]:
+        if name not in known:
+            raise ConfigError(f"TransformSpec: there is no field {name!r}; there are {', '.join(known)}"[:400])
+    kept = known if spec.selected_fields is None else spec.selected_fields
+    fields = [edited.get(name, schema.fields.get(name)) for name in kept if name not in spec.removed_fields]
+    return Unischema("transformed", [one for one in fields if one is not None])

@@ -1,0 +1,139 @@
+"""Windows, as Petastorm documents and as it behaves."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hubarray as hub
+from hubarray.errors import ConfigError
+from tests.readers.conftest import row_of, write_petastorm
+
+IDS = [0, 3, 8, 10, 11, 20, 23]
+
+
+def gram(length=2, **options):
+    return hub.NGram({i: ["id"] for i in range(length)}, options.pop("delta", 4), "id", **options)
+
+
+def windows(folder, ngram, **options):
+    with hub.make_reader(str(folder), ngram, shuffle_row_groups=False, **options) as reader:
+        return [tuple(int(item[key].id) for key in sorted(item)) for item in reader]
+
+
+def dataset(folder, groups):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from hubarray.interop.parquet_dataset.files import located
+    from hubarray.interop.parquet_dataset.finishing import finish_dataset
+    from hubarray.interop.parquet_dataset.writing import arrow_schema, encode_row
+
+    schema = hub.Unischema("Rows", [hub.UnischemaField("id", np.int64)])
+    folder.mkdir()
+    with pq.ParquetWriter(folder / "rows.parquet", arrow_schema(schema)) as writer:
+        for some in groups:
+            writer.write_table(
+                pa.Table.from_pylist([encode_row(schema, {"id": i}) for i in some], arrow_schema(schema))
+            )
+    finish_dataset(located(folder), schema)
+    return folder
+
+
+def test_windows_in_one_row_group(tmp_path):
+    assert windows(dataset(tmp_path / "one", [IDS]), gram()) == [(0, 3), (8, 10), (10, 11), (20, 23)]
+
+
+def test_windows_do_not_cross_row_groups(tmp_path):
+    folder = dataset(tmp_path / "three", [[0, 3, 8], [10, 11], [20, 23]])
+    assert windows(folder, gram()) == [(0, 3), (10, 11), (20, 23)]
+    assert windows(folder, gram(across_row_groups=True)) == [(0, 3), (8, 10), (10, 11), (20, 23)]
+
+
+def test_windows_that_do_not_overlap_are_decided_in_a_row_group_or_across(tmp_path):
+    folder = dataset(tmp_path / "runs", [range(5), range(5, 10)])
+    assert windows(folder, gram(timestamp_overlap=False)) == [(0, 1), (2, 3), (5, 6), (7, 8)]
+    across = gram(timestamp_overlap=False, across_row_groups=True)
+    assert windows(folder, across) == [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
+
+
+def test_windows_of_one_row_are_rows(tmp_path):
+    assert windows(dataset(tmp_path / "one", [IDS]), gram(1)) == [(i,) for i in IDS]
+
+
+def test_a_window_is_made_of_rows_that_pass(tmp_path):
+    folder = dataset(tmp_path / "one", [IDS])
+    keep = hub.in_lambda(["id"], lambda i: i != 10)
+    assert windows(folder, gram(), predicate=keep) == [(0, 3), (8, 11), (20, 23)]
+
+
+def test_offsets_may_be_negative_and_have_gaps(tmp_path):
+    folder = dataset(tmp_path / "one", [range(6)])
+    ngram = hub.NGram({-2: ["id"], 1: ["id"]}, 1, "id")
+    assert ngram.length == 4
+    assert windows(folder, ngram) == [(0, 3), (1, 4), (2, 5)]
+
+
+def test_each_offset_has_its_own_fields(tmp_path):
+    write_petastorm(tmp_path / "rows", [row_of(i) for i in range(6)])
+    ngram = hub.NGram({0: ["id"], 1: ["id", "x"]}, 1, "id")
+    with hub.make_reader(str(tmp_path / "rows"), ngram, shuffle_row_groups=False) as reader:
+        item = next(reader)
+    assert item[0]._fields == ("id",)
+    assert item[1]._fields == ("id", "x")
+    assert (item[1].x == 1).all()
+
+
+def test_windows_of_shards_are_disjoint_and_all(tmp_path):
+    folder = dataset(tmp_path / "runs", [range(40), range(40, 90)])
+    for options in ({}, {"shuffle_rows": True, "seed": 3}, {"shuffle_row_drop_partitions": 3}):
+        for across in (False, True):
+            whole = windows(folder, gram(3, across_row_groups=across), **options)
+            parts = [windows(folder, gram(3, across_row_groups=across), cur_shard=k, shard_count=4, **options)
+                     for k in range(4)]  # fmt: skip
+            assert sorted(itertools.chain(*parts)) == sorted(whole)
+            starts = [i for i in range(88) if across or i < 38 or i >= 40]
+            assert sorted(whole) == [(i, i + 1, i + 2) for i in starts]
+
+
+def test_rows_out_of_order_are_refused(tmp_path):
+    folder = dataset(tmp_path / "odd", [[0, 2, 1]])
+    with pytest.raises(ConfigError, match="not sorted by 'id'"):
+        windows(folder, gram())
+
+
+def test_wrong_windows_are_refused(tmp_path):
+    folder = dataset(tmp_path / "one", [IDS])
+    for make in (
+        lambda: hub.NGram({}, 1, "id"),
+        lambda: hub.NGram({"0": ["id"]}, 1, "id"),
+        lambda: hub.NGram({0: "id"}, 1, "id"),
+        lambda: hub.NGram({0: ["id"]}, "1", "id"),
+        lambda: hub.make_reader(str(folder), hub.NGram({0: ["nothing"]}, 1, "id")),
+        lambda: hub.make_reader(str(folder), hub.NGram({0: ["id"]}, 1, "time")),
+        lambda: hub.make_batch_reader(str(folder), gram()),
+    ):
+        with pytest.raises(ConfigError):
+            make()
+
+
+@given(
+    st.lists(st.integers(0, 6), min_size=0, max_size=30), st.integers(1, 4), st.integers(0, 4), st.booleans(), st.data()
+)
+def test_anchors_are_those_that_looking_at_each_row_finds(steps, length, delta, overlap, data):
+    times = np.cumsum(steps).astype(np.int64)
+    breaks = np.asarray([data.draw(st.booleans()) for _ in steps], bool)
+    expected, last, stretch_of_last = [], None, None
+    stretches = np.cumsum(breaks)
+    for i in range(len(times) - length + 1):
+        inside = range(i + 1, i + length)
+        if any(breaks[k] or times[k] - times[k - 1] > delta for k in inside):
+            continue
+        if not overlap and last is not None and stretches[i] == stretch_of_last and times[i] <= last:
+            continue
+        expected.append(i)
+        last, stretch_of_last = times[i + length - 1], stretches[i]
+    found = gram(length, delta=delta, timestamp_overlap=overlap).anchors(times, breaks)
+    assert found.tolist() == expected

@@ -1,0 +1,335 @@
+"""The reader over every kind of source: rows, order, shards, epochs, states and bad input."""
+
+import itertools
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+import hubarray as hub
+from hubarray.errors import ConfigError, NoDataAvailableError, NotFoundError, ReaderStoppedError
+from tests.readers.conftest import ROWS, make_sample, same
+
+
+def ids(reader):
+    with reader:
+        return [int(row.id) for row in reader]
+
+
+@pytest.mark.parametrize("pool", ["thread", "process", "dummy"])
+def test_rows_are_what_was_written_in_every_pool(sample, pool):
+    with sample.reader(shuffle_row_groups=False, reader_pool_type=pool, workers_count=2) as reader:
+        found = [row._asdict() for row in reader]
+    assert len(found) == ROWS
+    for row, expected in zip(found, sample.rows, strict=True):
+        for name, value in expected.items():
+            assert same(row[name], value), name
+
+
+def test_fields_are_chosen_by_names_and_whole_patterns(sample):
+    with sample.reader(["id", "k.*" if "key" in sample.rows[0] else "x"]) as reader:
+        assert next(reader)._fields == (("id", "key") if "key" in sample.rows[0] else ("id", "x"))
+    with pytest.raises(ConfigError, match="'i' matches no field"):
+        sample.reader(["i"])
+
+
+@pytest.mark.parametrize("shuffle_rows", [False, True])
+def test_an_epoch_has_each_row_once_in_an_order_of_its_own_at_any_number_of_workers(sample, shuffle_rows):
+    options = {"seed": 0, "shuffle_rows": shuffle_rows, "num_epochs": 3}
+    found = ids(sample.reader(["id"], workers_count=1, **options))
+    epochs = [found[i : i + ROWS] for i in range(0, 3 * ROWS, ROWS)]
+    assert all(sorted(one) == list(range(ROWS)) for one in epochs)
+    assert len({tuple(one) for one in epochs}) == 3
+    for workers, pool in [(4, "thread"), (16, "thread"), (1, "dummy"), (2, "process")]:
+        assert ids(sample.reader(["id"], workers_count=workers, reader_pool_type=pool, **options)) == found
+    assert ids(sample.reader(["id"], **(options | {"seed": 1}))) != found
+
+
+@pytest.mark.parametrize("world", [1, 3, 7])
+def test_shards_are_balanced_by_rows(sample, world):
+    def shards(mode, **options):
+        given = {"seed": 5, "shuffle_rows": True, "shard_count": world, "shard_balance": mode} | options
+        return [ids(sample.reader(["id"], cur_shard=k, **given)) for k in range(world)]
+
+    exact = shards("exact")
+    assert sorted(itertools.chain(*exact)) == list(range(ROWS))
+    assert max(map(len, exact)) - min(map(len, exact)) <= 1
+    for k in range(world):
+        with sample.reader(["id"], cur_shard=k, shard_count=world) as reader:
+            assert len(reader) == len(exact[k])
+    dropped = shards("drop")
+    assert {len(one) for one in dropped} == {ROWS // world}
+    assert len(set(itertools.chain(*dropped))) == ROWS // world * world
+    padded = shards("pad")
+    assert {len(one) for one in padded} == {-(-ROWS // world)}
+    assert set(itertools.chain(*padded)) == set(range(ROWS))
+    assert shards("exact", seed=6) != exact or world == 1
+
+
+def test_drop_leaves_out_other_rows_in_each_epoch(sample):
+    with sample.reader(["id"], seed=1, cur_shard=0, shard_count=7, shard_balance="drop", num_epochs=6) as reader:
+        assert len(list(reader)) == 6 * len(reader)
+    left = set()
+    for epoch in range(6):
+        seen = set()
+        for k in range(7):
+            options = {"cur_shard": k, "shard_count": 7, "shard_balance": "drop", "num_epochs": 6}
+            with sample.reader(["id"], seed=1, **options) as reader:
+                rows = [int(row.id) for row in reader]
+                seen |= set(rows[epoch * 8 : epoch * 8 + 8])
+        left.add(frozenset(set(range(ROWS)) - seen))
+    assert len(left) > 1
+
+
+@pytest.mark.parametrize("taken", [0, 1, 37, 60, 61, 119])
+@pytest.mark.parametrize("shuffle_rows", [False, True])
+def test_prefix_and_resumed_rest_are_the_uninterrupted_run(sample, taken, shuffle_rows):
+    options = {"seed": 3, "num_epochs": 2, "shuffle_rows": shuffle_rows}
+    whole = ids(sample.reader(["id"], **options))
+    with sample.reader(["id"], workers_count=3, **options) as reader:
+        first = [int(next(reader).id) for _ in range(taken)]
+        state = json.loads(json.dumps(reader.state_dict()))
+    with sample.reader(["id"], workers_count=1, reader_pool_type="dummy", **options) as reader:
+        reader.load_state_dict(state)
+        rest = [int(row.id) for row in reader]
+    assert first + rest == whole
+
+
+def test_ranks_change_at_arbitrary_cuts_and_every_row_comes_once(sample):
+    state, seen = None, []
+    for world, steps in [(8, 2), (4, 3), (6, 1), (16, None)]:
+        states = []
+        for k in range(world):
+            with sample.reader(["id"], seed=9, cur_shard=k, shard_count=world, workers_count=1 + k % 3) as reader:
+                if state is not None:
+                    reader.load_state_dict(state)
+                for row in itertools.islice(reader, steps):
+                    seen.append(int(row.id))
+                states.append(reader.state_dict())
+        if steps is not None:
+            assert all(one == states[0] for one in states)
+        state = states[0]
+    assert sorted(seen) == list(range(ROWS))
+
+
+def test_states_of_rows_that_a_predicate_decides_are_merged_over_the_shards(sample):
+    # Not of the index of a table, which would decide it.
+    name = "x" if "x" in sample.rows[0] else "id"
+    odd = hub.in_lambda([name], lambda value: bool(np.ravel(value)[0] % 2 == 1))
+
+    def reader(k, world):
+        return sample.reader(["id"], seed=2, shuffle_rows=True, predicate=odd, cur_shard=k, shard_count=world)
+
+    seen, states = [], []
+    for k in range(3):
+        with reader(k, 3) as one:
+            seen += [int(row.id) for row in itertools.islice(one, 3 + k)]
+            states.append(one.state_dict())
+    for k in range(2):
+        with reader(k, 2) as one:
+            one.load_state_dict(states)
+            seen += [int(row.id) for row in one]
+    assert sorted(seen) == list(range(1, ROWS, 2))
+    for wrong in (states[:2], [states[0], states[0], states[2]], states[1]):
+        with reader(0, 2) as one, pytest.raises(ConfigError, match="needed together"):
+            one.load_state_dict(wrong)
+
+
+def test_a_state_of_something_else_is_refused(sample, make_root, tmp_path):
+    with sample.reader(["id"], seed=1) as reader:
+        state = reader.state_dict()
+    for change in ({"seed": 2}, {"mode": "drop"}, {"source": "other"}, {"cuts": [[1, 1, 10**6]]}, {"cuts": []}):
+        with sample.reader(["id"], seed=1) as reader, pytest.raises(ConfigError, match=r"state"):
+            reader.load_state_dict(state | change)
+    with sample.reader(["id"], seed=1) as reader:
+        next(reader)
+        with pytest.raises(ConfigError, match="before the first item"):
+            reader.load_state_dict(state)
+
+
+MATRIX = list(itertools.product(["none", "rows"], [False, True], [False, True], [None, "overlap"], [1, 3]))
+
+
+@pytest.mark.parametrize("kind", ["petastorm", "table"])
+@pytest.mark.parametrize(("predicate", "shuffle", "transform", "windows", "world"), MATRIX)
+def test_predicate_shuffle_transform_windows_and_shards_compose(
+    kind, predicate, shuffle, transform, windows, world, make_root, tmp_path
+):
+    sample = make_sample(kind, make_root, tmp_path)
+    keep = (lambda i: i % 5 != 2) if predicate == "rows" else (lambda i: True)
+    options = {"seed": 4, "shuffle_rows": shuffle, "cache_type": "local-disk", "cache_location": tmp_path / "cache"}
+    if predicate == "rows":
+        options["predicate"] = hub.in_lambda(["key", "id"], lambda key, i: bool(i % 5 != 2))
+    if transform:
+        options["transform_spec"] = hub.TransformSpec(_doubled, edit_fields=[("twice", np.int64, (), False)])
+    fields = ["id", "x"]
+    if windows:
+        fields = hub.NGram({0: ["id"], 1: ["id", "x"]}, 2, "id")
+    # Windows of a Parquet dataset stay in row groups, of a table in partitions.
+    edges = [[i for i in range(ROWS) if i // 20 == k] for k in range(3)]
+    if kind == "petastorm":
+        edges = [some[i : i + 7] for some in edges for i in range(0, 20, 7)]
+    passing = [[i for i in some if keep(i)] for some in edges]
+    if windows:
+        expected = [(a, b) for some in passing for a, b in itertools.pairwise(some) if b - a <= 2]
+    else:
+        expected = [(i,) for some in passing for i in some]
+    for _ in range(2):
+        found = []
+        for k in range(world):
+            with sample.reader(fields, cur_shard=k, shard_count=world, **options) as reader:
+                found.append(list(reader))
+        told = []
+        for item in itertools.chain(*found):
+            rows = [item[0], item[1]] if windows else [item]
+            told.append(tuple(int(row.id) for row in rows))
+            assert (rows[-1].x == rows[-1].id).all()
+            if transform and not windows:
+                assert all(row.twice == 2 * row.id for row in rows)
+        assert sorted(told) == expected
+        if not shuffle and world == 1 and not windows:
+            assert told != expected
+
+
+def _doubled(row):
+    return row | {"twice": np.int64(2 * row["id"])}
+
+
+def test_a_batch_reader_gives_the_columns_of_what_passes(sample):
+    options = {"seed": 0, "shuffle_rows": True}
+    if "key" in sample.rows[0]:
+        options["predicate"] = hub.in_lambda(["id"], lambda ids: ids % 2 == 0)
+    with sample.batches(["id"], **options) as reader:
+        assert reader.batched_output
+        found = np.concatenate([batch.id for batch in reader])
+    assert sorted(found.tolist()) == list(range(0, ROWS, 1 if len(options) == 2 else 2))
+
+
+def test_a_batch_transform_gives_as_many_rows_as_it_likes(sample):
+    spec = hub.TransformSpec(lambda frame: frame[frame.id < 10])
+    with sample.batches(["id"], seed=0, transform_spec=spec) as reader:
+        assert sorted(np.concatenate([batch.id for batch in reader]).tolist()) == list(range(10))
+        with pytest.raises(TypeError, match="only the rows decide"):
+            len(reader)
+
+
+def test_filters_and_predicates_narrow_alike(sample):
+    assert sorted(ids(sample.reader(["id"], filters=[("id", "<", 10)]))) == list(range(10))
+    assert sorted(ids(sample.reader(["id"], predicate=hub.in_set([3, 50], "id")))) == [3, 50]
+    nothing = [("id", ">", 10**6)]
+    if "key" in sample.rows[0]:
+        with pytest.raises(NoDataAvailableError, match="no rows"):
+            sample.reader(["id"], filters=nothing)
+    else:
+        assert ids(sample.reader(["id"], filters=nothing)) == []
+
+
+def test_reset_reads_the_next_epochs_and_is_refused_in_the_middle(sample):
+    with sample.reader(["id"], seed=1) as reader:
+        one = [int(row.id) for row in reader]
+        assert reader.last_row_consumed
+        reader.reset()
+        two = [int(row.id) for row in reader]
+        reader.reset()
+        next(reader)
+        with pytest.raises(NotImplementedError, match="middle of an epoch"):
+            reader.reset()
+    with sample.reader(["id"], seed=1, num_epochs=2) as reader:
+        assert [int(row.id) for row in reader] == one + two
+
+
+def test_a_stopped_reader_says_so(sample):
+    reader = sample.reader(["id"])
+    next(reader)
+    reader.stop()
+    reader.join()
+    for use in (lambda: next(reader), reader.reset):
+        with pytest.raises(ReaderStoppedError, match="was stopped"):
+            use()
+
+
+def test_an_endless_reader_goes_on(sample):
+    with sample.reader(["id"], num_epochs=None) as reader:
+        assert len([None for _ in itertools.islice(reader, 5 * ROWS)]) == 5 * ROWS
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"cur_shard": 1}, "together"),
+        ({"cur_shard": 3, "shard_count": 3}, "shards count from 0"),
+        ({"cur_shard": "auto"}, "say a rank"),
+        ({"seed": -1}, "seed"),
+        ({"num_epochs": 0}, "num_epochs"),
+        ({"reader_pool_type": "gpu"}, "reader_pool_type"),
+        ({"workers_count": -1}, "workers_count"),
+        ({"shard_balance": "even"}, "shard_balance"),
+        ({"ragged": "cut"}, "ragged"),
+        ({"on_error": "ignore"}, "on_error"),
+        ({"cache_type": "ram"}, "cache_type"),
+        ({"transform_spec": len}, "TransformSpec"),
+        ({"predicate": len}, "PredicateBase"),
+        ({"predicate": hub.in_set([1], "nothing")}, "no field 'nothing'"),
+        ({"filters": [("nothing", "=", 1)]}, "nothing"),
+        ({"filters": [("id", "~", 1)]}, "~"),
+        ({"shuffle_row_drop_partitions": 0}, "shuffle_row_drop_partitions"),
+        ({"shard_balance": "drop", "predicate": hub.in_lambda(["id", "x"], max)}, "only the rows decide"),
+        ({"schema_fields": []}, "schema_fields"),
+    ],
+)
+def test_wrong_arguments_are_refused_with_a_way_out(make_root, tmp_path, options, match):
+    sample = make_sample("petastorm", make_root, tmp_path)
+    fields = options.pop("schema_fields", None)
+    with pytest.raises(ConfigError, match=match):
+        sample.reader(fields, **options)
+
+
+def test_more_shards_than_rows_have_no_data(sample):
+    with pytest.raises(NoDataAvailableError, match="cannot be shared by 61"):
+        sample.reader(["id"], cur_shard=0, shard_count=61)
+
+
+def test_a_place_without_data_is_named(tmp_path):
+    with pytest.raises(NotFoundError, match="nowhere"):
+        hub.make_reader(str(tmp_path / "nowhere"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NotFoundError, match="has no Parquet files"):
+        hub.make_reader(str(tmp_path / "empty"))
+
+
+def test_the_environment_of_a_launcher_says_the_shard(make_root, tmp_path, monkeypatch):
+    sample = make_sample("petastorm", make_root, tmp_path)
+    for names in (
+        ("RANK", "WORLD_SIZE"),
+        ("HOROVOD_RANK", "HOROVOD_SIZE"),
+        ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setenv(names[0], "1")
+            patch.setenv(names[1], "4")
+            assert len(sample.reader(["id"], cur_shard="auto")) == 15
+
+
+def test_heavy_columns_are_read_only_for_rows_that_pass(make_root, tmp_path, forget):
+    root = make_root("local")
+    fields = {"id": hub.Field("int64"), "image": hub.Field("uint8", (100_000,))}
+    with hub.table_writer("t/heavy:v0", hub.Schema(fields), root=root) as writer, writer.partition(0) as partition:
+        for i in range(200):
+            partition.append({"id": i, "image": np.full(100_000, i, np.uint8)})
+    forget()
+    before = hub.stats()
+    keep = hub.in_lambda(["id"], lambda i: i in (3, 150))
+    with hub.make_reader("t/heavy:v0", predicate=keep, root=root, shuffle_row_groups=False) as reader:
+        assert [int(row.image[0]) for row in reader] == [3, 150]
+    assert (hub.stats() - before).read_bytes < 2_000_000
+
+
+def test_sources_pickle(sample):
+    from hubarray.readers.making import open_source
+
+    source = open_source(sample.source, root=sample.root)
+    again = pickle.loads(pickle.dumps(source))
+    assert again.identity() == source.identity()
+    rows = np.array([5, 3, 59, 3])
+    assert [int(one) for one in again.read(rows, ["id"])["id"]] == rows.tolist()
