@@ -26,6 +26,7 @@ _PLACES = {
     "to_pytorch": "hubarray.interop.torch:to_pytorch",
     "table_to_pytorch": "hubarray.interop.torch_tables:to_pytorch",
     "to_tensorflow": "hubarray.interop.tensorflow:to_tensorflow",
+    "table_to_tensorflow": "hubarray.interop.tensorflow:table_to_tensorflow",
     "to_zarr_store": "hubarray.interop.zarr:to_zarr_store",
     "needed": "hubarray.interop.missing:needed",
     "html": "hubarray.interop.html:describe",
@@ -128,7 +129,9 @@ class Adapters(Statistics, NumpyProtocols):
         The rest is for streams.
 
         batch_size : int, optional
-            Rows in a batch; the default gives single samples.
+            Rows in a batch of one rank; the default gives single samples.
+        global_batch_size : int, optional
+            Rows in a batch of all ranks together, instead.
         shuffle : bool, default True
             Chunks in random order, and rows within a buffer.
         seed : int, optional
@@ -137,9 +140,15 @@ class Adapters(Statistics, NumpyProtocols):
             Leave out a last batch that is not full.
         rank, world_size : int, optional
             By default torch.distributed's, where it is initialized.
-        buffer_bytes : int
-            Rows that are shuffled together; each worker holds about three times as much while the stream is. Arrays
-            that fit it are read once, and kept as long.
+        intervals : int, optional
+            A multiple of every number of ranks that is to see the same global batches, such as 48 for 4, 8 and 16; by
+            default the number of ranks. A rank reads ``intervals / world_size`` groups side by side, and holds as many.
+        shard_balance : "exact", "drop" or "pad", optional
+            Every row once, where ranks differ by at most one row; whole batches alone, others left out in each epoch;
+            or whole batches, for which some rows are repeated. By default "exact" for one rank, and "drop" for more.
+        buffer_bytes : int, optional
+            Of the three groups that a rank of one interval shuffles and reads ahead, together; 64 MiB, or what two
+            chunks of each need. Arrays that fit it are read once, and kept.
 
         Returns
         -------
@@ -174,9 +183,8 @@ class Adapters(Statistics, NumpyProtocols):
             For an order that is the same each time, pass by pass.
         drop_last : bool, default False
             Leave out a last batch that is not full; the batch axis is then known.
-        buffer_bytes : int
-            Rows that are shuffled together; about three times as much is held while the dataset is. Arrays that fit
-            it are read once, and kept as long.
+        buffer_bytes, intervals, shard_balance, global_batch_size : optional
+            As of :meth:`to_pytorch`.
         rows : slice, mask or list of int, optional
             Only these rows, in this order, as if they were all.
         rank, world_size : int, optional

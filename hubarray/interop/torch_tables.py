@@ -1,4 +1,4 @@
-"""PyTorch datasets over the rows of a loader, by index."""
+"""PyTorch datasets over the rows of a loader: by index, or as a stream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 from torch.utils.data import Dataset
 
-from hubarray.interop.torch import tensors
+from hubarray.interop.torch_stream import Stream, only_streams
+from hubarray.interop.torch_values import tensors
+from hubarray.readers.table_source import TableSource
 from hubarray.tables.loader import Row, RowLoader
 
 
@@ -17,9 +19,15 @@ def to_pytorch(
     *,
     transform: Callable[[Any], Any] | None = None,
     value: str | None = None,
-) -> LoaderRows:
+    iterable: bool = False,
+    **options: Any,
+) -> LoaderRows | Stream:
     """See :meth:`hubarray.RowLoader.to_pytorch`; with ``value`` a sample is the value of that column alone."""
-    loader.check_columns(columns)
+    names = loader.check_columns(columns) if value is None else [value]
+    if iterable:
+        form = "dict" if value is None else "value"
+        return Stream(TableSource(loader, names), names, form, transform, **options)
+    only_streams(options)
     return LoaderRows(loader, columns if value is None else [value], transform, value)
 
 

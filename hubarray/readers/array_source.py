@@ -9,7 +9,7 @@ import numpy as np
 
 from hubarray.arrays.array import Array
 from hubarray.readers.columns import columns, row_bytes
-from hubarray.readers.groups import RowReader
+from hubarray.readers.groups import PIECES, RowReader
 from hubarray.readers.source import Columns
 from hubarray.readers.unischema import Unischema, UnischemaField
 
@@ -27,6 +27,11 @@ class ArraySource:
         A slice, a mask or the numbers of the rows that are meant.
     keep : bool
         Read everything once, when rows are first asked for, and keep it.
+
+    Attributes
+    ----------
+    pieces : int
+        Of memory, that are used again and again.
     """
 
     unit_bounds: np.ndarray | None = None
@@ -44,7 +49,7 @@ class ArraySource:
         ]  # fmt: skip
         self.schema = Unischema("arrays", fields)
         self._readers: dict[tuple[str, ...], RowReader] = {}
-        self.keep = keep
+        self.keep, self.pieces = keep, PIECES
 
     @property
     def arrays(self) -> list[Any]:
@@ -66,7 +71,7 @@ class ArraySource:
         reader = self._readers.get(key)
         if reader is None:
             by_name = dict(zip(self._names, self._arrays, strict=True))
-            reader = self._readers.setdefault(key, RowReader([by_name[name] for name in key], self.keep))
+            reader = self._readers.setdefault(key, RowReader([by_name[name] for name in key], self.keep, self.pieces))
         return reader.read(rows)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -20,31 +21,50 @@ class Feed(Generic[T]):
         Begins to load a run, given its number.
     ahead : int
         How many are loaded, or being loaded, beyond the newest one that was asked for.
+    opened : callable, optional
+        Made of a result once, when it is first asked for, and given in its place.
     """
 
-    def __init__(self, counts: Sequence[int], begin: Callable[[int], Future[T]], ahead: int) -> None:
+    def __init__(
+        self,
+        counts: Sequence[int],
+        begin: Callable[[int], Future[Any]],
+        ahead: int,
+        opened: Callable[[Any], T] | None = None,
+    ) -> None:
         self._left = list(counts)
-        self._begin, self._ahead = begin, ahead
-        self._begun: dict[int, Future[T]] = {}
+        self._begin, self._ahead, self._opened = begin, ahead, opened
+        self._begun: dict[int, Future[Any]] = {}
+        self._open: dict[int, T] = {}
         self._next = 0
+        self._process = os.getpid()
 
     def get(self, number: int) -> T:
         """The result of a run."""
+        if self._process != os.getpid():
+            self._begin_again()
         while self._next <= min(number + self._ahead, len(self._left) - 1):
             if self._left[self._next] > 0:
                 self._begun[self._next] = self._begin(self._next)
             self._next += 1
-        return self._begun[number].result()
+        if number not in self._open:
+            found = self._begun[number].result()
+            self._open[number] = found if self._opened is None else self._opened(found)
+        return self._open[number]
+
+    def _begin_again(self) -> None:
+        """Begin anew, in a forked child, what was under way in threads of its parent."""
+        self._process = os.getpid()
+        for number, one in self._begun.items():
+            if not one.done():
+                self._begun[number] = self._begin(number)
 
     def used(self, number: int, rows: int) -> None:
         """Some rows of a run were handed over; after the last one it is let go."""
         self._left[number] -= rows
         if self._left[number] <= 0:
             self._begun.pop(number, None)
-
-    def skip(self, number: int, rows: int) -> None:
-        """Some rows of a run are not needed; it may never be begun."""
-        self.used(number, rows)
+            self._open.pop(number, None)
 
     def waiting(self) -> int:
         """Runs that are loaded and not yet used up."""
@@ -55,3 +75,4 @@ class Feed(Generic[T]):
         for one in self._begun.values():
             one.cancel()
         self._begun.clear()
+        self._open.clear()

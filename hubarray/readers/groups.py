@@ -1,11 +1,11 @@
-"""Groups of rows that are read whole, each while the one before it is used."""
+"""Rows of several arrays, read into memory that is used again, and runs of rows that are read ahead."""
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,9 +13,15 @@ from hubarray import process
 from hubarray.arrays.array import Array
 from hubarray.blobs.pools import pools
 from hubarray.readers.buffers import Buffers
+from hubarray.readers.feed import Feed
+from hubarray.readers.order import Order
+from hubarray.readers.sampler import Share
 
-# One that is used, one that comes next, one that is begun with it, and one that a slow user still holds.
-_PIECES = 4
+T = TypeVar("T")
+
+# One that is used, one that comes next, one that is begun with it, and one that a slow user still holds; and one for
+# each further interval of a rank.
+PIECES = 4
 
 
 class RowReader:
@@ -26,16 +32,18 @@ class RowReader:
     Parameters
     ----------
     arrays : sequence of Array
+    pieces : int
+        Pieces of memory an array that are remembered.
     keep : bool
         Read the arrays once, when rows are first asked for, and keep them: of small arrays, rows in random order
         would be a request each, and a chunk of many rows would be decoded for every group.
     """
 
-    def __init__(self, arrays: Sequence[Array], keep: bool) -> None:
+    def __init__(self, arrays: Sequence[Array], keep: bool, pieces: int = PIECES) -> None:
         self._arrays = arrays
-        self._keep = keep
+        self._keep, self._pieces = keep, pieces
         self._whole: list[np.ndarray] | None = None
-        self._buffers = [Buffers(_PIECES) for _ in arrays]
+        self._buffers = [Buffers(pieces) for _ in arrays]
         self.after_fork()
         process.register(self)
 
@@ -43,8 +51,8 @@ class RowReader:
         """Start afresh in a forked child; what was read stays."""
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[type[RowReader], tuple[Sequence[Array], bool]]:
-        return RowReader, (self._arrays, self._keep)
+    def __reduce__(self) -> tuple[type[RowReader], tuple[Sequence[Array], bool, int]]:
+        return RowReader, (self._arrays, self._keep, self._pieces)
 
     def read(self, rows: np.ndarray) -> list[np.ndarray]:
         """The rows of each array."""
@@ -64,36 +72,26 @@ class RowReader:
         return parts
 
 
-class Group:
-    """Rows that are read together; reading one group begins the one after it."""
+def fed(order: Order, share: Share, read: Callable[[np.ndarray], Any], opened: Callable[[Any], T], *,
+        counts: Sequence[int] | None = None, ahead: int | None = None) -> Feed[T]:  # fmt: skip
+    """The runs of a share, read by threads while those before them are used.
 
-    def __init__(self, reader: RowReader, rows: np.ndarray) -> None:
-        self.rows = rows
-        self.following: Group | None = None
-        self._reader = reader
-        self._reading: Future[list[np.ndarray]] | None = None
-        self._process = os.getpid()
+    Parameters
+    ----------
+    order : Order
+    share : Share
+    read : callable
+        Given rows of the source.
+    opened : callable
+        Made of what was read, once, by whoever asks for it.
+    counts : sequence of int, optional
+        Rows of each run that are used; all by default.
+    ahead : int, optional
+        Runs that are begun beyond the newest one; as many as a step needs by default.
+    """
 
-    def parts(self) -> list[np.ndarray]:
-        """The rows of each array."""
-        reading = self._begin()
-        if self.following is not None:
-            self.following._begin()
-        return reading.result()
+    def begin(number: int) -> Future[Any]:
+        return pools.ahead.submit(lambda: read(share.source_rows(order, number)))
 
-    def _begin(self) -> Future[list[np.ndarray]]:
-        # What was under way in another thread when this process was forked is not under way here.
-        if self._reading is None or (self._process != os.getpid() and not self._reading.done()):
-            self._process = os.getpid()
-            self._reading = pools.ahead.submit(self._reader.read, self.rows)
-        return self._reading
-
-
-def in_groups(reader: RowReader, rows: Iterable[np.ndarray]) -> Iterator[Group]:
-    """A group for each array of row numbers; nothing is read before its parts, or those before them, are asked for."""
-    groups = (Group(reader, one) for one in rows)
-    group = next(groups, None)
-    while group is not None:
-        group.following = next(groups, None)
-        yield group
-        group = group.following
+    wanted = [run.count for run in share.runs] if counts is None else counts
+    return Feed(wanted, begin, share.open_runs if ahead is None else ahead, opened)

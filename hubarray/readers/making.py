@@ -16,13 +16,15 @@ from hubarray.blobs.pools import core_count
 from hubarray.errors import ConfigError, NoDataAvailableError
 from hubarray.readers.array_source import VALUE, ArraySource
 from hubarray.readers.filters import FilterPredicate
+from hubarray.readers.loop import Loop, cut_units, uniform_units
 from hubarray.readers.narrowing import narrowed
 from hubarray.readers.ngram import NGram
+from hubarray.readers.permutation import chosen_seed
 from hubarray.readers.pipeline import Pipeline
 from hubarray.readers.planning import DEFAULT_BUFFER_BYTES, sizes
 from hubarray.readers.pools import pool_of
 from hubarray.readers.predicates import PredicateBase, in_reduce
-from hubarray.readers.reader import Reader, chosen_seed
+from hubarray.readers.reader import Reader
 from hubarray.readers.source import Source
 from hubarray.readers.table_source import TableSource
 from hubarray.readers.transform import TransformSpec, transform_schema
@@ -304,11 +306,15 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
     bounds, unit_rows, group_rows = _grouped(source, world, shuffle_rows, given)
     pool = pool_of(given["reader_pool_type"], pipeline, workers)
     ahead = min(workers, given["results_queue_size"]) if source.unit_bounds is not None else 2
+    loop = Loop(
+        source.identity(), source.where, bounds=bounds, unit_rows=unit_rows,
+        group_rows=1 if batched and unit_rows == 0 else group_rows, mode=mode,
+        seed=chosen_seed() if own_seed else int(seed or 0), own_seed=own_seed,
+        shuffle_units=bool(given["shuffle_row_groups"]), shuffle_rows=shuffle_rows, rank=rank, world_size=world,
+        step_rows=world, parts=int(given["shuffle_row_drop_partitions"]),
+    )  # fmt: skip
     return Reader(
-        pipeline, pool, bounds=bounds, unit_rows=unit_rows, group_rows=1 if batched and unit_rows == 0 else group_rows,
-        seed=chosen_seed() if own_seed else int(seed or 0), shuffle_units=bool(given["shuffle_row_groups"]),
-        shuffle_rows=shuffle_rows, num_epochs=given["num_epochs"], rank=rank, world_size=world, mode=mode,
-        batched=batched, ragged=given["ragged"], ahead=ahead, own_seed=own_seed,
+        pipeline, pool, loop, num_epochs=given["num_epochs"], batched=batched, ragged=given["ragged"], ahead=ahead
     )  # fmt: skip
 
 
@@ -316,7 +322,7 @@ def _grouped(source: Source, world: int, shuffle_rows: bool, given: Mapping[str,
     parts = given["shuffle_row_drop_partitions"]
     if source.unit_bounds is not None:
         fitting = int(DEFAULT_BUFFER_BYTES / 3 / source.row_bytes)
-        return _cut(source.unit_bounds, parts), 0, max(1, fitting) if shuffle_rows else 1
+        return cut_units(source.unit_bounds, parts), 0, max(1, fitting) if shuffle_rows else 1
     shuffled = shuffle_rows or given["shuffle_row_groups"]
     found = sizes(
         source.rows, source.row_bytes, source.chunk_rows, intervals=world, world_size=world, shuffle=shuffled
@@ -324,18 +330,7 @@ def _grouped(source: Source, world: int, shuffle_rows: bool, given: Mapping[str,
     if not shuffle_rows and found.unit_rows == 1 and source.chunk_rows > 1:
         # Rows of a chunk stay together where only chunks are shuffled.
         found = found._replace(unit_rows=source.chunk_rows)
-    bounds = np.append(np.arange(0, source.rows, found.unit_rows, dtype=np.int64), source.rows)
-    return _cut(bounds, parts), found.unit_rows, found.group_rows
-
-
-def _cut(bounds: np.ndarray, parts: int) -> np.ndarray:
-    """Units, each cut into so many."""
-    if parts == 1:
-        return bounds
-    lengths = np.diff(bounds)
-    steps = np.arange(parts)
-    found = (bounds[:-1, None] + lengths[:, None] * steps[None, :] // parts).ravel()
-    return np.unique(np.append(found, bounds[-1]))
+    return cut_units(uniform_units(source.rows, found.unit_rows), parts), found.unit_rows, found.group_rows
 
 
 def _check(given: Mapping[str, Any]) -> None:

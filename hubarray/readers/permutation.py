@@ -78,3 +78,9 @@ def permutation(count: int, *key: int) -> np.ndarray:
 def fractions(values: Any) -> np.ndarray:
     """Hashes as float64 from 0 on and below 1, by their upper 53 bits."""
     return (np.asarray(values, np.uint64) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def chosen_seed() -> int:
+    """A seed that differs from run to run."""
+    drawn = np.random.SeedSequence().generate_state(1, np.uint64)[0]
+    return int(key_of(int(drawn)) >> np.uint64(2))

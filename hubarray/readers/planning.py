@@ -11,6 +11,8 @@ UNIT_BYTES = 8 << 20
 DEFAULT_BUFFER_BYTES = 64 << 20
 # As far as a buffer grows by itself, where chunks are large.
 MOST_BUFFER_BYTES = 1 << 30
+# As much as a rank of many intervals holds.
+MOST_HELD_BYTES = 8 << 30
 # Fewer units open at a time make a poor shuffle of data that is sorted.
 GOOD_POOL_UNITS = 32
 
@@ -35,6 +37,8 @@ def sizes(
 ) -> Sizes:
     """Units of whole chunks, and groups of units; a rank holds a group of each of its intervals and two more.
 
+    Sizes do not depend on the number of ranks, so that all numbers of them see the same order.
+
     Parameters
     ----------
     rows, chunk_rows : int
@@ -42,12 +46,14 @@ def sizes(
     intervals, world_size : int
         A rank owns ``intervals / world_size`` intervals.
     buffer_bytes : int, optional
-        What a rank's groups take. By default 64 MiB, or what two units of a group need, up to 1 GiB.
+        What the groups of a rank of one interval take: a third each. By default 64 MiB, or what two units of a group
+        need, up to 1 GiB.
 
     Raises
     ------
     ConfigError
-        Rows are shuffled, and not even two units of a group fit the buffer; the message says what would.
+        Rows are shuffled, and not even two units of a group fit the buffer; or a rank would hold over 8 GiB. The
+        message says what would do.
 
     Examples
     --------
@@ -55,7 +61,7 @@ def sizes(
     Sizes(unit_rows=3, group_rows=111, open_units=111)
     """
     row_bytes, chunk_rows = max(1.0, row_bytes), max(1, min(chunk_rows, rows))
-    groups = intervals // world_size + 2
+    groups = 3
     given = DEFAULT_BUFFER_BYTES if buffer_bytes is None else buffer_bytes
     shared = max(1, -(-rows // (4 * intervals)))
     if rows * row_bytes <= given:
@@ -79,4 +85,11 @@ def sizes(
             )
         fitting = 2 * unit_rows
     group_rows = min(fitting, max(shared, 2 * unit_rows))
-    return Sizes(unit_rows, group_rows, groups * group_rows // unit_rows)
+    held = intervals // world_size + 2
+    if held * group_rows * row_bytes > MOST_HELD_BYTES:
+        fitting = int(MOST_HELD_BYTES / held * groups)
+        raise ConfigError(
+            f"{intervals} intervals on {world_size} ranks: each holds {held} groups of {group_rows * row_bytes:,.0f} "
+            f"bytes; use fewer intervals, or buffer_bytes={fitting:,}"
+        )
+    return Sizes(unit_rows, group_rows, held * group_rows // unit_rows)

@@ -1,158 +1,202 @@
-"""The order of an epoch: which rows, in which groups, for which rank and worker. Pure.
+"""Shares of an epoch, of one rank each: runs of rows, and the pieces of them that make a step. Pure.
 
-Rows are shuffled in two steps, as WebDataset and tf.data do: units of neighbouring rows are put in random
-order, and each group of rows, as many as fit a buffer, is shuffled row by row. So a group is read with few
-requests, and any two rows of an array may meet in a batch.
+The order itself is :mod:`hubarray.readers.order`'s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-MAX_UNITS = 1 << 22
-UNIT_BYTES = 8 << 20
+from hubarray.readers.order import Cut, Order
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How an array's rows are dealt out.
+class Run:
+    """Neighbouring places of one group that a rank reads: rows ``first`` to ``first + count`` of the group.
 
     Attributes
     ----------
-    rows : int
-    unit_rows : int
-        Neighbouring rows that are read together.
-    group_rows : int
-        Rows that are shuffled together.
-    shuffle : bool
-    seed : int
+    group : (int, int)
+        Its first place and its end.
+    first, count : int
+    interval, place : int
+        Where in the cut they lie.
+    """
+
+    group: tuple[int, int]
+    first: int
+    count: int
+    interval: int
+    place: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of a run, and where they come in a step: ``rows first + range(count)`` go to ``[to::stride]``."""
+
+    run: int
+    first: int
+    count: int
+    to: int
+    stride: int
+
+
+class Share:
+    """The part of a cut that one rank reads, step by step.
+
+    Parameters
+    ----------
+    order : Order
+    cut : Cut
+    taken : int
+        Rows of the cut that are done.
+    step_rows : int
+        Of the world; a multiple of ``world_size``.
     rank, world_size : int
-        This process of how many. Each reads units of its own, and all of them equally many rows: what is
-        left over, less than two units a rank, is left out, and is other rows in each epoch.
+    mode : "exact", "drop" or "pad"
+        Every row once; only whole steps; or whole steps, for which rows of the step before are repeated.
+
+    Attributes
+    ----------
+    taken : int
+    steps : int
+        Those in which this rank has a row.
+    runs : list of Run
+        In the order of their first need; for padding, single rows at the end.
     """
 
-    rows: int
-    unit_rows: int
-    group_rows: int
-    shuffle: bool
-    seed: int
-    rank: int = 0
-    world_size: int = 1
+    def __init__(
+        self,
+        order: Order,
+        cut: Cut,
+        *,
+        taken: int,
+        step_rows: int,
+        rank: int,
+        world_size: int,
+        mode: str,
+    ) -> None:
+        self._cut, self.taken, self._step_rows = cut, taken, step_rows
+        self._rank, self._world_size = rank, world_size
+        self._order = order
+        remaining = max(0, cut.rows - taken)
+        over = remaining % step_rows
+        self._stop = taken + remaining
+        if mode == "drop":
+            self._stop -= over
+        elif mode == "pad" and over:
+            self._stop += step_rows - over
+        self.steps = -(-(self._stop - taken) // step_rows)
+        if self.steps and self._count(taken + (self.steps - 1) * step_rows, self._stop) == 0:
+            self.steps -= 1
+        self._end = min(cut.rows, self._stop)
+        self.runs = self._runs(self._end)
+        self._by_interval: dict[int, list[int]] = {}
+        for number, run in enumerate(self.runs):
+            self._by_interval.setdefault(run.interval, []).append(number)
+        self._places = {i: np.asarray([self.runs[n].place for n in some]) for i, some in self._by_interval.items()}
+        self._padding: list[Piece] = []
+        if self._stop > self._end:
+            self._pad(self._end, self._stop)
+
+    def _count(self, low: int, high: int) -> int:
+        """How many rows of the rank there are from row ``low`` to row ``high`` of the world."""
+        return self._upto(high) - self._upto(low)
+
+    def _upto(self, j: int) -> int:
+        return max(0, -(-(j - self._rank) // self._world_size))
+
+    def rows_before(self, step: int) -> int:
+        """Rows of this rank in the steps before one."""
+        return self._count(self.taken, min(self._stop, self.taken + step * self._step_rows))
 
     @property
-    def units(self) -> int:
-        """Units of the whole array; the last one may be short."""
-        return -(-self.rows // self.unit_rows)
+    def open_runs(self) -> int:
+        """Runs that a step needs at a time: one of each interval of this rank."""
+        return max(1, self._cut.intervals // self._world_size)
 
-    @property
-    def rank_rows(self) -> int:
-        """Rows that each rank reads in an epoch."""
-        if self.world_size == 1:
-            return self.rows
-        missing = self.units * self.unit_rows - self.rows
-        return max(0, self.units // self.world_size * self.unit_rows - missing)
+    def source_rows(self, order: Order, number: int) -> np.ndarray:
+        """The source's rows of a run, in their order."""
+        run = self.runs[number]
+        return order.group_source_rows(*run.group)[run.first : run.first + run.count]
 
-    def group_lengths(self, worker: int, workers: int) -> Iterator[int]:
-        """The lengths of the groups that :meth:`groups` yields."""
-        for first in range(worker * self.group_rows, self.rank_rows, workers * self.group_rows):
-            yield min(self.group_rows, self.rank_rows - first)
+    def parts_of(self, number: int) -> list[tuple[int, int]]:
+        """The parts of a run that single steps take: the first row of each within the run, and how many."""
+        run = self.runs[number]
+        if run.count == 1:
+            return [(0, 1)]
+        rows = (run.place + np.arange(run.count)) * self._cut.intervals + run.interval
+        changes = np.flatnonzero(np.diff((rows - self.taken) // self._step_rows)) + 1
+        bounds = [0, *changes.tolist(), run.count]
+        return [(first, stop - first) for first, stop in pairwise(bounds)]
 
-    def groups(self, epoch: int, worker: int = 0, workers: int = 1) -> Iterator[np.ndarray]:
-        """The rows of each group in reading order; a worker of a rank has every ``workers``-th group.
+    def _runs(self, end: int) -> list[Run]:
+        found = []
+        intervals = self._cut.intervals
+        for i in range(self._rank, intervals, self._world_size):
+            place = max(0, -(-(self.taken - i) // intervals))
+            stop = max(0, -(-(end - i) // intervals))
+            for begin, after in self._cut.places(i, place, stop):
+                for run in self._in_groups(begin, after, i, place):
+                    found.append(run)
+                    place += run.count
+        found.sort(key=lambda run: run.place * intervals + run.interval)
+        return found
 
-        Parameters
-        ----------
-        epoch : int
-        worker, workers : int
+    def _in_groups(self, begin: int, after: int, interval: int, place: int) -> Iterator[Run]:
+        while begin < after:
+            # A stretch of a cut that was made anew may go on into the next interval of the first.
+            edges = self._order.group_edges(self._order.interval_of(begin))
+            at = int(np.searchsorted(edges, begin, "right")) - 1
+            while begin < after and at + 1 < len(edges):
+                start, stop = int(edges[at]), int(edges[at + 1])
+                count = min(stop, after) - begin
+                yield Run((start, stop), begin - start, count, interval, place)
+                begin, place, at = begin + count, place + count, at + 1
 
-        Yields
-        ------
-        ndarray of int64
+    def _pad(self, end: int, stop: int) -> None:
+        """Rows of the step before, for those that are missing in the last one."""
+        to = self._count(self.taken + (self.steps - 1) * self._step_rows, end)
+        intervals = self._cut.intervals
+        for j in range(end, stop):
+            if j % self._world_size != self._rank:
+                continue
+            source = j
+            while source >= self._cut.rows:
+                source -= self._step_rows
+            i, place = source % self._cut.rows % intervals, source % self._cut.rows // intervals
+            ((begin, after),) = self._cut.places(i, place, place + 1)
+            (run,) = self._in_groups(begin, after, i, place)
+            self.runs.append(run)
+            self._padding.append(Piece(len(self.runs) - 1, run.first, 1, to, 1))
+            to += 1
 
-        Examples
-        --------
-        >>> [group.tolist() for group in Plan(10, 2, 4, False, 0).groups(0)]
-        [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
-        """
-        units = np.arange(self.units)
-        if self.shuffle:
-            units = np.random.default_rng((self.seed, epoch)).permutation(self.units)
-        mine = units[self.rank :: self.world_size][: max(1, self.units // self.world_size)]
-        # The short unit comes last, wherever it was, so that the places of all others can be computed.
-        mine = np.concatenate([mine[mine != self.units - 1], mine[mine == self.units - 1]])
-        for number in range(worker, -(-self.rank_rows // self.group_rows), workers):
-            first = number * self.group_rows
-            places = np.arange(first, min(first + self.group_rows, self.rank_rows))
-            rows = mine[places // self.unit_rows] * self.unit_rows + places % self.unit_rows
-            if self.shuffle:
-                rows = np.random.default_rng((self.seed, epoch, self.rank, number)).permutation(rows)
-            yield rows
+    def step_length(self, step: int) -> int:
+        """Rows of this rank in a step."""
+        return self.rows_before(step + 1) - self.rows_before(step)
 
-
-def dealt(counts: Sequence[int], taken: int) -> tuple[list[int], int]:
-    """How many items each worker has given when so many were taken of them by turns, and whose turn it is.
-
-    Workers that have given all of theirs are passed over, as torch's DataLoader does.
-
-    Examples
-    --------
-    >>> dealt([5, 2, 1], 5)
-    ([2, 2, 1], 0)
-    """
-    low, high = 0, max(counts, default=0)
-    while low < high:
-        rounds = (low + high + 1) // 2
-        low, high = (rounds, high) if sum(min(one, rounds) for one in counts) <= taken else (low, rounds - 1)
-    given = [min(one, low) for one in counts]
-    rest = taken - sum(given)
-    active = [worker for worker, one in enumerate(counts) if one > low]
-    for worker in active[:rest]:
-        given[worker] += 1
-    return given, active[rest] if rest < len(active) else 0
-
-
-def plan(
-    rows: int,
-    row_bytes: int,
-    chunk_rows: int,
-    *,
-    batch_rows: int = 1,
-    shuffle: bool = True,
-    seed: int = 0,
-    rank: int = 0,
-    world_size: int = 1,
-    buffer_bytes: int = 64 << 20,
-) -> Plan:
-    """Units of whole chunks of about 8 MiB, or of single rows; and groups of whole batches that fit the buffer.
-
-    Raises
-    ------
-    ValueError
-        The rank is not one of the world, or there are fewer rows than ranks.
-
-    Examples
-    --------
-    >>> made = plan(10_000, 200_000, 1, batch_rows=32)
-    >>> made.unit_rows, made.group_rows
-    (41, 320)
-    """
-    if not 0 <= rank < world_size:
-        raise ValueError(f"rank {rank} of a world of {world_size}: ranks count from 0 to {world_size - 1}")
-    if 0 < rows < world_size:
-        raise ValueError(f"{rows} rows cannot be shared by {world_size} ranks")
-    chunk_rows = max(1, min(chunk_rows, rows))
-    chunks = -(-rows // chunk_rows)
-    chunks_a_unit = max(UNIT_BYTES // max(1, row_bytes * chunk_rows), -(-chunks // MAX_UNITS))
-    if rows * row_bytes <= buffer_bytes or chunks < 4 * world_size:
-        # What fits the buffer is shuffled row by row, and few chunks are shared row by row.
-        unit_rows = -(-rows // MAX_UNITS) or 1
-    else:
-        unit_rows = chunk_rows * max(1, min(chunks_a_unit, chunks // (16 * world_size)))
-    fitting = buffer_bytes // max(1, row_bytes)
-    # At least four groups a rank: workers share them, and one is read while another is used.
-    shared = -(-rows // (4 * world_size))
-    group_rows = max(1, min(fitting, shared) // batch_rows) * batch_rows
-    return Plan(rows, unit_rows, group_rows, shuffle, seed, rank, world_size)
+    def pieces(self, step: int, steps: int = 1) -> list[Piece]:
+        """Which rows of which runs make some steps of this rank; runs are named by their position in ``runs``."""
+        low = self.taken + step * self._step_rows
+        high = min(low + steps * self._step_rows, self._end)
+        intervals, world = self._cut.intervals, self._world_size
+        before = self._upto(low)
+        found = []
+        for i, numbers in self._by_interval.items():
+            place, stop = max(0, -(-(low - i) // intervals)), max(0, -(-(high - i) // intervals))
+            at = int(np.searchsorted(self._places[i], place, "right")) - 1
+            while place < stop:
+                run = self.runs[numbers[at]]
+                offset = place - run.place
+                count = min(run.count - offset, stop - place)
+                to = (place * intervals + i - self._rank) // world - before
+                found.append(Piece(numbers[at], run.first + offset, count, to, intervals // world))
+                place, at = place + count, at + 1
+        if self._padding and step + steps >= self.steps:
+            skipped = self.rows_before(self.steps - 1) - self.rows_before(step)
+            found += [Piece(one.run, one.first, one.count, one.to + skipped, one.stride) for one in self._padding]
+        return found

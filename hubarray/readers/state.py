@@ -25,6 +25,10 @@ class State:
     seed, epoch : int
     unit_rows, group_rows : int
         How rows are grouped; 0 where the source says what its units are.
+    shuffle : int
+        1 for units, and 2 for rows, added up.
+    parts : int
+        Into how many parts each unit is cut.
     cuts : tuple of Progress
         How the epoch was cut, and what was taken.
     rank, world_size : int or None
@@ -37,6 +41,8 @@ class State:
     epoch: int
     unit_rows: int
     group_rows: int
+    shuffle: int
+    parts: int
     cuts: tuple[Progress, ...]
     rank: int | None = None
     world_size: int | None = None
@@ -48,7 +54,7 @@ class State:
             "mode": self.mode,
             "seed": self.seed,
             "epoch": self.epoch,
-            "rows": [self.unit_rows, self.group_rows],
+            "rows": [self.unit_rows, self.group_rows, self.shuffle, self.parts],
             "cuts": [
                 [one.intervals, one.step_rows, one.taken if isinstance(one.taken, int) else list(one.taken)]
                 for one in self.cuts
@@ -83,9 +89,10 @@ def _state(told: Any) -> State:
             raise ValueError("it is no object")
         source, mode = told["source"], told["mode"]
         seed, epoch = (_count(told[name]) for name in ("seed", "epoch"))
-        unit_rows, group_rows = (_count(one) for one in _items(told["rows"], 2))
+        unit_rows, group_rows, shuffle, parts = (_count(one) for one in _items(told["rows"], 4))
         cuts = _items(told["cuts"], None)
-        if not isinstance(source, str) or mode not in MODES or not 1 <= len(cuts) <= MAX_CUTS or group_rows < 1:
+        known = isinstance(source, str) and mode in MODES and shuffle < 4
+        if not known or not 1 <= len(cuts) <= MAX_CUTS or min(group_rows, parts) < 1:
             raise ValueError("a field is not what it should be")
         history = tuple(_progress(one) for one in cuts)
         rank = world = None
@@ -95,7 +102,7 @@ def _state(told: Any) -> State:
                 raise ValueError("a rank is below the size of its world")
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"not a state that a reader or loader gave: {str(error)[:200]}") from None
-    return State(source, mode, seed, epoch, unit_rows, group_rows, history, rank, world)
+    return State(source, mode, seed, epoch, unit_rows, group_rows, shuffle, parts, history, rank, world)
 
 
 def _items(told: Any, count: int | None) -> list[Any]:

@@ -20,27 +20,35 @@ class TableSource:
     Parameters
     ----------
     loader : RowLoader
+    columns : sequence of str, optional
+        Those that will be read, if not all: what tells how many bytes a row has.
     """
 
     unit_bounds: np.ndarray | None = None
     chunk_rows = 1
 
-    def __init__(self, loader: RowLoader) -> None:
-        self.loader = loader
+    def __init__(self, loader: RowLoader, columns: Sequence[str] | None = None) -> None:
+        self.loader, self._columns = loader, columns
         self.rows = len(loader)
         tables = loader.tables()
         self.where = ", ".join(dict.fromkeys(str(one.version.name) for one in tables))
         fields = []
         for column in loader.every_column():
             field = tables[column.tables[0]].metadata.schema[column.field]
-            kind = np.str_ if field.kind == "str" else np.bytes_ if field.kind == "bytes" else field.dtype
+            kind = np.str_ if field.kind == "string" else np.bytes_ if field.kind == "bytes" else field.dtype
             missing = any(loader.selections[i].min() < 0 for i in column.tables) if self.rows else False
             fields.append(UnischemaField(column.name, kind, tuple(field.shape), None, field.nullable or missing))
         self.schema = Unischema("table", fields)
         self._identity: str | None = None
-        self.row_bytes = 64.0 + sum(
-            table.group_row_bytes(group) for table in tables for group in table.metadata.schema.groups
-        )
+        read = [one for one in loader.every_column() if columns is None or one.name in columns]
+        stored = {
+            (i, name)
+            for one in read
+            for i in one.tables
+            for name, group in tables[i].metadata.schema.groups.items()
+            if one.field in dict(group.fields)
+        }
+        self.row_bytes = 64.0 + sum(tables[i].group_row_bytes(group) for i, group in stored)
 
     def identity(self) -> str:
         """The commits or files that it reads."""
@@ -70,7 +78,7 @@ class TableSource:
             mask = predicate.mask(found, self.rows)
         else:
             mask = mask_of(predicate, found, self.rows, batched=False)
-        return TableSource(self.loader.at(np.flatnonzero(mask))), None
+        return TableSource(self.loader.at(np.flatnonzero(mask)), self._columns), None
 
     def stretches(self, across: bool) -> np.ndarray:
         """The first row of each run of rows of one partition, and the number of all."""

@@ -225,9 +225,14 @@ class RowLoader:
         return self._converted([out], as_)[0]
 
     def to_pytorch(
-        self, columns: str | Sequence[str] | None = None, *, transform: Callable[[Row], Any] | None = None
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        transform: Callable[[Row], Any] | None = None,
+        iterable: bool = False,
+        **options: Any,
     ) -> Any:
-        """A dataset for PyTorch's DataLoader, by index: samples are rows, and a batch is one parallel fetch.
+        """A dataset for PyTorch: by index, where a batch is one parallel fetch, or a stream of epochs.
 
         Parameters
         ----------
@@ -236,6 +241,11 @@ class RowLoader:
         transform : callable, optional
             Makes a sample of a row of NumPy values; what it returns becomes tensors. Where samples are of different
             shapes DataLoader needs a ``collate_fn`` that says how a batch is made of them.
+        iterable : bool
+            A stream that reads ahead, in an order of its own for each epoch: ``dataset.loader(num_workers=2)``. A batch
+            is a dictionary of columns: tensors, and lists where rows have shapes of their own, of text and of nulls.
+        **options
+            Of streams: ``batch_size``, ``shuffle``, ``seed`` and the others of :meth:`hubarray.Array.to_pytorch`.
 
         Returns
         -------
@@ -245,7 +255,30 @@ class RowLoader:
         ------
         ConfigError, MissingPackageError
         """
-        return needed_adapter("table_to_pytorch", "torch")(self, columns, transform=transform)
+        return needed_adapter("table_to_pytorch", "torch")(
+            self, columns, transform=transform, iterable=iterable, **options
+        )
+
+    def to_tensorflow(self, columns: str | Sequence[str] | None = None, **options: Any) -> Any:
+        """A ``tf.data.Dataset`` of these rows: dictionaries of columns, by row or by batch.
+
+        Parameters
+        ----------
+        columns
+            As of :meth:`get_row`; without nulls.
+        **options
+            Those of :meth:`hubarray.Array.to_tensorflow`. Of a batch, columns whose rows have shapes of their own are
+            ragged tensors.
+
+        Returns
+        -------
+        tf.data.Dataset
+
+        Raises
+        ------
+        ConfigError, MissingPackageError
+        """
+        return needed_adapter("table_to_tensorflow", "tensorflow")(self, columns, **options)
 
     def are_exclusive(self, some: Sequence[int]) -> bool:
         """Whether no row is of two of some tables."""
@@ -254,9 +287,9 @@ class RowLoader:
             present += self._numbers[i][1] >= 0
         return not (present > 1).any()
 
-    def check_columns(self, columns: str | Sequence[str] | None) -> None:
-        """Raise ConfigError if columns are not the loader's."""
-        self._chosen(columns)
+    def check_columns(self, columns: str | Sequence[str] | None) -> list[str]:
+        """The names that columns mean; ConfigError if they are not the loader's."""
+        return list(self._chosen(columns)[0])
 
     def tables(self) -> list[TableState]:
         """The tables, each at its commit; opened when they are first needed."""

@@ -94,8 +94,10 @@ class Table(Handle):
             self._loader, self._loader_commit = loader, state.record.head.id
         return loader
 
-    def to_pytorch(self, *, transform: Callable[[Any], Any] | None = None) -> Any:
-        """A dataset for PyTorch's DataLoader, by index; of a table of one field, samples are its values.
+    def to_pytorch(
+        self, *, transform: Callable[[Any], Any] | None = None, iterable: bool = False, **options: Any
+    ) -> Any:
+        """A dataset for PyTorch, by index or as a stream; of a table of one field, samples are its values.
 
         See :meth:`RowLoader.to_pytorch`, which takes some columns, and the rows of any index.
 
@@ -103,9 +105,23 @@ class Table(Handle):
         ----------
         transform : callable, optional
             Makes a sample of a row, or of a value, as NumPy has it.
+        iterable : bool
+        **options
+            Of streams, as of :meth:`RowLoader.to_pytorch`.
         """
-        value = next(iter(self.schema)) if len(self.schema) == 1 else None
-        return needed_adapter("table_to_pytorch", "torch")(self.loader(), transform=transform, value=value)
+        return needed_adapter("table_to_pytorch", "torch")(
+            self.loader(), transform=transform, value=self._only_field(), iterable=iterable, **options
+        )
+
+    def to_tensorflow(self, **options: Any) -> Any:
+        """A ``tf.data.Dataset`` of the rows; of a table of one field, elements are its values.
+
+        See :meth:`RowLoader.to_tensorflow`, which takes some columns, and the rows of any index.
+        """
+        return needed_adapter("table_to_tensorflow", "tensorflow")(self.loader(), value=self._only_field(), **options)
+
+    def _only_field(self) -> str | None:
+        return next(iter(self.schema)) if len(self.schema) == 1 else None
 
     def snapshot(self) -> Table:
         """This commit as a handle that stays at it."""

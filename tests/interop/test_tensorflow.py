@@ -7,6 +7,7 @@ import tensorflow as tf
 import hubarray as hub
 from hubarray.errors import ConfigError
 from tests.interop import ROWS
+from tests.tables import rows as model
 
 
 def labels_of(dataset):
@@ -54,3 +55,16 @@ def test_bad_input_is_refused_with_the_names(pair, make_root):
         hub.array(4, "t/when:v0", "M8[s]", root=root).to_tensorflow()
     with pytest.raises(ConfigError, match="no axes"):
         hub.array((), "t/scalar:v0", root=root).to_tensorflow()
+
+
+def test_rows_of_a_table_are_dictionaries_of_columns_and_ragged_ones_ragged_tensors(root):
+    values = [{"n": np.int64(i), "points": np.full((i, 2), i, "f4"), "name": str(i)} for i in range(6)]
+    schema = hub.Schema({"n": hub.Field("i8"), "points": hub.Field("f4", (None, 2)), "name": hub.Field(str)})
+    model.write("me/points:v1", {0: values}, root, schema)
+    table = hub.load("me/points:v1", root=root)
+    single = table.to_tensorflow()
+    assert single.element_spec["points"] == tf.TensorSpec((None, 2), tf.float32)
+    assert [row["points"].shape[0] for row in single] == list(range(6))
+    for batch in table.to_tensorflow(batch_size=2, shuffle=True, seed=1):
+        assert batch["points"].row_lengths().numpy().tolist() == batch["n"].numpy().tolist()
+        assert [int(name) for name in batch["name"].numpy()] == batch["n"].numpy().tolist()

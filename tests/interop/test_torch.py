@@ -1,6 +1,8 @@
 """PyTorch datasets: by index and as streams, under every way of starting workers."""
 
 import functools
+import itertools
+import json
 import os
 import signal
 
@@ -74,37 +76,102 @@ def test_a_plain_loader_differs_by_epoch_too_without_a_seed(local_pair):
     assert one != two
 
 
-# Every pair of how many workers there are and how much was taken, or in everyday runs enough to have each once.
-LEFT = [(0, 0), (0, 1), (0, 7), (0, 18), (0, 30), (1, 7), (2, 0), (2, 18), (3, 1), (3, 30)]
-ALL_LEFT = [(workers, taken) for workers in range(4) for taken in (0, 1, 7, 18, 30)]
+# Pairs of how many workers there were and are, and how much was taken between: in everyday runs some of them.
+LEFT = [(0, 0, 1), (1, 3, 7), (2, 0, 18), (0, 2, 30), (3, 1, 33)]
+ALL_LEFT = [(one, two, taken) for one in range(4) for two in range(4) for taken in (1, 7, 18, 30, 33)]
 
 
-@pytest.mark.parametrize(("workers", "taken"), rounds(LEFT, ALL_LEFT))
+@pytest.mark.parametrize(("workers", "others", "taken"), rounds(LEFT, ALL_LEFT))
 @pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
-def test_a_loop_goes_on_exactly_where_it_was_left(local_pair, workers, taken):
+def test_a_loop_goes_on_exactly_where_it_was_left_with_other_workers(local_pair, workers, others, taken):
     images, labels = local_pair
 
-    def loader():
+    def loader(workers):
         stream = images.to_pytorch(labels, iterable=True, batch_size=9, seed=1, buffer_bytes=1 << 10)
         return stream.loader(num_workers=workers)
 
-    first = loader()
-    list(first)
-    whole, state = [], None
-    for n, (_, label) in enumerate(first):
-        if n == taken:
-            break
-        whole.append(label.tolist())
-        state = first.state_dict()
-    rest = loader()
-    rest.load_state_dict(state or first.state_dict() | {"taken": 0})
-    follow = [label.tolist() for _, label in rest]
-    expected = loader()
+    expected = loader(0)
     list(expected)
-    assert whole + follow == [label.tolist() for _, label in expected]
-    if workers > 1:
-        with pytest.raises(ConfigError, match="num_workers"):
-            rest.load_state_dict(first.state_dict() | {"num_workers": 5})
+    expected = [label.tolist() for _, label in expected]
+    first = loader(workers)
+    list(first)
+    begun = [label.tolist() for _, label in itertools.islice(first, taken)]
+    rest = loader(others)
+    rest.load_state_dict(json.loads(json.dumps(first.state_dict())))
+    assert begun + [label.tolist() for _, label in rest] == expected
+
+
+@pytest.mark.parametrize(
+    "options", [{"batch_size": 7}, {}, {"batch_size": 5, "transform": halved}, {"transform": halved}]
+)
+@pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+def test_how_many_workers_there_are_changes_nothing_that_is_seen(local_pair, options):
+    images, labels = local_pair
+
+    def seen(workers):
+        stream = images.to_pytorch(labels, iterable=True, seed=3, intervals=4, buffer_bytes=1 << 11, **options)
+        return [one["label"] if "transform" in options else one[1] for one in stream.loader(num_workers=workers)]
+
+    alone = [np.asarray(one).tolist() for one in seen(0)]
+    for workers in (1, 3):
+        assert [np.asarray(one).tolist() for one in seen(workers)] == alone
+    flat = [row for one in alone for row in (one if isinstance(one, list) else [one])]
+    assert sorted(flat) == list(range(ROWS))
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+def test_a_plain_loader_over_a_stream_gives_every_row_once_whatever_its_workers(local_pair):
+    images, labels = local_pair
+    for workers in (0, 1, 3):
+        stream = images.to_pytorch(labels, iterable=True, batch_size=7, seed=3)
+        assert sorted(read_all(DataLoader(stream, batch_size=None, num_workers=workers))) == list(range(ROWS))
+
+
+def ranks_of(images, world, **options):
+    options = {"seed": 2, "intervals": 8, "shard_balance": "exact", "buffer_bytes": 1 << 10} | options
+    return [images.to_pytorch(iterable=True, rank=rank, world_size=world, **options).loader() for rank in range(world)]
+
+
+def test_global_batches_are_the_same_at_every_world_size_that_divides_intervals_and_batch(local_pair):
+    images, _ = local_pair
+    steps = {}
+    for world in (1, 2, 4, 8):
+        ranks = ranks_of(images, world, global_batch_size=24)
+        steps[world] = [sorted(int(one[0]) for part in parts for one in part) for parts in zip(*ranks, strict=False)]
+    assert steps[1] == steps[2] == steps[4] == steps[8]
+
+
+def test_an_epoch_goes_on_with_other_numbers_of_ranks(local_pair):
+    images, _ = local_pair
+    seen, state = [], None
+    for world, taken in ((8, 3), (4, 2), (6, 4), (3, None)):
+        ranks = ranks_of(images, world, batch_size=3, intervals=8 if world in (8, 4) else None)
+        for rank in ranks:
+            if state is not None:
+                rank.load_state_dict(state)
+        for rank in ranks:
+            seen += [int(one[0]) for batch in itertools.islice(rank, taken) for one in batch]
+        assert len({json.dumps(rank.state_dict()) for rank in ranks}) == 1
+        state = ranks[0].state_dict()
+        assert len(json.dumps(state)) < 250
+    assert sorted(seen) == list(range(ROWS))
+
+
+def test_what_does_not_fit_the_ranks_is_refused_with_what_does(local_pair):
+    images, _ = local_pair
+    for options, told in [
+        ({"global_batch_size": 25}, "24 or 28 would fit"),
+        ({"intervals": 6}, "multiple of the 4 ranks"),
+        ({"batch_size": 2, "global_batch_size": 8}, "give batch_size"),
+        ({"shard_balance": "even"}, "there are 'exact'"),
+        ({"shard_balance": "pad", "drop_last": True}, "give one of them"),
+    ]:
+        with pytest.raises(ConfigError, match=told):
+            ranks_of(images, 4, **options)
+    with pytest.raises(hub.NoDataAvailableError, match="no whole step"):
+        ranks_of(images, 4, batch_size=100, shard_balance=None)
+    with pytest.raises(ConfigError, match="in_order"):
+        images.to_pytorch(iterable=True).loader(in_order=False)
 
 
 def test_a_state_of_another_stream_is_refused(local_pair):
@@ -114,15 +181,15 @@ def test_a_state_of_another_stream_is_refused(local_pair):
         return images.to_pytorch(labels, iterable=True, **({"batch_size": 9, "seed": 1} | options)).loader()
 
     state = loader().state_dict()
-    for options in ({"batch_size": 8}, {"seed": 2}, {"drop_last": True}, {"rank": 0, "world_size": 2}):
+    for options in ({"seed": 2}, {"drop_last": True}, {"rank": 0, "world_size": 2}, {"shuffle": False}):
         with pytest.raises(ConfigError, match="state is of"):
             loader(**options).load_state_dict(state)
     labels[0] = 7
-    with pytest.raises(ConfigError, match="arrays was"):
+    with pytest.raises(ConfigError, match="state is of"):
         loader().load_state_dict(state)
     with pytest.raises(ConfigError, match="not a state"):
         loader().load_state_dict({})
-    for change in ({"stream": None}, {"taken": -1}, {"epoch": -1}):
+    for change in ({"cuts": None}, {"cuts": [[1, 9, ROWS + 1]]}, {"epoch": -1}):
         with pytest.raises(ConfigError, match="not a state"):
             loader().load_state_dict(loader().state_dict() | change)
 

@@ -45,3 +45,27 @@ def test_unknown_columns_are_refused_at_once(root):
     model.write("me/drives:v1", {"a": model.drive("a", 2)}, root)
     with pytest.raises(hub.ConfigError, match="lidr"):
         hub.load("me/drives:v1", root=root).loader().to_pytorch("lidr")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_stream_of_a_table_gives_batches_of_columns(s3_root, workers):
+    rows = {key: model.drive(key, 20) for key in ("a", "b")}
+    model.write("me/drives:v1", rows, s3_root)
+    table = hub.load("me/drives:v1", root=s3_root)
+    stream = table.loader().to_pytorch(["pose", "frame", "log_id", "lidar"], iterable=True, batch_size=8, seed=1)
+    seen = []
+    for batch in stream.loader(num_workers=workers):
+        assert isinstance(batch["pose"], torch.Tensor)
+        for i, (log, frame) in enumerate(zip(batch["log_id"], batch["frame"].tolist(), strict=True)):
+            np.testing.assert_array_equal(batch["pose"][i], rows[log][frame]["pose"])
+            np.testing.assert_array_equal(batch["lidar"][i], rows[log][frame]["lidar"])
+            seen.append((log, frame))
+    assert sorted(seen) == sorted((log, i) for log in rows for i in range(20))
+
+
+def test_a_table_of_one_field_streams_its_values(root):
+    values = [np.arange(i, dtype="f4") for i in range(5)]
+    schema = hub.Schema({"value": hub.Field("f4", (None,))})
+    model.write("me/ragged:v1", {0: [{"value": one} for one in values]}, root, schema)
+    stream = hub.load("me/ragged:v1", root=root).to_pytorch(iterable=True, seed=0)
+    assert sorted(len(one) for one in stream) == [0, 1, 2, 3, 4]

@@ -72,7 +72,7 @@ def test_a_stream_over_chosen_rows_is_gone_on_with_over_the_same_ones_only(pair)
 
 def test_ranks_share_a_tensorflow_dataset_between_them(pair):
     parts = [
-        pair[1].to_tensorflow(shuffle=True, seed=3, rank=rank, world_size=2, buffer_bytes=200) for rank in range(2)
+        pair[1].to_tensorflow(shuffle=True, seed=3, rank=rank, world_size=2, buffer_bytes=1000) for rank in range(2)
     ]
     seen = [[int(one) for one in part] for part in parts]
     assert [len(part) for part in parts] == [len(one) for one in seen]

@@ -1,4 +1,4 @@
-"""Groups of rows, each read while the one before it is used."""
+"""Runs of rows, each read while the one before it is used."""
 
 import multiprocessing
 import pickle
@@ -10,7 +10,9 @@ import numpy as np
 
 import hubarray as hub
 from hubarray.arrays.array import Array
-from hubarray.readers.groups import RowReader, in_groups
+from hubarray.blobs.pools import pools
+from hubarray.readers.feed import Feed
+from hubarray.readers.groups import RowReader
 
 
 def arrays(root):
@@ -21,17 +23,24 @@ def arrays(root):
     return [images.snapshot(), labels.snapshot()]
 
 
-def test_groups_hold_the_rows_of_every_array_in_the_order_asked_for(any_root):
+def runs(reader, orders):
+    """The rows of each order, read as a share's runs are."""
+    feed = Feed([len(one) for one in orders], lambda i: pools.ahead.submit(reader.read, orders[i]), 1)
+    for i, rows in enumerate(orders):
+        yield feed.get(i)
+        feed.used(i, len(rows))
+
+
+def test_rows_come_of_every_array_in_the_order_asked_for(any_root):
     orders = np.split(np.random.default_rng(0).permutation(40), [8, 16, 24, 32])
-    for group, rows in zip(in_groups(RowReader(arrays(any_root), False), orders), orders, strict=True):
-        images, labels = group.parts()
+    for (images, labels), rows in zip(runs(RowReader(arrays(any_root), False), orders), orders, strict=True):
         assert np.array_equal(labels, rows)
         assert np.array_equal(images, np.repeat(rows, 6).reshape(-1, 6))
 
 
-def test_what_is_kept_of_a_group_stays_as_it_was(root):
+def test_what_is_kept_of_a_run_stays_as_it_was(root):
     orders = np.arange(40).reshape(10, 4)
-    kept = [group.parts()[0][:2] for group in in_groups(RowReader(arrays(root), False), orders)]
+    kept = [parts[0][:2] for parts in runs(RowReader(arrays(root), False), orders)]
     assert [one[:, 0].tolist() for one in kept] == [[4 * i, 4 * i + 1] for i in range(10)]
 
 
@@ -39,15 +48,15 @@ def test_memory_is_used_again_from_one_pass_to_the_next(root):
     reader = RowReader(arrays(root)[:1], False)
     seen = []
     for _ in range(2):
-        for group in in_groups(reader, np.arange(40).reshape(10, 4)):
+        for parts in runs(reader, np.arange(40).reshape(10, 4)):
             # Weakly: whoever refers to memory has it for himself.
-            seen.append(weakref.ref(group.parts()[0].base))
-            del group
+            seen.append(weakref.ref(parts[0].base))
+            del parts
     assert all(one() is not None for one in seen)
     assert len(set(map(id, (one() for one in seen)))) <= 4
 
 
-def test_one_group_is_read_ahead_and_none_that_is_passed_over(root, monkeypatch):
+def test_one_run_is_read_ahead(root, monkeypatch):
     read, changed, real = [], threading.Condition(), Array.read_rows
 
     def rows(self, rows, out):
@@ -57,13 +66,10 @@ def test_one_group_is_read_ahead_and_none_that_is_passed_over(root, monkeypatch)
         return real(self, rows, out)
 
     monkeypatch.setattr(Array, "read_rows", rows)
-    groups = in_groups(RowReader(arrays(root)[:1], False), np.arange(40).reshape(10, 4))
-    assert next(groups).rows.tolist() == [0, 1, 2, 3]
-    third = [next(groups), next(groups)][1]
-    third.parts()
+    next(runs(RowReader(arrays(root)[:1], False), np.arange(40).reshape(10, 4)))
     with changed:
         assert changed.wait_for(lambda: len(read) == 2, 10)
-    assert sorted(read) == [8, 12]
+    assert sorted(read) == [0, 4]
 
 
 def test_small_arrays_are_read_once_and_kept_here_and_not_in_what_is_pickled(any_root):
@@ -72,8 +78,7 @@ def test_small_arrays_are_read_once_and_kept_here_and_not_in_what_is_pickled(any
     orders = np.random.default_rng(0).permutation(40).reshape(10, 4)
     for _ in range(2):
         before = hub.stats().requests
-        for group, rows in zip(in_groups(small, orders), orders, strict=True):
-            images, labels = group.parts()
+        for (images, labels), rows in zip(runs(small, orders), orders, strict=True):
             assert np.array_equal(labels, rows)
             assert np.array_equal(images[:, 5], rows)
     assert hub.stats().requests == before
@@ -82,7 +87,7 @@ def test_small_arrays_are_read_once_and_kept_here_and_not_in_what_is_pickled(any
     assert again.read(np.array([7, 3]))[1].tolist() == [7, 3]
 
 
-def test_a_group_that_was_under_way_at_a_fork_is_read_again_in_the_child(root, monkeypatch):
+def test_a_run_that_was_under_way_at_a_fork_is_read_again_in_the_child(root, monkeypatch):
     slow, real = threading.Event(), Array.read_rows
 
     def rows(self, rows, out):
@@ -91,11 +96,11 @@ def test_a_group_that_was_under_way_at_a_fork_is_read_again_in_the_child(root, m
         return real(self, rows, out)
 
     monkeypatch.setattr(Array, "read_rows", rows)
-    groups = in_groups(RowReader(arrays(root)[:1], False), np.arange(40).reshape(10, 4))
-    next(groups).parts()
+    rest = runs(RowReader(arrays(root)[:1], False), np.arange(40).reshape(10, 4))
+    next(rest)
 
     def go_on():
-        sys.exit(sum(len(group.parts()[0]) for group in groups))
+        sys.exit(sum(len(parts[0]) for parts in rest))
 
     child = multiprocessing.get_context("fork").Process(target=go_on)
     child.start()

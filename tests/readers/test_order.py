@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hubarray.readers.order import Cut, Order, Progress, Share, current_cut, interval_start, resumed, taken_of
+from hubarray.readers.order import Cut, Order, Progress, current_cut, interval_start, resumed, taken_of
+from hubarray.readers.sampler import Share
 
 
 @st.composite

@@ -1,0 +1,190 @@
+"""Where a loop over the epochs of one source is, on one rank: its order, its share, and its state. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hubarray.errors import ConfigError, NoDataAvailableError
+from hubarray.readers.order import Order, Progress, current_cut
+from hubarray.readers.sampler import Share
+from hubarray.readers.state import State, check_source, first_cuts, gone_on, next_epoch_cuts, state_from_json
+
+
+class Loop:
+    """Epochs of one source for one rank.
+
+    Parameters
+    ----------
+    identity, where : str
+        Of the source: what a state is compared with, and how messages call it.
+    bounds : ndarray of int64
+        The first row of each unit, and the number of all rows.
+    unit_rows, group_rows : int
+        ``unit_rows`` is 0 where the source says what its units are.
+    mode : "exact", "drop" or "pad"
+    seed : int
+    own_seed : bool
+        Whether it was chosen here: then a state brings its own.
+    shuffle_units, shuffle_rows : bool
+    rank, world_size, step_rows : int
+        ``step_rows`` are the world's.
+    intervals : int, optional
+        The number of ranks by default.
+    parts : int
+        Into how many parts each unit was cut.
+
+    Raises
+    ------
+    NoDataAvailableError
+        There are fewer rows than ranks, or rows for no whole step.
+    """
+
+    def __init__(
+        self,
+        identity: str,
+        where: str,
+        *,
+        bounds: np.ndarray,
+        unit_rows: int,
+        group_rows: int,
+        mode: str,
+        seed: int,
+        own_seed: bool,
+        shuffle_units: bool,
+        shuffle_rows: bool,
+        rank: int,
+        world_size: int,
+        step_rows: int,
+        intervals: int | None = None,
+        parts: int = 1,
+    ) -> None:
+        self._where, self._bounds = where, bounds
+        self.rank, self.world_size, self.step_rows = rank, world_size, step_rows
+        self._own_seed = own_seed
+        shuffle = int(shuffle_units) + 2 * int(shuffle_rows)
+        cuts = first_cuts(world_size, step_rows, intervals)
+        self.state = State(identity, mode, seed, 0, unit_rows, group_rows, shuffle, parts, cuts)
+        if 0 < self.rows < world_size:
+            raise NoDataAvailableError(
+                f"{where}: {self.rows:,} rows cannot be shared by {world_size} shards; use fewer"
+            )
+        if mode == "drop" and self.rows < step_rows:
+            raise NoDataAvailableError(
+                f"{where}: {self.rows:,} rows make no whole step of {step_rows:,}; use a smaller batch_size, or "
+                "shard_balance='exact'"
+            )
+
+    @property
+    def rows(self) -> int:
+        """Rows of an epoch, of all ranks together."""
+        return int(self._bounds[-1])
+
+    def order(self) -> Order:
+        """The order of the epoch that it is in."""
+        state = self.state
+        return Order(
+            self._bounds, state.seed, state.epoch, state.cuts[0].intervals, state.group_rows,
+            bool(state.shuffle & 1), bool(state.shuffle & 2),
+        )  # fmt: skip
+
+    def share(self, order: Order) -> Share:
+        """The rest of the epoch, as far as this rank reads it."""
+        last = self.state.cuts[-1]
+        assert isinstance(last.taken, int)
+        return Share(
+            order, current_cut(self.rows, self.state.cuts), taken=last.taken, step_rows=self.step_rows, rank=self.rank,
+            world_size=self.world_size, mode=self.state.mode,
+        )  # fmt: skip
+
+    def steps_of_an_epoch(self) -> Share:
+        """The share of a whole epoch."""
+        fresh = Loop.__new__(Loop)
+        fresh.__dict__ |= self.__dict__
+        fresh.begin(self.state.epoch)
+        return fresh.share(fresh.order())
+
+    def remaining(self) -> int:
+        """Rows of the epoch that the world has not taken."""
+        last = self.state.cuts[-1]
+        assert isinstance(last.taken, int)
+        return current_cut(self.rows, self.state.cuts).rows - last.taken
+
+    def begin(self, epoch: int) -> None:
+        """Go to the beginning of an epoch."""
+        cuts = next_epoch_cuts(self.state.cuts, self.world_size, self.step_rows)
+        self.state = self.state.at(epoch=epoch, cuts=cuts)
+
+    def take(self, cuts: Sequence[Progress], rows: int) -> None:
+        """Be so many of the world's rows behind where some cuts were."""
+        last = cuts[-1]
+        assert isinstance(last.taken, int)
+        progress = Progress(last.intervals, last.step_rows, last.taken + rows)
+        self.state = self.state.at(epoch=self.state.epoch, cuts=(*cuts[:-1], progress))
+
+    def skip(self, steps: int) -> None:
+        """Leave out steps of an epoch that has just begun."""
+        self.take(self.state.cuts, min(self.rows, steps * self.step_rows))
+
+    def take_seed(self, seed: int) -> None:
+        """Another order."""
+        self.state = replace(self.state, seed=seed)
+
+    def shuffle_among(self, rows: int) -> None:
+        """Shuffle rows, among about so many that this rank holds."""
+        held = self.state.cuts[-1].intervals // self.world_size + 2
+        self.state = replace(self.state, group_rows=max(1, rows // held), shuffle=self.state.shuffle | 2)
+
+    def to_json(self, *, by_rows: bool) -> dict[str, Any]:
+        """The state; ``by_rows`` where rows decide how many each rank gets, and all ranks' states are needed."""
+        state = self.state
+        if by_rows and self.world_size > 1:
+            state = replace(state, rank=self.rank, world_size=self.world_size)
+        return state.to_json()
+
+    def load(self, told: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+        """Go to where a state was taken.
+
+        Raises
+        ------
+        ConfigError
+            It is of another source, seed, mode or shuffling, or a list is incomplete.
+        """
+        found, ours = state_from_json(told), self.state
+        check_source(found, ours.source)
+        if found.mode != ours.mode:
+            raise ConfigError(f"the state is of shard_balance={found.mode!r}, and this loop has {ours.mode!r}")
+        if not self._own_seed and found.seed != ours.seed:
+            raise ConfigError(f"the state is of an order with seed {found.seed}, and this loop has seed {ours.seed}")
+        if (found.shuffle, found.parts) != (ours.shuffle, ours.parts):
+            raise ConfigError("the state is of another shuffling: shuffle the units and rows as there")
+        if (found.unit_rows == 0) != (ours.unit_rows == 0):
+            raise ConfigError("the state is of a source with other units")
+        cuts = gone_on(found.cuts, self.rows, self.world_size, self.step_rows)
+        last = cuts[-1]
+        if not isinstance(last.taken, int):
+            cuts = (*cuts[:-1], Progress(last.intervals, last.step_rows, last.taken[self.rank]))
+        self.go(found.at(epoch=found.epoch, cuts=cuts))
+
+    def go(self, state: State) -> None:
+        """Be at a place that another loop of the same source and world told."""
+        if state.unit_rows != self.state.unit_rows:
+            self._bounds = cut_units(uniform_units(self.rows, state.unit_rows), state.parts)
+        self.state = replace(state, source=self.state.source)
+
+
+def uniform_units(rows: int, unit_rows: int) -> np.ndarray:
+    """The bounds of units of equal lengths, the last one maybe shorter."""
+    return np.append(np.arange(0, rows, max(1, unit_rows), dtype=np.int64), rows).astype(np.int64)
+
+
+def cut_units(bounds: np.ndarray, parts: int) -> np.ndarray:
+    """The bounds of units, each cut into so many."""
+    if parts == 1:
+        return bounds
+    lengths = np.diff(bounds)
+    found = (bounds[:-1, None] + lengths[:, None] * np.arange(parts)[None, :] // parts).ravel()
+    return np.unique(np.append(found, bounds[-1]))

@@ -1,0 +1,72 @@
+"""Loops of streams: what `to_pytorch(iterable=True)` and `to_tensorflow` take, checked, and as a loop."""
+
+from __future__ import annotations
+
+from hubarray.errors import ConfigError
+from hubarray.readers.columns import check_options
+from hubarray.readers.loop import Loop, uniform_units
+from hubarray.readers.permutation import chosen_seed
+from hubarray.readers.planning import DEFAULT_BUFFER_BYTES, sizes
+from hubarray.readers.source import Source
+
+
+def loop_of(
+    source: Source,
+    *,
+    batch_size: int | None = None,
+    global_batch_size: int | None = None,
+    shuffle: bool,
+    seed: int | None = None,
+    drop_last: bool = False,
+    rank: int,
+    world_size: int,
+    intervals: int | None = None,
+    shard_balance: str | None = None,
+    buffer_bytes: int | None = None,
+) -> Loop:
+    """A loop over batches, of options as :meth:`hubarray.Array.to_pytorch` takes them.
+
+    Raises
+    ------
+    ConfigError, NoDataAvailableError
+    """
+    check_options(batch_size, seed, 1 if buffer_bytes is None else buffer_bytes)
+    if global_batch_size is not None:
+        if batch_size is not None:
+            raise ConfigError("give batch_size, of one rank, or global_batch_size, of all together")
+        check_options(global_batch_size, seed, 1)
+        if global_batch_size % world_size:
+            lower = global_batch_size // world_size * world_size
+            fitting = f"{lower} or {lower + world_size}" if lower else f"{world_size}"
+            raise ConfigError(f"global_batch_size={global_batch_size} of {world_size} ranks: {fitting} would fit")
+        batch_size = global_batch_size // world_size
+    count = world_size if intervals is None else intervals
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1 or count % world_size:
+        raise ConfigError(
+            f"intervals={intervals!r}: give a multiple of the {world_size} ranks, best of every number of ranks that "
+            "is to see the same batches, such as 48 for 4, 8 and 16"
+        )
+    mode = shard_balance or ("exact" if world_size == 1 and not drop_last else "drop")
+    if mode not in ("exact", "drop", "pad"):
+        raise ConfigError(f"shard_balance={shard_balance!r}: there are 'exact', 'drop' and 'pad'")
+    if drop_last and mode != "drop":
+        raise ConfigError(f"drop_last=True leaves rows out, and shard_balance={mode!r} none; give one of them")
+    found = sizes(
+        source.rows, source.row_bytes, source.chunk_rows, intervals=count, world_size=world_size, shuffle=shuffle,
+        buffer_bytes=buffer_bytes,
+    )  # fmt: skip
+    own_seed = seed is None and world_size == 1
+    return Loop(
+        source.identity(), source.where, bounds=uniform_units(source.rows, found.unit_rows),
+        unit_rows=found.unit_rows, group_rows=found.group_rows, mode=mode,
+        seed=chosen_seed() if own_seed else seed or 0, own_seed=own_seed, shuffle_units=shuffle, shuffle_rows=shuffle,
+        rank=rank, world_size=world_size, step_rows=(batch_size or 1) * world_size, intervals=count,
+    )  # fmt: skip
+
+
+def keep_if_small(source: Source, loop: Loop, *, shuffle: bool, buffer_bytes: int | None) -> None:
+    """Have a source of arrays that fit the buffer read once, and remember memory for every run that is open."""
+    if hasattr(source, "keep") and hasattr(source, "pieces"):
+        most = DEFAULT_BUFFER_BYTES if buffer_bytes is None else buffer_bytes
+        source.keep = shuffle and source.rows * source.row_bytes <= most
+        source.pieces += loop.state.cuts[0].intervals // loop.world_size - 1
