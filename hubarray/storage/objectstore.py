@@ -1,7 +1,7 @@
 """``s3://`` through obstore, the data plane: Rust, no GIL, zero-copy bytes.
 
 obstore hangs in a forked child of a process that used it, whichever store the
-child makes, so :mod:`hubarray.storage.url` never makes one there.
+child makes, unless its library is loaded again (:mod:`hubarray.storage.forked`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``s3://`` through s3fs: in a forked child, where obstore would hang (:mod:`hubarray.storage.objectstore`)."""
+"""``s3://`` through s3fs: in a forked child where :mod:`hubarray.storage.forked` cannot help."""
 
 from __future__ import annotations
 

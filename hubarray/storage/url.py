@@ -17,6 +17,7 @@ from hubarray import config, process
 from hubarray.errors import ConfigError
 from hubarray.shown import has_user, shown_url
 from hubarray.storage.base import Store
+from hubarray.storage.forked import has_live_obstore
 from hubarray.storage.options import checked_endpoint, endpoint_from_environment, for_s3fs
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
@@ -192,8 +193,8 @@ _OTHER = "filesystem.FilesystemStore"
 def open_store(root: Root) -> Store:
     """A new store for a root; :attr:`Root.store` shares one for the process."""
     engine = _ENGINES.get(root.scheme, _OTHER)
-    if process.is_forked_child():
-        engine = _AFTER_A_FORK.get(root.scheme, engine)
+    if root.scheme in _AFTER_A_FORK and process.is_forked_child() and not has_live_obstore():
+        engine = _AFTER_A_FORK[root.scheme]
     module, _, name = engine.partition(".")
     with process.importing:
         found = getattr(importlib.import_module(f"hubarray.storage.{module}"), name)
