@@ -69,8 +69,10 @@ from hubarray.storage.url import Root
 from hubarray.upkeep import collect_garbage, compact, du, repair, transfer, verify
 
 if TYPE_CHECKING:
+    from hubarray.interop.parquet_dataset.indexes import FieldNotNullIndexer, SingleFieldIndexer, build_rowgroup_index
     from hubarray.interop.parquet_dataset.writing import parquet_writer
     from hubarray.interop.table_importing import import_table
+    from hubarray.readers.choosing import balanced, split
     from hubarray.readers.field_codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
     from hubarray.readers.making import make_batch_reader, make_reader
     from hubarray.readers.ngram import NGram
@@ -84,8 +86,15 @@ if TYPE_CHECKING:
         in_set,
     )
     from hubarray.readers.reader import Reader
+    from hubarray.readers.selectors import (
+        IntersectIndexSelector,
+        RowGroupSelectorBase,
+        SingleIndexSelector,
+        UnionIndexSelector,
+    )
     from hubarray.readers.transform import TransformSpec
     from hubarray.readers.unischema import Unischema, UnischemaField
+    from hubarray.readers.weighted import WeightedSamplingReader
     from hubarray.tables.diff import TableDiff
     from hubarray.tables.loader import RowLoader
     from hubarray.tables.merging import merge, merge_asof
@@ -129,6 +138,16 @@ _LAZY = {
     "merge": "hubarray.tables.merging",
     "merge_asof": "hubarray.tables.merging",
     "parquet_writer": "hubarray.interop.parquet_dataset.writing",
+    "SingleIndexSelector": "hubarray.readers.selectors",
+    "IntersectIndexSelector": "hubarray.readers.selectors",
+    "UnionIndexSelector": "hubarray.readers.selectors",
+    "RowGroupSelectorBase": "hubarray.readers.selectors",
+    "SingleFieldIndexer": "hubarray.interop.parquet_dataset.indexes",
+    "FieldNotNullIndexer": "hubarray.interop.parquet_dataset.indexes",
+    "build_rowgroup_index": "hubarray.interop.parquet_dataset.indexes",
+    "split": "hubarray.readers.choosing",
+    "balanced": "hubarray.readers.choosing",
+    "WeightedSamplingReader": "hubarray.readers.weighted",
     "read_index": "hubarray.tabling",
     "row_loader": "hubarray.tabling",
     "table_writer": "hubarray.tabling",
@@ -151,10 +170,12 @@ __all__ = [
     "CorruptDataError",
     "Diff",
     "Field",
+    "FieldNotNullIndexer",
     "FormatVersionError",
     "FrozenError",
     "Garbage",
     "HubError",
+    "IntersectIndexSelector",
     "InvalidNameError",
     "MissingPackageError",
     "NGram",
@@ -171,9 +192,12 @@ __all__ = [
     "Repair",
     "Report",
     "Root",
+    "RowGroupSelectorBase",
     "RowLoader",
     "ScalarCodec",
     "Schema",
+    "SingleFieldIndexer",
+    "SingleIndexSelector",
     "SourceError",
     "Stats",
     "StorageError",
@@ -188,12 +212,16 @@ __all__ = [
     "Transferred",
     "TransformSpec",
     "UnavailableError",
+    "UnionIndexSelector",
     "Unischema",
     "UnischemaField",
     "UnsafeStoreError",
     "Usage",
+    "WeightedSamplingReader",
     "Worker",
     "array",
+    "balanced",
+    "build_rowgroup_index",
     "collect_garbage",
     "compact",
     "configure",
@@ -229,6 +257,7 @@ __all__ = [
     "restore",
     "retry",
     "row_loader",
+    "split",
     "stats",
     "store",
     "table_writer",

@@ -147,8 +147,8 @@ class Adapters(Statistics, NumpyProtocols):
             Every row once, where ranks differ by at most one row; whole batches alone, others left out in each epoch;
             or whole batches, for which some rows are repeated. By default "exact" for one rank, and "drop" for more.
         buffer_bytes : int, optional
-            Of the three groups that a rank of one interval shuffles and reads ahead, together; 64 MiB, or what two
-            chunks of each need. Arrays that fit it are read once, and kept.
+            Of the three groups that a rank of one interval uses, reads and still holds, together; 192 MiB, or what two
+            chunks of each need. Rows are shuffled within a group; arrays that fit one are read once, and kept.
 
         Returns
         -------

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays.array import Array
-from hubarray.readers.columns import columns, row_bytes
+from hubarray.readers.columns import ChosenRows, columns, row_bytes
 from hubarray.readers.groups import PIECES, RowReader
 from hubarray.readers.source import Columns
 from hubarray.readers.unischema import Unischema, UnischemaField
@@ -50,6 +50,18 @@ class ArraySource:
         self.schema = Unischema("arrays", fields)
         self._readers: dict[tuple[str, ...], RowReader] = {}
         self.keep, self.pieces = keep, PIECES
+
+    def at(self, positions: np.ndarray) -> ArraySource:
+        """Some of these rows, in this order."""
+        chosen = positions if self.positions is None else self.positions[positions]
+        pinned = [one.array if isinstance(one, ChosenRows) else one for one in self._arrays]
+        return ArraySource(dict(zip(self._names, pinned, strict=True)), chosen)
+
+    @property
+    def positions(self) -> np.ndarray | None:
+        """The numbers of the rows in the arrays; None for all of them."""
+        one = self._arrays[0]
+        return np.asarray(one.positions, np.int64) if isinstance(one, ChosenRows) else None
 
     @property
     def arrays(self) -> list[Any]:

@@ -52,6 +52,7 @@ class Buffers:
             for i in range(len(self._held)):
                 if size <= self._held[i].nbytes and _references(self._held, i) == _UNSHARED:
                     return self._held[i][:size].view(dtype).reshape(shape)
-            fresh = np.empty(size, "u1")
+            # Pages that are never touched cost nothing, and the next array may be a little larger.
+            fresh = np.empty(size + size // 2, "u1")
             self._held = [*self._held[-(self._most - 1) :], fresh]
-            return fresh.view(dtype).reshape(shape)
+            return fresh[:size].view(dtype).reshape(shape)

@@ -21,11 +21,16 @@ class ChosenRows:
         At a fixed commit.
     positions : range or 1-d array of intp
         Of the rows in the array.
+
+    Attributes
+    ----------
+    array : Array
+    positions : range or 1-d array of intp
     """
 
     def __init__(self, array: Array, positions: range | np.ndarray) -> None:
-        self._array = array
-        self._positions = positions
+        self.array = array
+        self.positions = positions
         self.name, self.version, self.dtype, self.chunks = array.name, array.version, array.dtype, array.chunks
         told = repr(positions).encode() if isinstance(positions, range) else positions.tobytes()
         # What a stream's state is compared with: another choice of rows is another source.
@@ -34,26 +39,26 @@ class ChosenRows:
         self.nbytes = len(positions) * (array.nbytes // max(1, len(array)))
 
     def __len__(self) -> int:
-        return len(self._positions)
+        return len(self.positions)
 
     def __getitem__(self, rows: Any) -> Any:
-        return self._array[self._in_array(rows)]
+        return self.array[self._in_array(rows)]
 
     def read_rows(self, rows: np.ndarray | slice, out: np.ndarray | None = None) -> np.ndarray:
         """As :meth:`hubarray.Array.read_rows`, of the chosen rows."""
-        return self._array.read_rows(self._in_array(rows), out)
+        return self.array.read_rows(self._in_array(rows), out)
 
     def _in_array(self, rows: Any) -> Any:
-        if isinstance(self._positions, range):
+        if isinstance(self.positions, range):
             if isinstance(rows, slice):
-                part = self._positions[rows]
+                part = self.positions[rows]
                 return slice(part.start, part.stop if part.stop >= 0 else None, part.step)
             whole = np.asarray(rows)
             if ((whole < -len(self)) | (whole >= len(self))).any():
                 raise IndexError(f"row {rows} of {len(self)} chosen rows")
-            found = self._positions.start + self._positions.step * (whole % max(1, len(self)))
+            found = self.positions.start + self.positions.step * (whole % max(1, len(self)))
             return int(found) if np.ndim(rows) == 0 else found
-        return self._positions[rows]
+        return self.positions[rows]
 
 
 def columns(arrays: Sequence[Any], rows: Any = None) -> list[Any]:

@@ -21,7 +21,7 @@ from hubarray.readers.narrowing import narrowed
 from hubarray.readers.ngram import NGram
 from hubarray.readers.permutation import chosen_seed
 from hubarray.readers.pipeline import Pipeline
-from hubarray.readers.planning import DEFAULT_BUFFER_BYTES, sizes
+from hubarray.readers.planning import DEFAULT_BUFFER_BYTES, GROUPS_HELD, sizes
 from hubarray.readers.pools import pool_of
 from hubarray.readers.predicates import PredicateBase, in_reduce
 from hubarray.readers.reader import Reader
@@ -174,8 +174,8 @@ def make_reader(
         Cut each row group into so many parts, which are shuffled apart.
     predicate : PredicateBase, optional
         Which rows are given; its fields are read first, and the others only for rows that pass.
-    rowgroup_selector : optional
-        Row groups by an index that :func:`build_rowgroup_index` made.
+    rowgroup_selector : RowGroupSelectorBase, optional
+        Row groups by an index that :func:`hubarray.build_rowgroup_index` made, or Petastorm.
     num_epochs : int or None
         None is endless.
     cur_shard, shard_count : int, optional
@@ -321,7 +321,7 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
 def _grouped(source: Source, world: int, shuffle_rows: bool, given: Mapping[str, Any]) -> tuple[np.ndarray, int, int]:
     parts = given["shuffle_row_drop_partitions"]
     if source.unit_bounds is not None:
-        fitting = int(DEFAULT_BUFFER_BYTES / 3 / source.row_bytes)
+        fitting = int(DEFAULT_BUFFER_BYTES / GROUPS_HELD / source.row_bytes)
         return cut_units(source.unit_bounds, parts), 0, max(1, fitting) if shuffle_rows else 1
     shuffled = shuffle_rows or given["shuffle_row_groups"]
     found = sizes(
@@ -401,6 +401,8 @@ def _both(one: PredicateBase | None, two: PredicateBase | None) -> PredicateBase
 
 
 def _selected(source: Source, selector: Any) -> Source:
+    if not hasattr(selector, "select_row_groups"):
+        raise ConfigError(f"rowgroup_selector: a {type(selector).__name__} is none; hub.SingleIndexSelector is one")
     select = getattr(source, "selected", None)
     if select is None:
         raise ConfigError(f"rowgroup_selector: {source.where} has no indexes of row groups; filters= is for tables")

@@ -8,7 +8,11 @@ from hubarray.errors import ConfigError
 
 MAX_UNITS = 1 << 22
 UNIT_BYTES = 8 << 20
-DEFAULT_BUFFER_BYTES = 64 << 20
+DEFAULT_BUFFER_BYTES = 192 << 20
+# A group that is used, one that is read, and one that a slow user still holds.
+GROUPS_HELD = 3
+# Smaller ranges cost more than their bytes: an S3 server gave 210 MB/s of 1 MiB ranges, 400 of 2, 550 of 4 and of 8.
+REQUEST_BYTES = 4 << 20
 # As far as a buffer grows by itself, where chunks are large.
 MOST_BUFFER_BYTES = 1 << 30
 # As much as a rank of many intervals holds.
@@ -23,6 +27,11 @@ class Sizes(NamedTuple):
     unit_rows: int
     group_rows: int
     open_units: int
+
+
+def is_kept(rows: int, row_bytes: float, buffer_bytes: int | None) -> bool:
+    """Whether rows that are shuffled fit a group whole, and so are read once and kept."""
+    return rows * row_bytes <= (DEFAULT_BUFFER_BYTES if buffer_bytes is None else buffer_bytes) / GROUPS_HELD
 
 
 def sizes(
@@ -46,8 +55,8 @@ def sizes(
     intervals, world_size : int
         A rank owns ``intervals / world_size`` intervals.
     buffer_bytes : int, optional
-        What the groups of a rank of one interval take: a third each. By default 64 MiB, or what two units of a group
-        need, up to 1 GiB.
+        What the groups of a rank of one interval take: a third each. By default 192 MiB, or what two units of a
+        group need, up to 1 GiB.
 
     Raises
     ------
@@ -58,13 +67,13 @@ def sizes(
     Examples
     --------
     >>> sizes(10_000, 200_000, 1)
-    Sizes(unit_rows=3, group_rows=111, open_units=111)
+    Sizes(unit_rows=20, group_rows=335, open_units=50)
     """
     row_bytes, chunk_rows = max(1.0, row_bytes), max(1, min(chunk_rows, rows))
-    groups = 3
+    groups = GROUPS_HELD
     given = DEFAULT_BUFFER_BYTES if buffer_bytes is None else buffer_bytes
     shared = max(1, -(-rows // (4 * intervals)))
-    if rows * row_bytes <= given:
+    if is_kept(rows, row_bytes, buffer_bytes):
         # Kept whole: every row is a unit.
         unit_rows = max(1, -(-rows // MAX_UNITS))
         return Sizes(unit_rows, shared, rows)
@@ -74,7 +83,8 @@ def sizes(
         return Sizes(min(chunk_rows, fitting), min(fitting, max(shared, chunk_rows)), 1)
     chunk_bytes = chunk_rows * row_bytes
     chunks = -(-rows // chunk_rows)
-    chunks_a_unit = max(1, int(min(UNIT_BYTES, group_bytes / GOOD_POOL_UNITS) / chunk_bytes), -(-chunks // MAX_UNITS))
+    unit_bytes = min(UNIT_BYTES, max(group_bytes / GOOD_POOL_UNITS, min(REQUEST_BYTES, group_bytes / 10)))
+    chunks_a_unit = max(1, int(unit_bytes / chunk_bytes), -(-chunks // MAX_UNITS))
     unit_rows = chunk_rows * chunks_a_unit
     needed = int(2 * unit_rows * row_bytes * groups) + 1
     if fitting < 2 * unit_rows:

@@ -6,7 +6,7 @@ from hubarray.errors import ConfigError
 from hubarray.readers.columns import check_options
 from hubarray.readers.loop import Loop, uniform_units
 from hubarray.readers.permutation import chosen_seed
-from hubarray.readers.planning import DEFAULT_BUFFER_BYTES, sizes
+from hubarray.readers.planning import is_kept, sizes
 from hubarray.readers.source import Source
 
 
@@ -67,6 +67,5 @@ def loop_of(
 def keep_if_small(source: Source, loop: Loop, *, shuffle: bool, buffer_bytes: int | None) -> None:
     """Have a source of arrays that fit the buffer read once, and remember memory for every run that is open."""
     if hasattr(source, "keep") and hasattr(source, "pieces"):
-        most = DEFAULT_BUFFER_BYTES if buffer_bytes is None else buffer_bytes
-        source.keep = shuffle and source.rows * source.row_bytes <= most
+        source.keep = shuffle and is_kept(source.rows, source.row_bytes, buffer_bytes)
         source.pieces += loop.state.cuts[0].intervals // loop.world_size - 1

@@ -234,3 +234,63 @@ def _codec(found: Any) -> FieldCodec | None:
             str(found.state.get("_image_codec", "png")), quality if type(quality) is int else 80
         )
     raise ValueError(f"there is no codec {found.kind[:80]!r}")
+
+
+class _InertIndexes(_Inert):
+    """Indexes of row groups: dictionaries of values, which are NumPy's, to sets of numbers."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("collections", "defaultdict"):
+            return lambda *_: {}
+        if module in ("__builtin__", "builtins") and name == "set":
+            return lambda items=(): list(items)
+        if name == "scalar" and module in ("numpy.core.multiarray", "numpy._core.multiarray"):
+            return _scalar
+        if (module, name) == ("_codecs", "encode"):
+            # Python 3's bytes in a pickle that Python 2 can read.
+            return lambda text="", codec="latin1": str(text).encode("latin1")
+        if name in ("SingleFieldIndexer", "FieldNotNullIndexer") and module.startswith(_PACKAGES):
+            return _record_class("petastorm", name)
+        return super().find_class(module, name)
+
+
+def _scalar(dtype: Any = None, data: Any = b"") -> Any:
+    """A number or text of NumPy, from its bytes."""
+    told = dtype.args[0] if isinstance(dtype, _Record) and dtype.args else None
+    kind = np.dtype(told) if isinstance(told, str) else np.dtype("O")
+    if kind.kind not in "biufUS":
+        raise pickle.UnpicklingError("a value that is indexed is neither text nor a number")
+    held = data.encode("latin1") if isinstance(data, str) else bytes(data)
+    if len(held) != kind.itemsize:
+        raise pickle.UnpicklingError("a value that is indexed has too few bytes, or too many")
+    return np.frombuffer(held, kind)[0].item()
+
+
+def pickled_indexes(data: bytes, where: str) -> dict[str, dict[Any, list[int]]]:
+    """The indexes of row groups that Petastorm pickled: of each, values and the row groups that have them.
+
+    Raises
+    ------
+    SourceError
+        The pickle is damaged, or names anything that no index is made of: it is not run.
+    """
+    if len(data) > MAX_PICKLE_BYTES:
+        raise SourceError(f"{where}: its pickled indexes take {len(data):,} bytes, more than is read")
+    try:
+        # Python 2's text, which bytes of numbers are among.
+        found = _InertIndexes(io.BytesIO(data), encoding="latin1").load()
+        indexes = {}
+        for name, one in found.items():
+            values = one.state["_index_data"]
+            # The field that is not null has a set, and no values.
+            indexes[str(name)] = values if isinstance(values, dict) else {None: values}
+            for rows in indexes[str(name)].values():
+                if not all(type(each) is int and each >= 0 for each in rows):
+                    raise ValueError("a row group is no number")
+        return indexes
+    except Exception as error:
+        # Whatever a damaged pickle leads to: the reasons are as many as its opcodes.
+        raise SourceError(
+            f"{where}: its pickled indexes were refused: {str(error)[:200]}. Nothing ran; hub.build_rowgroup_index "
+            "makes new ones"
+        ) from None

@@ -21,10 +21,12 @@ from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.parquet_dataset import petastorm_metadata, statistics, summary
 from hubarray.interop.parquet_dataset.files import DataFile, Location, listed, located, readable
 from hubarray.interop.parquet_dataset.footers import Footer, cache_key, checked, footers_of, metadata, sealed
+from hubarray.interop.parquet_dataset.indexes import indexes_of
 from hubarray.readers.arrow_fields import column_of, fields_of
 from hubarray.readers.field_codecs import scalar
 from hubarray.readers.filters import FilterPredicate, range_answer
 from hubarray.readers.predicates import PredicateBase
+from hubarray.readers.selectors import RowGroupSelectorBase
 from hubarray.readers.source import Column, Columns, joined, taken
 from hubarray.readers.unischema import Unischema, UnischemaField
 from hubarray.shown import shown_text
@@ -142,6 +144,20 @@ class ParquetSource:
                 undecided = undecided or answer is None
         source = self if len(kept) == len(self.units) else self.with_units(kept)
         return source, predicate if undecided else None
+
+    def selected(self, selector: RowGroupSelectorBase) -> ParquetSource:
+        """The row groups that a selector selects.
+
+        Raises
+        ------
+        ConfigError, SourceError
+        """
+        known = indexes_of(self)
+        for name in selector.get_index_names():
+            if name not in known:
+                raise ConfigError(f"{self.where}: has no index {name!r}; there are {', '.join(sorted(known))[:300]}")
+        chosen = selector.select_row_groups(known)
+        return self.with_units([unit for i, unit in enumerate(self.units) if i in chosen])
 
     def _included(self, predicate: PredicateBase, f: int) -> bool:
         values = self.key_values(f)

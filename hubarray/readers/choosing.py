@@ -1,0 +1,164 @@
+"""`hub.split` and `hub.balanced`: some rows of a source, as another source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import blake3
+import numpy as np
+
+from hubarray.errors import ConfigError
+from hubarray.readers import fractions
+from hubarray.readers.array_source import ArraySource
+from hubarray.readers.making import open_source
+from hubarray.readers.source import Column, Columns, Source
+from hubarray.readers.table_source import TableSource
+
+
+class ChosenSource:
+    """Some rows of a source, rising, as if they were all. See :class:`hubarray.readers.source.Source`.
+
+    Parameters
+    ----------
+    source : Source
+    positions : ndarray of int64
+        Rising; a row may come several times.
+    """
+
+    chunk_rows = 1
+
+    def __init__(self, source: Source, positions: np.ndarray) -> None:
+        self._source, self.positions = source, positions
+        self.where, self.schema, self.row_bytes = source.where, source.schema, source.row_bytes
+        self.rows = len(positions)
+        bounds = source.unit_bounds
+        whole = np.arange(source.rows + 1) if bounds is None else bounds
+        self.unit_bounds = np.unique(np.searchsorted(positions, whole)).astype(np.int64)
+
+    def identity(self) -> str:
+        """The source's, and which rows."""
+        return f"{self._source.identity()} {blake3.blake3(self.positions.tobytes()).hexdigest()[:16]}"
+
+    def read(self, rows: np.ndarray, columns: Sequence[str]) -> Columns:
+        """Some columns of some rows, in the order that the rows are given in."""
+        return self._source.read(self.positions[rows], columns)
+
+
+def _chosen(source: Source, positions: np.ndarray) -> Any:
+    if isinstance(source, TableSource):
+        return source.loader.at(positions)
+    if isinstance(source, ArraySource):
+        return source.at(positions)
+    return ChosenSource(source, positions)
+
+
+def _column(source: Source, by: str) -> Column:
+    if by not in source.schema.fields:
+        raise ConfigError(f"{source.where}: has no field {by!r}; there are {', '.join(source.schema.fields)}"[:400])
+    return source.read(np.arange(source.rows), [by])[by]
+
+
+def split(
+    source: Any,
+    *,
+    by: str | None = None,
+    seed: int = 0,
+    storage_options: Mapping[str, Any] | None = None,
+    root: Any = None,
+    **parts: float,
+) -> dict[str, Any]:
+    """Split a dataset into parts that stay put when rows are added.
+
+    Which part a row is in depends on the value of ``by`` and the seed alone: rows of equal value are never cut apart,
+    and rows that are added later leave all others where they were. The fractions hold about, as hashes fall.
+
+    Parameters
+    ----------
+    source
+        As of :func:`hubarray.make_reader`: an index, a name, a mapping of arrays, Parquet.
+    by : str, optional
+        The field whose values go together, such as a log, a patient or a day; it is read of every row. By default rows
+        fall by their numbers.
+    seed : int
+    storage_options, root
+        As of :func:`hubarray.make_reader`.
+    **parts : float
+        Names and fractions, 1 together, or less to leave rows out: ``train=.8, val=.1, test=.1``.
+
+    Returns
+    -------
+    dict
+        Of each part a source that :func:`hubarray.make_reader` takes: of tables a :class:`hubarray.RowLoader`; of
+        arrays a source whose ``positions`` are what ``to_pytorch(rows=...)`` takes.
+
+    Raises
+    ------
+    ConfigError, NotFoundError, SourceError
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(1000, "docs/split:v0", dtype="int64")
+    >>> parts = hub.split("docs/split:v0", train=0.8, test=0.2)
+    >>> [len(parts[name].positions) for name in ("train", "test")]
+    [797, 203]
+    """
+    fractions.check_fractions(parts)
+    opened = open_source(source, storage_options=storage_options, root=root)
+    if by is not None:
+        where = fractions.value_fractions(_column(opened, by), seed)
+    elif isinstance(opened, TableSource):
+        where = fractions.row_fractions(np.asarray(opened.loader.selections[0], np.int64), seed)
+    else:
+        where = fractions.row_fractions(np.arange(opened.rows), seed)
+    return {name: _chosen(opened, rows) for name, rows in fractions.dealt(where, parts).items()}
+
+
+def balanced(
+    source: Any,
+    *,
+    by: str,
+    weights: Mapping[Any, float] | None = None,
+    num_rows: int | None = None,
+    seed: int = 0,
+    storage_options: Mapping[str, Any] | None = None,
+    root: Any = None,
+) -> Any:
+    """Rows drawn so that every class, or class as its weight says, comes equally often.
+
+    Parameters
+    ----------
+    source
+        As of :func:`hubarray.make_reader`.
+    by : str
+        The field that says the class; it is read of every row.
+    weights : mapping of value to float, optional
+        How often each class comes, in proportion; classes that are not named are left out.
+    num_rows : int, optional
+        How many rows are drawn; by default as few as leave no row out. With fewer, take another seed in each epoch.
+    seed : int
+        Which rows of a class come once more than others.
+    storage_options, root
+        As of :func:`hubarray.make_reader`.
+
+    Returns
+    -------
+    A source that :func:`hubarray.make_reader` takes, as of :func:`split`.
+
+    Raises
+    ------
+    ConfigError, NotFoundError, SourceError
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.array(6, "docs/balanced:v0", dtype="int64")
+    >>> a[:] = [0, 0, 0, 0, 1, 1]
+    >>> hub.balanced("docs/balanced:v0", by="value").positions.tolist()
+    [0, 1, 2, 3, 4, 4, 5, 5]
+    """
+    if num_rows is not None and (not isinstance(num_rows, int) or isinstance(num_rows, bool) or num_rows < 1):
+        raise ConfigError(f"num_rows={num_rows!r}: give a number of rows above 0")
+    opened = open_source(source, storage_options=storage_options, root=root)
+    return _chosen(opened, fractions.drawn(_column(opened, by), weights, num_rows, seed))

@@ -1,0 +1,143 @@
+"""A mix of readers: each item is the next one of a reader that is drawn by its weight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hubarray.errors import ConfigError
+from hubarray.readers.permutation import chosen_seed, fractions, hashes
+from hubarray.readers.reader import Reader
+
+
+class WeightedSamplingReader:
+    """Items of several readers, each drawn with its probability, until a reader that is drawn has no more.
+
+    Draw ``n`` depends on the seed and ``n`` alone, so that a state of the mix is a number and its readers' states.
+
+    Parameters
+    ----------
+    readers : sequence of Reader
+        With equal fields; ``num_epochs=None`` for a mix without end.
+    probabilities : sequence of float
+        As many, in proportion.
+    seed : int, optional
+        Of the draws; chosen by default, and kept in the state.
+
+    Raises
+    ------
+    ConfigError
+        They do not fit each other.
+    """
+
+    def __init__(self, readers: Sequence[Reader], probabilities: Sequence[float], *, seed: int | None = None) -> None:
+        if not readers or len(readers) != len(probabilities):
+            raise ConfigError(f"{len(readers)} readers and {len(probabilities)} probabilities: give one for each")
+        given = np.asarray(probabilities, np.float64)
+        if not (np.isfinite(given).all() and (given >= 0).all() and given.sum() > 0):
+            raise ConfigError(f"probabilities={list(probabilities)}: give numbers from 0 on, of which one is above 0")
+        first = readers[0]
+        for other in readers[1:]:
+            if list(other.schema.fields) != list(first.schema.fields):
+                told = "; ".join(", ".join(one.schema.fields) for one in readers)
+                raise ConfigError(f"the readers have different fields: {told}"[:400])
+            if other.batched_output != first.batched_output or (other.ngram is None) != (first.ngram is None):
+                raise ConfigError("the readers give different things: all rows, all batches or all windows")
+        self._readers = list(readers)
+        self._ends = np.cumsum(given) / given.sum()
+        self._own_seed = seed is None
+        self._seed = chosen_seed() if seed is None else int(seed)
+        self._drawn = 0
+        self.last_row_consumed = False
+
+    @property
+    def schema(self) -> Any:
+        """The schema of what it gives."""
+        return self._readers[0].schema
+
+    @property
+    def batched_output(self) -> bool:
+        """Whether an item is a batch of columns."""
+        return self._readers[0].batched_output
+
+    @property
+    def ngram(self) -> Any:
+        """The windows that are given, if any."""
+        return self._readers[0].ngram
+
+    def __len__(self) -> int:
+        """Items of one epoch of every reader together; the mix may end before."""
+        return sum(map(len, self._readers))
+
+    def __iter__(self) -> WeightedSamplingReader:
+        return self
+
+    def __next__(self) -> Any:
+        where = float(fractions(hashes(1, self._seed, first=self._drawn))[0])
+        chosen = min(int(np.searchsorted(self._ends, where, "right")), len(self._readers) - 1)
+        try:
+            item = next(self._readers[chosen])
+        except StopIteration:
+            self.last_row_consumed = True
+            raise
+        self._drawn += 1
+        return item
+
+    next = __next__
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the mix is: JSON."""
+        states = [one.state_dict() for one in self._readers]
+        return {"seed": self._seed, "drawn": self._drawn, "readers": states}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where a mix was.
+
+        Raises
+        ------
+        ConfigError
+            It is of another mix, or of other readers.
+        """
+        try:
+            seed, drawn, states = state["seed"], state["drawn"], state["readers"]
+            if type(seed) is not int or type(drawn) is not int or min(seed, drawn) < 0 or not isinstance(states, list):
+                raise ValueError
+        except (KeyError, TypeError, ValueError):
+            raise ConfigError("not a state that a WeightedSamplingReader gave") from None
+        if len(states) != len(self._readers):
+            raise ConfigError(f"the state is of {len(states)} readers, and these are {len(self._readers)}")
+        if not self._own_seed and seed != self._seed:
+            raise ConfigError(f"the state is of draws with seed {seed}, and these have {self._seed}")
+        for reader, one in zip(self._readers, states, strict=True):
+            reader.load_state_dict(one)
+        self._seed, self._drawn, self.last_row_consumed = seed, drawn, False
+
+    def reset(self) -> None:
+        """Begin again, where every reader has ended."""
+        for reader in self._readers:
+            reader.reset()
+        self.last_row_consumed = False
+
+    def stop(self) -> None:
+        """Stop the workers of all readers."""
+        for reader in self._readers:
+            reader.stop()
+
+    def join(self) -> None:
+        """Wait until the workers of all readers have ended."""
+        for reader in self._readers:
+            reader.join()
+
+    @property
+    def diagnostics(self) -> list[dict[str, Any]]:
+        """Those of each reader."""
+        return [reader.diagnostics for reader in self._readers]
+
+    def __enter__(self) -> WeightedSamplingReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self.join()

@@ -1,0 +1,142 @@
+"""Splits that stay put, classes in balance, and mixes of readers."""
+
+import collections
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hubarray as hub
+from hubarray.readers import fractions
+from tests.tables import rows as model
+
+
+@pytest.fixture
+def labels(root):
+    array = hub.array(300, "t/labels:v0", "i8", chunks=16, root=root)
+    array[...] = np.arange(300) % 7
+    return array
+
+
+def test_parts_are_disjoint_complete_and_about_as_large_as_asked(labels, root):
+    parts = hub.split("t/labels:v0", train=0.7, val=0.1, test=0.2, root=root)
+    rows = [parts[name].positions.tolist() for name in ("train", "val", "test")]
+    assert sorted(itertools.chain(*rows)) == list(range(300))
+    assert 180 < len(rows[0]) < 240
+    assert hub.split(labels, train=0.7, val=0.1, test=0.2)["val"].positions.tolist() == rows[1]
+    assert hub.split(labels, train=0.7, val=0.1, test=0.2, seed=1)["val"].positions.tolist() != rows[1]
+
+
+def test_rows_that_are_added_leave_all_others_where_they_were(labels, root):
+    before = hub.split(labels, train=0.5, test=0.5)["train"].positions.tolist()
+    labels.append(np.zeros(100, "i8"))
+    after = hub.split(labels, train=0.5, test=0.5)["train"].positions.tolist()
+    assert [row for row in after if row < 300] == before
+
+
+def test_rows_of_a_value_stay_together_and_are_read_and_trained_on(root):
+    model.write("me/drives:v1", {key: model.drive(key, 12) for key in "abcdefgh"}, root)
+    parts = hub.split("me/drives:v1", train=0.5, test=0.5, by="log_id", root=root)
+    seen = {}
+    for name, part in parts.items():
+        with hub.make_reader(part, ["log_id", "frame"]) as reader:
+            seen[name] = collections.Counter(str(row.log_id) for row in reader)
+    assert not set(seen["train"]) & set(seen["test"])
+    assert sum(map(sum, (one.values() for one in seen.values()))) == 96
+    assert set(seen["train"].values()) | set(seen["test"].values()) == {12}
+    assert len(parts["train"].to_pytorch("frame", iterable=True, batch_size=4)) > 0
+
+
+def test_parquet_is_split_by_a_column(tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"id": range(200), "day": [i // 10 for i in range(200)]}), tmp_path / "a.parquet",
+                   row_group_size=33)  # fmt: skip
+    parts = hub.split(tmp_path / "a.parquet", train=0.6, test=0.3, by="day")
+    days = {}
+    for name, part in parts.items():
+        with hub.make_reader(part, shuffle_rows=True, seed=3) as reader:
+            rows = [(int(row.id), int(row.day)) for row in reader]
+        assert all(i // 10 == day for i, day in rows)
+        days[name] = {day for _, day in rows}
+        assert len(rows) == 10 * len(days[name])
+    assert not days["train"] & days["test"]
+
+
+@pytest.mark.parametrize("parts", [{}, {"train": 0.9, "test": 0.2}, {"train": -0.1}, {"train": "x"}, {"train": True}])
+def test_fractions_that_are_none_are_refused(labels, parts):
+    with pytest.raises(hub.ConfigError, match=r"fraction|at most 1"):
+        hub.split(labels, **parts)
+
+
+def test_a_field_that_is_not_there_is_refused(labels):
+    with pytest.raises(hub.ConfigError, match="no field 'log'"):
+        hub.split(labels, by="log", train=1)
+
+
+@given(
+    st.lists(st.integers(0, 4), min_size=1, max_size=60),
+    st.integers(1, 200),
+    st.integers(0, 5),
+)
+def test_classes_come_equally_often_and_rows_of_one_too(values, rows, seed):
+    chosen = fractions.drawn(np.asarray(values), None, rows, seed)
+    assert len(chosen) == rows
+    assert (np.diff(chosen) >= 0).all()
+    by_class = collections.Counter(values[i] for i in chosen.tolist())
+    assert max(by_class.values()) - min(by_class.get(one, 0) for one in set(values)) <= 1
+    times = collections.Counter(chosen.tolist())
+    for one in set(values):
+        counts = [times.get(i, 0) for i, value in enumerate(values) if value == one]
+        assert max(counts) - min(counts) <= 1
+
+
+def test_weights_say_how_often_a_class_comes(labels):
+    chosen = hub.balanced(labels, by="value", weights={0: 3, 1: 1}, num_rows=80)
+    with hub.make_reader(chosen, seed=0) as reader:
+        assert collections.Counter(int(row.value) for row in reader) == {0: 60, 1: 20}
+    everyone = hub.balanced(labels, by="value")
+    assert set(everyone.positions.tolist()) == set(range(300))
+    assert len(everyone.positions) == 7 * 43
+    for wrong in ({9: 1}, {0: -1}, {0: 0}):
+        with pytest.raises(hub.ConfigError, match="weights"):
+            hub.balanced(labels, by="value", weights=wrong)
+
+
+def mixed(labels, **options):
+    readers = [hub.make_reader(labels, num_epochs=None, seed=seed) for seed in (1, 2)]
+    return hub.WeightedSamplingReader(readers, [0.8, 0.2], **options)
+
+
+def test_a_mix_draws_readers_by_weight_and_goes_on_where_it_was(labels):
+    with mixed(labels, seed=5) as whole, mixed(labels, seed=5) as first, mixed(labels) as rest:
+        expected = [int(row.value) for row in itertools.islice(whole, 500)]
+        begun = [int(row.value) for row in itertools.islice(first, 200)]
+        rest.load_state_dict(first.state_dict())
+        assert begun + [int(row.value) for row in itertools.islice(rest, 300)] == expected
+        assert 350 < whole.diagnostics[0]["items"] < 450
+
+
+def test_a_mix_ends_where_a_reader_that_is_drawn_has_no_more(labels):
+    readers = [hub.make_reader(labels, num_epochs=n, seed=0) for n in (1, None)]
+    with hub.WeightedSamplingReader(readers, [0.5, 0.5], seed=0) as mix:
+        count = sum(1 for _ in mix)
+        assert mix.last_row_consumed
+    assert 500 < count < 700
+
+
+def test_readers_that_do_not_fit_are_refused(labels):
+    one = hub.make_reader(labels)
+    with pytest.raises(hub.ConfigError, match="give one for each"):
+        hub.WeightedSamplingReader([one], [0.5, 0.5])
+    with pytest.raises(hub.ConfigError, match="probabilities"):
+        hub.WeightedSamplingReader([one], [0.0])
+    with pytest.raises(hub.ConfigError, match="all rows"):
+        hub.WeightedSamplingReader([one, hub.make_batch_reader(labels)], [1, 1])
+    with pytest.raises(hub.ConfigError, match="different fields"):
+        hub.WeightedSamplingReader([one, hub.make_reader({"x": labels})], [1, 1])
+    with pytest.raises(hub.ConfigError, match="not a state"):
+        mixed(labels).load_state_dict({"seed": 1})
