@@ -72,6 +72,11 @@ class Reader:
         return self._pipeline.ngram
 
     @property
+    def ragged(self) -> str:
+        """How rows of different shapes are put together in a batch: ``"list"``, ``"pad"`` or ``"nested"``."""
+        return self._ragged
+
+    @property
     def transformed_schema(self) -> Unischema:
         """The schema of what it gives, as Petastorm calls it."""
         return self.schema

@@ -67,6 +67,22 @@ class WeightedSamplingReader:
         """The windows that are given, if any."""
         return self._readers[0].ngram
 
+    @property
+    def ragged(self) -> str:
+        """How rows of different shapes are put together in a batch."""
+        return self._readers[0].ragged
+
+    @property
+    def num_epochs(self) -> int | None:
+        """As many as every reader gives; None is endless."""
+        known = [one.num_epochs for one in self._readers]
+        return None if None in known else min(one for one in known if one is not None)
+
+    def set_group_rows(self, rows: int) -> None:
+        """Shuffle among about so many rows of each reader."""
+        for reader in self._readers:
+            reader.set_group_rows(rows)
+
     def __len__(self) -> int:
         """Items of one epoch of every reader together; the mix may end before."""
         return sum(map(len, self._readers))

@@ -1,0 +1,316 @@
+"""PyTorch loaders over readers, under Petastorm's names: batches are dictionaries of tensors."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import torch
+
+from hubarray.errors import ConfigError
+from hubarray.interop.torch_values import column_tensor
+from hubarray.readers.permutation import permutation
+from hubarray.readers.pipeline import batch_columns
+from hubarray.readers.source import Column, joined, taken
+from hubarray.readers.unischema import Unischema
+
+Batch = dict[Any, Any]
+
+
+class DataLoader:
+    """Batches of what a reader gives: a dictionary of tensors by field; of n-grams one of these by offset.
+
+    Text and nulls are lists, decimals lists of text; rows of different shapes are as the reader's ``ragged`` says.
+    A loader can be iterated again once the reader has ended: it is then reset.
+
+    Parameters
+    ----------
+    reader : Reader or WeightedSamplingReader
+        Of rows or of batches.
+    batch_size : int
+    collate_fn : callable, optional
+        Makes a batch of a list of rows, each a dictionary of NumPy values, in place of the above; of a reader of rows.
+    shuffling_queue_capacity : int
+        Shuffle among about so many rows: it sets how the reader shuffles, and there is no buffer besides. Before the
+        first item alone.
+
+    Raises
+    ------
+    ConfigError
+        An option makes no sense, or the reader has given items.
+    """
+
+    def __init__(
+        self,
+        reader: Any,
+        batch_size: int = 1,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        *,
+        transform_fn: Callable[[Batch], Any] | None = None,
+        shuffling_queue_capacity: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
+            raise ConfigError(f"batch_size={batch_size!r}: give a number of rows above 0")
+        if collate_fn is not None and reader.batched_output:
+            raise ConfigError("collate_fn= gets rows, and this reader gives batches of columns; use transform_fn=")
+        if shuffling_queue_capacity:
+            reader.set_group_rows(int(shuffling_queue_capacity))
+        self.reader = reader
+        self._batch_size, self._collate, self._transform = int(batch_size), collate_fn, transform_fn
+        self._drop_last = drop_last
+        self._state: dict[str, Any] | None = None
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.reader.last_row_consumed:
+            self.reader.reset()
+        for batch in self._batches():
+            yield batch if self._transform is None else self._transform(batch)
+
+    def __len__(self) -> int:
+        """Batches of an epoch.
+
+        Raises
+        ------
+        TypeError
+            The rows decide how many there are.
+        """
+        if self.reader.batched_output:
+            raise TypeError("the number of batches is known of readers of rows alone")
+        count = len(self.reader)
+        return count // self._batch_size if self._drop_last else -(-count // self._batch_size)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loop is: that of the reader after the batch that was given last.
+
+        Raises
+        ------
+        ConfigError
+            The reader gives batches, of which a part may be left over; one of rows can be resumed.
+        """
+        if self.reader.batched_output:
+            raise ConfigError(
+                "a loader over make_batch_reader cannot be resumed; use make_reader, or the reader's state"
+            )
+        state: dict[str, Any] = self.reader.state_dict() if self._state is None else self._state
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+        """Have the next batch begin where a state was taken."""
+        self.reader.load_state_dict(state)
+        self._state = None
+
+    def _batches(self) -> Iterator[Any]:
+        if self.reader.batched_output:
+            for columns in _rebatched(self.reader, self._batch_size, drop_last=self._drop_last):
+                yield _tensors(columns, self.reader.schema, "list")
+            return
+        rows: list[Any] = []
+        for row in self.reader:
+            rows.append(row)
+            if len(rows) == self._batch_size:
+                self._state = self.reader.state_dict()
+                yield self._collated(rows)
+                rows = []
+        self._state = None
+        if rows and not self._drop_last:
+            yield self._collated(rows)
+
+    def _collated(self, rows: list[Any]) -> Any:
+        if self._collate is not None:
+            return self._collate([_as_dictionary(row, self.reader.schema) for row in rows])
+        if self.reader.ngram is None:
+            return _columns_of(rows, self.reader.schema, self.reader.ragged)
+        return {
+            offset: _columns_of(
+                [row[offset] for row in rows], _view(self.reader.schema, rows[0][offset]), self.reader.ragged
+            )
+            for offset in rows[0]
+        }
+
+    def __enter__(self) -> DataLoader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.reader.stop()
+        self.reader.join()
+
+
+class BatchedDataLoader(DataLoader):
+    """A :class:`DataLoader` of a reader of batches, whose rows are put together anew into batches of one size.
+
+    Parameters
+    ----------
+    reader : Reader
+        Of :func:`hubarray.make_batch_reader`, or of rows.
+    batch_size : int
+    transform_fn : callable, optional
+        Given each batch of tensors, gives what is yielded.
+    shuffling_queue_capacity : int
+        As of :class:`DataLoader`.
+    """
+
+    def __init__(
+        self,
+        reader: Any,
+        batch_size: int = 1,
+        transform_fn: Callable[[Batch], Any] | None = None,
+        *,
+        shuffling_queue_capacity: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        super().__init__(
+            reader, batch_size, transform_fn=transform_fn, shuffling_queue_capacity=shuffling_queue_capacity,
+            drop_last=drop_last,
+        )  # fmt: skip
+
+
+class InMemBatchedDataLoader:
+    """Epochs of what a reader gives once: its rows are read into memory, and shuffled anew in each epoch.
+
+    Parameters
+    ----------
+    reader : Reader
+        Of one epoch; it is read to its end.
+    batch_size : int
+    transform_fn : callable, optional
+        Given each batch of tensors.
+    num_epochs : int or None
+        None is endless.
+    rows_capacity : int, optional
+        At most so many rows are read.
+    shuffle : bool
+    seed : int
+
+    Raises
+    ------
+    ConfigError
+    """
+
+    def __init__(
+        self,
+        reader: Any,
+        batch_size: int = 1,
+        transform_fn: Callable[[Batch], Any] | None = None,
+        *,
+        num_epochs: int | None = 1,
+        rows_capacity: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        if reader.ngram is not None:
+            raise ConfigError("windows are not kept in memory: DataLoader gives them")
+        if reader.num_epochs is None:
+            raise ConfigError("a reader without end does not fit into memory; give it num_epochs=1")
+        loader = DataLoader(reader, batch_size)
+        del loader
+        if num_epochs is not None and (not isinstance(num_epochs, int) or num_epochs < 1):
+            raise ConfigError(f"num_epochs={num_epochs!r}: give a number above 0, or None")
+        self._schema = reader.schema
+        self._columns, self._rows = _all_columns(reader, rows_capacity)
+        self._batch_size, self._transform, self._num_epochs = batch_size, transform_fn, num_epochs
+        self._shuffle, self._seed, self._drop_last = shuffle, seed, drop_last
+
+    def __len__(self) -> int:
+        """Batches of an epoch."""
+        return self._rows // self._batch_size if self._drop_last else -(-self._rows // self._batch_size)
+
+    def __iter__(self) -> Iterator[Any]:
+        epoch = 0
+        while self._num_epochs is None or epoch < self._num_epochs:
+            order = permutation(self._rows, self._seed, epoch) if self._shuffle else np.arange(self._rows)
+            for step in range(len(self)):
+                rows = order[step * self._batch_size : (step + 1) * self._batch_size]
+                columns = {name: taken(column, rows) for name, column in self._columns.items()}
+                batch = _tensors(columns, self._schema, "list")
+                yield batch if self._transform is None else self._transform(batch)
+            epoch += 1
+
+
+def _all_columns(reader: Any, most_rows: int | None) -> tuple[dict[str, Column], int]:
+    parts: list[dict[str, Column]] = []
+    rows = 0
+    with reader:
+        for columns in _rebatched(reader, 4096):
+            parts.append(columns)
+            rows += len(next(iter(columns.values())))
+            if most_rows is not None and rows >= most_rows:
+                rows = most_rows
+                break
+    names = list(reader.schema.fields)
+    whole = {name: joined([part[name] for part in parts]) if parts else [] for name in names}
+    return {name: column[:rows] for name, column in whole.items()}, rows
+
+
+def _rebatched(reader: Any, batch_size: int, *, drop_last: bool = False) -> Iterator[dict[str, Column]]:
+    """Columns of so many rows each, of what a reader gives in other numbers."""
+    names = list(reader.schema.fields)
+    held: list[dict[str, Column]] = []
+    count = 0
+    for item in _column_items(reader, names, batch_size):
+        held.append(item)
+        count += len(item[names[0]])
+        if count < batch_size:
+            continue
+        whole = {name: joined([part[name] for part in held]) for name in names}
+        full = count - count % batch_size
+        for first in range(0, full, batch_size):
+            yield {name: column[first : first + batch_size] for name, column in whole.items()}
+        held = [{name: column[full:] for name, column in whole.items()}] if count > full else []
+        count -= full
+    if count and not drop_last:
+        yield {name: joined([part[name] for part in held]) for name in names}
+
+
+def _column_items(reader: Any, names: Sequence[str], batch_size: int) -> Iterator[dict[str, Column]]:
+    if reader.batched_output:
+        for item in reader:
+            yield dict(zip(names, item, strict=True))
+        return
+    rows: list[Any] = []
+    for row in reader:
+        rows.append(row)
+        if len(rows) == batch_size:
+            yield {name: [one[i] for one in rows] for i, name in enumerate(names)}
+            rows = []
+    if rows:
+        yield {name: [one[i] for one in rows] for i, name in enumerate(names)}
+
+
+def _columns_of(rows: Sequence[Any], schema: Unischema, ragged: str) -> Batch:
+    return _tensors({name: [row[i] for row in rows] for i, name in enumerate(schema.fields)}, schema, ragged)
+
+
+def _view(schema: Unischema, row: Any) -> Unischema:
+    """The schema of a row of an n-gram, which has some of the fields."""
+    names = [name for name in schema.fields if name in row._fields]
+    return copy.copy(schema) if len(names) == len(schema.fields) else schema.create_schema_view(names)
+
+
+def _as_dictionary(row: Any, schema: Unischema) -> Any:
+    if isinstance(row, dict):
+        return {offset: one._asdict() for offset, one in row.items()}
+    return dict(zip(schema.fields, row, strict=True))
+
+
+def _tensors(columns: Mapping[str, Column], schema: Unischema, ragged: str) -> Batch:
+    found = batch_columns(columns, schema, "pad" if ragged == "pad" else "list")
+    return {name: _nested(column_tensor(_told(column)), ragged) for name, column in found.items()}
+
+
+def _told(column: Any) -> Any:
+    """Objects as lists, of which decimals are text: PyTorch has no tensors of either."""
+    if isinstance(column, np.ndarray) and column.dtype.hasobject:
+        column = column.tolist()
+    if isinstance(column, list) and any(isinstance(one, Decimal) for one in column):
+        return [None if one is None else str(one) for one in column]
+    return column
+
+
+def _nested(column: Any, ragged: str) -> Any:
+    tensors = isinstance(column, list) and bool(column) and all(isinstance(one, torch.Tensor) for one in column)
+    return torch.nested.nested_tensor(column) if tensors and ragged == "nested" else column
