@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -124,12 +123,9 @@ class DataLoader:
             return self._collate([_as_dictionary(row, self.reader.schema) for row in rows])
         if self.reader.ngram is None:
             return _columns_of(rows, self.reader.schema, self.reader.ragged)
-        return {
-            offset: _columns_of(
-                [row[offset] for row in rows], _view(self.reader.schema, rows[0][offset]), self.reader.ragged
-            )
-            for offset in rows[0]
-        }
+        schema, ragged = self.reader.schema, self.reader.ragged
+        views = {offset: _view(schema, row) for offset, row in rows[0].items()}
+        return {offset: _columns_of([row[offset] for row in rows], view, ragged) for offset, view in views.items()}
 
     def __enter__(self) -> DataLoader:
         return self
@@ -288,7 +284,7 @@ def _columns_of(rows: Sequence[Any], schema: Unischema, ragged: str) -> Batch:
 def _view(schema: Unischema, row: Any) -> Unischema:
     """The schema of a row of an n-gram, which has some of the fields."""
     names = [name for name in schema.fields if name in row._fields]
-    return copy.copy(schema) if len(names) == len(schema.fields) else schema.create_schema_view(names)
+    return schema.create_schema_view(names)
 
 
 def _as_dictionary(row: Any, schema: Unischema) -> Any:

@@ -8,7 +8,7 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -118,7 +118,7 @@ class Unischema:
     @cached_property
     def row_type(self) -> Any:
         """The named tuple of a row; names that Python does not allow have ``_`` where it objects."""
-        return namedtuple(re.sub(r"\W", "_", self._name) or "Row", attribute_names(list(self._fields)))
+        return row_type(re.sub(r"\W", "_", self._name) or "Row", tuple(attribute_names(list(self._fields))))
 
     def make_namedtuple(self, **values: Any) -> Any:
         """A row of these values; a field that is not given is None."""
@@ -176,6 +176,19 @@ class Unischema:
         lines = [f"  {name}: {_type_name(one.numpy_dtype)} {one.shape}" + (" nullable" if one.nullable else "")
                  for name, one in self._fields.items()]  # fmt: skip
         return "\n".join([f"Unischema {self._name}", *lines])
+
+
+@lru_cache(1024)
+def row_type(name: str, fields: tuple[str, ...]) -> Any:
+    """The named tuple of a name and fields: one for all equal ones, so that frameworks take rows for alike."""
+    made = namedtuple(name, fields)
+    # Rows pickle, as Spark wants them to, though their class is nowhere to be imported from.
+    made.__reduce__ = lambda row: (_row, (name, fields, tuple(row)))  # type: ignore[method-assign,assignment]
+    return made
+
+
+def _row(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return row_type(name, fields)._make(values)
 
 
 def _type_name(kind: Any) -> str:
