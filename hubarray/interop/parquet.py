@@ -16,6 +16,7 @@ from hubarray.history.fields import Fields, parse_json
 from hubarray.progress import progress
 from hubarray.tables.columns import matching
 from hubarray.tables.index_piece import Key
+from hubarray.tables.loader import RowLoader
 from hubarray.tables.schema import PARTITION, Field, Schema
 from hubarray.tables.table import Table
 
@@ -62,6 +63,29 @@ def write_parquet(table: Table, path: str, columns: str | Sequence[str] | None =
                 arrays += [_column(types[name], fields[name], [row[name] for row in some]) for name in names]
                 file.write_table(pa.Table.from_arrays(arrays, schema=arrow), row_group_size=_GROUP_ROWS)
                 bar.update(len(some))
+
+
+def loader_schema(loader: RowLoader, names: Sequence[str]) -> pa.Schema:
+    """The Arrow schema of some columns of a loader.
+
+    Raises
+    ------
+    ConfigError
+        A field is of a dtype that Arrow has not.
+    """
+    return pa.schema([pa.field(name, _arrow_type(name, field_of(loader, name))) for name in names])
+
+
+def row_batch(loader: RowLoader, schema: pa.Schema, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+    """Rows of a loader, images as they are stored, as Arrow."""
+    columns = [_column(kind.type, field_of(loader, kind.name), [row[kind.name] for row in rows]) for kind in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def field_of(loader: RowLoader, name: str) -> Field:
+    """The field behind a column."""
+    column = loader.column(name)
+    return loader.tables()[column.tables[0]].metadata.schema[column.field]
 
 
 def _row_groups(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""Spark: the rows of a DataFrame, wherever its executors have them, into the partitions of a table."""
+"""Spark: rows of a DataFrame into the partitions of a table, and rows of tables into a DataFrame."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ import pyarrow as pa
 from hubarray import errors
 from hubarray.errors import ConfigError
 from hubarray.interop.missing import needed
+from hubarray.interop.parquet import loader_schema, row_batch
+from hubarray.readers.making import open_source
+from hubarray.readers.table_source import TableSource
+from hubarray.tables.loader import RowLoader
 from hubarray.tables.worker import TableWorker
 from hubarray.tables.writer import TableWriter
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
+_ROWS_A_BATCH = 1024
 _RAISED = re.compile(r"hubarray\.errors\.(ConfigError|ConflictError|ReadOnlyError|NotFoundError): (.*)")
 
 
@@ -82,6 +87,62 @@ def write_partitions(
         raise getattr(errors, raised[1])(raised[2].strip()) from error
     for row in written:
         writer.add(bytes(row["part"]))
+
+
+def to_dataframe(
+    index: Any, spark: SparkSession, columns: str | Sequence[str] | None = None, *, root: Any = None
+) -> DataFrame:
+    """The rows of a table, or of an index, as a Spark DataFrame; executors fetch them as Spark asks for them.
+
+    Arrays are lists within lists, JPEG and PNG the bytes that are stored. Executors reach the root with what this
+    process was given.
+
+    Parameters
+    ----------
+    index : str, Table or index
+        The name of a table, or an index that was filtered and merged as you like.
+    spark : SparkSession
+    columns : str or sequence of str, optional
+        As of :meth:`hubarray.RowLoader.get_row`.
+    root : optional
+        For a name.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+
+    Raises
+    ------
+    ConfigError
+        A column is of a dtype that Arrow has not.
+    NotFoundError, MissingPackageError
+    """
+    types = needed("pyspark.sql.pandas.types", extra="spark", why="to_dataframe")
+    source = open_source(index, root=root)
+    if not isinstance(source, TableSource):
+        raise ConfigError(f"{source.where}: is no table; arrays go through to_dask or a reader")
+    loader = source.loader
+    names = loader.check_columns(columns)
+    schema = loader_schema(loader, names)
+    rows = len(loader)
+    tasks = max(1, min(-(-rows // _ROWS_A_BATCH), 4 * spark.sparkContext.defaultParallelism))
+    numbers = spark.range(0, rows, 1, tasks)
+    return numbers.mapInArrow(_Read(loader, names, schema), types.from_arrow_schema(schema))
+
+
+class _Read:
+    """A task: the rows of the numbers that it gets, as Arrow."""
+
+    def __init__(self, loader: RowLoader, names: Sequence[str], schema: pa.Schema) -> None:
+        self._loader, self._names, self._schema = loader, list(names), schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            numbers = batch.column(0).to_numpy()
+            for first in range(0, len(numbers), _ROWS_A_BATCH):
+                some = numbers[first : first + _ROWS_A_BATCH]
+                rows = self._loader.get_batch(some, self._names, encoded=True)
+                yield row_batch(self._loader, self._schema, rows)
 
 
 def _check_columns(there: Sequence[str], fields: Sequence[str], partition: str, order: Sequence[str]) -> None:

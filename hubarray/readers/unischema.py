@@ -181,9 +181,10 @@ class Unischema:
 @lru_cache(1024)
 def row_type(name: str, fields: tuple[str, ...]) -> Any:
     """The named tuple of a name and fields: one for all equal ones, so that frameworks take rows for alike."""
-    made = namedtuple(name, fields)
+    make: Any = namedtuple
+    made = make(name, fields)
     # Rows pickle, as Spark wants them to, though their class is nowhere to be imported from.
-    made.__reduce__ = lambda row: (_row, (name, fields, tuple(row)))  # type: ignore[method-assign,assignment]
+    made.__reduce__ = lambda row: (_row, (name, fields, tuple(row)))
     return made
 
 

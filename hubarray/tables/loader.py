@@ -304,7 +304,9 @@ class RowLoader:
         return self._tables
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RowLoader, (self._numbers, sorted(self._index_names), self._root)
+        # Another process knows no roots of commits that were looked at here.
+        roots = [(column.id, known_roots.of(column.id)) for column, _ in self._numbers]
+        return _remade, (self._numbers, sorted(self._index_names), self._root, roots)
 
     def __repr__(self) -> str:
         return f"RowLoader({len(self):,} rows of {', '.join(str(column.table) for column, _ in self._numbers)})"
@@ -495,6 +497,18 @@ def loader_of(index: Any, root: Root | None) -> RowLoader:
         It has no service column.
     """
     numbers, names = row_numbers(index)
+    return RowLoader(numbers, names, root)
+
+
+def _remade(
+    numbers: Sequence[tuple[ServiceColumn, Numbers | EveryRow]],
+    names: Sequence[str],
+    root: Root | None,
+    roots: Sequence[tuple[str, Root | None]],
+) -> RowLoader:
+    for commit, where in roots:
+        if where is not None:
+            known_roots.note(commit, where)
     return RowLoader(numbers, names, root)
 
 
