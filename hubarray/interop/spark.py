@@ -94,7 +94,8 @@ def to_dataframe(
 ) -> DataFrame:
     """The rows of a table, or of an index, as a Spark DataFrame; executors fetch them as Spark asks for them.
 
-    Arrays are lists within lists, JPEG and PNG the bytes that are stored. Executors reach the root with what this
+    Arrays are lists within lists, JPEG and PNG the bytes that are stored; unsigned numbers are of the next larger type,
+    and times in microseconds, as Spark has no others. Executors reach the root with what this
     process was given.
 
     Parameters
@@ -124,17 +125,18 @@ def to_dataframe(
     loader = source.loader
     names = loader.check_columns(columns)
     schema = loader_schema(loader, names)
+    told = pa.schema([field.with_type(_spark_type(field.type)) for field in schema])
     rows = len(loader)
     tasks = max(1, min(-(-rows // _ROWS_A_BATCH), 4 * spark.sparkContext.defaultParallelism))
     numbers = spark.range(0, rows, 1, tasks)
-    return numbers.mapInArrow(_Read(loader, names, schema), types.from_arrow_schema(schema))
+    return numbers.mapInArrow(_Read(loader, names, schema, told), types.from_arrow_schema(told))
 
 
 class _Read:
     """A task: the rows of the numbers that it gets, as Arrow."""
 
-    def __init__(self, loader: RowLoader, names: Sequence[str], schema: pa.Schema) -> None:
-        self._loader, self._names, self._schema = loader, list(names), schema
+    def __init__(self, loader: RowLoader, names: Sequence[str], schema: pa.Schema, told: pa.Schema) -> None:
+        self._loader, self._names, self._schema, self._told = loader, list(names), schema, told
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -142,7 +144,26 @@ class _Read:
             for first in range(0, len(numbers), _ROWS_A_BATCH):
                 some = numbers[first : first + _ROWS_A_BATCH]
                 rows = self._loader.get_batch(some, self._names, encoded=True)
-                yield row_batch(self._loader, self._schema, rows)
+                found = pa.Table.from_batches([row_batch(self._loader, self._schema, rows)])
+                yield from found.cast(self._told).to_batches()
+
+
+# Spark has no unsigned numbers, no half floats, and no time finer than microseconds.
+_SPARK_TYPES = {
+    pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+}  # fmt: skip
+
+
+def _spark_type(kind: pa.DataType) -> pa.DataType:
+    """The type that Spark has for an Arrow one."""
+    if pa.types.is_fixed_size_list(kind) or pa.types.is_list(kind):
+        return pa.list_(_spark_type(kind.value_type))
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if pa.types.is_duration(kind):
+        return pa.duration("us")
+    return _SPARK_TYPES.get(kind, kind)
 
 
 def _check_columns(there: Sequence[str], fields: Sequence[str], partition: str, order: Sequence[str]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import threading
 import uuid
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark import RDD
     from pyspark.sql import DataFrame, SparkSession
 
+# As Petastorm calls it.
 CACHE_SETTING = "petastorm.spark.converter.parentCacheDirUrl"
 _BLOCK_SIZE = "parquet.block.size"
 
@@ -65,19 +65,18 @@ def materialize_dataset(
         Nothing was written.
     SourceError
     """
-    hadoop = spark.sparkContext._jsc.hadoopConfiguration()
-    before = hadoop.get(_BLOCK_SIZE)
+    before = spark.conf.get(_BLOCK_SIZE, None)
     if row_group_size_mb is not None:
         if not row_group_size_mb > 0:
             raise ConfigError(f"row_group_size_mb={row_group_size_mb!r}: give a size above 0")
-        hadoop.setInt(_BLOCK_SIZE, int(row_group_size_mb * (1 << 20)))
+        spark.conf.set(_BLOCK_SIZE, str(int(row_group_size_mb * (1 << 20))))
     try:
         yield
     finally:
         if before is None:
-            hadoop.unset(_BLOCK_SIZE)
+            spark.conf.unset(_BLOCK_SIZE)
         else:
-            hadoop.set(_BLOCK_SIZE, before)
+            spark.conf.set(_BLOCK_SIZE, before)
     finish_dataset(located(dataset_url, storage_options), schema)
 
 
@@ -245,11 +244,11 @@ class SparkDatasetConverter:
         location = located(self.cache_dir_url, self._storage_options)
         location.client.filesystem.delete_dir(location.path)
         with _lock:
-            for key in [key for key, one in _converters.items() if one is self]:
-                del _converters[key]
+            _converters[:] = [one for one in _converters if one[2] is not self]
 
 
-_converters: dict[str, SparkDatasetConverter] = {}
+# DataFrames that were written, with what options, and where.
+_converters: list[tuple[DataFrame, tuple[Any, ...], SparkDatasetConverter]] = []
 _lock = threading.Lock()
 
 
@@ -295,20 +294,20 @@ def make_spark_converter(
         config.current().cache_dir, "spark"
     )  # fmt: skip
     place = os.fspath(parent).rstrip("/")
-    analyzed = frame._jdf.queryExecution().analyzed()
-    told = [place, parquet_row_group_size_bytes, compression_codec, dtype, spark.sparkContext.applicationId]
-    plan = f"{analyzed.semanticHash()} {analyzed.canonicalized().toString()}"
-    key = hashlib.sha256(repr([*told, plan]).encode()).hexdigest()
+    told = (place, parquet_row_group_size_bytes, compression_codec, spark.sparkContext.applicationId)
     with _lock:
-        if key not in _converters:
-            url = f"{place}/{spark.sparkContext.applicationId}-{uuid.uuid4().hex[:12]}"
-            writer = frame.write.option("compression", compression_codec)
-            writer.option(_BLOCK_SIZE, str(parquet_row_group_size_bytes)).parquet(url)
-            # The summary that readers open it with; the rows are counted by it.
-            finish_dataset(located(url, storage_options), None)
-            rows = parquet_source(url, storage_options=storage_options).rows
-            _converters[key] = SparkDatasetConverter(url, rows, storage_options)
-        return _converters[key]
+        for known, options, converter in _converters:
+            if options == told and known.sameSemantics(frame):
+                return converter
+        url = f"{place}/{spark.sparkContext.applicationId}-{uuid.uuid4().hex[:12]}"
+        writer = frame.write.option("compression", compression_codec)
+        writer.option(_BLOCK_SIZE, str(parquet_row_group_size_bytes)).parquet(url)
+        # The summary that readers open it with; the rows are counted by it.
+        finish_dataset(located(url, storage_options), None)
+        rows = parquet_source(url, storage_options=storage_options).rows
+        made = SparkDatasetConverter(url, rows, storage_options)
+        _converters.append((frame, told, made))
+        return made
 
 
 def _without_vectors(frame: DataFrame) -> DataFrame:

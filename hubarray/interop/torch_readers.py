@@ -289,7 +289,7 @@ def _view(schema: Unischema, row: Any) -> Unischema:
 
 def _as_dictionary(row: Any, schema: Unischema) -> Any:
     if isinstance(row, dict):
-        return {offset: one._asdict() for offset, one in row.items()}
+        return {offset: dict(zip(one._fields, one, strict=True)) for offset, one in row.items()}
     return dict(zip(schema.fields, row, strict=True))
 
 

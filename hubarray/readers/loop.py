@@ -83,6 +83,14 @@ class Loop:
         """Rows of an epoch, of all ranks together."""
         return int(self._bounds[-1])
 
+    @property
+    def shuffled_together(self) -> float:
+        """Which part of the rows is mixed at a time: those of a group of each interval, or of a unit."""
+        state, units = self.state, max(1, len(self._bounds) - 1)
+        if state.shuffle & 2:
+            return min(1.0, state.cuts[0].intervals * max(state.group_rows, self.rows / units) / max(1, self.rows))
+        return min(1.0, state.cuts[0].intervals / units if state.shuffle else 0.0)
+
     def order(self) -> Order:
         """The order of the epoch that it is in."""
         state = self.state

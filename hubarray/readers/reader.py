@@ -187,9 +187,15 @@ class Reader:
 
     @property
     def diagnostics(self) -> dict[str, Any]:
-        """The pool, items given, rows passed over by ``on_error="skip"``, runs loaded ahead, and seconds waited."""
+        """The pool, items given, rows passed over by ``on_error="skip"``, runs loaded ahead, and seconds waited.
+
+        ``shuffled_together`` is the share of the rows that are mixed with each other: it tells, before a look at them,
+        how much of a dataset that is sorted by class a step sees.
+        """
         return self._pool.diagnostics() | {
             "items": self._given,
+            "epoch": self.epoch,
+            "shuffled_together": self._loop.shuffled_together,
             "rows_skipped": self._skipped,
             "output_queue_size": self._feed.waiting() if self._feed is not None else 0,
             "waited_seconds": round(self._waited_seconds, 3),

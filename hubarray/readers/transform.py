@@ -46,6 +46,13 @@ class TransformSpec:
         self.selected_fields = None if selected_fields is None else list(selected_fields)
 
 
+def edit_field(
+    name: str, numpy_dtype: Any, shape: tuple[int | None, ...], nullable: bool = False
+) -> tuple[str, Any, tuple[int | None, ...], bool]:
+    """An entry of ``edit_fields``, as Petastorm makes it."""
+    return name, numpy_dtype, shape, nullable
+
+
 def transform_schema(schema: Unischema, spec: TransformSpec) -> Unischema:
     """The schema of what a transform gives.
 

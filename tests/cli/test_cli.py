@@ -346,3 +346,36 @@ def test_du_of_a_version_says_what_it_shares(root):
     command = [sys.executable, "-m", "hubarray", "du", "lab/t:v2", "--json", "--root", root.url]
     found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     assert found["shared"] > 100_000 > found["own"]
+
+
+def test_throughput_says_how_fast_an_epoch_is_read(filled, tmp_path):
+    told = json.loads(filled("throughput", "lab/x:v0", "--seconds", "1", "--json"))
+    assert told["samples_per_second"] > 100
+    assert told["bytes_per_second"] == pytest.approx(told["samples_per_second"] * 24)
+    assert 0 < told["wait_p50_seconds"] <= told["wait_p99_seconds"]
+    assert 0 < told["shuffled_together"] <= 1
+    said = filled("throughput", "lab/x:v0", "--seconds", "1", "--batches", "--shuffle-rows")
+    assert "samples/s" in said
+    assert "of the rows" in said
+
+
+def test_petastorm_datasets_are_shown_summarised_and_copied(shell, tmp_path):
+    source = Path(__file__).parent.parent / "golden" / "petastorm" / "0.7.6"
+    place = shutil.copytree(source, tmp_path / "data")
+    told = json.loads(shell("petastorm", "metadata", str(place), "--json"))
+    assert told["rows"] == 20
+    assert told["schema"]["fields"]
+    assert not (place / "_hubarray_summary.json").exists()
+    assert "a Unischema" in shell("petastorm", "metadata", str(place), "--write")
+    assert (place / "_hubarray_summary.json").exists()
+    some = ["--fields", "id", "matrix", "matrix_nullable"]
+    assert "20 rows copied" in shell("petastorm", "copy", str(place), str(tmp_path / "all"), *some)
+    with hub.make_reader(place, ["id", "matrix"]) as one, hub.make_reader(tmp_path / "all", ["id", "matrix"]) as two:
+        first, second = ({int(row.id): row.matrix for row in rows} for rows in (one, two))
+    assert first.keys() == second.keys()
+    assert all(np.array_equal(first[i], second[i]) for i in first)
+    assert "20 rows" in shell("petastorm", "copy", str(place), str(tmp_path / "some"), *some, "--not-null", "matrix")
+    none = shell("petastorm", "copy", str(place), str(tmp_path / "x"), *some, "--not-null", "matrix_nullable", code=1)
+    assert "no rows were written" in none
+    assert "not among" in shell("petastorm", "copy", str(place), str(tmp_path / "x"), "--not-null", "y", code=1)
+    assert "one to copy it to" in shell("petastorm", "copy", str(place), code=1)

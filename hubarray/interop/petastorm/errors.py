@@ -1,0 +1,5 @@
+"""Petastorm's ``petastorm.errors``."""
+
+from hubarray.errors import NoDataAvailableError, ReaderStoppedError
+
+__all__ = ["NoDataAvailableError", "ReaderStoppedError"]

@@ -1,0 +1,1 @@
+"""Petastorm's ``petastorm.etl``."""

@@ -1,0 +1,26 @@
+"""Petastorm's ``petastorm.etl.rowgroup_indexing``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hubarray.interop.parquet_dataset import indexes
+
+
+def build_rowgroup_index(dataset_url: str, spark_context: Any, indexers: Sequence[Any], **options: Any) -> None:
+    """Index row groups as :func:`hubarray.build_rowgroup_index` does, in this process.
+
+    Parameters
+    ----------
+    dataset_url : str
+    spark_context
+        Not needed any more.
+    indexers : list of SingleFieldIndexer or FieldNotNullIndexer
+    **options
+        Those of :func:`hubarray.build_rowgroup_index`.
+    """
+    indexes.build_rowgroup_index(dataset_url, indexers, **options)
+
+
+__all__ = ["build_rowgroup_index"]

@@ -1,0 +1,10 @@
+"""Petastorm's ``petastorm.selectors``."""
+
+from hubarray.readers.selectors import (
+    IntersectIndexSelector,
+    RowGroupSelectorBase,
+    SingleIndexSelector,
+    UnionIndexSelector,
+)
+
+__all__ = ["IntersectIndexSelector", "RowGroupSelectorBase", "SingleIndexSelector", "UnionIndexSelector"]

@@ -1,0 +1,5 @@
+"""Petastorm's ``petastorm.transform``."""
+
+from hubarray.readers.transform import TransformSpec, edit_field, transform_schema
+
+__all__ = ["TransformSpec", "edit_field", "transform_schema"]
