@@ -16,6 +16,10 @@ import pyarrow.parquet as pq
 
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.parquet import exported_schema, row_groups_of
+from hubarray.interop.parquet_dataset import petastorm_metadata
+from hubarray.interop.parquet_dataset.files import located
+from hubarray.interop.parquet_dataset.source import parquet_source
+from hubarray.interop.petastorm_importing import partitions_of
 from hubarray.interop.sources.base import readable, refuse_links_out, tree
 from hubarray.lookup import RootLike
 from hubarray.progress import announce, progress
@@ -64,7 +68,8 @@ def import_table(
         A Parquet file; a folder of them, whose ``name=value`` folders become columns; a CSV with a column of the paths
         of JPEG and PNG images beside it; a folder of such images, those of a class in a folder of its own. Every file
         of Parquet and every class is a partition, and so is the whole of a frame or a CSV. A file that
-        :func:`hubarray.export` wrote has its table's schema and partitions.
+        :func:`hubarray.export` wrote has its table's schema and partitions. Of a Petastorm dataset, which may be a URL
+        too, the Unischema says the fields.
     name : str
         Must not exist.
     schema : Schema, optional
@@ -128,6 +133,9 @@ def _opened(source: Any, key: str | None, follow_links: bool) -> _Source:
     if not isinstance(source, (str, os.PathLike)):
         raise ConfigError(f"import_table takes paths, frames and Arrow tables, not a {type(source).__name__}")
     where = os.fspath(source)
+    petastorm = _petastorm(where)
+    if petastorm is not None:
+        return petastorm
     if "://" in where:
         raise ConfigError(
             f"{shown_url(where)}: import_table reads local files; download it first, or read it into Arrow"
@@ -140,6 +148,16 @@ def _opened(source: Any, key: str | None, follow_links: bool) -> _Source:
     if path.suffix.lower() == ".csv":
         return _csv(path, key, follow_links)
     return _parquet({path.stem: path}, path.parent)
+
+
+def _petastorm(where: str) -> _Source | None:
+    """A dataset whose metadata says a Unischema, wherever it is; None of anything else."""
+    location = located(where)
+    if "://" not in where and not os.path.isdir(where):
+        return None
+    if petastorm_metadata.schema_of(location) is None:
+        return None
+    return _Source(*partitions_of(parquet_source(where)))
 
 
 def _frame(source: Any, key: str | None) -> _Source:

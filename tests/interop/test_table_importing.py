@@ -1,6 +1,8 @@
 """Tables of what is elsewhere: Parquet, frames, a CSV beside its images, images in class folders."""
 
 import os
+from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -128,3 +130,25 @@ def test_links_out_of_a_folder_and_what_is_no_image_are_refused(tmp_path, root):
     with pytest.raises(hub.SourceError, match=r"cat/0\.png"):
         hub.import_table(tmp_path / "pets", "lab/pets:v1", root=root)
     assert not hub.exists("lab/pets:v1", root=root)
+
+
+@pytest.mark.parametrize("version", ["0.5.1", "0.7.6"])
+def test_a_petastorm_dataset_becomes_a_table_of_its_unischemas_fields(version, root):
+    place = Path(__file__).parent.parent / "golden" / "petastorm" / version
+    table = hub.import_table(place, "me/petastorm:v1", root=root)
+    assert len(table.partition_rows) == 2
+    with hub.make_reader(place, shuffle_row_groups=False) as reader:
+        rows = {int(row.id): row for row in reader}
+    assert len(table) == len(rows)
+    for i in range(len(table)):
+        found = table[i]
+        row = rows[int(found["id"])]
+        for name in row._fields:
+            expected, value = getattr(row, name), found[name]
+            if expected is None or isinstance(expected, Decimal):
+                assert value == (None if expected is None else str(expected))
+            elif isinstance(expected, np.ndarray):
+                assert np.array_equal(np.asarray(value), expected)
+            else:
+                assert value == expected
+    assert {"id", "sensor_name", "id_odd"} - {"sensor_name"} <= set(table.index().columns)

@@ -242,6 +242,13 @@ class ParquetSource:
                 raise SourceError(f"{self._named(f, group)}: {shown_text(str(error))[:300]}") from None
         return found
 
+    def stored(self, unit: int, columns: Sequence[str]) -> dict[str, list[Any]]:
+        """Cells of a unit as its file has them: encoded ones as bytes."""
+        if not columns:
+            return {}
+        table = self._table(*self.units[unit], columns)
+        return {name: table.column(name).to_pylist() for name in columns}
+
     def _named(self, f: int, group: int) -> str:
         return f"{self.where}/{self.files[f].relative}, row group {group}"
 

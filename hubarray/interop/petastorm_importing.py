@@ -1,0 +1,95 @@
+"""Petastorm datasets as tables: fields by their Unischema, a partition a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from hubarray.errors import ConfigError
+from hubarray.interop.parquet_dataset.source import ParquetSource
+from hubarray.readers.field_codecs import CompressedImageCodec
+from hubarray.readers.source import row_values
+from hubarray.readers.unischema import UnischemaField
+from hubarray.tables.schema import Field, Schema
+
+Rows = Callable[[], Iterator[list[dict[str, Any]]]]
+
+
+def partitions_of(source: ParquetSource) -> tuple[Schema, Mapping[str | int, Rows]]:
+    """The schema of the table that a dataset makes, and for each partition what gives its rows.
+
+    Numbers, times and text are fields of the index; images that are PNG or JPEG stay as they are stored; decimals are
+    text.
+
+    Raises
+    ------
+    ConfigError
+        A field is of a dtype that tables have not.
+    """
+    fields = {name: _field(source, field) for name, field in source.schema.fields.items()}
+    units: dict[int, list[int]] = {}
+    for unit, (file, _) in enumerate(source.units):
+        units.setdefault(file, []).append(unit)
+
+    def rows(some: Sequence[int]) -> Rows:
+        return lambda: (_rows(source, unit, fields) for unit in some)
+
+    keys = {file: source.files[file].relative.removesuffix(".parquet") for file in units}
+    return Schema(fields), {keys[file]: rows(some) for file, some in units.items()}
+
+
+def _field(source: ParquetSource, field: UnischemaField) -> Field:
+    dtype = np.dtype("U") if field.numpy_dtype is Decimal else np.dtype(field.numpy_dtype)
+    if _is_image(field):
+        assert isinstance(field.codec, CompressedImageCodec)
+        return Field("u1", (None, None, 3), codec=field.codec.image_codec, nullable=field.nullable)
+    if dtype.kind in "US":
+        if not field.shape:
+            return Field(str if dtype.kind == "U" else bytes, index=dtype.kind == "U", nullable=field.nullable)
+        dtype = np.dtype(f"{dtype.kind}{_longest(source, field.name)}")
+    if dtype.kind not in "biufcMmUS":
+        raise ConfigError(f"{source.where}: field {field.name!r} is of {dtype}, which tables have not")
+    indexed = not field.shape and dtype.kind in "biufmM"
+    return Field(dtype, tuple(field.shape), index=indexed, nullable=field.nullable)
+
+
+def _is_image(field: UnischemaField) -> bool:
+    return isinstance(field.codec, CompressedImageCodec) and field.numpy_dtype is np.uint8 and (
+        len(field.shape) == 3 and field.shape[2] == 3
+    )  # fmt: skip
+
+
+def _longest(source: ParquetSource, name: str) -> int:
+    """The most characters of an element of a field of arrays of text."""
+    most = 1
+    bounds = source.unit_bounds
+    assert bounds is not None
+    for unit in range(len(source.units)):
+        column = source.read(np.arange(bounds[unit], bounds[unit + 1]), [name])[name]
+        for value in row_values(column):
+            if value is not None:
+                most = max([most, *(len(one) for one in np.asarray(value).ravel().tolist() if one is not None)])
+    return most
+
+
+def _rows(source: ParquetSource, unit: int, fields: Mapping[str, Field]) -> list[dict[str, Any]]:
+    bounds = source.unit_bounds
+    assert bounds is not None
+    images = [name for name, field in source.schema.fields.items() if _is_image(field)]
+    others = [name for name in fields if name not in images]
+    columns: dict[str, Sequence[Any]] = {}
+    for name, column in source.read(np.arange(bounds[unit], bounds[unit + 1]), others).items():
+        columns[name] = [_value(one, fields[name]) for one in row_values(column)]
+    columns |= source.stored(unit, images)
+    return [dict(zip(fields, row, strict=True)) for row in zip(*(columns[name] for name in fields), strict=True)]
+
+
+def _value(value: Any, field: Field) -> Any:
+    if isinstance(value, Decimal):
+        return str(value)
+    if value is not None and field.shape and field.dtype is not None and field.dtype.kind in "US":
+        return np.asarray(value).astype(field.dtype)
+    return value
