@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import blake3
@@ -200,9 +201,9 @@ class ParquetSource:
         order = np.argsort(units, kind="stable")
         sorted_units = units[order]
         changes = np.flatnonzero(sorted_units[1:] != sorted_units[:-1]) + 1
-        starts = [0, *changes.tolist()] if len(rows) else []
+        bounds = [0, *changes.tolist(), len(rows)] if len(rows) else []
         parts: dict[str, list[Column]] = {name: [] for name in columns}
-        for a, b in zip(starts, [*starts[1:], len(rows)], strict=True):
+        for a, b in pairwise(bounds):
             unit = int(sorted_units[a])
             local = rows[order[a:b]] - int(self.unit_bounds[unit])
             for name, column in self._unit(unit, local, columns).items():
