@@ -34,6 +34,7 @@ CASES = {
     "table_scans": "table_scans",
     "table_index": "table_scans",
     "table_sharing": "table_scans",
+    "epochs": "epochs",
 }
 RESULTS = Path(__file__).parent / "results"
 

@@ -327,9 +327,6 @@ def _grouped(source: Source, world: int, shuffle_rows: bool, given: Mapping[str,
     found = sizes(
         source.rows, source.row_bytes, source.chunk_rows, intervals=world, world_size=world, shuffle=shuffled
     )  # fmt: skip
-    if not shuffle_rows and found.unit_rows == 1 and source.chunk_rows > 1:
-        # Rows of a chunk stay together where only chunks are shuffled.
-        found = found._replace(unit_rows=source.chunk_rows)
     return cut_units(uniform_units(source.rows, found.unit_rows), parts), found.unit_rows, found.group_rows
 
 

@@ -17,6 +17,8 @@ REQUEST_BYTES = 4 << 20
 MOST_BUFFER_BYTES = 1 << 30
 # As much as a rank of many intervals holds.
 MOST_HELD_BYTES = 8 << 30
+# However few bytes there are, so that units alone shuffle something.
+LEAST_UNITS = 64
 # Fewer units open at a time make a poor shuffle of data that is sorted.
 GOOD_POOL_UNITS = 32
 
@@ -43,6 +45,7 @@ def sizes(
     world_size: int = 1,
     shuffle: bool = True,
     buffer_bytes: int | None = None,
+    keeps: bool = False,
 ) -> Sizes:
     """Units of whole chunks, and groups of units; a rank holds a group of each of its intervals and two more.
 
@@ -57,6 +60,8 @@ def sizes(
     buffer_bytes : int, optional
         What the groups of a rank of one interval take: a third each. By default 192 MiB, or what two units of a
         group need, up to 1 GiB.
+    keeps : bool
+        Whether the source keeps what fits a group, so that single rows cost nothing.
 
     Raises
     ------
@@ -73,7 +78,7 @@ def sizes(
     groups = GROUPS_HELD
     given = DEFAULT_BUFFER_BYTES if buffer_bytes is None else buffer_bytes
     shared = max(1, -(-rows // (4 * intervals)))
-    if is_kept(rows, row_bytes, buffer_bytes):
+    if keeps and is_kept(rows, row_bytes, buffer_bytes):
         # Kept whole: every row is a unit.
         unit_rows = max(1, -(-rows // MAX_UNITS))
         return Sizes(unit_rows, shared, rows)
@@ -84,7 +89,8 @@ def sizes(
     chunk_bytes = chunk_rows * row_bytes
     chunks = -(-rows // chunk_rows)
     unit_bytes = min(UNIT_BYTES, max(group_bytes / GOOD_POOL_UNITS, min(REQUEST_BYTES, group_bytes / 10)))
-    chunks_a_unit = max(1, int(unit_bytes / chunk_bytes), -(-chunks // MAX_UNITS))
+    fitting_chunks = min(int(unit_bytes / chunk_bytes), chunks // LEAST_UNITS)
+    chunks_a_unit = max(1, fitting_chunks, -(-chunks // MAX_UNITS))
     unit_rows = chunk_rows * chunks_a_unit
     needed = int(2 * unit_rows * row_bytes * groups) + 1
     if fitting < 2 * unit_rows:

@@ -53,7 +53,7 @@ def loop_of(
         raise ConfigError(f"drop_last=True leaves rows out, and shard_balance={mode!r} none; give one of them")
     found = sizes(
         source.rows, source.row_bytes, source.chunk_rows, intervals=count, world_size=world_size, shuffle=shuffle,
-        buffer_bytes=buffer_bytes,
+        buffer_bytes=buffer_bytes, keeps=hasattr(source, "keep"),
     )  # fmt: skip
     own_seed = seed is None and world_size == 1
     return Loop(
