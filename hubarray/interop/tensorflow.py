@@ -13,7 +13,7 @@ from hubarray.errors import ConfigError
 from hubarray.interop.missing import needed
 from hubarray.readers.array_source import ArraySource
 from hubarray.readers.groups import fed
-from hubarray.readers.sampler import Piece
+from hubarray.readers.sampler import Segment
 from hubarray.readers.source import Column
 from hubarray.readers.steps import column_part, empty_array, join_column, steps
 from hubarray.readers.streams import keep_if_small, loop_of
@@ -77,10 +77,10 @@ def _dataset(
     def part(run: Sequence[Column], first: int, count: int) -> list[Column]:
         return [column_part(column, first, count) for column in run]
 
-    def join(length: int, parts: Sequence[tuple[list[Column], Piece]]) -> list[Column]:
+    def join(length: int, parts: Sequence[tuple[list[Column], Segment]]) -> list[Column]:
         each = zip(*(one for one, _ in parts), strict=True)
-        pieces = [piece for _, piece in parts]
-        return [join_column(length, list(zip(one, pieces, strict=True)), empty_array) for one in each]
+        segments = [segment for _, segment in parts]
+        return [join_column(length, list(zip(one, segments, strict=True)), empty_array) for one in each]
 
     def read(rows: np.ndarray) -> list[Column]:
         found = source.read(rows, names)

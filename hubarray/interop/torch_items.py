@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from torch.utils.data import default_collate
 
 from hubarray.interop.torch_values import arrays, column_tensor, empty_tensor, join_trees, tensors
-from hubarray.readers.sampler import Piece
+from hubarray.readers.sampler import Segment
 from hubarray.readers.source import Column
 from hubarray.readers.steps import column_part, join_column
 
@@ -26,7 +26,7 @@ class Items(Protocol):
     def part(self, run: Any, first: int, count: int) -> Any:
         """Some rows of a run."""
 
-    def join(self, length: int, parts: Sequence[tuple[Any, Piece]]) -> Any:
+    def join(self, length: int, parts: Sequence[tuple[Any, Segment]]) -> Any:
         """A step, of its parts."""
 
     def given(self, block: Any) -> Iterator[Any]:
@@ -64,10 +64,10 @@ class _Plain:
     def part(self, run: Any, first: int, count: int) -> Any:
         return [column_part(column, first, count) for column in run]
 
-    def join(self, length: int, parts: Sequence[tuple[Any, Piece]]) -> Any:
+    def join(self, length: int, parts: Sequence[tuple[Any, Segment]]) -> Any:
         each = zip(*(part for part, _ in parts), strict=True)
-        pieces = [piece for _, piece in parts]
-        return [join_column(length, list(zip(one, pieces, strict=True)), empty_tensor) for one in each]
+        segments = [segment for _, segment in parts]
+        return [join_column(length, list(zip(one, segments, strict=True)), empty_tensor) for one in each]
 
     def given(self, block: Any) -> Iterator[Any]:
         if self._batched:
@@ -100,7 +100,7 @@ class _Samples:
             return [self._sample(values) for values in run.rows(first, count)]
         return [tensors(one) for one in run[first : first + count]]
 
-    def join(self, length: int, parts: Sequence[tuple[Any, Piece]]) -> Any:
+    def join(self, length: int, parts: Sequence[tuple[Any, Segment]]) -> Any:
         return join_column(length, parts, empty_tensor)
 
     def given(self, block: Any) -> Iterator[Any]:
@@ -122,7 +122,7 @@ class _Batches(_Samples):
             return default_collate([self._sample(values) for values in run.rows(first, count)])
         return run[first]
 
-    def join(self, length: int, parts: Sequence[tuple[Any, Piece]]) -> Any:
+    def join(self, length: int, parts: Sequence[tuple[Any, Segment]]) -> Any:
         return join_trees(length, parts)
 
     def given(self, block: Any) -> Iterator[Any]:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from hubarray.arrays.dtypes import is_ml
-from hubarray.readers.sampler import Piece
+from hubarray.readers.sampler import Segment
 from hubarray.readers.source import Column
 from hubarray.readers.steps import join_column
 
@@ -84,13 +84,13 @@ def empty_tensor(like: torch.Tensor, length: int) -> torch.Tensor:
     return like.new_empty((length, *like.shape[1:]))
 
 
-def join_trees(length: int, parts: Sequence[tuple[Any, Piece]]) -> Any:
+def join_trees(length: int, parts: Sequence[tuple[Any, Segment]]) -> Any:
     """Batches that were collated apart, as one: tensors, lists of text, and what holds them."""
     first = parts[0][0]
     if len(parts) == 1:
         return first
     if isinstance(first, torch.Tensor) or (isinstance(first, (list, tuple)) and _are_text(first)):
-        found = [(list(one) if isinstance(one, tuple) else one, piece) for one, piece in parts]
+        found = [(list(one) if isinstance(one, tuple) else one, segment) for one, segment in parts]
         joined = join_column(length, found, empty_tensor)
         if isinstance(first, torch.Tensor) and isinstance(joined, list):
             raise RuntimeError(
@@ -99,8 +99,8 @@ def join_trees(length: int, parts: Sequence[tuple[Any, Piece]]) -> Any:
             )
         return joined
     if isinstance(first, Mapping):
-        return {key: join_trees(length, [(one[key], piece) for one, piece in parts]) for key in first}
-    made = [join_trees(length, [(one[i], piece) for one, piece in parts]) for i in range(len(first))]
+        return {key: join_trees(length, [(one[key], segment) for one, segment in parts]) for key in first}
+    made = [join_trees(length, [(one[i], segment) for one, segment in parts]) for i in range(len(first))]
     return type(first)(*made) if hasattr(first, "_fields") else type(first)(made)
 
 

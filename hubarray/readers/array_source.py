@@ -9,7 +9,7 @@ import numpy as np
 
 from hubarray.arrays.array import Array
 from hubarray.readers.columns import ChosenRows, columns, row_bytes
-from hubarray.readers.groups import PIECES, RowReader
+from hubarray.readers.groups import BUFFERS, RowReader
 from hubarray.readers.source import Columns
 from hubarray.readers.unischema import Unischema, UnischemaField
 
@@ -30,7 +30,7 @@ class ArraySource:
 
     Attributes
     ----------
-    pieces : int
+    buffers : int
         Of memory, that are used again and again.
     """
 
@@ -49,7 +49,7 @@ class ArraySource:
         ]  # fmt: skip
         self.schema = Unischema("arrays", fields)
         self._readers: dict[tuple[str, ...], RowReader] = {}
-        self.keep, self.pieces = keep, PIECES
+        self.keep, self.buffers = keep, BUFFERS
 
     def at(self, positions: np.ndarray) -> ArraySource:
         """Some of these rows, in this order."""
@@ -83,7 +83,7 @@ class ArraySource:
         reader = self._readers.get(key)
         if reader is None:
             by_name = dict(zip(self._names, self._arrays, strict=True))
-            reader = self._readers.setdefault(key, RowReader([by_name[name] for name in key], self.keep, self.pieces))
+            reader = self._readers.setdefault(key, RowReader([by_name[name] for name in key], self.keep, self.buffers))
         return reader.read(rows)
 
     def __getstate__(self) -> dict[str, Any]:

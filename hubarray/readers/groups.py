@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 # One that is used, one that comes next, one that is begun with it, and one that a slow user still holds; and one for
 # each further interval of a rank.
-PIECES = 4
+BUFFERS = 4
 
 
 class RowReader:
@@ -32,18 +32,18 @@ class RowReader:
     Parameters
     ----------
     arrays : sequence of Array
-    pieces : int
+    buffers : int
         Pieces of memory an array that are remembered.
     keep : bool
         Read the arrays once, when rows are first asked for, and keep them: of small arrays, rows in random order
         would be a request each, and a chunk of many rows would be decoded for every group.
     """
 
-    def __init__(self, arrays: Sequence[Array], keep: bool, pieces: int = PIECES) -> None:
+    def __init__(self, arrays: Sequence[Array], keep: bool, buffers: int = BUFFERS) -> None:
         self._arrays = arrays
-        self._keep, self._pieces = keep, pieces
+        self._keep, self._most = keep, buffers
         self._whole: list[np.ndarray] | None = None
-        self._buffers = [Buffers(pieces) for _ in arrays]
+        self._buffers = [Buffers(buffers) for _ in arrays]
         self.after_fork()
         process.register(self)
 
@@ -52,7 +52,7 @@ class RowReader:
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[type[RowReader], tuple[Sequence[Array], bool, int]]:
-        return RowReader, (self._arrays, self._keep, self._pieces)
+        return RowReader, (self._arrays, self._keep, self._most)
 
     def read(self, rows: np.ndarray) -> list[np.ndarray]:
         """The rows of each array."""

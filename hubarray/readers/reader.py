@@ -15,7 +15,7 @@ from hubarray.readers.ngram import NGram
 from hubarray.readers.order import Order, Progress
 from hubarray.readers.pipeline import Loaded, Pipeline, batch_columns
 from hubarray.readers.pools import Pool
-from hubarray.readers.sampler import Piece, Share
+from hubarray.readers.sampler import Segment, Share
 from hubarray.readers.steps import steps
 from hubarray.readers.unischema import Unischema
 
@@ -258,11 +258,11 @@ class Reader:
             low, high = np.searchsorted(slots, [first, first + count])
             return (slots[low:high] - first).tolist(), values[low:high]
 
-        def join(length: int, parts: Sequence[tuple[tuple[list[int], list[Any]], Piece]]) -> list[Any]:
+        def join(length: int, parts: Sequence[tuple[tuple[list[int], list[Any]], Segment]]) -> list[Any]:
             block: list[Any] = [_MISSING] * length
-            for (slots, values), piece in parts:
+            for (slots, values), segment in parts:
                 for slot, value in zip(slots, values, strict=True):
-                    block[piece.to + slot * piece.stride] = value
+                    block[segment.to + slot * segment.stride] = value
             return block
 
         world = self._loop.world_size

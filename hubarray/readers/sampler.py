@@ -1,4 +1,4 @@
-"""Shares of an epoch, of one rank each: runs of rows, and the pieces of them that make a step. Pure.
+"""Shares of an epoch, of one rank each: runs of rows, and the segments of them that make a step. Pure.
 
 The order itself is :mod:`hubarray.readers.order`'s.
 """
@@ -35,7 +35,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Piece:
+class Segment:
     """Rows of a run, and where they come in a step: ``rows first + range(count)`` go to ``[to::stride]``."""
 
     run: int
@@ -99,7 +99,7 @@ class Share:
         for number, run in enumerate(self.runs):
             self._by_interval.setdefault(run.interval, []).append(number)
         self._places = {i: np.asarray([self.runs[n].place for n in some]) for i, some in self._by_interval.items()}
-        self._padding: list[Piece] = []
+        self._padding: list[Segment] = []
         if self._stop > self._end:
             self._pad(self._end, self._stop)
 
@@ -172,14 +172,14 @@ class Share:
             ((begin, after),) = self._cut.places(i, place, place + 1)
             (run,) = self._in_groups(begin, after, i, place)
             self.runs.append(run)
-            self._padding.append(Piece(len(self.runs) - 1, run.first, 1, to, 1))
+            self._padding.append(Segment(len(self.runs) - 1, run.first, 1, to, 1))
             to += 1
 
     def step_length(self, step: int) -> int:
         """Rows of this rank in a step."""
         return self.rows_before(step + 1) - self.rows_before(step)
 
-    def pieces(self, step: int, steps: int = 1) -> list[Piece]:
+    def segments(self, step: int, steps: int = 1) -> list[Segment]:
         """Which rows of which runs make some steps of this rank; runs are named by their position in ``runs``."""
         low = self.taken + step * self._step_rows
         high = min(low + steps * self._step_rows, self._end)
@@ -194,9 +194,9 @@ class Share:
                 offset = place - run.place
                 count = min(run.count - offset, stop - place)
                 to = (place * intervals + i - self._rank) // world - before
-                found.append(Piece(numbers[at], run.first + offset, count, to, intervals // world))
+                found.append(Segment(numbers[at], run.first + offset, count, to, intervals // world))
                 place, at = place + count, at + 1
         if self._padding and step + steps >= self.steps:
             skipped = self.rows_before(self.steps - 1) - self.rows_before(step)
-            found += [Piece(one.run, one.first, one.count, one.to + skipped, one.stride) for one in self._padding]
+            found += [Segment(one.run, one.first, one.count, one.to + skipped, one.stride) for one in self._padding]
         return found

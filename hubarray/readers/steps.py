@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from hubarray.readers.sampler import Piece, Share
+from hubarray.readers.sampler import Segment, Share
 from hubarray.readers.source import Column
 
 L = TypeVar("L", covariant=True)
@@ -29,7 +29,7 @@ def steps(
     share: Share,
     runs: Runs[L],
     part: Callable[[L, int, int], P],
-    join: Callable[[int, Sequence[tuple[P, Piece]]], B],
+    join: Callable[[int, Sequence[tuple[P, Segment]]], B],
     *,
     first: int = 0,
     stop: int | None = None,
@@ -44,7 +44,7 @@ def steps(
     part : callable
         Of what a run was loaded as, and some of its rows: ``part(loaded, first, count)``.
     join : callable
-        Of the number of rows of a step, and its parts with the pieces that say where they go.
+        Of the number of rows of a step, and its parts with the segments that say where they go.
     first, stop : int, optional
         Which steps; all by default.
     at_once : int
@@ -59,10 +59,10 @@ def steps(
     for step in range(first, end, at_once):
         count = min(at_once, end - step)
         parts = []
-        for piece in share.pieces(step, count):
-            begin = piece.first - share.runs[piece.run].first
-            parts.append((part(runs.get(piece.run), begin, piece.count), piece))
-            runs.used(piece.run, piece.count)
+        for segment in share.segments(step, count):
+            begin = segment.first - share.runs[segment.run].first
+            parts.append((part(runs.get(segment.run), begin, segment.count), segment))
+            runs.used(segment.run, segment.count)
         yield step, join(share.rows_before(step + count) - share.rows_before(step), parts)
 
 
@@ -71,8 +71,8 @@ def run_counts(share: Share, first: int, stop: int) -> list[int]:
     if (first, stop) == (0, share.steps):
         return [run.count for run in share.runs]
     counts = [0] * len(share.runs)
-    for piece in share.pieces(first, stop - first) if stop > first else ():
-        counts[piece.run] += piece.count
+    for segment in share.segments(first, stop - first) if stop > first else ():
+        counts[segment.run] += segment.count
     return counts
 
 
@@ -81,7 +81,7 @@ def column_part(column: Column, first: int, count: int) -> Column:
     return column[first : first + count]
 
 
-def join_column(length: int, parts: Sequence[tuple[Any, Piece]], empty: Callable[[Any, int], Any]) -> Any:
+def join_column(length: int, parts: Sequence[tuple[Any, Segment]], empty: Callable[[Any, int], Any]) -> Any:
     """A column of a step: a single part as it is, or a new one that parts are written into.
 
     Parameters
@@ -97,9 +97,9 @@ def join_column(length: int, parts: Sequence[tuple[Any, Piece]], empty: Callable
     lead = parts[0][0]
     shapes = {None if isinstance(part, list) else (part.dtype, tuple(part.shape[1:])) for part, _ in parts}
     out = [None] * length if len(shapes) > 1 or isinstance(lead, list) else empty(lead, length)
-    for part, piece in parts:
+    for part, segment in parts:
         values = list(part) if isinstance(out, list) else part
-        out[piece.to : piece.to + (piece.count - 1) * piece.stride + 1 : piece.stride] = values
+        out[segment.to : segment.to + (segment.count - 1) * segment.stride + 1 : segment.stride] = values
     return out
 
 

@@ -66,6 +66,6 @@ def loop_of(
 
 def keep_if_small(source: Source, loop: Loop, *, shuffle: bool, buffer_bytes: int | None) -> None:
     """Have a source of arrays that fit the buffer read once, and remember memory for every run that is open."""
-    if hasattr(source, "keep") and hasattr(source, "pieces"):
+    if hasattr(source, "keep") and hasattr(source, "buffers"):
         source.keep = shuffle and is_kept(source.rows, source.row_bytes, buffer_bytes)
-        source.pieces += loop.state.cuts[0].intervals // loop.world_size - 1
+        source.buffers += loop.state.cuts[0].intervals // loop.world_size - 1

@@ -21,15 +21,15 @@ def orders(draw):
 
 
 def steps_of(order, cut, *, taken=0, step_rows, rank=0, world_size=1, mode="exact"):
-    """The rows of each step of a rank, put together from its pieces."""
+    """The rows of each step of a rank, put together from its segments."""
     share = Share(order, cut, taken=taken, step_rows=step_rows, rank=rank, world_size=world_size, mode=mode)
     found = []
     for step in range(share.steps):
         rows = np.full(share.step_length(step), -1)
-        for piece in share.pieces(step):
-            run = share.runs[piece.run]
-            some = order.group_source_rows(*run.group)[piece.first : piece.first + piece.count]
-            rows[piece.to : piece.to + (piece.count - 1) * piece.stride + 1 : piece.stride] = some
+        for segment in share.segments(step):
+            run = share.runs[segment.run]
+            some = order.group_source_rows(*run.group)[segment.first : segment.first + segment.count]
+            rows[segment.to : segment.to + (segment.count - 1) * segment.stride + 1 : segment.stride] = some
         assert (rows >= 0).all()
         found.append(rows.tolist())
     return found
@@ -157,10 +157,10 @@ def test_several_steps_at_once_are_the_steps_after_one_another(order, times, blo
         for step in range(0, share.steps, block):
             steps = min(block, share.steps - step)
             rows = np.full(share.rows_before(step + steps) - share.rows_before(step), -1)
-            for piece in share.pieces(step, steps):
-                run = share.runs[piece.run]
-                some = order.group_source_rows(*run.group)[piece.first : piece.first + piece.count]
-                rows[piece.to : piece.to + (piece.count - 1) * piece.stride + 1 : piece.stride] = some
+            for segment in share.segments(step, steps):
+                run = share.runs[segment.run]
+                some = order.group_source_rows(*run.group)[segment.first : segment.first + segment.count]
+                rows[segment.to : segment.to + (segment.count - 1) * segment.stride + 1 : segment.stride] = some
             found += rows.tolist()
         assert found == [row for step in steps_of(order, whole(order), **options) for row in step]
 
@@ -200,7 +200,7 @@ def test_a_million_units_are_planned_in_little_time_and_memory():
     share = Share(order, whole(order), taken=0, step_rows=256, rank=3, world_size=8, mode="exact")
     assert share.steps == -(-order.rows // 256)
     assert len(share.runs) < 5000
-    assert sum(piece.count for piece in share.pieces(share.steps // 2)) == 32
+    assert sum(segment.count for segment in share.segments(share.steps // 2)) == 32
 
 
 GOLDEN = [3, 8, 15, 5, 16, 6, 12, 7, 13, 9, 18, 10, 19, 11, 17, 0, 14, 1, 4, 2]
