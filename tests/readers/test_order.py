@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.shuffling import quality_of
 from hubarray.readers.order import Cut, Order, Progress, current_cut, interval_start, resumed, taken_of
 from hubarray.readers.sampler import Share
 
@@ -204,3 +205,15 @@ def test_a_million_units_are_planned_in_little_time_and_memory():
 
 
 GOLDEN = [3, 8, 15, 5, 16, 6, 12, 7, 13, 9, 18, 10, 19, 11, 17, 0, 14, 1, 4, 2]
+
+
+def test_the_share_that_is_shuffled_together_tells_how_many_classes_a_step_sees():
+    # The expected number of classes of a step drawn from a pool that holds so many of them.
+    found = [quality_of(megabytes << 20, rows=200_000) for megabytes in (64, 256, 1024)]
+    classes = [one["classes a step"] for one in found]
+    assert classes == sorted(classes)
+    for one in found:
+        pool = min(1000, 8 * one["open units a rank"] / 3)
+        expected = pool * (1 - (1 - 1 / pool) ** 2048)
+        # Ranks pass from one group to the next within a step, so there are more.
+        assert 0.7 * expected < one["classes a step"] < 2 * expected, one
