@@ -215,5 +215,5 @@ def test_the_share_that_is_shuffled_together_tells_how_many_classes_a_step_sees(
     for one in found:
         pool = min(1000, 8 * one["open units a rank"] / 3)
         expected = pool * (1 - (1 - 1 / pool) ** 2048)
-        # Ranks pass from one group to the next within a step, so there are more.
-        assert 0.7 * expected < one["classes a step"] < 2 * expected, one
+        # A unit may reach over two classes, and ranks pass from one group to the next within a step: so there are more.
+        assert 0.7 * expected < one["classes a step"] < 3 * expected, one
