@@ -35,6 +35,7 @@ CASES = {
     "table_index": "table_scans",
     "table_sharing": "table_scans",
     "epochs": "epochs",
+    "forked_workers": "epochs",
     "shuffle_quality": "shuffling",
 }
 RESULTS = Path(__file__).parent / "results"

@@ -59,6 +59,42 @@ def epochs(megabytes: int) -> list[Row]:
     return rows
 
 
+def forked_workers(megabytes: int) -> list[Row]:
+    """Four workers that PyTorch forks, as it does by itself here, and four of its forkserver, cold from S3."""
+    values = _samples(megabytes)
+    rows = []
+    with places.s3() as base:
+        hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0)
+        place = base.corner("array")
+        OURS.create(place, values, (1, *values.shape[1:]))
+        array = hub.load(NAME, root=root_of(place))
+        # Used before the fork, as it is by whoever looks at the data first.
+        array[0]
+        for case, make in (("by index", _by_index), ("stream", _streamed)):
+            contenders = {
+                name: partial(_checked_epoch, make(array, method), values)
+                for name, method in (("hubarray", "fork"), ("forkserver", "forkserver"))
+            }
+            rows.append(measure(f"4 forked workers, {case}", contenders, size_bytes=values.nbytes, before=cold,
+                                bars=[Bar("forkserver", "at least", 0.9)], one_process=False))  # fmt: skip
+    return rows
+
+
+def _by_index(array: hub.Array, method: str) -> Epoch:
+    from torch.utils.data import DataLoader
+
+    dataset = array.to_pytorch()
+    loader = DataLoader(dataset, batch_size=BATCH, shuffle=True, num_workers=4, collate_fn=dataset.collate,
+                        multiprocessing_context=method, persistent_workers=True)  # fmt: skip
+    return lambda: iter(loader)
+
+
+def _streamed(array: hub.Array, method: str) -> Epoch:
+    stream = array.to_pytorch(iterable=True, batch_size=BATCH)
+    loader = stream.loader(num_workers=4, multiprocessing_context=method, persistent_workers=True)
+    return lambda: iter(loader)
+
+
 def _made(base: Place, values: np.ndarray, peers: dict[str, Any]) -> tuple[dict[str, Callable[[], Any]], list[str]]:
     contenders: dict[str, Callable[[], Any]] = {}
     notes = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import resource
 import time
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 import hubarray as hub
@@ -82,7 +82,7 @@ def _cases(
         for first in range(0, len(loader), STEP_ROWS):
             yield loader.get_columns(range(first, min(len(loader), first + STEP_ROWS)), wanted)
 
-    parquet = _Parquet(root.store, arrow)
+    parquet = _Parquet(base, arrow)
     writers: dict[str, Work] = {OURS: write, "parquet": parquet.write}
     scans: dict[str, Work] = {OURS: lambda: _sum(scan(None)), "parquet": lambda: _sum(parquet.scan(None))}
     singles: dict[str, Work] = {OURS: lambda: _sum(scan(one)), "parquet": lambda: _sum(parquet.scan([one]))}
@@ -128,17 +128,30 @@ def _plain(batch: pa.RecordBatch) -> dict[str, Any]:
 class _Parquet:
     """One Parquet file in the same store, row groups of 16,384 rows, without compression."""
 
-    def __init__(self, store: Any, table: pa.Table) -> None:
-        self._store, self._table = store, table
+    def __init__(self, base: Place, table: pa.Table) -> None:
+        place = base.corner("parquet")
+        if base.kind == "s3":
+            options: dict[str, Any] = dict(place.options)
+            self._files: Any = pafs.S3FileSystem(
+                access_key=options["key"], secret_key=options["secret"], scheme="http", region="us-east-1",
+                endpoint_override=place.endpoint.removeprefix("http://"),
+            )  # fmt: skip
+            self._path = f"{place.url.removeprefix('s3://')}/rows.parquet"
+        else:
+            self._files, self._path = pafs.LocalFileSystem(), f"{place.folder}/rows.parquet"
+            place.folder.mkdir(parents=True)
+        self._table, self._local = table, base.kind == "local"
         self.write()
 
     def write(self) -> None:
-        out = io.BytesIO()
-        pq.write_table(self._table, out, row_group_size=STEP_ROWS, compression="none", use_dictionary=False)
-        self._store.put("peers/parquet/packs/rows", out.getvalue())
+        pq.write_table(self._table, self._path, filesystem=self._files, row_group_size=STEP_ROWS, compression="none",
+                       use_dictionary=False)  # fmt: skip
+        if self._local:
+            # As ours, on the disk when it returns.
+            os.sync()
 
     def scan(self, columns: Any) -> Iterator[Any]:
-        file = pq.ParquetFile(pa.BufferReader(self._store.get("peers/parquet/packs/rows")))
+        file = pq.ParquetFile(self._path, filesystem=self._files, pre_buffer=True)
         for batch in file.iter_batches(STEP_ROWS, columns=columns):
             yield _plain(batch)
 
