@@ -66,6 +66,7 @@ def loop_of(
 
 def keep_if_small(source: Source, loop: Loop, *, shuffle: bool, buffer_bytes: int | None) -> None:
     """Have a source of arrays that fit the buffer read once, and remember memory for every run that is open."""
-    if hasattr(source, "keep") and hasattr(source, "buffers"):
+    if hasattr(source, "keep"):
         source.keep = shuffle and is_kept(source.rows, source.row_bytes, buffer_bytes)
+    if hasattr(source, "buffers"):
         source.buffers += loop.state.cuts[0].intervals // loop.world_size - 1

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import blake3
 import numpy as np
 
+from hubarray.readers.buffers import Buffers
 from hubarray.readers.filters import FilterPredicate
+from hubarray.readers.groups import BUFFERS
 from hubarray.readers.predicates import PredicateBase, mask_of
 from hubarray.readers.source import Columns
 from hubarray.readers.unischema import Unischema, UnischemaField
@@ -22,6 +25,11 @@ class TableSource:
     loader : RowLoader
     columns : sequence of str, optional
         Those that will be read, if not all: what tells how many bytes a row has.
+
+    Attributes
+    ----------
+    buffers : int
+        Of memory a column, that are used again and again.
     """
 
     unit_bounds: np.ndarray | None = None
@@ -40,6 +48,8 @@ class TableSource:
             fields.append(UnischemaField(column.name, kind, tuple(field.shape), None, field.nullable or missing))
         self.schema = Unischema("table", fields)
         self._identity: str | None = None
+        self.buffers = BUFFERS
+        self._buffers: dict[str, Buffers] = {}
         read = [one for one in loader.every_column() if columns is None or one.name in columns]
         stored = {
             (i, name)
@@ -64,7 +74,17 @@ class TableSource:
         """Some columns of some rows, in the order that the rows are given in."""
         if not columns:
             return {}
-        return self.loader.get_columns(rows, list(columns))
+        return self.loader.read_columns(rows, list(columns), empty=self._memory)
+
+    def _memory(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+        """Memory that is used again once nobody sees it."""
+        buffers = self._buffers.get(name)
+        if buffers is None:
+            buffers = self._buffers.setdefault(name, Buffers(self.buffers))
+        return buffers.take(shape, dtype)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_buffers": {}}
 
     def narrowed(self, predicate: PredicateBase) -> tuple[TableSource, PredicateBase | None]:
         """The rows that a predicate includes, where the index alone tells which."""

@@ -34,6 +34,12 @@ _FIRST_ROWS = 4
 
 Row = dict[str, Any]
 Positions = Sequence[int] | npt.NDArray[np.int64] | range
+# Memory for a column of a name, shape and dtype.
+Empty = Callable[[str, tuple[int, ...], np.dtype[Any]], np.ndarray]
+
+
+def _empty_array(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    return np.empty(shape, dtype)
 
 
 class RowLoader:
@@ -212,17 +218,23 @@ class RowLoader:
 
         Blocks of several small rows are read as vectors.
         """
+        return self._converted([self.read_columns(positions, columns)], as_)[0]
+
+    def read_columns(
+        self, positions: Positions, columns: str | Sequence[str] | None = None, *, empty: Empty = _empty_array
+    ) -> Row:
+        """As :meth:`get_columns`, of NumPy values in memory that ``empty(name, shape, dtype)`` gives."""
         names, picks = self._chosen(columns)
         at = self._positions(positions)
         found = [numbers[at] for _, numbers in self._numbers]
-        out: Row = {name: self._empty(name, found, len(at)) for name in names}
+        out: Row = {name: self._empty(name, found, len(at), empty) for name in names}
         filled = {name: np.zeros(len(at), bool) for name in names}
         self._fill(found, picks, out=out, rows_out=None, filled=filled)
         for name, there in filled.items():
             # A block that a published index left out is null, whatever its field says.
             if isinstance(out[name], np.ndarray) and not there.all():
                 out[name] = [value if has else None for value, has in zip(out[name], there, strict=True)]
-        return self._converted([out], as_)[0]
+        return out
 
     def to_pytorch(
         self,
@@ -373,7 +385,8 @@ class RowLoader:
                 places = np.flatnonzero(np.logical_or.reduce(masks))
                 numbers = numbers[places]
             single = takes[0][0] if len(takes) == 1 and places is None else partial(split, takes, places)
-            wanted.append(Wanted(tables[pick.table], pick.group, numbers, single))
+            copies = out is not None and all(isinstance(out[name], np.ndarray) for part in parts for name in part.names)
+            wanted.append(Wanted(tables[pick.table], pick.group, numbers, single, copies))
         rows.read(wanted)
 
     def _windows(
@@ -440,7 +453,7 @@ class RowLoader:
             keys[position] = value
         return keys
 
-    def _empty(self, name: str, found: Sequence[Numbers], count: int) -> Any:
+    def _empty(self, name: str, found: Sequence[Numbers], count: int, empty: Empty) -> Any:
         column = self._columns[name]
         field, *others = (self.tables()[i].metadata.schema[column.field] for i in column.tables)
         lacking = np.logical_and.reduce([found[i] < 0 for i in column.tables]) if count else np.zeros(0, bool)
@@ -449,7 +462,8 @@ class RowLoader:
         )
         if field.ragged or not alike or lacking.any():
             return [None] * count
-        return np.empty((count, *(n or 0 for n in field.shape)), field.dtype)
+        assert field.dtype is not None
+        return empty(name, (count, *(n or 0 for n in field.shape)), field.dtype)
 
     def _row_bytes(self, picks: Sequence[Pick]) -> float:
         tables = self.tables()

@@ -35,12 +35,15 @@ class Wanted:
     take : callable
         Called once a block, on whatever thread has it, with the block, positions in ``numbers``, and which of the
         block's rows each of these is. Rows that are null as a whole are in no block.
+    copies : bool
+        Whether ``take`` keeps nothing of the block: then its bytes may be those of the request.
     """
 
     table: TableState
     group: Group
     numbers: Numbers
     take: Take
+    copies: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,9 +138,10 @@ def _fetch(fetcher: Fetcher, jobs: list[_Job], refs: list[Refs]) -> None:
         job.finish(block)
 
     def consume(i: int, data: Buffer) -> None:
-        # The one copy: what a row keeps alive is its own blocks, not the request that they came in.
         held.filled.pop(i, None)
-        finish(i, bytearray(data))
+        job = jobs[missing[i]]
+        # The one copy: what a row keeps alive is its own blocks, not the request that they came in.
+        finish(i, data if job.wanted.copies and not _is_kept(job) else bytearray(data))
 
     held = _Held([jobs[i].wanted.group for i in missing], among["length"])
     fetcher.fetch(among, consume, targets=held, check=proves)
