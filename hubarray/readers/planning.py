@@ -88,7 +88,7 @@ def sizes(
         return Sizes(min(chunk_rows, fitting), min(fitting, max(shared, chunk_rows)), 1)
     chunk_bytes = chunk_rows * row_bytes
     chunks = -(-rows // chunk_rows)
-    unit_bytes = min(UNIT_BYTES, max(group_bytes / GOOD_POOL_UNITS, min(REQUEST_BYTES, group_bytes / 10)))
+    unit_bytes = min(UNIT_BYTES, max(group_bytes / GOOD_POOL_UNITS, min(REQUEST_BYTES, group_bytes / 11)))
     fitting_chunks = min(int(unit_bytes / chunk_bytes), chunks // LEAST_UNITS)
     chunks_a_unit = max(1, fitting_chunks, -(-chunks // MAX_UNITS))
     unit_rows = chunk_rows * chunks_a_unit

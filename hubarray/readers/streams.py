@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 from hubarray.errors import ConfigError
 from hubarray.readers.columns import check_options
 from hubarray.readers.loop import Loop, uniform_units
 from hubarray.readers.permutation import chosen_seed
-from hubarray.readers.planning import is_kept, sizes
+from hubarray.readers.planning import GOOD_POOL_UNITS, REQUEST_BYTES, is_kept, sizes
 from hubarray.readers.source import Source
 
 
@@ -55,6 +57,13 @@ def loop_of(
         source.rows, source.row_bytes, source.chunk_rows, intervals=count, world_size=world_size, shuffle=shuffle,
         buffer_bytes=buffer_bytes, keeps=hasattr(source, "keep"),
     )  # fmt: skip
+    unit_bytes = found.unit_rows * source.row_bytes
+    if shuffle and found.open_units < GOOD_POOL_UNITS and unit_bytes > REQUEST_BYTES and found.open_units < source.rows:
+        warnings.warn(
+            f"{source.where}: about {found.open_units} chunks of {unit_bytes / 1e6:,.0f} MB are mixed at a time, "
+            f"which is poor for data that is sorted; buffer_bytes={int(GOOD_POOL_UNITS * unit_bytes):,} mixes {GOOD_POOL_UNITS}",
+            stacklevel=4,
+        )
     own_seed = seed is None and world_size == 1
     return Loop(
         source.identity(), source.where, bounds=uniform_units(source.rows, found.unit_rows),

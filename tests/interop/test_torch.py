@@ -333,3 +333,11 @@ def test_a_version_that_is_deleted_meanwhile_reads_on_or_says_so(local_pair):
     stream = images.to_pytorch(labels, iterable=True, batch_size=10)
     hub.delete("t/images:v0", root=images.root)
     assert sorted(read_all(stream)) == list(range(ROWS))
+
+
+def test_chunks_that_are_too_large_to_be_mixed_are_said_so(make_root):
+    root = make_root("local")
+    large = hub.array((64, 1 << 20), "t/large:v0", "u1", chunks=(8, 1 << 20), codec="none", root=root)
+    with pytest.warns(UserWarning, match=r"chunks of 8 MB are mixed at a time.*buffer_bytes=268,435,456 mixes 32"):
+        large.to_pytorch(iterable=True, buffer_bytes=50 << 20)
+    large.to_pytorch(iterable=True, shuffle=False, buffer_bytes=50 << 20)
