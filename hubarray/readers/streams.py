@@ -59,9 +59,10 @@ def loop_of(
     )  # fmt: skip
     unit_bytes = found.unit_rows * source.row_bytes
     if shuffle and found.open_units < GOOD_POOL_UNITS and unit_bytes > REQUEST_BYTES and found.open_units < source.rows:
+        enough = int(GOOD_POOL_UNITS * unit_bytes)
         warnings.warn(
             f"{source.where}: about {found.open_units} chunks of {unit_bytes / 1e6:,.0f} MB are mixed at a time, "
-            f"which is poor for data that is sorted; buffer_bytes={int(GOOD_POOL_UNITS * unit_bytes):,} mixes {GOOD_POOL_UNITS}",
+            f"which is poor for data that is sorted; buffer_bytes={enough:,} mixes {GOOD_POOL_UNITS}",
             stacklevel=4,
         )
     own_seed = seed is None and world_size == 1
