@@ -248,16 +248,22 @@ def _rebatched(reader: Any, batch_size: int, *, drop_last: bool = False) -> Iter
     held: list[dict[str, Column]] = []
     count = 0
     for item in _column_items(reader, names, batch_size):
-        held.append(item)
-        count += len(item[names[0]])
-        if count < batch_size:
-            continue
-        whole = {name: joined([part[name] for part in held]) for name in names}
-        full = count - count % batch_size
-        for first in range(0, full, batch_size):
-            yield {name: column[first : first + batch_size] for name, column in whole.items()}
-        held = [{name: column[full:] for name, column in whole.items()}] if count > full else []
-        count -= full
+        rows = len(item[names[0]])
+        first = 0
+        if held:
+            # Only the batch that reaches over two items is put together; the others are views.
+            first = min(rows, batch_size - count)
+            held.append({name: column[:first] for name, column in item.items()})
+            count += first
+            if count < batch_size:
+                continue
+            yield {name: joined([part[name] for part in held]) for name in names}
+            held, count = [], 0
+        for start in range(first, rows - batch_size + 1, batch_size):
+            yield {name: column[start : start + batch_size] for name, column in item.items()}
+        count = (rows - first) % batch_size
+        if count:
+            held = [{name: column[rows - count :] for name, column in item.items()}]
     if count and not drop_last:
         yield {name: joined([part[name] for part in held]) for name in names}
 

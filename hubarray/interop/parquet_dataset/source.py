@@ -20,6 +20,7 @@ from hubarray import config, process
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.parquet_dataset import petastorm_metadata, statistics, summary
+from hubarray.interop.parquet_dataset.cells import decoded, placed
 from hubarray.interop.parquet_dataset.files import DataFile, Location, listed, located, readable
 from hubarray.interop.parquet_dataset.footers import Footer, cache_key, checked, footers_of, metadata, sealed
 from hubarray.interop.parquet_dataset.indexes import indexes_of
@@ -28,7 +29,7 @@ from hubarray.readers.field_codecs import scalar
 from hubarray.readers.filters import FilterPredicate, range_answer
 from hubarray.readers.predicates import PredicateBase
 from hubarray.readers.selectors import RowGroupSelectorBase
-from hubarray.readers.source import Column, Columns, joined, taken
+from hubarray.readers.source import Column, Columns, taken
 from hubarray.readers.unischema import Unischema, UnischemaField
 from hubarray.shown import shown_text
 
@@ -197,24 +198,16 @@ class ParquetSource:
     def read(self, rows: np.ndarray, columns: Sequence[str]) -> Columns:
         """Some columns of some rows, in the order that the rows are given in."""
         assert self.unit_bounds is not None
-        units = np.searchsorted(self.unit_bounds, rows, "right") - 1
-        order = np.argsort(units, kind="stable")
-        sorted_units = units[order]
-        changes = np.flatnonzero(sorted_units[1:] != sorted_units[:-1]) + 1
-        bounds = [0, *changes.tolist(), len(rows)] if len(rows) else []
-        parts: dict[str, list[Column]] = {name: [] for name in columns}
+        # By unit, and within it in the order of the file: a whole row group is then copied once, to where its rows go.
+        order = np.argsort(rows, kind="stable")
+        units = np.searchsorted(self.unit_bounds, rows[order], "right") - 1
+        bounds = [0, *(np.flatnonzero(np.diff(units)) + 1).tolist(), len(rows)] if len(rows) else []
+        found: dict[str, Column] = {name: [] for name in columns}
         for a, b in pairwise(bounds):
-            unit = int(sorted_units[a])
-            local = rows[order[a:b]] - int(self.unit_bounds[unit])
+            unit, places = int(units[a]), order[a:b]
+            local = rows[places] - int(self.unit_bounds[unit])
             for name, column in self._unit(unit, local, columns).items():
-                parts[name].append(column)
-        back = np.empty(len(rows), np.int64)
-        back[order] = np.arange(len(rows))
-        in_order = bool((order == np.arange(len(rows))).all())
-        found: dict[str, Column] = {}
-        for name, some in parts.items():
-            column = joined(some) if some else []
-            found[name] = column if in_order else taken(column, back)
+                found[name] = placed(found[name], column, places, len(rows))
         return found
 
     def _unit(self, unit: int, local: np.ndarray, columns: Sequence[str]) -> dict[str, Column]:
@@ -235,7 +228,7 @@ class ParquetSource:
             try:
                 if self.is_petastorm:
                     chosen = column if whole else column.take(pa.array(local))
-                    found[name] = _decoded(field, chosen)
+                    found[name] = decoded(field, chosen)
                 else:
                     plain = column_of(column)
                     found[name] = plain if whole else taken(plain, local)
@@ -345,25 +338,6 @@ def _difference(first: pa.Schema, other: pa.Schema) -> str:
             return f"column {shown_text(name)[:80]!r} is of {shown_text(str(two))[:80]}, and of {one}"
     extra = [name for name in other.names if name not in first.names]
     return f"has a column {shown_text(extra[0])[:80]!r}, which there is not" if extra else ""
-
-
-def _decoded(field: UnischemaField, column: pa.ChunkedArray) -> Column:
-    """The values of a Petastorm field."""
-    if field.codec is None or not hasattr(field.codec, "decode"):
-        return column_of(column)
-    kind = type(field.codec).__name__
-    if kind == "ScalarCodec" and not column.null_count:
-        plain = column_of(column)
-        if isinstance(plain, np.ndarray) and np.dtype(field.numpy_dtype).kind in "biuf":
-            cast = plain.astype(field.numpy_dtype)
-            if plain.dtype.kind in "iub" and not (cast == plain).all():
-                raise SourceError(f"field {field.name!r}: holds a number that {cast.dtype} does not")
-            return cast
-    decode = field.codec.decode
-    values = [None if one is None else decode(field, one) for one in column.to_pylist()]
-    if None in field.shape or column.null_count or not values or not isinstance(values[0], np.ndarray):
-        return values
-    return np.stack([np.asarray(one) for one in values])
 
 
 def parquet_source(

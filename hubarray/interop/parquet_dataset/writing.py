@@ -183,6 +183,12 @@ class ParquetWriter:
             self.abort()
 
 
+def _encodings(schema: pa.Schema) -> dict[str, Any]:
+    """Encodings that are read fast: dictionaries for scalars alone, and LZ4, which decodes twice as fast as snappy."""
+    scalars = [field.name for field in schema if not pa.types.is_binary(field.type)]
+    return {"use_dictionary": scalars or False, "compression": "lz4"}
+
+
 class _File:
     """A Parquet file that is being written, row group after row group."""
 
@@ -197,7 +203,7 @@ class _File:
             filesystem = location.client.filesystem
             filesystem.create_dir(path.rpartition("/")[0], recursive=True)
             self._sink = filesystem.open_output_stream(path)
-            self._writer = pq.ParquetWriter(self._sink, schema)
+            self._writer = pq.ParquetWriter(self._sink, schema, **_encodings(schema))
         self._pending: list[dict[str, Any]] = []
         self._pending_bytes = 0
 

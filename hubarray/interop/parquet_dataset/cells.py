@@ -1,0 +1,76 @@
+"""Cells of Parquet files as values, and values put to their places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hubarray.errors import SourceError
+from hubarray.readers.arrow_fields import column_of
+from hubarray.readers.source import Column
+from hubarray.readers.unischema import UnischemaField
+
+
+def decoded(field: UnischemaField, column: pa.ChunkedArray) -> Column:
+    """The values of a Petastorm field."""
+    if field.codec is None or not hasattr(field.codec, "decode"):
+        return column_of(column)
+    kind = type(field.codec).__name__
+    if kind == "ScalarCodec" and not column.null_count:
+        plain = column_of(column)
+        if isinstance(plain, np.ndarray) and np.dtype(field.numpy_dtype).kind in "biuf":
+            cast = plain.astype(field.numpy_dtype)
+            if plain.dtype.kind in "iub" and not (cast == plain).all():
+                raise SourceError(f"field {field.name!r}: holds a number that {cast.dtype} does not")
+            return cast
+    seen = _npy_cells(field, column) if kind == "NdarrayCodec" and len(column) else None
+    if seen is not None:
+        return seen
+    decode = field.codec.decode
+    values = [None if one is None else decode(field, one) for one in column.to_pylist()]
+    if None in field.shape or column.null_count or not values or not isinstance(values[0], np.ndarray):
+        return values
+    return np.stack([np.asarray(one) for one in values])
+
+
+def placed(out: Column, column: Column, places: np.ndarray, count: int) -> Column:
+    """Values put to their places among so many: in an array while all are of one dtype and shape, else in a list."""
+    if len(places) == count and isinstance(column, list):
+        values: list[Any] = [None] * count
+        for place, value in zip(places.tolist(), column, strict=True):
+            values[place] = value
+        return values
+    if isinstance(column, np.ndarray):
+        if not len(out):
+            out = np.empty((count, *column.shape[1:]), column.dtype)
+        if isinstance(out, np.ndarray) and (out.dtype, out.shape[1:]) == (column.dtype, column.shape[1:]):
+            out[places] = column
+            return out
+    # What is not there yet is overwritten by the units that follow.
+    held = list(out) if len(out) else [None] * count
+    for place, value in zip(places.tolist(), column, strict=True):
+        held[place] = value
+    return held
+
+
+def _npy_cells(field: UnischemaField, column: pa.ChunkedArray) -> np.ndarray | None:
+    """Cells that are `.npy` files of one dtype and shape, as one array that sees their bytes; None of others."""
+    chunks = [chunk for chunk in column.chunks if len(chunk)]
+    if column.null_count or None in field.shape or len(chunks) != 1 or not pa.types.is_binary(column.type):
+        return None
+    (cells,) = chunks
+    offsets = np.frombuffer(cells.buffers()[1], np.int32)[cells.offset : cells.offset + len(cells) + 1]
+    lengths = np.diff(offsets)
+    length = int(lengths[0])
+    if (lengths != length).any() or field.codec is None:
+        return None
+    first = field.codec.decode(field, cells[0].as_py())
+    if not isinstance(first, np.ndarray) or first.nbytes >= length or not first.nbytes:
+        return None
+    data = np.frombuffer(cells.buffers()[2], np.uint8)[offsets[0] : offsets[-1]].reshape(len(cells), length)
+    header = length - first.nbytes
+    if (data[:, :header] != data[0, :header]).any() or b"'fortran_order': False" not in data[0, :header].tobytes():
+        return None
+    return data[:, header:].view(first.dtype).reshape(len(cells), *first.shape)
