@@ -71,7 +71,14 @@ from hubarray.upkeep import collect_garbage, compact, du, repair, transfer, veri
 if TYPE_CHECKING:
     from hubarray.interop.parquet_dataset.indexes import FieldNotNullIndexer, SingleFieldIndexer, build_rowgroup_index
     from hubarray.interop.parquet_dataset.writing import parquet_writer
+    from hubarray.interop.spark_readers import (
+        dataset_as_rdd,
+        dict_to_spark_row,
+        make_spark_converter,
+        materialize_dataset,
+    )
     from hubarray.interop.table_importing import import_table
+    from hubarray.interop.tensorflow_readers import make_petastorm_dataset, tf_tensors
     from hubarray.readers.choosing import balanced, split
     from hubarray.readers.field_codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
     from hubarray.readers.making import make_batch_reader, make_reader
@@ -138,6 +145,12 @@ _LAZY = {
     "merge": "hubarray.tables.merging",
     "merge_asof": "hubarray.tables.merging",
     "parquet_writer": "hubarray.interop.parquet_dataset.writing",
+    "materialize_dataset": "hubarray.interop.spark_readers",
+    "dict_to_spark_row": "hubarray.interop.spark_readers",
+    "dataset_as_rdd": "hubarray.interop.spark_readers",
+    "make_spark_converter": "hubarray.interop.spark_readers",
+    "make_petastorm_dataset": "hubarray.interop.tensorflow_readers",
+    "tf_tensors": "hubarray.interop.tensorflow_readers",
     "SingleIndexSelector": "hubarray.readers.selectors",
     "IntersectIndexSelector": "hubarray.readers.selectors",
     "UnionIndexSelector": "hubarray.readers.selectors",
@@ -226,7 +239,9 @@ __all__ = [
     "compact",
     "configure",
     "copy",
+    "dataset_as_rdd",
     "delete",
+    "dict_to_spark_row",
     "diff",
     "du",
     "exists",
@@ -246,7 +261,10 @@ __all__ = [
     "load",
     "log",
     "make_batch_reader",
+    "make_petastorm_dataset",
     "make_reader",
+    "make_spark_converter",
+    "materialize_dataset",
     "merge",
     "merge_asof",
     "merge_version",
@@ -263,6 +281,7 @@ __all__ = [
     "table_writer",
     "tag",
     "tags",
+    "tf_tensors",
     "transfer",
     "undo",
     "untag",

@@ -10,9 +10,12 @@ from torch.utils.data import Dataset, default_collate
 
 from hubarray.arrays.array import Array
 from hubarray.errors import ConfigError
+from hubarray.interop.torch_readers import BatchedDataLoader, DataLoader, InMemBatchedDataLoader
 from hubarray.interop.torch_stream import Stream, only_streams
 from hubarray.interop.torch_values import has_tensors, tensors
 from hubarray.readers.array_source import ArraySource
+
+__all__ = ["BatchedDataLoader", "DataLoader", "InMemBatchedDataLoader", "Rows", "Stream", "to_pytorch"]
 
 Transform = Callable[[Any], Any]
 

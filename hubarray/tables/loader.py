@@ -221,13 +221,13 @@ class RowLoader:
         return self._converted([self.read_columns(positions, columns)], as_)[0]
 
     def read_columns(
-        self, positions: Positions, columns: str | Sequence[str] | None = None, *, empty: Empty = _empty_array
+        self, positions: Positions, columns: str | Sequence[str] | None = None, *, empty: Empty | None = None
     ) -> Row:
         """As :meth:`get_columns`, of NumPy values in memory that ``empty(name, shape, dtype)`` gives."""
         names, picks = self._chosen(columns)
         at = self._positions(positions)
         found = [numbers[at] for _, numbers in self._numbers]
-        out: Row = {name: self._empty(name, found, len(at), empty) for name in names}
+        out: Row = {name: self._empty(name, found, len(at), empty or _empty_array) for name in names}
         filled = {name: np.zeros(len(at), bool) for name in names}
         self._fill(found, picks, out=out, rows_out=None, filled=filled)
         for name, there in filled.items():
