@@ -10,7 +10,7 @@ from hubarray.errors import ConfigError
 from hubarray.readers.order import MAX_CUTS, MAX_INTERVALS, Progress, current_cut, resumed, taken_of
 
 MODES = ("exact", "drop", "pad")
-_MOST = 1 << 62
+_MOST = 1 << 63
 
 
 @dataclass(frozen=True)

@@ -296,6 +296,9 @@ def test_bad_input_is_refused_with_the_names(local_pair, make_root):
         images.to_pytorch(iterable=True, rank=1)
     with pytest.raises(ConfigError, match="iterable=True"):
         images.to_pytorch(batch_size=3)
+    largest = images.to_pytorch(iterable=True, seed=(1 << 63) - 1, batch_size=64).loader()
+    largest.load_state_dict(largest.state_dict())
+    assert sum(len(one) for one in largest) == ROWS
     with pytest.raises(ConfigError, match="seed=-1"):
         images.to_pytorch(iterable=True, seed=-1)
     with pytest.raises(ConfigError, match="ndarray"):
