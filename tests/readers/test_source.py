@@ -155,3 +155,15 @@ def test_a_change_of_what_it_reads_is_another_identity(make, root, tmp_path):
         pq.write_table(pq.read_table(file).slice(1), file)
         after = open_source(str(tmp_path), root=root)
     assert after.identity() != before
+
+
+def test_bytes_of_a_tables_row_are_those_of_its_decoded_values(root):
+    schema = hub.Schema({
+        "photo": hub.Field("u1", (None, None, 3), codec="jpeg"), "points": hub.Field("f4", (1000,), codec="zstd"),
+    })  # fmt: skip
+    rows = [{"photo": np.full((64, 64, 3), 9, "u1"), "points": np.zeros(1000, "f4")} for _ in range(8)]
+    model.write("me/photos:v1", {0: rows}, root, schema)
+    loader = hub.load("me/photos:v1", root=root).loader()
+    source = open_source(loader)
+    assert 4000 < source.row_bytes < 40_000
+    assert open_source(loader, root=root).rows == 8
