@@ -37,11 +37,6 @@ def decoded(field: UnischemaField, column: pa.ChunkedArray) -> Column:
 
 def placed(out: Column, column: Column, places: np.ndarray, count: int) -> Column:
     """Values put to their places among so many: in an array while all are of one dtype and shape, else in a list."""
-    if len(places) == count and isinstance(column, list):
-        values: list[Any] = [None] * count
-        for place, value in zip(places.tolist(), column, strict=True):
-            values[place] = value
-        return values
     if isinstance(column, np.ndarray):
         if not len(out):
             out = np.empty((count, *column.shape[1:]), column.dtype)
@@ -49,7 +44,7 @@ def placed(out: Column, column: Column, places: np.ndarray, count: int) -> Colum
             out[places] = column
             return out
     # What is not there yet is overwritten by the units that follow.
-    held = list(out) if len(out) else [None] * count
+    held: list[Any] = (out if isinstance(out, list) else list(out)) or [None] * count
     for place, value in zip(places.tolist(), column, strict=True):
         held[place] = value
     return held
