@@ -11,6 +11,7 @@ import numpy as np
 from hubarray.readers.buffers import Buffers
 from hubarray.readers.filters import FilterPredicate
 from hubarray.readers.groups import BUFFERS
+from hubarray.readers.planning import EXPANSION
 from hubarray.readers.predicates import PredicateBase, mask_of
 from hubarray.readers.source import Columns
 from hubarray.readers.unischema import Unischema, UnischemaField
@@ -113,14 +114,9 @@ class TableSource:
         return np.concatenate([[0], changes, [self.rows]]).astype(np.int64)
 
 
-# How many bytes there are of one that is stored, about: of photographs, and of numbers that compress.
-_EXPANSION = {"jpeg": 12.0, "png": 2.5}
-_COMPRESSED = 2.0
-
-
 def _decoded_bytes(stored: float, group: Group) -> float:
     """About what a row of a group takes once it is decoded."""
     fixed = sum(field.row_bytes or 0 for _, field in group.fields)
-    open_ended = [field for _, field in group.fields if field.row_bytes is None and field.codec is not None]
-    factors = [_EXPANSION.get(field.codec["name"], _COMPRESSED) for field in open_ended if field.codec is not None]
+    codecs = [field.codec["name"] for _, field in group.fields if field.row_bytes is None and field.codec is not None]
+    factors = [EXPANSION.get(codec, EXPANSION["other"]) for codec in codecs]
     return max(fixed, stored * max(factors, default=1.0))

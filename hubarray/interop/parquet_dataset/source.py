@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -25,8 +26,9 @@ from hubarray.interop.parquet_dataset.files import DataFile, Location, listed, l
 from hubarray.interop.parquet_dataset.footers import Footer, cache_key, checked, footers_of, metadata, sealed
 from hubarray.interop.parquet_dataset.indexes import indexes_of
 from hubarray.readers.arrow_fields import column_of, fields_of
-from hubarray.readers.field_codecs import scalar
+from hubarray.readers.field_codecs import CompressedImageCodec, CompressedNdarrayCodec, scalar
 from hubarray.readers.filters import FilterPredicate, range_answer
+from hubarray.readers.planning import EXPANSION
 from hubarray.readers.predicates import PredicateBase
 from hubarray.readers.selectors import RowGroupSelectorBase
 from hubarray.readers.source import Column, Columns, taken
@@ -79,7 +81,7 @@ class ParquetSource:
         self.unit_bounds: np.ndarray | None = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         self.rows = int(self.unit_bounds[-1])
         sizes = sum(self._footers[f].sizes[g] for f, g in self.units)
-        self.row_bytes = max(1.0, sizes / max(1, self.rows))
+        self.row_bytes = max(1.0, _decoded_bytes(sizes / max(1, self.rows), schema))
         self.after_fork()
         process.register(self)
 
@@ -326,6 +328,22 @@ def _remade(
     cache: tuple[str, int] | None,
 ) -> ParquetSource:
     return ParquetSource(location, files, footers, schema, units=units, cache=cache)
+
+
+def _decoded_bytes(stored: float, schema: Unischema) -> float:
+    """About what a row takes once its cells are decoded."""
+    fields = [field for field in schema.fields.values() if field.codec is not None and field.shape]
+    kinds = [
+        field.codec.image_codec if isinstance(field.codec, CompressedImageCodec) else "other"
+        for field in fields
+        if None in field.shape and isinstance(field.codec, (CompressedImageCodec, CompressedNdarrayCodec))
+    ]
+    fixed = sum(
+        math.prod(n for n in field.shape if n is not None) * np.dtype(field.numpy_dtype).itemsize
+        for field in fields
+        if None not in field.shape and np.dtype(field.numpy_dtype).kind in "biufc"
+    )
+    return max(float(fixed), stored * max((EXPANSION[kind] for kind in kinds), default=1.0))
 
 
 def _difference(first: pa.Schema, other: pa.Schema) -> str:
