@@ -227,7 +227,11 @@ def columns_into(
                 continue
             values = block.column(field)
             if isinstance(column, np.ndarray) and isinstance(values, np.ndarray):
-                column[at] = values[rows]
+                if len(rows) == 1:
+                    # Without the copies that indexing by arrays makes.
+                    column[int(at[0])] = values[int(rows[0])]
+                else:
+                    column[at] = values[rows]
                 continue
             if block.is_text(field) and isinstance(column, list) and _is_run(at) and _is_run(rows):
                 column[int(at[0]) : int(at[-1]) + 1] = values[int(rows[0]) : int(rows[-1]) + 1]
