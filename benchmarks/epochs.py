@@ -142,9 +142,9 @@ def _judged(
 
 def _table(base: Place, values: np.ndarray) -> dict[int, Epoch]:
     root = root_of(base.corner("table"))
-    # Arrays compress by themselves. Plain bytes would be compressed by SeaweedFS, whose ranges then take five times as
-    # long: that would measure the server.
-    schema = hub.Schema({"x": hub.Field("u1", values.shape[1:], codec="lz4")})
+    # As arrays are compressed by themselves. Plain bytes would be compressed by SeaweedFS, whose ranges then take five
+    # times as long: that would measure the server.
+    schema = hub.Schema({"x": hub.Field("u1", values.shape[1:], codec="blosc")})
     with hub.table_writer("bench/epochs:v1", schema, root=root) as writer, writer.partition("all") as partition:
         for value in values:
             partition.append({"x": value})

@@ -286,6 +286,25 @@ class Block:
             return [value if there else None for value, there in zip(plain, column.numbers[:, 0], strict=True)]
         return [self._value(column, row) for row in range(self.rows)]
 
+    def decode_column(self, name: str, target: np.ndarray) -> bool:
+        """Decompress all rows' values of a field into place; False if it is not compressed, or lies otherwise there.
+
+        Raises
+        ------
+        CorruptDataError
+            The values do not decode: ``target`` may have some of them.
+        """
+        column = self._columns[name]
+        field = column.field
+        if column.plain is not None or column.numbers is not None or field.dtype is None or not _is_compressed(field):
+            return False
+        if target.dtype != field.dtype or target.nbytes != column.plain_bytes or not target.flags.c_contiguous:
+            return False
+        if has_text(field.dtype):
+            return False
+        self._decompress(column, target.reshape(-1).view("u1"))
+        return True
+
     def _texts(self, column: _Column, ends: np.ndarray) -> list[Any]:
         """All rows' values of a field of text or bytes."""
         data, is_text = self._plain(column).tobytes(), column.field.kind == "string"
@@ -331,19 +350,25 @@ class Block:
     def _plain(self, column: _Column) -> np.ndarray:
         """The bytes of a field's values one after the other, decompressed."""
         if column.plain is None:
-            stored = self._data[column.begin : column.begin + column.stored_bytes]
-            plain = self._decompressed(column, stored) if _is_compressed(column.field) else np.frombuffer(stored, "u1")
             field = column.field
+            if _is_compressed(field):
+                plain = np.empty(column.plain_bytes, "u1")
+                self._decompress(column, plain)
+            else:
+                plain = np.frombuffer(self._stored(column), "u1")
             if field.dtype is not None and has_text(field.dtype) and not is_text(plain.view(field.dtype)):
                 self._refuse(f"has {column.name!r}, whose text has code points beyond U+10FFFF")
             column.plain = plain
         return column.plain
 
-    def _decompressed(self, column: _Column, stored: memoryview) -> np.ndarray:
+    def _stored(self, column: _Column) -> memoryview:
+        return self._data[column.begin : column.begin + column.stored_bytes]
+
+    def _decompress(self, column: _Column, plain: np.ndarray) -> None:
         assert column.field.codec is not None
-        plain = np.empty(column.plain_bytes, "u1")
+        stored = self._stored(column)
         if not len(plain) and not len(stored):
-            return plain
+            return
         row = COMPRESSORS[column.field.codec["name"]]
         try:
             size = row.decode_into(_compressor(column.field), stored, plain)
@@ -351,7 +376,6 @@ class Block:
             self._refuse(f"has {column.name!r}, which does not decode: {error}")
         if size != len(plain):
             self._refuse(f"has {column.name!r}, which decodes to {size:,} bytes and not {len(plain):,}")
-        return plain
 
     def _value(self, column: _Column, row: int, *, encoded: bool = False) -> Value:
         field = column.field

@@ -225,6 +225,9 @@ def columns_into(
                     value = block.row(row, (field,))[field]
                     column[position] = value.copy() if isinstance(value, np.ndarray) else value
                 continue
+            whole = isinstance(column, np.ndarray) and len(rows) == block.rows and _is_run(at) and _is_run(rows)
+            if whole and block.decode_column(field, column[int(at[0]) : int(at[-1]) + 1]):
+                continue
             values = block.column(field)
             if isinstance(column, np.ndarray) and isinstance(values, np.ndarray):
                 if len(rows) == 1:
