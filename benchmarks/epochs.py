@@ -6,6 +6,7 @@ Petastorm wants an environment of its own: ``HUBARRAY_PETASTORM_PYTHON`` names i
 from __future__ import annotations
 
 import io
+import multiprocessing
 import os
 import subprocess
 from collections.abc import Callable, Iterator
@@ -104,6 +105,8 @@ def _made(base: Place, values: np.ndarray, peers: dict[str, Any]) -> tuple[dict[
         except ImportError:
             notes.append(f"{name} is not installed")
             continue
+        # LitData changes it for the whole process.
+        multiprocessing.set_start_method(None, force=True)
         if callable(made):
             contenders[name] = partial(_checked_epoch, made, values)
             continue
@@ -228,21 +231,23 @@ def _pyarrow_loop(base: Place, values: np.ndarray) -> Epoch:
     return epoch
 
 
+def _stacked(rows: list[Any]) -> Any:
+    import torch
+
+    return torch.from_numpy(np.stack([np.load(io.BytesIO(row["x"])) for row in rows]))
+
+
 def _hf_datasets(base: Place, values: np.ndarray) -> dict[int, Epoch]:
     import datasets
-    import torch
     from torch.utils.data import DataLoader
 
     url, _ = _dataset(base, values)
     cache = str(base.corner("hf").folder)
     loaded = datasets.load_dataset("parquet", data_files=f"{url}/**/*.parquet", split="train", cache_dir=cache)
 
-    def collate(rows: list[Any]) -> Any:
-        return torch.from_numpy(np.stack([np.load(io.BytesIO(row["x"])) for row in rows]))
-
     def epoch(workers: int) -> Epoch:
         keep = {"persistent_workers": True} if workers else {}
-        made = DataLoader(loaded, batch_size=BATCH, shuffle=True, num_workers=workers, collate_fn=collate, **keep)
+        made = DataLoader(loaded, batch_size=BATCH, shuffle=True, num_workers=workers, collate_fn=_stacked, **keep)
         return lambda: iter(made)
 
     return {workers: epoch(workers) for workers in (0, 2)}
@@ -256,10 +261,15 @@ def _petastorm(base: Place, values: np.ndarray) -> Epoch:
     folder = base.corner("petastorm").folder
     # Without our summary and with its own schema: written by the same environment.
     subprocess.run(
-        [interpreter, "-c", _WRITE, str(folder), *map(str, values.shape)], input=values.tobytes(), check=True
+        [interpreter, "-W", "ignore", "-c", _WRITE, str(folder), *map(str, values.shape)],
+        input=values.tobytes(),
+        check=True,
     )
     process = subprocess.Popen(
-        [interpreter, "-c", _PETASTORM, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [interpreter, "-W", "ignore", "-c", _PETASTORM, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
 
     def epoch() -> Iterator[Any]:
