@@ -64,8 +64,10 @@ def forked_workers(megabytes: int) -> list[Row]:
     """Four workers that PyTorch forks, as it does by itself here, and four of its forkserver, cold from S3."""
     values = _samples(megabytes)
     rows = []
+    # As variables, for workers of a forkserver inherit nothing else; too small to keep an epoch's samples for the next.
+    os.environ |= {"HUBARRAY_MEMORY_CACHE_BYTES": str(1 << 20), "HUBARRAY_DISK_CACHE_BYTES": "0"}
     with places.s3() as base:
-        hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0)
+        hub.configure(memory_cache_bytes=1 << 20, disk_cache_bytes=0)
         place = base.corner("array")
         OURS.create(place, values, (1, *values.shape[1:]))
         array = hub.load(NAME, root=root_of(place))

@@ -10,19 +10,22 @@ import numpy as np
 import torch
 
 from hubarray.errors import ConfigError
-from hubarray.interop.torch_values import column_tensor
+from hubarray.interop.torch_values import column_tensor, has_tensors
 from hubarray.readers.permutation import permutation
 from hubarray.readers.pipeline import batch_columns
 from hubarray.readers.source import Column, joined, taken
 from hubarray.readers.unischema import Unischema
 
 Batch = dict[Any, Any]
+ColumnTransform = Callable[[np.ndarray], Any]
+_WIDER = {"uint16": np.int32, "uint32": np.int64}
 
 
 class DataLoader:
     """Batches of what a reader gives: a dictionary of tensors by field; of n-grams one of these by offset.
 
-    Text and nulls are lists, decimals lists of text; rows of different shapes are as the reader's ``ragged`` says.
+    Text is lists, decimals are lists of text; rows of different shapes are as the reader's ``ragged`` says. A null
+    float is NaN; a batch of another column with nulls is a list, which has None. uint16 becomes int32 and uint32 int64.
     A loader can be iterated again once the reader has ended: it is then reset.
 
     Parameters
@@ -48,26 +51,27 @@ class DataLoader:
         batch_size: int = 1,
         collate_fn: Callable[[list[Any]], Any] | None = None,
         *,
-        transform_fn: Callable[[Batch], Any] | None = None,
         shuffling_queue_capacity: int = 0,
         drop_last: bool = False,
     ) -> None:
         if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
             raise ConfigError(f"batch_size={batch_size!r}: give a number of rows above 0")
         if collate_fn is not None and reader.batched_output:
-            raise ConfigError("collate_fn= gets rows, and this reader gives batches of columns; use transform_fn=")
+            raise ConfigError(
+                "collate_fn= gets rows, and this reader gives batches of columns: collate them in your loop"
+            )
         if shuffling_queue_capacity:
             reader.set_group_rows(int(shuffling_queue_capacity))
         self.reader = reader
-        self._batch_size, self._collate, self._transform = int(batch_size), collate_fn, transform_fn
+        self._batch_size, self._collate = int(batch_size), collate_fn
+        self._transform: ColumnTransform | None = None
         self._drop_last = drop_last
         self._state: dict[str, Any] | None = None
 
     def __iter__(self) -> Iterator[Any]:
         if self.reader.last_row_consumed:
             self.reader.reset()
-        for batch in self._batches():
-            yield batch if self._transform is None else self._transform(batch)
+        yield from self._batches()
 
     def __len__(self) -> int:
         """Batches of an epoch.
@@ -105,7 +109,7 @@ class DataLoader:
     def _batches(self) -> Iterator[Any]:
         if self.reader.batched_output:
             for columns in _rebatched(self.reader, self._batch_size, drop_last=self._drop_last):
-                yield _tensors(columns, self.reader.schema, "list")
+                yield _tensors(columns, self.reader.schema, "list", self._transform)
             return
         rows: list[Any] = []
         for row in self.reader:
@@ -122,10 +126,13 @@ class DataLoader:
         if self._collate is not None:
             return self._collate([_as_dictionary(row, self.reader.schema) for row in rows])
         if self.reader.ngram is None:
-            return _columns_of(rows, self.reader.schema, self.reader.ragged)
+            return _columns_of(rows, self.reader.schema, self.reader.ragged, self._transform)
         schema, ragged = self.reader.schema, self.reader.ragged
         views = {offset: _view(schema, row) for offset, row in rows[0].items()}
-        return {offset: _columns_of([row[offset] for row in rows], view, ragged) for offset, view in views.items()}
+        return {
+            offset: _columns_of([row[offset] for row in rows], view, ragged, self._transform)
+            for offset, view in views.items()
+        }
 
     def __enter__(self) -> DataLoader:
         return self
@@ -144,7 +151,7 @@ class BatchedDataLoader(DataLoader):
         Of :func:`hubarray.make_batch_reader`, or of rows.
     batch_size : int
     transform_fn : callable, optional
-        Given each batch of tensors, gives what is yielded.
+        Makes a tensor of each column, an array, in place of ``torch.as_tensor``; lists are left as they are.
     shuffling_queue_capacity : int
         As of :class:`DataLoader`.
     """
@@ -153,15 +160,15 @@ class BatchedDataLoader(DataLoader):
         self,
         reader: Any,
         batch_size: int = 1,
-        transform_fn: Callable[[Batch], Any] | None = None,
+        transform_fn: ColumnTransform | None = None,
         *,
         shuffling_queue_capacity: int = 0,
         drop_last: bool = False,
     ) -> None:
         super().__init__(
-            reader, batch_size, transform_fn=transform_fn, shuffling_queue_capacity=shuffling_queue_capacity,
-            drop_last=drop_last,
+            reader, batch_size, shuffling_queue_capacity=shuffling_queue_capacity, drop_last=drop_last
         )  # fmt: skip
+        self._transform = transform_fn
 
 
 class InMemBatchedDataLoader:
@@ -173,7 +180,7 @@ class InMemBatchedDataLoader:
         Of one epoch; it is read to its end.
     batch_size : int
     transform_fn : callable, optional
-        Given each batch of tensors.
+        As of :class:`BatchedDataLoader`.
     num_epochs : int or None
         None is endless.
     rows_capacity : int, optional
@@ -190,7 +197,7 @@ class InMemBatchedDataLoader:
         self,
         reader: Any,
         batch_size: int = 1,
-        transform_fn: Callable[[Batch], Any] | None = None,
+        transform_fn: ColumnTransform | None = None,
         *,
         num_epochs: int | None = 1,
         rows_capacity: int | None = None,
@@ -222,8 +229,7 @@ class InMemBatchedDataLoader:
             for step in range(len(self)):
                 rows = order[step * self._batch_size : (step + 1) * self._batch_size]
                 columns = {name: taken(column, rows) for name, column in self._columns.items()}
-                batch = _tensors(columns, self._schema, "list")
-                yield batch if self._transform is None else self._transform(batch)
+                yield _tensors(columns, self._schema, "list", self._transform)
             epoch += 1
 
 
@@ -283,8 +289,9 @@ def _column_items(reader: Any, names: Sequence[str], batch_size: int) -> Iterato
         yield {name: [one[i] for one in rows] for i, name in enumerate(names)}
 
 
-def _columns_of(rows: Sequence[Any], schema: Unischema, ragged: str) -> Batch:
-    return _tensors({name: [row[i] for row in rows] for i, name in enumerate(schema.fields)}, schema, ragged)
+def _columns_of(rows: Sequence[Any], schema: Unischema, ragged: str, transform: ColumnTransform | None) -> Batch:
+    columns = {name: [row[i] for row in rows] for i, name in enumerate(schema.fields)}
+    return _tensors(columns, schema, ragged, transform)
 
 
 def _view(schema: Unischema, row: Any) -> Unischema:
@@ -299,9 +306,20 @@ def _as_dictionary(row: Any, schema: Unischema) -> Any:
     return dict(zip(schema.fields, row, strict=True))
 
 
-def _tensors(columns: Mapping[str, Column], schema: Unischema, ragged: str) -> Batch:
+def _tensors(
+    columns: Mapping[str, Column], schema: Unischema, ragged: str, transform: ColumnTransform | None = None
+) -> Batch:
     found = batch_columns(columns, schema, "pad" if ragged == "pad" else "list")
-    return {name: _nested(column_tensor(_told(column)), ragged) for name, column in found.items()}
+    return {name: _nested(_tensor(column, transform), ragged) for name, column in found.items()}
+
+
+def _tensor(column: Any, transform: ColumnTransform | None) -> Any:
+    if isinstance(column, np.ndarray) and not column.dtype.hasobject:
+        # PyTorch can hold unsigned integers of more than one byte, and hardly compute with them.
+        column = column.astype(_WIDER.get(column.dtype.name, column.dtype), copy=False)
+        if transform is not None and has_tensors(column.dtype):
+            return transform(column if column.flags.writeable else column.copy())
+    return column_tensor(_told(column))
 
 
 def _told(column: Any) -> Any:

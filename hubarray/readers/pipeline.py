@@ -10,8 +10,9 @@ import numpy as np
 
 from hubarray.errors import ConfigError, SourceError
 from hubarray.readers.arrow_fields import as_objects
+from hubarray.readers.frames import column_of_series, frame_of, null_filled
 from hubarray.readers.ngram import NGram
-from hubarray.readers.predicates import PredicateBase, frame_of, mask_of
+from hubarray.readers.predicates import PredicateBase, mask_of
 from hubarray.readers.source import Column, Source, row_values, taken
 from hubarray.readers.transform import TransformSpec
 from hubarray.readers.unischema import Unischema
@@ -178,7 +179,7 @@ class Pipeline:
                     f"the transform gave a DataFrame without {name!r}: name it in removed_fields of TransformSpec"
                 )
             column = frame[name]
-            found[name] = column.tolist() if column.dtype == object else column.to_numpy()
+            found[name] = column_of_series(column)
         return found
 
     def _windows(self, rows: np.ndarray) -> Loaded:
@@ -226,7 +227,8 @@ class Pipeline:
 
 
 def batch_columns(columns: Mapping[str, Column], schema: Unischema, ragged: str) -> dict[str, Any]:
-    """Columns of a batch as arrays: nulls are NaN and NaT, text and ragged values objects, or padded with zeros.
+    """Columns of a batch as arrays: nulls of floats are NaN, of times NaT; text, ragged values and columns with other
+    nulls are objects; ragged ones may be padded with zeros.
 
     Parameters
     ----------
@@ -250,26 +252,23 @@ def _batch_column(column: Column, ragged: str) -> Any:
         dtype = np.result_type(*{value.dtype for value in there})
         if len(there) == len(column):
             return np.asarray(column, dtype) if dtype.kind not in "OUS" else as_objects(column)
-        if dtype.kind in "mM":
-            return np.asarray([np.array("NaT", dtype) if value is None else value for value in column], dtype)
-        if dtype.kind in "iuf" and dtype.itemsize <= 8:
-            filled = np.asarray([np.nan if value is None else value for value in column], np.float64)
-            return filled.astype(dtype) if dtype.kind == "f" else filled
+        return null_filled(column, dtype)
     return as_objects(column)
 
 
 def _array_rows(column: Sequence[Any], there: Sequence[np.ndarray], ragged: str) -> Any:
     shapes = {value.shape for value in there}
     dtypes = {value.dtype for value in there}
-    if len(there) == len(column) and len(shapes) == len(dtypes) == 1 and not there[0].dtype.hasobject:
+    if len(there) < len(column) or len(dtypes) > 1 or there[0].dtype.hasobject:
+        return as_objects(column)
+    if len(shapes) == 1:
         return np.stack(there)
     ranks = {len(shape) for shape in shapes}
-    if ragged == "pad" and len(ranks) == len(dtypes) == 1 and not there[0].dtype.hasobject:
+    if ragged == "pad" and len(ranks) == 1:
         most = tuple(max(lengths) for lengths in zip(*shapes, strict=True))
         out = np.zeros((len(column), *most), there[0].dtype)
-        for i, value in enumerate(column):
-            if value is not None:
-                where: tuple[Any, ...] = (i, *map(slice, value.shape))
-                out[where] = value
+        for i, value in enumerate(there):
+            where: tuple[Any, ...] = (i, *map(slice, value.shape))
+            out[where] = value
         return out
     return as_objects(column)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.readers.arrow_fields import as_objects
+from hubarray.readers.frames import frame_of, mask_of_answer
 from hubarray.readers.source import Column, row_values
 
 # Petastorm's: the largest index of a 64-bit machine.
@@ -217,24 +217,13 @@ def mask_of(predicate: PredicateBase, columns: Mapping[str, Column], rows: int, 
         values = zip(*(row_values(columns[name]) for name in names), strict=True)
         found = [bool(include(dict(zip(names, row, strict=True)))) for row in values]
         return np.asarray(found, bool)
-    answer = np.asarray(predicate.do_include(frame_of(columns)))
+    answer = mask_of_answer(predicate.do_include(frame_of(columns)))
     if answer.shape != (rows,):
         raise ConfigError(
             f"{type(predicate).__name__}: gave {answer.shape or 'one answer'} for a DataFrame of {rows} rows; of "
             "make_batch_reader a predicate gets columns, and gives a bool for each row"
         )
     return answer.astype(bool)
-
-
-def frame_of(columns: Mapping[str, Column]) -> Any:
-    """Columns as a DataFrame; a value that is an array is one object of it."""
-    import pandas as pd
-
-    plain = {
-        name: column if isinstance(column, np.ndarray) and column.ndim == 1 else as_objects(row_values(column))
-        for name, column in columns.items()
-    }
-    return pd.DataFrame(plain)
 
 
 def _checked(predicate: Any) -> PredicateBase:

@@ -134,9 +134,7 @@ def _merged(states: Sequence[State]) -> State:
         raise ConfigError("the list of states is empty; give one of each rank")
     first = states[0]
     if first.rank is None:
-        if any(one != first for one in states):
-            raise ConfigError("the states are of different places; give one, of any rank, or save all in one moment")
-        return first
+        return first if all(one == first for one in states) else _of_uneven_ranks(states)
     worlds = {one.world_size for one in states}
     ranks = sorted(-1 if one.rank is None else one.rank for one in states)
     if len(worlds) != 1 or ranks != list(range(first.world_size or 0)):
@@ -145,11 +143,27 @@ def _merged(states: Sequence[State]) -> State:
             f"needed together, and these are of {', '.join(map(str, ranks))}"
         )
     ordered = sorted(states, key=lambda one: one.rank or 0)
-    alike = {replace(one, rank=None, cuts=one.cuts[:-1]) for one in ordered}
-    lasts = {(one.cuts[-1].intervals, one.cuts[-1].step_rows) for one in ordered}
+    return _joined(ordered)
+
+
+def _of_uneven_ranks(states: Sequence[State]) -> State:
+    """One state of ranks that took unequally many rows, though their order has them take equally many."""
+    if states[0].cuts[-1].intervals % len(states):
+        raise ConfigError(
+            f"the {len(states)} states are of different places. Where ranks took equally many rows, give one state, of "
+            "any rank; otherwise those of all ranks, in their order"
+        )
+    return _joined(states)
+
+
+def _joined(states: Sequence[State]) -> State:
+    """States of all ranks, in their order, as one."""
+    first = states[0]
+    alike = {replace(one, rank=None, cuts=one.cuts[:-1]) for one in states}
+    lasts = {(one.cuts[-1].intervals, one.cuts[-1].step_rows) for one in states}
     if len(alike) != 1 or len(lasts) != 1:
         raise ConfigError("the states are of different loops or epochs; save those of all ranks in one moment")
-    taken = tuple(one.cuts[-1].taken for one in ordered)
+    taken = tuple(one.cuts[-1].taken for one in states)
     if not all(isinstance(one, int) for one in taken):
         raise ConfigError("not states that readers gave: one of them is of several ranks")
     last = replace(first.cuts[-1], taken=taken)  # type: ignore[arg-type]
@@ -165,8 +179,8 @@ def check_source(state: State, source: str) -> None:
     """
     if state.source != source:
         raise ConfigError(
-            f"the state is of {state.source[:200]!r}, and this is {source[:200]!r}: its place means nothing here. Load "
-            "name@commit to read what it read"
+            f"the state is of {state.source[:200]!r}, and this is {source[:200]!r}: its place means nothing among "
+            "other rows. Read what it read: name@commit, the same rows and filters, files that were not rewritten"
         )
 
 

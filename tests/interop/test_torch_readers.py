@@ -108,9 +108,9 @@ def test_windows_are_dictionaries_by_offset(folder):
 def test_functions_of_the_user_collate_and_transform(folder):
     collated = DataLoader(hub.make_reader(folder, ["id"]), 5, collate_fn=lambda rows: sum(int(r["id"]) for r in rows))
     assert sum(collated) == 1225
-    doubled = BatchedDataLoader(hub.make_batch_reader(folder, ["id"]), 5, lambda batch: batch["id"] * 2)
-    assert int(sum(int(one.sum()) for one in doubled)) == 2450
-    with pytest.raises(hub.ConfigError, match="transform_fn"):
+    doubled = BatchedDataLoader(hub.make_batch_reader(folder, ["id"]), 5, lambda column: torch.as_tensor(column) * 2)
+    assert int(sum(int(one["id"].sum()) for one in doubled)) == 2450
+    with pytest.raises(hub.ConfigError, match="collate them in your loop"):
         DataLoader(hub.make_batch_reader(folder), collate_fn=list)
     with pytest.raises(hub.ConfigError, match="batch_size"):
         DataLoader(hub.make_reader(folder), 0)

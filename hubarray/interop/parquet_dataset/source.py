@@ -102,13 +102,13 @@ class ParquetSource:
         )
 
     def identity(self) -> str:
-        """Of the files, their sizes and times, and the row groups that are read."""
+        """Of the files, their sizes and times, and the row groups that are read; wherever they lie."""
         return self._identity
 
     @cached_property
     def _identity(self) -> str:
         told = json.dumps([[file.state for file in self.files], self.units]).encode()
-        return f"{self.where} {blake3.blake3(told).hexdigest()[:16]}"
+        return f"Parquet files {blake3.blake3(told).hexdigest()[:16]}"
 
     def unit_of(self, row: int) -> int:
         """The unit that a row is in."""
