@@ -150,6 +150,9 @@ class _Parquet:
             # As ours, on the disk when it returns.
             os.sync()
 
+    def table(self) -> pa.Table:
+        return pq.read_table(self._path, filesystem=self._files)
+
     def scan(self, columns: Any) -> Iterator[Any]:
         file = pq.ParquetFile(self._path, filesystem=self._files, pre_buffer=True)
         for batch in file.iter_batches(STEP_ROWS, columns=columns):
@@ -201,7 +204,7 @@ def table_index(megabytes: int) -> list[Row]:
                         p.extend({"t": t, "speed": values, **{f"g{i}.v": values for i in range(6)}})
         wrote = time.perf_counter() - began
         index = pa.table({"t": np.arange(count), "speed": np.arange(count, dtype="f4")})
-        parquet = _Parquet(root.store, index)
+        parquet = _Parquet(base, index)
         lance = _lance(base, index)
         before, sent = root.store.stats.requests, root.store.stats.counts()["read_bytes"]
         held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -211,7 +214,7 @@ def table_index(megabytes: int) -> list[Row]:
         taken = int(frame.memory_usage(deep=True).sum())
         contenders: dict[str, Work] = {
             OURS: lambda: len(hub.read_index("bench/many:v1", root=root)),
-            "parquet": lambda: len(pa.Table.from_batches(_batches(parquet)).to_pandas()),
+            "parquet": lambda: len(parquet.table().to_pandas()),
         }
         if lance is not None:
             contenders["lance"] = lambda: _sum(lance.scan(None))
@@ -222,11 +225,6 @@ def table_index(megabytes: int) -> list[Row]:
         return [
             measure(f"the index of {count:,} rows from S3", contenders, size_bytes=index.nbytes, note=note, rounds=3)
         ]
-
-
-def _batches(parquet: _Parquet) -> list[pa.RecordBatch]:
-    file = pq.ParquetFile(pa.BufferReader(parquet._store.get("peers/parquet/packs/rows")))
-    return list(file.iter_batches(STEP_ROWS))
 
 
 def table_sharing(megabytes: int) -> list[Row]:

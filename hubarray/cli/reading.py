@@ -126,6 +126,7 @@ def _memory_bytes() -> int:
         argument("--write", action="store_true", help="of metadata: write a summary, so that it opens at once"),
         argument("--fields", nargs="+", help="of a copy: names and patterns of fields"),
         argument("--not-null", nargs="+", default=[], help="of a copy: only rows in which these fields are not null"),
+        argument("--partition-by", nargs="+", default=[], help="of a copy: fields that become folders (name=value)"),
         argument("--row-group-mb", type=float, default=32, help="of a copy: how large row groups become"),
     ),
 )
@@ -142,7 +143,10 @@ def petastorm(arguments: Namespace, output: Output) -> int:
         shown = {key: f"{value:,}" for key, value in facts.items() if isinstance(value, int)}
         fields = (facts["schema"] or {}).get("fields")
         shown["schema"] = "a Unischema" if fields else "plain Parquet"
-        output.facts(facts, shown | {f"  {name}": kind for name, kind in facts["columns"].items()})
+        if arguments.write:
+            shown["summary"] = "written"
+        columns = facts["columns"] | {name: f"{kind}, of folders" for name, kind in facts["partition_columns"].items()}
+        output.facts(facts, shown | {f"  {name}": kind for name, kind in columns.items()})
         return DONE
     if arguments.target is None:
         raise ConfigError("petastorm copy takes a folder to copy, and one to copy it to")
@@ -159,7 +163,9 @@ def _copied(arguments: Namespace) -> int:
         unknown = [name for name in arguments.not_null if name not in names]
         if unknown:
             raise ConfigError(f"--not-null {unknown[0]}: is not among the fields that are copied")
-        with hub.parquet_writer(arguments.target, schema, row_group_size_mb=arguments.row_group_mb) as writer:
+        with hub.parquet_writer(
+            arguments.target, schema, partition_by=arguments.partition_by, row_group_size_mb=arguments.row_group_mb
+        ) as writer:
             for row in _there(reader, names, arguments.not_null):
                 writer.write(row)
                 rows += 1

@@ -56,6 +56,8 @@ def _chosen(source: Source, positions: np.ndarray) -> Any:
 def _column(source: Source, by: str) -> Column:
     if by not in source.schema.fields:
         raise ConfigError(f"{source.where}: has no field {by!r}; there are {', '.join(source.schema.fields)}"[:400])
+    if source.schema.fields[by].shape:
+        raise ConfigError(f"{source.where}: {by!r} is an array in each row; by= takes a field of single values")
     return source.read(np.arange(source.rows), [by])[by]
 
 

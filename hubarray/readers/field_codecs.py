@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hubarray.errors import ConfigError, SourceError
+from hubarray.shown import shown_text
 from hubarray.tables.images import image_decoded, image_encoded, image_header
 
 MAX_VALUE_BYTES = 1 << 30
@@ -94,21 +95,14 @@ class ScalarCodec(FieldCodec):
         """The value as it is stored."""
         if field.shape:
             raise ConfigError(f"field {field.name!r}: ScalarCodec is for single values, and the shape is {field.shape}")
-        if isinstance(value, (np.generic, np.ndarray)):
-            if np.ndim(value):
-                raise ConfigError(f"field {field.name!r}: is a single value, and this one has shape {value.shape}")
-            value = value.item()
-        kind = field.numpy_dtype
-        if kind is Decimal:
-            return Decimal(value)
-        dtype = np.dtype(kind)
-        if dtype.kind == "U":
-            return str(value)
-        if dtype.kind == "S":
-            return value.encode() if isinstance(value, str) else bytes(value)
-        if dtype.kind == "b":
-            return bool(value)
-        return float(value) if dtype.kind == "f" else value if dtype.kind in "mM" else int(value)
+        if isinstance(value, np.ndarray) and value.ndim:
+            raise ConfigError(f"field {field.name!r}: is a single value, and this one has shape {value.shape}")
+        try:
+            return _single(field.numpy_dtype, value)
+        except (ValueError, TypeError, ArithmeticError) as error:
+            told = "a decimal" if field.numpy_dtype is Decimal else np.dtype(field.numpy_dtype).name
+            shown = shown_text(repr(value))[:80]
+            raise ConfigError(f"field {field.name!r}: {shown} is not what {told} can hold: {error}") from None
 
     def decode(self, field: FieldType, stored: Any) -> Any:
         """The value that was stored."""
@@ -119,6 +113,32 @@ class ScalarCodec(FieldCodec):
         kind = self.spark_type
         named = kind if isinstance(kind, str) or kind is None else type(kind).__name__
         return {"codec": "scalar"} | ({} if named is None else {"spark_type": named})
+
+
+def _single(kind: Any, value: Any) -> Any:
+    """A value as Python's objects, which Arrow takes: nothing is rounded, and nothing wraps around."""
+    if kind is not Decimal and np.dtype(kind).kind in "mM":
+        # Of nanoseconds an integer, which Arrow counts in the column's own unit.
+        return np.asarray(value, kind).item()
+    if isinstance(value, (np.generic, np.ndarray)):
+        value = value.item()
+    if kind is Decimal:
+        return Decimal(value)
+    dtype = np.dtype(kind)
+    if dtype.kind == "U":
+        return str(value)
+    if dtype.kind == "S":
+        return value.encode() if isinstance(value, str) else bytes(memoryview(value))
+    if dtype.kind == "b":
+        return bool(value)
+    if dtype.kind == "f":
+        return float(value)
+    whole = int(value)
+    if whole != value and not isinstance(value, str):
+        raise ValueError("it is not whole")
+    if not np.iinfo(dtype).min <= whole <= np.iinfo(dtype).max:
+        raise ValueError("it is beyond its range")
+    return whole
 
 
 class NdarrayCodec(FieldCodec):

@@ -69,12 +69,14 @@ class FilterPredicate(PredicateBase):
         """
         import pyarrow as pa
 
+        named: dict[str, pa.Array] = {}
         try:
             named = {name: pa.array(_plain(column)) for name, column in columns.items()}
             table = pa.table(named | {"__row": pa.array(np.arange(rows))})
             kept = table.filter(self._expression)["__row"].to_numpy()
         except (pa.ArrowException, TypeError) as error:
-            raise ConfigError(f"filters: {str(error)[:300]}") from None
+            types = ", ".join(f"{name!r} is {column.type}" for name, column in named.items()) or "no field"
+            raise ConfigError(f"filters: a value cannot be compared ({types}): {str(error)[:200]}"[:400]) from None
         found = np.zeros(rows, bool)
         found[kept] = True
         return found
@@ -88,7 +90,8 @@ def _plain(column: Column) -> Any:
 
 
 def _clauses(filters: Any) -> list[list[Clause]]:
-    if not isinstance(filters, (list, tuple)) or not filters:
+    listed = isinstance(filters, (list, tuple)) and bool(filters)
+    if not listed or not all(isinstance(one, (list, tuple)) for one in filters):
         raise ConfigError("filters: give a list such as [('label', '=', 3)], or a pyarrow expression")
     some = [list(filters)] if isinstance(filters[0], tuple) else [list(one) for one in filters]
     for clauses in some:

@@ -23,7 +23,9 @@ def check_fractions(parts: Mapping[str, Any]) -> None:
     for name, value in parts.items():
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
             raise ConfigError(f"{name}={value!r}: give a fraction from 0 to 1")
-    if not parts or sum(parts.values()) > 1 + 1e-9:
+    if not parts:
+        raise ConfigError("name the parts and their fractions: train=0.8, val=0.1, test=0.1")
+    if sum(parts.values()) > 1 + 1e-9:
         raise ConfigError(f"the fractions {dict(parts)} are {sum(parts.values()):.6g} together; give at most 1")
 
 

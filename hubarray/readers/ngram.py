@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from numbers import Number
 from typing import Any
 
@@ -24,7 +25,7 @@ class NGram:
     fields : dict of int to list of (UnischemaField or str)
         What is wanted at each offset; patterns as for ``schema_fields``. Offsets between the least and the greatest
         that are not named are part of the window all the same.
-    delta_threshold : number
+    delta_threshold : number or timedelta
         The most that ``timestamp_field`` may grow from a row to the next; a ``timedelta64`` for times.
     timestamp_field : UnischemaField or str
     schema : Unischema, optional
@@ -57,6 +58,8 @@ class NGram:
             raise ConfigError("NGram: fields is a dictionary of offsets, such as {0: ['id'], 1: ['id', 'image']}")
         if not all(isinstance(some, (list, tuple)) for some in fields.values()):
             raise ConfigError("NGram: of each offset, fields has a list of names")
+        if isinstance(delta_threshold, timedelta):
+            delta_threshold = np.timedelta64(delta_threshold)
         if not isinstance(delta_threshold, (Number, np.timedelta64)):
             raise ConfigError(f"NGram: delta_threshold={delta_threshold!r} is no number")
         if not isinstance(timestamp_field, (str, UnischemaField)):
@@ -136,6 +139,9 @@ class NGram:
             raise ConfigError(
                 f"NGram: rows are not sorted by {self.timestamp_field!r}; sort the dataset by it when it is written"
             )
+        if length > 1 and (steps.dtype.kind == "m") != isinstance(self.delta_threshold, np.timedelta64):
+            told = "are times: give a timedelta" if steps.dtype.kind == "m" else "are numbers: give a number"
+            raise ConfigError(f"NGram: delta_threshold={self.delta_threshold!r}, and {self.timestamp_field!r} {told}")
         close = joined & (steps <= self.delta_threshold)
         # How many of the steps of each window are close enough.
         sums = np.concatenate([[0], np.cumsum(close)])

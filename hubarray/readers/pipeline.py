@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from hubarray.readers.frames import column_of_series, frame_of, null_filled
 from hubarray.readers.ngram import NGram
 from hubarray.readers.predicates import PredicateBase, mask_of
 from hubarray.readers.source import Column, Source, row_values, taken
-from hubarray.readers.transform import TransformSpec
+from hubarray.readers.transform import TransformSpec, as_declared
 from hubarray.readers.unischema import Unischema
 from hubarray.readers.windows import Stretches
 
@@ -156,6 +156,8 @@ class Pipeline:
         assert self.transform is not None
         function = self.transform.func
         names, wanted = list(columns), list(self.schema.fields)
+        declared = {field.name: field for field in self.transform.edit_fields if field.name in self.schema.fields}
+        known = {*names, *declared, *self.transform.removed_fields}
         out: dict[str, list[Any]] = {name: [] for name in wanted}
         values = zip(*(row_values(columns[name]) for name in names), strict=True)
         for i, row in enumerate(values):
@@ -168,19 +170,32 @@ class Pipeline:
                     raise ConfigError(
                         f"the transform gave a row without {name!r}: give it, or name it in removed_fields"
                     )
-                out[name].append(made[name])
+                out[name].append(as_declared(declared[name], made[name]) if name in declared else made[name])
+            self._check_known(made.keys() - known)
         return {name: list(column) for name, column in out.items()}
 
     def _of_frame(self, frame: Any) -> dict[str, Column]:
+        assert self.transform is not None
         found: dict[str, Column] = {}
         for name in self.schema.fields:
             if name not in frame.columns:
                 raise ConfigError(
                     f"the transform gave a DataFrame without {name!r}: name it in removed_fields of TransformSpec"
                 )
-            column = frame[name]
-            found[name] = column_of_series(column)
+            found[name] = column_of_series(frame[name])
+        for field in self.transform.edit_fields:
+            column = found.get(field.name)
+            if isinstance(column, np.ndarray) and column.dtype != object:
+                found[field.name] = as_declared(field, column, batched=True)
+        self._check_known(set(frame.columns) - {*self.columns, *found, *self.transform.removed_fields})
         return found
+
+    def _check_known(self, extra: Collection[Any]) -> None:
+        if extra:
+            raise ConfigError(
+                f"the transform gave {str(min(extra, key=str))[:80]!r}, a field that the schema has not: name it in "
+                "edit_fields, or leave it out"
+            )
 
     def _windows(self, rows: np.ndarray) -> Loaded:
         assert self._stretches is not None

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
+
 from hubarray.errors import ConfigError
+from hubarray.readers.field_codecs import shape_fits
 from hubarray.readers.unischema import Unischema, UnischemaField
 
 # What Petastorm takes in place of a field.
@@ -69,3 +73,31 @@ def transform_schema(schema: Unischema, spec: TransformSpec) -> Unischema:
     kept = known if spec.selected_fields is None else spec.selected_fields
     fields = [edited.get(name, schema.fields.get(name)) for name in kept if name not in spec.removed_fields]
     return Unischema("transformed", [one for one in fields if one is not None])
+
+
+def as_declared(field: UnischemaField, value: Any, *, batched: bool = False) -> Any:
+    """What a transform gave for a field that ``edit_fields`` declares, with the declared dtype.
+
+    Arrays and numbers are judged; other objects, such as tensors, are left as they are.
+
+    Raises
+    ------
+    ConfigError
+        Its shape is another one, or its dtype does not become the declared one without loss of its kind.
+    """
+    kind = field.numpy_dtype
+    if isinstance(value, bool) or not isinstance(value, (np.ndarray, np.generic, int, float)) or kind is Decimal:
+        return value
+    found, dtype = np.asarray(value), np.dtype(kind)
+    if dtype.kind == "O":
+        return value
+    shape = found.shape[1:] if batched else found.shape
+    if not shape_fits(field.shape, shape):
+        raise ConfigError(f"the transform gave {field.name!r} with shape {shape}, and edit_fields says {field.shape}")
+    if found.dtype == dtype or found.dtype.kind in "OUS" or dtype.kind in "US":
+        return value
+    whole = found.dtype.kind in "iu" and dtype.kind in "iu"
+    made = found.astype(dtype) if whole or np.can_cast(found.dtype, dtype, "same_kind") else None
+    if made is None or (whole and not (made == found).all()):
+        raise ConfigError(f"the transform gave {field.name!r} as {found.dtype}, and edit_fields says {dtype}")
+    return made if batched or made.ndim else made[()]

@@ -33,7 +33,10 @@ def row_numbers(index: Any) -> tuple[list[tuple[ServiceColumn, Numbers]], list[s
         _require_distinct(names)
         columns = {name: table[name] for name in names if is_service(name)}
     else:
-        raise ConfigError(f"an index is a DataFrame or an Arrow table of hub.read_index, not a {type(index).__name__}")
+        raise ConfigError(
+            f"an index is a DataFrame or an Arrow table of hub.read_index, not a {type(index).__name__}; a RowLoader "
+            "is used as it is"
+        )
     if not columns:
         raise ConfigError(
             "the index has no column 'hubarray:...', which says which rows it is of; keep it, or read the index again"

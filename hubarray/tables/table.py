@@ -95,14 +95,21 @@ class Table(Handle):
         return loader
 
     def to_pytorch(
-        self, *, transform: Callable[[Any], Any] | None = None, iterable: bool = False, **options: Any
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        transform: Callable[[Any], Any] | None = None,
+        iterable: bool = False,
+        **options: Any,
     ) -> Any:
         """A dataset for PyTorch, by index or as a stream; of a table of one field, samples are its values.
 
-        See :meth:`RowLoader.to_pytorch`, which takes some columns, and the rows of any index.
+        See :meth:`RowLoader.to_pytorch`, which takes the rows of any index.
 
         Parameters
         ----------
+        columns
+            As of :meth:`RowLoader.get_row`; samples are dictionaries then.
         transform : callable, optional
             Makes a sample of a row, or of a value, as NumPy has it.
         iterable : bool
@@ -110,8 +117,9 @@ class Table(Handle):
             Of streams, as of :meth:`RowLoader.to_pytorch`.
         """
         return needed_adapter("table_to_pytorch", "torch")(
-            self.loader(), transform=transform, value=self._only_field(), iterable=iterable, **options
-        )
+            self.loader(), columns, transform=transform, value=self._only_field() if columns is None else None,
+            iterable=iterable, **options,
+        )  # fmt: skip
 
     def to_tensorflow(self, **options: Any) -> Any:
         """A ``tf.data.Dataset`` of the rows; of a table of one field, elements are its values.

@@ -14,7 +14,7 @@ import hubarray as hub
 NAMES = {
     "": ["make_reader", "make_batch_reader", "TransformSpec"],
     "codecs": ["ScalarCodec", "NdarrayCodec", "CompressedNdarrayCodec", "CompressedImageCodec"],
-    "unischema": ["Unischema", "UnischemaField", "dict_to_spark_row", "match_unischema_fields"],
+    "unischema": ["Unischema", "UnischemaField", "dict_to_spark_row", "insert_explicit_nulls", "match_unischema_fields"],
     "errors": ["NoDataAvailableError"],
     "ngram": ["NGram"],
     "predicates": ["PredicateBase", "in_set", "in_intersection", "in_lambda", "in_negate", "in_reduce",
@@ -27,7 +27,7 @@ NAMES = {
     "tf_utils": ["tf_tensors", "make_petastorm_dataset"],
     "spark": ["SparkDatasetConverter", "make_spark_converter"],
     "spark_utils": ["dataset_as_rdd"],
-    "etl.dataset_metadata": ["materialize_dataset"],
+    "etl.dataset_metadata": ["get_schema_from_dataset_url", "materialize_dataset"],
     "etl.rowgroup_indexers": ["SingleFieldIndexer", "FieldNotNullIndexer"],
     "etl.rowgroup_indexing": ["build_rowgroup_index"],
 }  # fmt: skip
@@ -67,3 +67,31 @@ def test_the_plain_names_import_neither_torch_nor_spark():
     )
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
     assert issubclass(hub.NoDataAvailableError, ValueError)
+
+
+def test_options_of_petastorm_are_taken_in_its_order(tmp_path):
+    from hubarray.interop.petastorm import make_batch_reader, make_reader
+    from hubarray.interop.petastorm.etl.dataset_metadata import get_schema_from_dataset_url
+    from hubarray.interop.petastorm.unischema import insert_explicit_nulls
+
+    pq.write_table(pa.table({"id": range(40), "x": np.arange(40.0)}), tmp_path / "a.parquet", row_group_size=10)
+    url = f"file://{tmp_path}"
+    assert list(get_schema_from_dataset_url(url, hdfs_driver="libhdfs").fields) == ["id", "x"]
+    row = {"id": 1}
+    insert_explicit_nulls(get_schema_from_dataset_url(url), row)
+    assert row == {"id": 1, "x": None}
+    rows = make_reader(
+        url, ["id"], "dummy", 2, True, 4, None, False, False, hdfs_driver="libhdfs3", cache_row_size_estimate=1,
+        zmq_copy_buffers=True, convert_early_to_numpy=True,
+    )  # fmt: skip
+    assert [int(one.id) for one in rows] == list(range(40))
+    batches = make_batch_reader(url, ["id"], "dummy", 2, 4, None, False, False)
+    assert [one.id.tolist() for one in batches] == [list(range(i, i + 10)) for i in range(0, 40, 10)]
+    first, second = (make_reader(url, ["id"], cur_shard=0, shard_count=2, shard_seed=seed) for seed in (1, 2))
+    assert [int(one.id) for one in first] != [int(one.id) for one in second]
+    with pytest.raises(ValueError, match="given twice"):
+        make_reader(url, ["id"], schema_fields=["x"])
+    with pytest.raises(ValueError, match="filesystem="):
+        make_reader(url, filesystem=object())
+    with pytest.raises(ValueError, match="in a row"):
+        make_reader(url, *range(40))

@@ -7,12 +7,14 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from hubarray.errors import SourceError
 from hubarray.interop.parquet_dataset import petastorm_metadata, summary
 from hubarray.interop.parquet_dataset.files import Location, listed, located, readable
 from hubarray.interop.parquet_dataset.footers import footers_of
+from hubarray.interop.parquet_dataset.source import ParquetSource
 from hubarray.readers.unischema import Unischema
 
 
@@ -76,6 +78,8 @@ def read_metadata(url: str | os.PathLike[str], *, storage_options: Mapping[str, 
     schema = petastorm_metadata.schema_of(location)
     footers = footers_of(location, files, summary.known_footers(location, files), None)
     arrow: pa.Schema = footers[0].schema
+    # It refuses files whose columns disagree.
+    keys = ParquetSource(location, files, footers, schema).key_fields
     return {
         "files": len(files),
         "row_groups": sum(len(one.rows) for one in footers),
@@ -83,4 +87,5 @@ def read_metadata(url: str | os.PathLike[str], *, storage_options: Mapping[str, 
         "bytes": sum(one.size_bytes for one in files),
         "schema": None if schema is None else schema.to_json(),
         "columns": {name: str(arrow.field(name).type) for name in arrow.names},
+        "partition_columns": {name: np.dtype(field.numpy_dtype).name for name, field in keys.items()},
     }

@@ -57,7 +57,10 @@ def _cell(field: UnischemaField, value: Any) -> Any:
         return field.codec.encode(field, value)
     if not field.shape:
         return ScalarCodec().encode(field, value)
-    array = np.asarray(value, field.numpy_dtype)
+    given = np.asarray(value)
+    array = given.astype(field.numpy_dtype)
+    if given.dtype.kind in "iuf" and array.dtype.kind in "iu" and not (array == given).all():
+        raise ConfigError(f"field {field.name!r}: has values that {array.dtype} cannot hold")
     if array.ndim != 1 or not shape_fits(field.shape, array.shape):
         raise ConfigError(
             f"field {field.name!r}: without a codec it is a list of shape {field.shape}, not {array.shape}"
@@ -82,7 +85,8 @@ def _arrow_type(field: UnischemaField) -> pa.DataType:
         try:
             single = pa.from_numpy_dtype(dtype)
         except pa.ArrowNotImplementedError:
-            raise ConfigError(f"field {field.name!r}: Parquet has no type for {dtype}; give it a codec") from None
+            told = f"field {field.name!r}: Parquet has no type for {dtype}; give it a codec, or leave it out"
+            raise ConfigError(told) from None
     return pa.list_(single) if field.shape else single
 
 
@@ -152,14 +156,18 @@ class ParquetWriter:
         """Write what is left, the schema and the summary."""
         if self._closed:
             return
-        for file in self._files.values():
-            file.close()
+        try:
+            for file in self._files.values():
+                file.close()
+            if self._finish:
+                if not self._written:
+                    raise ConfigError(f"{self._location.where}: no rows were written, so there is no dataset")
+                finish_dataset(self._location, self._schema)
+        except BaseException:
+            self.abort()
+            raise
         self._files.clear()
         self._closed = True
-        if self._finish:
-            if not self._written:
-                raise ConfigError(f"{self._location.where}: no rows were written, so there is no dataset")
-            finish_dataset(self._location, self._schema)
 
     def abort(self) -> None:
         """Remove the files that were begun."""
