@@ -379,3 +379,9 @@ def test_petastorm_datasets_are_shown_summarised_and_copied(shell, tmp_path):
     assert "no rows were written" in none
     assert "not among" in shell("petastorm", "copy", str(place), str(tmp_path / "x"), "--not-null", "y", code=1)
     assert "one to copy it to" in shell("petastorm", "copy", str(place), code=1)
+    split = tmp_path / "split"
+    assert "20 rows" in shell(
+        "petastorm", "copy", str(place), str(split), "--fields", "id", "id2", "--partition-by", "id2"
+    )
+    assert "id2 int32, of folders" in " ".join(shell("petastorm", "metadata", str(split)).split())
+    assert "summary written" in " ".join(shell("petastorm", "metadata", str(split), "--write").split())

@@ -67,3 +67,10 @@ def test_tensors_of_a_graph_give_a_row_at_each_run(folder):
             assert [int(session.run(row.id)) for _ in range(3)] == [0, 1, 2]
     with hub.make_reader(folder) as reader, pytest.raises(hub.ConfigError, match="in eager mode write"):
         tf_tensors(reader)
+
+
+def test_nulls_of_integers_are_refused_in_rows_and_in_batches(tmp_path):
+    pq.write_table(pa.table({"a": pa.array([1, None, 2**60 + 1], pa.int64())}), tmp_path / "n.parquet")
+    for make in (hub.make_reader, hub.make_batch_reader):
+        with pytest.raises(Exception, match="'a': is null"):
+            list(make_petastorm_dataset(make(tmp_path)))

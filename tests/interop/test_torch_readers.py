@@ -129,3 +129,24 @@ def test_rows_in_memory_are_shuffled_anew_in_each_epoch(folder, make):
     assert [len(batch["id"]) for batch in few] == [10, 10]
     with pytest.raises(hub.ConfigError, match="without end"):
         InMemBatchedDataLoader(make(folder, num_epochs=None))
+
+
+def test_integers_with_nulls_are_lists_and_wide_unsigned_ones_grow(tmp_path):
+    x = pa.array([2**60 + 1, None, 3], pa.int64())
+    table = pa.table({"x": x, "u2": pa.array([1, 2, 65535], pa.uint16()), "u4": pa.array([1, 2, 3], pa.uint32())})
+    pq.write_table(table, tmp_path / "a.parquet")
+    rows = DataLoader(hub.make_reader(tmp_path, shuffle_row_groups=False), 3)
+    batches = BatchedDataLoader(hub.make_batch_reader(tmp_path, shuffle_row_groups=False), 3)
+    for loader in (rows, batches):
+        (batch,) = loader
+        assert [one if one is None else int(one) for one in batch["x"]] == [2**60 + 1, None, 3]
+        assert (batch["u2"].dtype, batch["u4"].dtype) == (torch.int32, torch.int64)
+        assert (batch["u2"] + 1).tolist() == [2, 3, 65536]
+
+
+@pytest.mark.parametrize("make", [hub.make_reader, hub.make_batch_reader])
+def test_a_transform_makes_a_tensor_of_each_column(folder, make):
+    (batch,) = BatchedDataLoader(make(folder, ["id", "image"]), 50, lambda column: torch.as_tensor(column).double())
+    assert {one.dtype for one in batch.values()} == {torch.float64}
+    (batch,) = InMemBatchedDataLoader(make(folder, ["id"]), 50, lambda column: torch.as_tensor(column) + 1)
+    assert sorted(batch["id"].tolist()) == list(range(1, 51))

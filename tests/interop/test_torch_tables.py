@@ -69,3 +69,13 @@ def test_a_table_of_one_field_streams_its_values(root):
     model.write("me/ragged:v1", {0: [{"value": one} for one in values]}, root, schema)
     stream = hub.load("me/ragged:v1", root=root).to_pytorch(iterable=True, seed=0)
     assert sorted(len(one) for one in stream) == [0, 1, 2, 3, 4]
+
+
+def test_a_table_gives_some_columns_and_batches_of_ragged_rows(root):
+    rows = model.drive("a", 12)
+    model.write("me/drives:v1", {"a": rows}, root)
+    dataset = hub.load("me/drives:v1", root=root).to_pytorch(["frame", "lidar", "log_id"])
+    (batch,) = DataLoader(dataset, batch_size=12, collate_fn=dataset.collate)
+    assert batch["frame"].tolist() == list(range(12))
+    assert [len(one) for one in batch["lidar"]] == [i % 5 for i in range(12)]
+    assert batch["log_id"] == ["a"] * 12

@@ -140,3 +140,14 @@ def test_readers_that_do_not_fit_are_refused(labels):
         hub.WeightedSamplingReader([one, hub.make_reader({"x": labels})], [1, 1])
     with pytest.raises(hub.ConfigError, match="not a state"):
         mixed(labels).load_state_dict({"seed": 1})
+
+
+def test_a_split_says_what_it_cannot_do(root):
+    model.write("me/drives:v1", {"a": model.drive("a", 12)}, root)
+    with pytest.raises(ValueError, match="name the parts"):
+        hub.split("me/drives:v1", root=root)
+    with pytest.raises(ValueError, match="takes a field of single values"):
+        hub.split("me/drives:v1", train=1.0, by="pose", root=root)
+    part = hub.split("me/drives:v1", train=1.0, root=root)["train"]
+    with pytest.raises(ValueError, match="used as it is"):
+        hub.row_loader(part, root=root)

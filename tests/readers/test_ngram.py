@@ -1,5 +1,6 @@
 """Windows, as Petastorm documents and as it behaves."""
 
+import datetime
 import itertools
 
 import numpy as np
@@ -137,3 +138,13 @@ def test_anchors_are_those_that_looking_at_each_row_finds(steps, length, delta, 
         last, stretch_of_last = times[i + length - 1], stretches[i]
     found = gram(length, delta=delta, timestamp_overlap=overlap).anchors(times, breaks)
     assert found.tolist() == expected
+
+
+def test_windows_over_times_take_a_timedelta():
+    times = np.array([0, 1, 2, 60], "M8[s]").astype("M8[us]")
+    for delta in (datetime.timedelta(seconds=1), np.timedelta64(1, "s")):
+        assert hub.NGram({0: ["t"], 1: ["t"]}, delta, "t").anchors(times).tolist() == [0, 1]
+    with pytest.raises(ValueError, match="give a timedelta"):
+        hub.NGram({0: ["t"], 1: ["t"]}, 1, "t").anchors(times)
+    with pytest.raises(ValueError, match="give a number"):
+        hub.NGram({0: ["t"], 1: ["t"]}, datetime.timedelta(1), "t").anchors(np.arange(4))

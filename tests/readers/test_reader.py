@@ -3,8 +3,11 @@
 import itertools
 import json
 import pickle
+import shutil
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hubarray as hub
@@ -333,3 +336,68 @@ def test_sources_pickle(sample):
     assert again.identity() == source.identity()
     rows = np.array([5, 3, 59, 3])
     assert [int(one) for one in again.read(rows, ["id"])["id"]] == rows.tolist()
+
+
+def test_states_of_ranks_that_took_unequally_many_rows_are_loaded_in_their_order(sample):
+    def reader(k, world):
+        return sample.reader(["id"], seed=2, shuffle_rows=True, cur_shard=k, shard_count=world)
+
+    seen, states = [], []
+    for k in range(2):
+        with reader(k, 2) as one:
+            seen += [int(row.id) for row in itertools.islice(one, 3 + 4 * k)]
+            states.append(one.state_dict())
+    for k in range(3):
+        with reader(k, 3) as one:
+            one.load_state_dict(states)
+            seen += [int(row.id) for row in one]
+    assert sorted(seen) == list(range(ROWS))
+    with reader(0, 3) as one, pytest.raises(ConfigError, match="those of all ranks"):
+        one.load_state_dict([*states, states[0]])
+
+
+def test_a_state_goes_with_the_files_wherever_they_lie(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    pq.write_table(pa.table({"id": range(20)}), tmp_path / "here" / "a.parquet", row_group_size=5)
+    with hub.make_reader(tmp_path / "here", seed=3) as reader:
+        begun = [int(next(reader).id) for _ in range(7)]
+        state = reader.state_dict()
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    monkeypatch.chdir(tmp_path)
+    for place in ("there", "./here/", f"file://{tmp_path}/here"):
+        with hub.make_reader(place, seed=3) as reader:
+            reader.load_state_dict(state)
+            assert sorted(begun + [int(row.id) for row in reader]) == list(range(20))
+    pq.write_table(pa.table({"id": range(20)}), tmp_path / "there" / "a.parquet", row_group_size=5)
+    with hub.make_reader("there", seed=3) as reader, pytest.raises(ConfigError, match="not rewritten"):
+        reader.load_state_dict(state)
+
+
+@pytest.mark.parametrize(
+    ("made", "edit", "match"),
+    [
+        (lambda row: row | {"new": 1}, [], "'new', a field that the schema has not"),
+        (lambda row: row | {"x": np.zeros(3)}, [("x", np.float32, (2,), False)], r"shape \(3,\)"),
+        (lambda row: row | {"x": 1.5}, [("x", np.int64, (), False)], "'x' as float64"),
+        (lambda row: row | {"x": 300}, [("x", np.uint8, (), False)], "'x' as int64"),
+    ],
+)
+def test_a_transform_that_gives_something_else_than_it_declares_is_refused(tmp_path, made, edit, match):
+    pq.write_table(pa.table({"id": range(4), "x": range(4)}), tmp_path / "a.parquet")
+    spec = hub.TransformSpec(made, edit)
+    with hub.make_reader(tmp_path, transform_spec=spec) as reader, pytest.raises(ConfigError, match=match):
+        next(reader)
+
+
+def test_what_a_transform_declares_has_the_declared_dtype(tmp_path):
+    pq.write_table(pa.table({"id": range(4)}), tmp_path / "a.parquet")
+    edit = [("id", np.uint8, (), False), ("v", np.float32, (2,), False)]
+    rows = hub.TransformSpec(lambda row: {"id": int(row["id"]) + 1, "v": np.ones(2)}, edit)
+    with hub.make_reader(tmp_path, transform_spec=rows, shuffle_row_groups=False) as reader:
+        row = next(reader)
+    assert (row.id, row.id.dtype, row.v.dtype) == (1, np.uint8, np.float32)
+    batches = hub.TransformSpec(lambda frame: frame.assign(extra=1), edit[:1])
+    with hub.make_batch_reader(tmp_path, transform_spec=batches) as reader, pytest.raises(ConfigError, match="'extra'"):
+        next(reader)
+    with hub.make_batch_reader(tmp_path, transform_spec=hub.TransformSpec(None, edit[:1])) as reader:
+        assert len(next(reader).id) == 4

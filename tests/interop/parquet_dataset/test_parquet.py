@@ -195,3 +195,47 @@ def test_dask_writes_a_dataset_that_is_read_back(tmp_path):
     with hub.make_reader(str(tmp_path / "d")) as reader:
         assert sorted(int(row.x[0]) for row in reader) == list(range(40))
     assert len(list((tmp_path / "d").glob("*.parquet"))) == 4
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "match"),
+    [
+        (np.int32, 1 << 40, "beyond its range"),
+        (np.int32, 1.5, "not whole"),
+        (np.int64, "a", "'x'.*invalid literal"),
+        (np.bytes_, 5, "'x'"),
+        (np.uint8, -1, "beyond its range"),
+    ],
+)
+def test_a_value_that_a_field_cannot_hold_is_refused_by_name_and_leaves_no_file(tmp_path, dtype, value, match):
+    schema = hub.Unischema("Rows", [hub.UnischemaField("x", dtype)])
+    with pytest.raises(ValueError, match=match), hub.parquet_writer(tmp_path / "data", schema) as writer:
+        writer.write_rows([{"x": b"" if dtype is np.bytes_ else 1}, {"x": value}])
+    assert not list((tmp_path / "data").rglob("*.parquet"))
+
+
+def test_rows_that_fail_at_the_end_leave_no_file(tmp_path):
+    schema = hub.Unischema("Rows", [hub.UnischemaField("x", Decimal)])
+    writer = hub.parquet_writer(tmp_path / "data", schema)
+    writer.write({"x": Decimal(10) ** 60})
+    with pytest.raises(hub.HubError):
+        writer.close()
+    assert not list((tmp_path / "data").rglob("*.parquet"))
+
+
+def test_times_keep_their_unit(tmp_path):
+    fields = [hub.UnischemaField(unit, np.dtype(f"M8[{unit}]")) for unit in ("D", "s", "us", "ns")]
+    when = np.datetime64("2020-01-02T03:04:05.678901234", "ns")
+    with hub.parquet_writer(tmp_path, hub.Unischema("Rows", fields)) as writer:
+        writer.write({field.name: when for field in fields})
+    with hub.make_reader(tmp_path) as reader:
+        row = next(reader)
+    for unit in ("D", "s", "us", "ns"):
+        assert getattr(row, unit) == when.astype(f"M8[{unit}]")
+
+
+@pytest.mark.parametrize("filters", [("id", "=", 1), [("id", "=", "1")], [("id", "~", 1)]])
+def test_filters_that_are_none_or_do_not_fit_say_so(tmp_path, filters):
+    pq.write_table(pa.table({"id": range(4)}), tmp_path / "a.parquet")
+    with pytest.raises(hub.ConfigError, match="filters: "):
+        list(hub.make_reader(tmp_path, filters=filters))
