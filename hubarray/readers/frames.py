@@ -61,7 +61,7 @@ def column_of_series(series: Any) -> Column:
 
 
 def mask_of_answer(answer: Any) -> np.ndarray:
-    """What a predicate said of a DataFrame's rows; of a null that it compared, it said nothing, which is no."""
+    """The rows of a DataFrame that a predicate included: none where it compared a null, of which nothing is known."""
     if getattr(answer, "dtype", None) == "boolean":
         answer = answer.fillna(False)
     return np.asarray(answer)

@@ -76,7 +76,7 @@ def transform_schema(schema: Unischema, spec: TransformSpec) -> Unischema:
 
 
 def as_declared(field: UnischemaField, value: Any, *, batched: bool = False) -> Any:
-    """What a transform gave for a field that ``edit_fields`` declares, with the declared dtype.
+    """The value, or values, that a transform gave for a field that ``edit_fields`` declares, in the declared dtype.
 
     Arrays and numbers are judged; other objects, such as tensors, are left as they are.
 
