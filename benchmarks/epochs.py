@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -65,8 +66,8 @@ def forked_workers(megabytes: int) -> list[Row]:
     values = _samples(megabytes)
     rows = []
     # As variables, for workers of a forkserver inherit nothing else; too small to keep an epoch's samples for the next.
-    os.environ |= {"HUBARRAY_MEMORY_CACHE_BYTES": str(1 << 20), "HUBARRAY_DISK_CACHE_BYTES": "0"}
-    with places.s3() as base:
+    variables = {"HUBARRAY_MEMORY_CACHE_BYTES": str(1 << 20), "HUBARRAY_DISK_CACHE_BYTES": "0"}
+    with patch.dict(os.environ, variables), places.s3() as base:
         hub.configure(memory_cache_bytes=1 << 20, disk_cache_bytes=0)
         place = base.corner("array")
         OURS.create(place, values, (1, *values.shape[1:]))

@@ -206,6 +206,8 @@ def table_index(megabytes: int) -> list[Row]:
         index = pa.table({"t": np.arange(count), "speed": np.arange(count, dtype="f4")})
         parquet = _Parquet(base, index)
         lance = _lance(base, index)
+        if lance is not None:
+            lance.write()
         before, sent = root.store.stats.requests, root.store.stats.counts()["read_bytes"]
         held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         frame = hub.read_index("bench/many:v1", root=root)

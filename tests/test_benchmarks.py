@@ -4,8 +4,12 @@ import pytest
 
 import hubarray as hub
 from benchmarks import data, harness, peers, report
+from benchmarks import epochs as epochs_module
+from benchmarks.epochs import epochs, forked_workers
 from benchmarks.harness import Bar, Row, Timing, measure
 from benchmarks.reads import bulk_local, bulk_s3, random_s3, samples
+from benchmarks.table_scans import table_index, table_scans, table_sharing
+from benchmarks.tables import tables
 from benchmarks.writes import assignments
 
 MARGIN = 2.5
@@ -27,6 +31,17 @@ def test_a_ratio_is_not_far_off_its_bar(case, isolated, monkeypatch):
             needed = 1 / bar.ratio if bar.kind == "at most" else bar.ratio
             assert speedup * MARGIN > needed, f"{row.case}: {speedup:.2f} of {bar.other}"
         assert hub.__name__ in report.markdown("x", [row], "command")
+
+
+@pytest.mark.parametrize(
+    "case", [tables, table_scans, table_index, table_sharing, epochs, forked_workers], ids=lambda case: case.__name__
+)
+def test_a_case_of_tables_and_epochs_runs(case, isolated, monkeypatch):
+    monkeypatch.setattr(peers, "MODULES", {})
+    monkeypatch.setattr(epochs_module, "PEERS", {"pyarrow loop": epochs_module.PEERS["pyarrow loop"]})
+    monkeypatch.setattr(harness, "QUICK_ROUNDS", 1)
+    for row in case(1):
+        assert not [one.error for one in row.timings.values() if one.error], row.case
 
 
 def test_a_contender_that_returns_other_values_is_not_ranked():
