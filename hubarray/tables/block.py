@@ -222,17 +222,39 @@ class Block:
 
     def __init__(self, group: Group, data: Buffer, where: str) -> None:
         self._group, self._data, self._where = group, memoryview(data), where
+        self._columns: dict[str, _Column] = {}
+        begin = self._plain_columns() if group.is_plain else self._any_columns()
+        if begin != len(self._data):
+            self._refuse(f"has {len(self._data):,} bytes, and its header speaks of {begin:,}")
+
+    def _require_rows(self) -> None:
+        if not 1 <= self.rows <= self._group.rows_per_block:
+            self._refuse(f"has {self.rows} rows, and up to {self._group.rows_per_block} are stored together")
+
+    def _plain_columns(self) -> int:
+        """Where the fields of a plain group lie; tells where the last one ends."""
+        if len(self._data) < HASH_BYTES + _COUNT.itemsize:
+            self._refuse("is cut short")
+        self.rows = int.from_bytes(self._data[HASH_BYTES : HASH_BYTES + _COUNT.itemsize], "little")
+        self._require_rows()
+        begin = HASH_BYTES + _COUNT.itemsize + -_COUNT.itemsize % _PAD
+        for name, field in self._group.fields:
+            size = self.rows * (field.row_bytes or 0)
+            self._columns[name] = self._bounded(_Column(name, field, size, begin=begin, stored_bytes=size))
+            begin += size + -size % _PAD
+        return begin
+
+    def _any_columns(self) -> int:
+        group = self._group
         compressed = sum(_is_compressed(field) for _, field in group.fields)
         head = self._numbers(HASH_BYTES, 1 + compressed)
         self.rows = int(head[0])
-        if not 1 <= self.rows <= group.rows_per_block:
-            self._refuse(f"has {self.rows} rows, and up to {group.rows_per_block} are stored together")
+        self._require_rows()
         wanted = [_sizes(field).numbers for _, field in group.fields]
         numbers = self._numbers(HASH_BYTES + head.nbytes, sum(wanted) * self.rows)
         header_bytes = head.nbytes + numbers.nbytes
         begin, used = HASH_BYTES + header_bytes + -header_bytes % _PAD, 0
         stored = iter(head[1:].tolist())
-        self._columns: dict[str, _Column] = {}
         for (name, field), count in zip(group.fields, wanted, strict=True):
             own = numbers[used : used + count * self.rows].reshape(self.rows, count)
             used += count * self.rows
@@ -241,8 +263,7 @@ class Block:
             column.stored_bytes = next(stored) if _is_compressed(field) else column.plain_bytes
             begin += column.stored_bytes + -column.stored_bytes % _PAD
             self._columns[name] = column
-        if begin != len(self._data):
-            self._refuse(f"has {len(self._data):,} bytes, and its header speaks of {begin:,}")
+        return begin
 
     @property
     def nbytes(self) -> int:

@@ -100,11 +100,11 @@ def fill_from_index(
 
 
 def split(takes: Sequence[tuple[Any, np.ndarray | None]], places: np.ndarray | None, block: Any,
-           positions: np.ndarray, within: np.ndarray) -> None:  # fmt: skip
+           positions: np.ndarray, within: np.ndarray, run: Any) -> None:  # fmt: skip
     """Hand a block to each part of the columns, for the rows that the part is read for."""
     at = positions if places is None else places[positions]
     for take, mask in takes:
         if mask is None:
-            take(block, at, within)
+            take(block, at, within, run if places is None else None)
         elif mask[at].any():
-            take(block, at[mask[at]], within[mask[at]])
+            take(block, at[mask[at]], within[mask[at]], None)

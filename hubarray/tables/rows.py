@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +20,9 @@ from hubarray.tables.schema import Group
 from hubarray.tables.state import TableState
 
 Numbers = npt.NDArray[np.int64]
-Take = Callable[[Block, npt.NDArray[np.intp], npt.NDArray[np.intp]], None]
+# Positions, and rows of the block, that follow one another.
+Run = tuple[slice, slice]
+Take = Callable[[Block, npt.NDArray[np.intp], npt.NDArray[np.intp], Run | None], None]
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,9 @@ class Wanted:
     numbers : array of int64
         Rows of the table, in any order, some of them again and again.
     take : callable
-        Called once a block, on whatever thread has it, with the block, positions in ``numbers``, and which of the
-        block's rows each of these is. Rows that are null as a whole are in no block.
+        Called once a block, on whatever thread has it, with the block, positions in ``numbers``, which of the block's
+        rows each of these is, and both as slices where they follow one another. Rows that are null as a whole are in no
+        block.
     copies : bool
         Whether ``take`` keeps nothing of the block: then its bytes may be those of the request.
     """
@@ -54,10 +58,11 @@ class _Job:
     positions: npt.NDArray[np.intp]
     rows: npt.NDArray[np.intp]
     check: int
+    run: Run | None
 
     def finish(self, block: Block) -> None:
-        block.require_row(int(self.rows.max()))
-        self.wanted.take(block, self.positions, self.rows)
+        block.require_row(int(self.rows.max()) if self.run is None else self.run[1].stop - 1)
+        self.wanted.take(block, self.positions, self.rows, self.run)
 
 
 def read(wanted: Sequence[Wanted]) -> None:
@@ -83,7 +88,8 @@ def _plan(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> None:
         if not found["length"][0]:
             return
         positions, rows = np.zeros(1, np.intp), found["row"].astype(np.intp)
-        jobs.append(_Job(one, positions, rows, int(found["check"][0])))
+        alone = slice(0, 1), slice(int(rows[0]), int(rows[0]) + 1)
+        jobs.append(_Job(one, positions, rows, int(found["check"][0]), alone))
         refs.append(one.table.block_refs(one.group, chunks, found))
         return
     present = np.flatnonzero(found["length"])
@@ -93,10 +99,17 @@ def _plan(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> None:
     order = np.argsort(key, kind="stable")
     cuts = np.flatnonzero(np.diff(key[order])) + 1
     firsts = present[order[np.concatenate([[0], cuts])]]
-    rows_of = found["row"].astype(np.intp)
     refs.append(one.table.block_refs(one.group, chunks[firsts], found[firsts]))
-    for positions, check in zip(np.split(present[order], cuts), found["check"][firsts].tolist(), strict=True):
-        jobs.append(_Job(one, positions, rows_of[positions], check))
+    positions = present[order]
+    rows = found["row"].astype(np.intp)[positions]
+    breaks = np.concatenate([[0], np.cumsum((np.diff(positions) != 1) | (np.diff(rows) != 1))])
+    bounds = [0, *cuts.tolist(), len(positions)]
+    for (begin, end), check in zip(itertools.pairwise(bounds), found["check"][firsts].tolist(), strict=True):
+        run: Run | None = None
+        if breaks[begin] == breaks[end - 1]:
+            at, row = int(positions[begin]), int(rows[begin])
+            run = slice(at, at + end - begin), slice(row, row + end - begin)
+        jobs.append(_Job(one, positions[begin:end], rows[begin:end], check, run))
 
 
 def located(table: TableState, group: Group, numbers: Numbers) -> tuple[Locations, npt.NDArray[np.uint64]]:
@@ -187,7 +200,7 @@ def values_into(
     """A ``take`` that sets the values of fields, under these names, in rows; images as stored with ``encoded``."""
     several = group.rows_per_block > 1
 
-    def take(block: Block, positions: npt.NDArray[np.intp], rows: npt.NDArray[np.intp]) -> None:
+    def take(block: Block, positions: npt.NDArray[np.intp], rows: npt.NDArray[np.intp], run: Run | None) -> None:
         again: dict[int, dict[str, Any]] = {}
         for position, row in zip(positions.tolist(), rows.tolist(), strict=True):
             values = block.row(row, fields, encoded=encoded)
@@ -215,36 +228,26 @@ def columns_into(
     fields, names : sequence of str
     """
 
-    def take(block: Block, positions: npt.NDArray[np.intp], rows: npt.NDArray[np.intp]) -> None:
-        at = positions
+    def take(block: Block, positions: npt.NDArray[np.intp], rows: npt.NDArray[np.intp], run: Run | None) -> None:
+        at, those = (positions, rows) if run is None else run
         for field, name in zip(fields, names, strict=True):
             column = out[name]
             filled[name][at] = True
-            if block.is_costly(field) and 4 * len(rows) < block.rows:
-                for position, row in zip(at.tolist(), rows.tolist(), strict=True):
-                    value = block.row(row, (field,))[field]
-                    column[position] = value.copy() if isinstance(value, np.ndarray) else value
+            whole = run is not None and run[1] == slice(0, block.rows) and isinstance(column, np.ndarray)
+            if whole and block.decode_column(field, column[at]):
                 continue
-            whole = isinstance(column, np.ndarray) and len(rows) == block.rows and _is_run(at) and _is_run(rows)
-            if whole and block.decode_column(field, column[int(at[0]) : int(at[-1]) + 1]):
-                continue
-            values = block.column(field)
-            if isinstance(column, np.ndarray) and isinstance(values, np.ndarray):
-                if len(rows) == 1:
-                    # Without the copies that indexing by arrays makes.
-                    column[int(at[0])] = values[int(rows[0])]
-                else:
-                    column[at] = values[rows]
-                continue
-            if block.is_text(field) and isinstance(column, list) and _is_run(at) and _is_run(rows):
-                column[int(at[0]) : int(at[-1]) + 1] = values[int(rows[0]) : int(rows[-1]) + 1]
-                continue
-            for position, row in zip(at.tolist(), rows.tolist(), strict=True):
-                value = values[row]
+            if not block.is_costly(field) or 4 * len(rows) >= block.rows:
+                values = block.column(field)
+                if isinstance(column, np.ndarray) and isinstance(values, np.ndarray):
+                    column[at] = values[those]
+                    continue
+                if run is not None and block.is_text(field) and isinstance(column, list):
+                    column[run[0]] = values[run[1]]
+                    continue
+                chosen = [values[row] for row in rows.tolist()]
+            else:
+                chosen = [block.row(row, (field,))[field] for row in rows.tolist()]
+            for position, value in zip(positions.tolist(), chosen, strict=True):
                 column[position] = value.copy() if isinstance(value, np.ndarray) else value
 
     return take
-
-
-def _is_run(some: npt.NDArray[np.intp]) -> bool:
-    return bool(some[-1] - some[0] == len(some) - 1 and (len(some) < 2 or (np.diff(some) == 1).all()))

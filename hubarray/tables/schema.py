@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -198,6 +199,14 @@ class Group:
     name: str
     fields: tuple[tuple[str, Field], ...]
     rows_per_block: int
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether every value takes equally many bytes, and none is compressed: a block is a count and its values."""
+        return all(
+            field.kind == "fixed" and field.codec is None and not field.nullable and not field.ragged
+            for _, field in self.fields
+        )
 
 
 class Schema:

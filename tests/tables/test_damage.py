@@ -19,6 +19,8 @@ def made(root):
 
 
 def files(root):
+    # The hint of the newest commit is written after the commit, by a thread.
+    hub.flush()
     return sorted(path for path in pathlib.Path(root.url.removeprefix("file://")).rglob("*") if path.is_file())
 
 
