@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,9 +68,11 @@ class DataLoader:
         self._transform: ColumnTransform | None = None
         self._drop_last = drop_last
         self._state: dict[str, Any] | None = None
+        # What a loop that was left early had not given yet.
+        self._open: _Rebatched | None = None
 
     def __iter__(self) -> Iterator[Any]:
-        if self.reader.last_row_consumed:
+        if self.reader.last_row_consumed and (self._open is None or not self._open.rows):
             self.reader.reset()
         yield from self._batches()
 
@@ -104,11 +107,13 @@ class DataLoader:
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Have the next batch begin where a state was taken."""
         self.reader.load_state_dict(state)
-        self._state = None
+        self._state = self._open = None
 
     def _batches(self) -> Iterator[Any]:
         if self.reader.batched_output:
-            for columns in _rebatched(self.reader, self._batch_size, drop_last=self._drop_last):
+            if self._open is None:
+                self._open = _Rebatched(self.reader, self._batch_size, drop_last=self._drop_last)
+            for columns in self._open:
                 yield _tensors(columns, self.reader.schema, "list", self._transform)
             return
         rows: list[Any] = []
@@ -237,7 +242,7 @@ def _all_columns(reader: Any, most_rows: int | None) -> tuple[dict[str, Column],
     parts: list[dict[str, Column]] = []
     rows = 0
     with reader:
-        for columns in _rebatched(reader, 4096):
+        for columns in _Rebatched(reader, 4096):
             parts.append(columns)
             rows += len(next(iter(columns.values())))
             if most_rows is not None and rows >= most_rows:
@@ -248,37 +253,65 @@ def _all_columns(reader: Any, most_rows: int | None) -> tuple[dict[str, Column],
     return {name: column[:rows] for name, column in whole.items()}, rows
 
 
-def _rebatched(reader: Any, batch_size: int, *, drop_last: bool = False) -> Iterator[dict[str, Column]]:
-    """Columns of so many rows each, of what a reader gives in other numbers."""
-    names = list(reader.schema.fields)
-    held: list[dict[str, Column]] = []
-    count = 0
-    for item in _column_items(reader, names, batch_size):
-        rows = len(item[names[0]])
-        first = 0
-        if held:
-            # Only the batch that reaches over two items is put together; the others are views.
-            first = min(rows, batch_size - count)
-            held.append({name: column[:first] for name, column in item.items()})
-            count += first
-            if count < batch_size:
-                continue
-            yield {name: joined([part[name] for part in held]) for name in names}
-            held, count = [], 0
-        for start in range(first, rows - batch_size + 1, batch_size):
-            yield {name: column[start : start + batch_size] for name, column in item.items()}
-        count = (rows - first) % batch_size
-        if count:
-            held = [{name: column[rows - count :] for name, column in item.items()}]
-    if count and not drop_last:
-        yield {name: joined([part[name] for part in held]) for name in names}
+class _Rebatched:
+    """Columns of so many rows each, of what a reader gives in other numbers; rows that are left over wait for more."""
+
+    def __init__(self, reader: Any, batch_size: int, *, drop_last: bool = False) -> None:
+        self._reader, self._batch_size, self._drop_last = reader, batch_size, drop_last
+        self._names = list(reader.schema.fields)
+        self._items = _column_items(reader, self._names, batch_size)
+        self._held: list[dict[str, Column]] = []
+        # Of the first one, rows that were given.
+        self._rows = self._given = 0
+
+    def __iter__(self) -> Iterator[dict[str, Column]]:
+        return self
+
+    @property
+    def rows(self) -> int:
+        """Rows that are left over."""
+        return self._rows
+
+    def __next__(self) -> dict[str, Column]:
+        while self._rows < self._batch_size:
+            try:
+                item = next(self._items)
+            except StopIteration:
+                if not self._rows or self._drop_last:
+                    self._held, self._rows, self._given = [], 0, 0
+                    raise
+                return self._of_held(self._rows)
+            self._held.append(item)
+            self._rows += len(item[self._names[0]])
+        return self._of_held(self._batch_size)
+
+    def _of_held(self, rows: int) -> dict[str, Column]:
+        """The next rows: only those that reach over two items are put together; the others are views."""
+        parts = []
+        self._rows -= rows
+        while rows:
+            item, first = self._held[0], self._given
+            count = min(rows, len(item[self._names[0]]) - first)
+            parts.append({name: column[first : first + count] for name, column in item.items()})
+            rows, self._given = rows - count, first + count
+            if self._given == len(item[self._names[0]]):
+                del self._held[0]
+                self._given = 0
+        return parts[0] if len(parts) == 1 else {name: joined([one[name] for one in parts]) for name in self._names}
 
 
 def _column_items(reader: Any, names: Sequence[str], batch_size: int) -> Iterator[dict[str, Column]]:
     if reader.batched_output:
-        for item in reader:
-            yield dict(zip(names, item, strict=True))
-        return
+        # Not a generator, which an error of the reader would end.
+        return map(partial(_by_name, names), reader)
+    return _columns_of_rows(reader, names, batch_size)
+
+
+def _by_name(names: Sequence[str], item: Sequence[Column]) -> dict[str, Column]:
+    return dict(zip(names, item, strict=True))
+
+
+def _columns_of_rows(reader: Any, names: Sequence[str], batch_size: int) -> Iterator[dict[str, Column]]:
     rows: list[Any] = []
     for row in reader:
         rows.append(row)

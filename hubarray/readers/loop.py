@@ -11,7 +11,7 @@ import numpy as np
 from hubarray.errors import ConfigError, NoDataAvailableError
 from hubarray.readers.order import Order, Progress, current_cut
 from hubarray.readers.sampler import Share
-from hubarray.readers.state import State, check_source, first_cuts, gone_on, next_epoch_cuts, state_from_json
+from hubarray.readers.state import State, check_source, first_cuts, gone_on, state_from_json
 
 
 class Loop:
@@ -36,6 +36,8 @@ class Loop:
         The number of ranks by default.
     parts : int
         Into how many parts each unit was cut.
+    whole_intervals : bool
+        Whether a rank reads an interval to its end before the next: then each rank always has one.
 
     Raises
     ------
@@ -61,10 +63,11 @@ class Loop:
         step_rows: int,
         intervals: int | None = None,
         parts: int = 1,
+        whole_intervals: bool = False,
     ) -> None:
         self._where, self._bounds = where, bounds
         self.rank, self.world_size, self.step_rows = rank, world_size, step_rows
-        self._own_seed = own_seed
+        self._own_seed, self._whole_intervals = own_seed, whole_intervals
         shuffle = int(shuffle_units) + 2 * int(shuffle_rows)
         cuts = first_cuts(world_size, step_rows, intervals)
         self.state = State(identity, mode, seed, 0, unit_rows, group_rows, shuffle, parts, cuts)
@@ -123,7 +126,8 @@ class Loop:
 
     def begin(self, epoch: int) -> None:
         """Go to the beginning of an epoch."""
-        cuts = next_epoch_cuts(self.state.cuts, self.world_size, self.step_rows)
+        intervals = self.world_size if self._whole_intervals else self.state.cuts[0].intervals
+        cuts = first_cuts(self.world_size, self.step_rows, intervals)
         self.state = self.state.at(epoch=epoch, cuts=cuts)
 
     def take(self, cuts: Sequence[Progress], rows: int) -> None:
@@ -171,7 +175,9 @@ class Loop:
             raise ConfigError("the state is of another shuffling: shuffle the units and rows as there")
         if (found.unit_rows == 0) != (ours.unit_rows == 0):
             raise ConfigError("the state is of a source with other units")
-        cuts = gone_on(found.cuts, self.rows, self.world_size, self.step_rows)
+        cuts = gone_on(
+            found.cuts, self.rows, self.world_size, self.step_rows, whole_intervals=self._whole_intervals
+        )  # fmt: skip
         last = cuts[-1]
         if not isinstance(last.taken, int):
             cuts = (*cuts[:-1], Progress(last.intervals, last.step_rows, last.taken[self.rank]))

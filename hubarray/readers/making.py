@@ -311,7 +311,7 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
         group_rows=1 if batched and unit_rows == 0 else group_rows, mode=mode,
         seed=chosen_seed() if own_seed else int(seed or 0), own_seed=own_seed,
         shuffle_units=bool(given["shuffle_row_groups"]), shuffle_rows=shuffle_rows, rank=rank, world_size=world,
-        step_rows=world, parts=int(given["shuffle_row_drop_partitions"]),
+        step_rows=world, parts=int(given["shuffle_row_drop_partitions"]), whole_intervals=batched,
     )  # fmt: skip
     return Reader(
         pipeline, pool, loop, num_epochs=given["num_epochs"], batched=batched, ragged=given["ragged"], ahead=ahead

@@ -219,13 +219,16 @@ def current_cut(rows: int, history: Sequence[Progress]) -> Cut:
     return cut
 
 
-def resumed(history: Sequence[Progress], world_size: int, step_rows: int) -> list[Progress]:
-    """The entries with which a world of some size goes on."""
+def resumed(
+    history: Sequence[Progress], world_size: int, step_rows: int, *, whole_intervals: bool = False
+) -> list[Progress]:
+    """The entries with which a world of some size goes on; ``whole_intervals`` where each rank has to have one."""
     last = history[-1]
+    fits = last.intervals == world_size if whole_intervals else last.intervals % world_size == 0
     if isinstance(last.taken, int):
-        if last.intervals % world_size == 0:
+        if fits:
             kept = Progress(last.intervals, step_rows, last.taken)
             return [*history[:-1], kept] if last.step_rows == step_rows else [*history, kept]
-    elif len(last.taken) == world_size:
+    elif len(last.taken) == world_size and (fits or not whole_intervals):
         return [*history[:-1], Progress(last.intervals, step_rows, last.taken)]
     return [*history, Progress(world_size, step_rows, 0)]

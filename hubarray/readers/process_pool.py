@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
+import weakref
 from concurrent.futures import Future
 from typing import Any
 
@@ -54,29 +55,55 @@ class ProcessPool:
                 "reader_pool_type='thread', or open what it refers to inside of it"
             ) from None
         told = {"path": sys.path, "settings": config.current(), "pipeline": sent}
-        self._first = cloudpickle.dumps(told)
+        self._crew = _Crew(cloudpickle.dumps(told), workers_count)
+        # The threads hold the crew: a pool that nobody holds is collected, and ends it.
+        self._ended = weakref.finalize(self, self._crew.kill)
+
+    def submit(self, rows: np.ndarray) -> Future[Loaded]:
+        """Begin to load some rows."""
+        return self._crew.submit(np.ascontiguousarray(rows, np.int64))
+
+    def stop(self) -> None:
+        """Begin no more."""
+        self._crew.stop()
+
+    def join(self) -> None:
+        """Wait until nothing runs."""
+        self._crew.join()
+
+    def diagnostics(self) -> dict[str, Any]:
+        """How it is."""
+        return {"pool": "process", "workers": self.workers_count, "alive": self._crew.alive()}
+
+
+class _Crew:
+    """Worker processes, and a thread for each that gives it its tasks."""
+
+    def __init__(self, first: bytes, count: int) -> None:
+        self._first, self._count = first, count
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._processes: list[subprocess.Popen[bytes]] = []
         self._threads: list[threading.Thread] = []
         self._broken: BaseException | None = None
         self._stopped = False
+        self._process = os.getpid()
         self._lock = threading.Lock()
 
     def submit(self, rows: np.ndarray) -> Future[Loaded]:
-        """Begin to load some rows."""
-        with self._lock:
-            if not self._threads and not self._stopped:
-                self._start()
         task: Future[Loaded] = Future()
-        if self._broken is not None:
-            task.set_exception(self._broken)
-        else:
-            self._tasks.put((task, np.ascontiguousarray(rows, np.int64)))
-            self._fail_what_waits()
+        with self._lock:
+            if self._broken is not None:
+                task.set_exception(self._broken)
+                return task
+            if not self._threads:
+                self._start()
+            self._tasks.put((task, rows))
+        # A worker that ended meanwhile has told those who waited before.
+        self._fail_what_waits()
         return task
 
     def _start(self) -> None:
-        for number in range(self.workers_count):
+        for number in range(self._count):
             ours, theirs = socket.socketpair()
             with theirs:
                 process = subprocess.Popen(
@@ -122,8 +149,6 @@ class ProcessPool:
             f"worker process {process.pid} of the reader ended with {how} ({error}); if memory ran out, "
             "use fewer workers or smaller row groups"
         )
-        if self._stopped:
-            told = ReaderStoppedError("the reader was stopped")
         self._broken = self._broken or told
         if task is not None and not task[0].done():
             task[0].set_exception(told)
@@ -139,13 +164,22 @@ class ProcessPool:
                     task[0].set_exception(self._broken)
 
     def stop(self) -> None:
-        """Begin no more."""
-        self._stopped = True
+        with self._lock:
+            self._stopped = True
+            self._broken = self._broken or ReaderStoppedError("the reader was stopped")
+        self._fail_what_waits()
         for _ in self._threads:
             self._tasks.put(None)
 
+    def kill(self) -> None:
+        if self._process != os.getpid():
+            return
+        self.stop()
+        for process in self._processes:
+            if process.poll() is None:
+                process.kill()
+
     def join(self) -> None:
-        """Wait until nothing runs."""
         for process in self._processes:
             process.terminate()
         for process in self._processes:
@@ -157,15 +191,8 @@ class ProcessPool:
         for thread in self._threads:
             thread.join(_STOP_SECONDS)
 
-    def __del__(self) -> None:
-        for process in getattr(self, "_processes", []):
-            if process.poll() is None:
-                process.kill()
-
-    def diagnostics(self) -> dict[str, Any]:
-        """How it is."""
-        alive = sum(process.poll() is None for process in self._processes)
-        return {"pool": "process", "workers": self.workers_count, "alive": alive}
+    def alive(self) -> int:
+        return sum(process.poll() is None for process in self._processes)
 
 
 def _answer(connection: socket.socket) -> Loaded | BaseException | None:

@@ -54,7 +54,7 @@ class Reader:
         self._by_rows = pipeline.decides or batched
         self.schema = pipeline.schema
         self.last_row_consumed = False
-        self._stopped = False
+        self._stopped = self._resumed = False
         self._first_epoch = 0
         self._items: Iterator[Any] | None = None
         self._feed: Feed[Any] | None = None
@@ -106,6 +106,8 @@ class Reader:
         """
         if self._given or self._items is not None:
             raise ConfigError("the order of a reader that has given items stands; set its shuffling before the first")
+        if self._resumed:
+            raise ConfigError("the order of a state that was loaded stands; set the shuffling, then load the state")
         if rows < 1:
             raise ConfigError(f"{rows!r} rows: give at least one")
         self._loop.shuffle_among(rows)
@@ -124,6 +126,13 @@ class Reader:
             item = next(self._items)
         except StopIteration:
             self._items, self.last_row_consumed = None, True
+            raise
+        except BaseException as error:
+            # Whoever asks again gets the item that failed, or its error again.
+            self._items = None
+            if self._stopped and isinstance(error, Exception):
+                raise ReaderStoppedError("this reader was stopped while it was read; make another one") from None
+            self._drop_loaded()
             raise
         self._given += 1
         return item
@@ -163,20 +172,26 @@ class Reader:
             raise NotImplementedError(
                 "reset() in the middle of an epoch: read it to its end, or load_state_dict the place that you want"
             )
-        self.last_row_consumed = False
+        self.last_row_consumed = self._resumed = False
         self._first_epoch = self._loop.state.epoch + 1
         self._loop.begin(self._first_epoch)
 
     def stop(self) -> None:
         """Stop the workers; items that were loaded are dropped."""
         self._stopped = True
-        if self._feed is not None:
-            self._feed.cancel()
+        self._drop_loaded()
         self._pool.stop()
 
     def join(self) -> None:
         """Wait until the workers have ended."""
         self._pool.join()
+
+    def _drop_loaded(self) -> None:
+        if self._feed is not None:
+            self._feed.cancel()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a reader has workers, and is not pickled: send its state_dict(), and make one there")
 
     def __enter__(self) -> Reader:
         return self
@@ -225,7 +240,10 @@ class Reader:
         if self._given and not self.last_row_consumed:
             raise ConfigError("a state is loaded before the first item, or after the last")
         self._loop.load(state)
-        self.last_row_consumed, self._items = False, None
+        self.last_row_consumed, self._items, self._resumed = False, None, True
+        # A reader's epochs come in rows of num_epochs: reset() goes to the next row.
+        epochs = self._num_epochs or 1
+        self._first_epoch = self._loop.state.epoch // epochs * epochs
 
     def _epochs(self) -> Iterator[Any]:
         loop = self._loop
@@ -275,13 +293,14 @@ class Reader:
 
     def _batches(self, cuts: Sequence[Progress], order: Order, share: Share, remaining: int) -> Iterator[Any]:
         feed = self._begun(order, share, lambda loaded: loaded)
-        runs, make = self._timed(feed), self.schema.row_type._make
+        runs, make, taken = self._timed(feed), self.schema.row_type._make, 0
         for number, run in enumerate(share.runs):
             loaded = runs.get(number)
             runs.used(number, run.count)
             self._skipped += loaded.skipped
-            done = (run.place + run.count) * self._loop.world_size - share.taken
-            self._loop.take(cuts, min(max(0, done), remaining))
+            # Runs that pad the last step lie before those that were given.
+            taken = max(taken, (run.place + run.count) * self._loop.world_size - share.taken)
+            self._loop.take(cuts, min(taken, remaining))
             columns = loaded.columns
             if not len(next(iter(columns.values()), ())):
                 continue

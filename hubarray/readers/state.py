@@ -190,13 +190,10 @@ def first_cuts(world_size: int, step_rows: int, intervals: int | None = None) ->
     return (Progress(count, step_rows, 0),)
 
 
-def next_epoch_cuts(cuts: Sequence[Progress], world_size: int, step_rows: int) -> tuple[Progress, ...]:
-    """The cuts of the epoch after one: into as many intervals as the first was, where the world fits them."""
-    return first_cuts(world_size, step_rows, cuts[0].intervals)
-
-
-def gone_on(cuts: Sequence[Progress], rows: int, world_size: int, step_rows: int) -> tuple[Progress, ...]:
-    """The cuts with which a world goes on.
+def gone_on(
+    cuts: Sequence[Progress], rows: int, world_size: int, step_rows: int, *, whole_intervals: bool = False
+) -> tuple[Progress, ...]:
+    """The cuts with which a world goes on; ``whole_intervals`` where each rank has to have one interval.
 
     Raises
     ------
@@ -213,7 +210,7 @@ def gone_on(cuts: Sequence[Progress], rows: int, world_size: int, step_rows: int
         places = taken_of(cut.intervals, said)
         if any(place > int(bounds[-1]) for place, bounds in zip(places, cut.firsts, strict=True)):
             raise ConfigError("not a state that a reader or loader gave: more rows were taken than there are")
-    found = tuple(resumed(cuts, world_size, step_rows))
+    found = tuple(resumed(cuts, world_size, step_rows, whole_intervals=whole_intervals))
     if len(found) > MAX_CUTS:
         raise ConfigError(f"an epoch was resumed on {MAX_CUTS} different worlds; begin the next one")
     return found

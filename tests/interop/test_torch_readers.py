@@ -150,3 +150,36 @@ def test_a_transform_makes_a_tensor_of_each_column(folder, make):
     assert {one.dtype for one in batch.values()} == {torch.float64}
     (batch,) = InMemBatchedDataLoader(make(folder, ["id"]), 50, lambda column: torch.as_tensor(column) + 1)
     assert sorted(batch["id"].tolist()) == list(range(1, 51))
+
+
+@pytest.mark.parametrize("make", [hub.make_reader, hub.make_batch_reader])
+def test_a_loop_that_was_left_is_gone_on_with(folder, make):
+    with BatchedDataLoader(make(folder, seed=1, num_epochs=2), batch_size=8) as loader:
+        whole = [batch["id"].tolist() for batch in loader]
+    with BatchedDataLoader(make(folder, seed=1, num_epochs=2), batch_size=8) as loader:
+        found = []
+        while len(found) < len(whole):
+            found += [batch["id"].tolist() for batch in itertools.islice(loader, 2)]
+        assert found == whole
+
+
+def test_rows_that_wait_for_more_survive_an_error_of_the_reader(folder, tmp_path):
+    marker = tmp_path / "fail"
+    marker.touch()
+
+    def fail_once(frame):
+        if 30 in set(frame["id"]) and marker.exists():
+            raise ValueError("not now")
+        return frame
+
+    reader = hub.make_batch_reader(
+        folder, ["id"], shuffle_row_groups=False, reader_pool_type="dummy", transform_spec=hub.TransformSpec(fail_once)
+    )
+    with BatchedDataLoader(reader, batch_size=9) as loader:
+        found = []
+        with pytest.raises(ValueError, match="not now"):
+            found.extend(batch["id"].tolist() for batch in loader)
+        found = list(itertools.chain(*found))
+        marker.unlink()
+        found += [one for batch in loader for one in batch["id"].tolist()]
+        assert found == list(range(50))

@@ -30,7 +30,7 @@ BROKEN = {
     "4: parts side by side": (SAMPLER, "intervals // world))", "1))"),
     "4: ranks of another remainder": (SAMPLER, "range(self._rank, intervals, self._world_size)",
                                       "range(intervals - 1 - self._rank, -1, -self._world_size)"),
-    "5: any number of ranks goes on": (ORDER, "if last.intervals % world_size == 0:", "if True:"),
+    "5: any number of ranks goes on": (ORDER, "else last.intervals % world_size == 0", "else True"),
     "5: tails in another order": (ORDER, "for i, some in enumerate(taken) for one in",
                                   "for i, some in reversed(list(enumerate(taken))) for one in"),
     "5: one row too few is taken": (ORDER, "-(-(each[i % len(each)] - i) // intervals)",

@@ -1,9 +1,11 @@
 """Pools: what becomes of killed workers, of exceptions, and of what a transform gives."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from decimal import Decimal
 
@@ -40,6 +42,26 @@ def test_a_killed_worker_is_an_error_within_seconds(folder):
         with pytest.raises(ReaderStoppedError, match="SIGKILL"):
             list(reader)
         assert time.monotonic() - begin < 5
+
+
+def test_workers_end_with_a_reader_that_nobody_holds(folder):
+    reader = hub.make_reader(folder, reader_pool_type="process", workers_count=2)
+    next(reader)
+    assert len(children_of_this_process()) == 2
+    del reader
+    gc.collect()
+    assert children_of_this_process() == []
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("pool", ["thread", "process", "dummy"])
+def test_a_reader_that_another_thread_stops_says_so(folder, pool):
+    with hub.make_reader(folder, reader_pool_type=pool, workers_count=2, num_epochs=None) as reader:
+        timer = threading.Timer(0.5, reader.stop)
+        timer.start()
+        with pytest.raises(ReaderStoppedError, match="was stopped"):
+            list(reader)
+        timer.join()
 
 
 def test_workers_end_with_their_reader(folder):

@@ -401,3 +401,94 @@ def test_what_a_transform_declares_has_the_declared_dtype(tmp_path):
         next(reader)
     with hub.make_batch_reader(tmp_path, transform_spec=hub.TransformSpec(None, edit[:1])) as reader:
         assert len(next(reader).id) == 4
+
+
+def test_a_state_of_any_epoch_is_resumed(sample):
+    def reader(**options):
+        return sample.reader(["id"], seed=3, shuffle_rows=True, **options)
+
+    with reader(num_epochs=2) as first:
+        whole = [int(row.id) for row in first]
+    with reader() as second:
+        assert [int(row.id) for row in second] == whole[:ROWS]
+        second.reset()
+        head = [int(next(second).id) for _ in range(10)]
+        state = second.state_dict()
+    assert head == whole[ROWS : ROWS + 10]
+    with reader() as third:
+        third.load_state_dict(state)
+        assert [int(row.id) for row in third] == whole[ROWS + 10 :]
+        third.reset()
+        assert third.epoch == 2
+    with reader(num_epochs=2) as fourth:
+        fourth.load_state_dict(state)
+        assert [int(row.id) for row in fourth] == whole[ROWS + 10 :]
+
+
+@pytest.mark.parametrize("worlds", [(2, 1, 1), (3, 1, 2), (4, 2, 1), (1, 2, 4, 2)])
+def test_batches_come_once_though_the_world_changes_in_every_epoch(sample, worlds):
+    def reader(rank, world):
+        return sample.batches(["id"], seed=1, num_epochs=3, cur_shard=rank, shard_count=world)
+
+    for cut in range(1, 6):
+        found, states = [], None
+        for world in worlds:
+            fresh = []
+            for rank in range(world):
+                with reader(rank, world) as one:
+                    if states is not None:
+                        one.load_state_dict(states)
+                    found += [int(i) for batch in itertools.islice(one, cut) for i in batch.id]
+                    fresh.append(one.state_dict())
+            states = fresh
+            if len({state["epoch"] for state in states}) > 1:
+                break
+        else:
+            for rank in range(worlds[-1]):
+                with reader(rank, worlds[-1]) as one:
+                    one.load_state_dict(states)
+                    found += [int(i) for batch in one for i in batch.id]
+            assert sorted(found) == sorted([*range(ROWS)] * 3)
+
+
+def test_the_order_of_a_loaded_state_stands(sample):
+    def reader():
+        return sample.reader(["id"], seed=3, shuffle_rows=True)
+
+    with reader() as first:
+        next(first)
+        state = first.state_dict()
+    with reader() as second:
+        second.load_state_dict(state)
+        with pytest.raises(ConfigError, match="set the shuffling, then load the state"):
+            second.set_group_rows(5)
+    with reader() as third:
+        third.set_group_rows(5)
+        third.load_state_dict(state)
+        assert third.state_dict() == state
+
+
+@pytest.mark.parametrize("pool", ["thread", "process", "dummy"])
+def test_a_row_that_failed_is_asked_for_again(sample, pool, tmp_path):
+    marker = tmp_path / "fail"
+    marker.touch()
+
+    def fail_once(row):
+        if row["id"] == 20 and marker.exists():
+            raise ValueError("not now")
+        return row
+
+    spec = hub.TransformSpec(fail_once)
+    with sample.reader(["id"], transform_spec=spec, reader_pool_type=pool, shuffle_row_groups=False) as reader:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="not now"):
+                list(reader)
+        assert not reader.last_row_consumed
+        given = reader.diagnostics["items"]
+        marker.unlink()
+        assert [int(row.id) for row in reader] == list(range(given, ROWS))
+
+
+def test_a_reader_is_not_pickled_and_says_what_is(sample):
+    with sample.reader() as reader, pytest.raises(TypeError, match="state_dict"):
+        pickle.dumps(reader)
