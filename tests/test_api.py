@@ -43,7 +43,8 @@ def test_every_error_is_a_hub_error():
 
 def test_importing_is_quick_and_leaves_heavy_packages_alone():
     program = (
-        "import sys, time; began = time.perf_counter(); import hubarray; seconds = time.perf_counter() - began;"
+        # Of the processor: other work on the machine is not what is measured.
+        "import sys, time; began = time.process_time(); import hubarray; seconds = time.process_time() - began;"
         "heavy = {'zarr', 'dask', 's3fs', 'gcsfs', 'fsspec', 'obstore', 'botocore', 'pandas', 'pyarrow', 'torch', 'tqdm'};"
         "print(seconds, sorted(heavy & set(sys.modules)))"
     )
