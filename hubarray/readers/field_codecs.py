@@ -182,7 +182,7 @@ class CompressedNdarrayCodec(FieldCodec):
         except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError, OSError, RuntimeError) as error:
             raise _damaged(field, error) from None
         except Exception as error:
-            if type(error).__module__ == "zlib":
+            if type(error).__module__ in ("zlib", "_lzma"):
                 raise _damaged(field, error) from None
             raise
         return _conforming(field, value)
@@ -322,6 +322,8 @@ def _npy(field: FieldType, file: Any, size: int) -> np.ndarray:
         if dtype.hasobject or not counts:
             raise ValueError("holds Python objects, or has a shape that cannot be")
         wanted = math.prod(shape) * dtype.itemsize
+        if not dtype.itemsize and math.prod(shape) > size:
+            raise ValueError(f"says {math.prod(shape):,} values that take no bytes")
         if wanted > min(size, MAX_VALUE_BYTES):
             raise ValueError(f"says {wanted:,} bytes and has {size:,}")
         data = bytearray(wanted)

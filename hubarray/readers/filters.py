@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.readers.predicates import PredicateBase
-from hubarray.readers.source import Column
-from hubarray.readers.unischema import Unischema
+from hubarray.readers.predicates import PredicateBase, VectorPredicate, mask_of
+from hubarray.readers.source import Column, taken
+from hubarray.readers.unischema import Unischema, UnischemaField
 
 Clause = tuple[str, str, Any]
 _OPERATIONS = ("=", "==", "!=", "<", ">", "<=", ">=", "in", "not in")
 
 
-class FilterPredicate(PredicateBase):
+class FilterPredicate(VectorPredicate):
     """Rows that pyarrow's filters let through.
 
     Parameters
@@ -32,6 +33,7 @@ class FilterPredicate(PredicateBase):
         import pyarrow.parquet as pq
 
         self.clauses: list[list[Clause]] | None = None
+        self._types = {name: kind for name, field in schema.fields.items() if (kind := _arrow_type(field)) is not None}
         if isinstance(filters, pc.Expression):
             # An expression does not tell its fields; its text does, and maybe more than those.
             words = set(re.findall(r"[^\s()\[\],\"'<>=!]+", str(filters)))
@@ -44,8 +46,9 @@ class FilterPredicate(PredicateBase):
             if name not in schema.fields:
                 raise ConfigError(f"filters: there is no field {name!r}; there are {', '.join(schema.fields)}"[:400])
         try:
-            self._expression = pq.filters_to_expression(filters)
-        except (ValueError, TypeError) as error:
+            told = [[(name, operation, _value(value)) for name, operation, value in some] for some in self.clauses]
+            self._expression = pq.filters_to_expression(told)
+        except (ValueError, TypeError, OverflowError) as error:
             raise ConfigError(f"filters: {str(error)[:200]}") from None
 
     def get_fields(self) -> set[str]:
@@ -54,12 +57,9 @@ class FilterPredicate(PredicateBase):
 
     def do_include(self, values: Any) -> Any:
         """Whether it lets a row pass."""
-        names = list(values.columns) if hasattr(values, "columns") else list(values)
-        columns = {name: values[name].tolist() if hasattr(values, "columns") else [values[name]] for name in names}
-        found = self.mask(columns, len(next(iter(columns.values()), [])))
-        return found if hasattr(values, "columns") else bool(found[0])
+        return bool(self.mask({name: [value] for name, value in values.items()}, 1)[0])
 
-    def mask(self, columns: Mapping[str, Column], rows: int) -> np.ndarray:
+    def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool = False) -> np.ndarray:
         """Which rows pass.
 
         Raises
@@ -71,15 +71,73 @@ class FilterPredicate(PredicateBase):
 
         named: dict[str, pa.Array] = {}
         try:
-            named = {name: pa.array(_plain(column)) for name, column in columns.items()}
-            table = pa.table(named | {"__row": pa.array(np.arange(rows))})
-            kept = table.filter(self._expression)["__row"].to_numpy()
-        except (pa.ArrowException, TypeError) as error:
+            named = {name: self._array(name, column) for name, column in columns.items()}
+            number = "row" + "_" * max(map(len, named), default=0)
+            table = pa.table(named | {number: pa.array(np.arange(rows))})
+            kept = table.filter(self._expression)[number].to_numpy()
+        except (pa.ArrowException, TypeError, OverflowError, UnicodeEncodeError) as error:
             types = ", ".join(f"{name!r} is {column.type}" for name, column in named.items()) or "no field"
             raise ConfigError(f"filters: a value cannot be compared ({types}): {str(error)[:200]}"[:400]) from None
         found = np.zeros(rows, bool)
         found[kept] = True
         return found
+
+    def _array(self, name: str, column: Column) -> Any:
+        import pyarrow as pa
+
+        kind = self._types.get(name)
+        # Arrow takes Python's integers to have a sign, and nulls alone to have no type: the schema says both.
+        found = pa.array(_plain(column), kind if kind is not None and pa.types.is_integer(kind) else None)
+        return found.cast(kind) if found.type == pa.null() and kind is not None else found
+
+
+class FilteredPredicate(VectorPredicate):
+    """Rows that filters let through, and of these those that a predicate includes: it is asked for no others."""
+
+    def __init__(self, filters: PredicateBase, predicate: PredicateBase) -> None:
+        self._filters, self._predicate = filters, predicate
+
+    def get_fields(self) -> set[str]:
+        """The fields they look at."""
+        return self._filters.get_fields() | self._predicate.get_fields()
+
+    def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
+        """Which rows pass both."""
+        asked = {name: columns[name] for name in sorted(self._filters.get_fields())}
+        found = mask_of(self._filters, asked, rows, batched=batched)
+        if not found.any():
+            return found
+        rest = {name: taken(columns[name], found) for name in sorted(self._predicate.get_fields())}
+        found[found] = mask_of(self._predicate, rest, int(found.sum()), batched=batched)
+        return found
+
+
+def _arrow_type(field: UnischemaField) -> Any:
+    import pyarrow as pa
+
+    if field.shape:
+        return None
+    if field.numpy_dtype is Decimal:
+        return pa.decimal128(38, 18)
+    kind = np.dtype(field.numpy_dtype)
+    if kind.kind == "U":
+        return pa.string()
+    if kind.kind == "S":
+        return pa.binary()
+    if kind == np.dtype("M8[D]"):
+        return pa.date32()
+    timed = kind.kind in "mM" and np.datetime_data(kind)[0] in ("s", "ms", "us", "ns")
+    return pa.from_numpy_dtype(kind) if kind.kind in "biuf" or timed else None
+
+
+def _value(value: Any) -> Any:
+    """A value of a clause as Arrow takes it, which takes Python's integers to have a sign."""
+    import pyarrow as pa
+
+    some = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
+    if not any(type(one) is int and one >= 1 << 63 for one in some):
+        return value
+    return pa.scalar(value, pa.uint64()) if some is not value else pa.array(list(some), pa.uint64())
 
 
 def _plain(column: Column) -> Any:
@@ -141,8 +199,10 @@ def _clause(clause: Clause, found: tuple[Any, Any, bool] | None) -> bool | None:
         answer = _compared(operation, value, low, high)
     except TypeError:
         return None
-    # A null passes no comparison.
-    return None if answer is True and has_nulls else answer
+    if has_nulls and (answer is True or operation in ("!=", "not in")):
+        # A null passes no comparison but "not in", and NaN, which ranges do not tell of, "!=" too.
+        return None
+    return answer
 
 
 def _compared(operation: str, value: Any, low: Any, high: Any) -> bool | None:

@@ -15,7 +15,7 @@ from hubarray.arrays.array import Array
 from hubarray.blobs.pools import core_count
 from hubarray.errors import ConfigError, NoDataAvailableError
 from hubarray.readers.array_source import VALUE, ArraySource
-from hubarray.readers.filters import FilterPredicate
+from hubarray.readers.filters import FilteredPredicate, FilterPredicate
 from hubarray.readers.loop import Loop, cut_units, uniform_units
 from hubarray.readers.narrowing import narrowed
 from hubarray.readers.ngram import NGram
@@ -23,7 +23,7 @@ from hubarray.readers.permutation import chosen_seed
 from hubarray.readers.pipeline import Pipeline
 from hubarray.readers.planning import DEFAULT_BUFFER_BYTES, GROUPS_HELD, sizes
 from hubarray.readers.pools import pool_of
-from hubarray.readers.predicates import PredicateBase, in_reduce
+from hubarray.readers.predicates import PredicateBase
 from hubarray.readers.reader import Reader
 from hubarray.readers.source import Source
 from hubarray.readers.table_source import TableSource
@@ -274,13 +274,14 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
     predicate = given["predicate"]
     if predicate is not None and not isinstance(predicate, PredicateBase):
         raise ConfigError(f"predicate: a {type(predicate).__name__} is none; derive it from hub.PredicateBase")
+    rest: PredicateBase | None = None
     if given["filters"] is not None:
-        chosen = FilterPredicate(given["filters"], source.schema)
-        source, rest = narrowed(source, chosen)
-        predicate = _both(rest, predicate)
+        source, rest = narrowed(source, FilterPredicate(given["filters"], source.schema))
     if predicate is not None:
         _known(predicate, source.schema)
         source, predicate = narrowed(source, predicate)
+    if rest is not None:
+        predicate = rest if predicate is None else FilteredPredicate(rest, predicate)
     if not source.rows:
         raise NoDataAvailableError(f"{source.where}: there are no rows, or none that the filters let through")
     wanted, ngram = _wanted(given["schema_fields"], source.schema, given["transform_spec"])
@@ -390,11 +391,6 @@ def _known(predicate: PredicateBase, schema: Unischema) -> None:
     for name in sorted(predicate.get_fields()):
         if name not in schema.fields:
             raise ConfigError(f"predicate: there is no field {name!r}; there are {', '.join(schema.fields)}"[:400])
-
-
-def _both(one: PredicateBase | None, two: PredicateBase | None) -> PredicateBase | None:
-    given = [each for each in (one, two) if each is not None]
-    return None if not given else given[0] if len(given) == 1 else in_reduce(given, all)
 
 
 def _selected(source: Source, selector: Any) -> Source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from numbers import Number
@@ -133,7 +134,7 @@ class NGram:
         count, length = len(timestamps), self.length
         if count < length:
             return np.zeros(0, np.int64)
-        steps = timestamps[1:] - timestamps[:-1]
+        steps = _steps(timestamps)
         joined = np.ones(len(steps), bool) if breaks is None else ~breaks[1:]
         if length > 1 and (joined & (timestamps[1:] < timestamps[:-1])).any():
             raise ConfigError(
@@ -142,7 +143,7 @@ class NGram:
         if length > 1 and (steps.dtype.kind == "m") != isinstance(self.delta_threshold, np.timedelta64):
             told = "are times: give a timedelta" if steps.dtype.kind == "m" else "are numbers: give a number"
             raise ConfigError(f"NGram: delta_threshold={self.delta_threshold!r}, and {self.timestamp_field!r} {told}")
-        close = joined & (steps <= self.delta_threshold)
+        close = joined & _at_most(steps, self.delta_threshold)
         # How many of the steps of each window are close enough.
         sums = np.concatenate([[0], np.cumsum(close)])
         whole = np.flatnonzero(sums[length - 1 :] - sums[: count - length + 1] == length - 1)
@@ -158,3 +159,21 @@ class NGram:
                 taken.append(at)
                 after = timestamps[at + length - 1]
         return np.asarray(taken, np.int64)
+
+
+def _steps(timestamps: np.ndarray) -> np.ndarray:
+    """From each to the next, where they grow: integers without a sign, which have room for every step."""
+    if timestamps.dtype.kind in "iu":
+        wide = timestamps.astype(np.int64 if timestamps.dtype.kind == "i" else np.uint64).view(np.uint64)
+        return wide[1:] - wide[:-1]
+    found: np.ndarray = timestamps[1:] - timestamps[:-1]
+    return found
+
+
+def _at_most(steps: np.ndarray, threshold: Any) -> np.ndarray:
+    if steps.dtype.kind == "u":
+        if not threshold >= 0:
+            return np.zeros(len(steps), bool)
+        threshold = np.uint64(min(math.floor(min(threshold, 2**64)), 2**64 - 1))
+    found: np.ndarray = steps <= threshold
+    return found

@@ -38,6 +38,24 @@ class PredicateBase:
         raise NotImplementedError
 
 
+class VectorPredicate(PredicateBase):
+    """A predicate that is asked for all rows at once, whatever the reader gives."""
+
+    def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
+        """Which rows pass.
+
+        Parameters
+        ----------
+        columns : mapping
+            The fields that it looks at.
+        rows : int
+            How many there are.
+        batched : bool
+            Of a predicate within it: ask that with a DataFrame.
+        """
+        raise NotImplementedError
+
+
 class in_set(PredicateBase):  # noqa: N801 - Petastorm's name
     """Rows whose field is one of some values.
 
@@ -211,6 +229,8 @@ def mask_of(predicate: PredicateBase, columns: Mapping[str, Column], rows: int, 
     ConfigError
         It did not answer for each row.
     """
+    if isinstance(predicate, VectorPredicate):
+        return predicate.mask(columns, rows, batched=batched)
     names = list(columns)
     if not batched:
         include = predicate.do_include

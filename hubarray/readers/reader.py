@@ -20,8 +20,9 @@ from hubarray.readers.steps import steps
 from hubarray.readers.unischema import Unischema
 
 T = TypeVar("T")
-# Rows that are looked up in the plan at a time.
+# Rows that are looked up in the plan, and held, at a time.
 _BLOCK_ROWS = 256
+_BLOCK_BYTES = 8 << 20
 
 
 class Reader:
@@ -285,7 +286,8 @@ class Reader:
 
         world = self._loop.world_size
         runs = self._timed(self._begun(order, share, opened))
-        for step, block in steps(share, runs, part, join, at_once=_BLOCK_ROWS):
+        at_once = max(1, min(_BLOCK_ROWS, int(_BLOCK_BYTES / self._pipeline.source.row_bytes)))
+        for step, block in steps(share, runs, part, join, at_once=at_once):
             for i, item in enumerate(block):
                 if item is not _MISSING:
                     self._loop.take(cuts, min(remaining, (step + i + 1) * world))

@@ -97,7 +97,7 @@ class Unischema:
             if field.name in self._fields:
                 raise ConfigError(f"schema {name}: there are two fields {field.name!r}")
             self._fields[field.name] = field
-            if field.name.isidentifier() and not hasattr(type(self), field.name):
+            if field.name.isidentifier() and not hasattr(type(self), field.name) and field.name not in vars(self):
                 setattr(self, field.name, field)
 
     @property

@@ -95,8 +95,6 @@ class Stretches:
         stamps = np.asarray(times)
         if stamps.dtype.kind not in "iufmM" and len(rows):
             raise ConfigError(f"NGram: {field!r} holds nulls, or what has no order in time")
-        if stamps.dtype.kind == "u":
-            stamps = stamps.astype(np.int64)
         found = rows, self._ngram.anchors(stamps) if len(rows) else np.zeros(0, np.int64)
         with self._lock:
             self._known[number] = found

@@ -148,3 +148,14 @@ def test_windows_over_times_take_a_timedelta():
         hub.NGram({0: ["t"], 1: ["t"]}, 1, "t").anchors(times)
     with pytest.raises(ValueError, match="give a number"):
         hub.NGram({0: ["t"], 1: ["t"]}, datetime.timedelta(1), "t").anchors(np.arange(4))
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i8", "u8"])
+def test_steps_over_the_whole_range_of_integers_are_exact(dtype):
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    times = np.array([low, low + 1, high - 1, high], dtype)
+    assert gram(delta=1).anchors(times).tolist() == [0, 2]
+    assert gram(delta=1.5).anchors(times).tolist() == [0, 2]
+    assert gram(delta=high - low).anchors(times).tolist() == [0, 1, 2]
+    assert gram(delta=2**70).anchors(times).tolist() == [0, 1, 2]
+    assert gram(delta=-1).anchors(times).tolist() == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -66,7 +66,7 @@ class Client:
     """
 
     def __init__(self, scheme: str, options: Mapping[str, Any]) -> None:
-        self._scheme, self._options = scheme, dict(options)
+        self.scheme, self._options = scheme, dict(options)
         self.after_fork()
         process.register(self)
 
@@ -76,7 +76,7 @@ class Client:
         self._opened: pafs.FileSystem | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Client, (self._scheme, self._options)
+        return Client, (self.scheme, self._options)
 
     @property
     def filesystem(self) -> pafs.FileSystem:
@@ -86,10 +86,24 @@ class Client:
                 self._opened = self._open()
             return self._opened
 
+    @property
+    def endpoint(self) -> str:
+        """The server of an S3 URL, where it is not Amazon's."""
+        if not self.scheme.startswith("s3"):
+            return ""
+        inner = self._options.get("client_kwargs")
+        given = self._options.get("endpoint_url") or (inner.get("endpoint_url") if isinstance(inner, Mapping) else None)
+        return str(given or endpoint_from_environment() or "")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether its files are this machine's."""
+        return self.scheme == "file"
+
     def _open(self) -> pafs.FileSystem:
-        if self._scheme == "file":
+        if self.scheme == "file":
             return pafs.LocalFileSystem()
-        if self._scheme in ("s3", "s3a", "s3n") and "profile" not in self._options:
+        if self.scheme in ("s3", "s3a", "s3n") and "profile" not in self._options:
             flat = flatten_s3(self._options)
             named = {
                 "access_key": flat.get("access_key_id"),
@@ -102,15 +116,15 @@ class Client:
             return pafs.S3FileSystem(**{name: value for name, value in named.items() if value is not None})
         import fsspec
 
-        scheme = {"s3a": "s3", "s3n": "s3"}.get(self._scheme, self._scheme)
+        scheme = {"s3a": "s3", "s3n": "s3"}.get(self.scheme, self.scheme)
         try:
             return pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem(scheme, **self._options)))
         except ImportError as error:
             raise MissingPackageError(
-                f"{self._scheme}:// needs a package that is not installed: {str(error)[:200]}"
+                f"{self.scheme}:// needs a package that is not installed: {str(error)[:200]}"
             ) from None
         except ValueError as error:
-            raise ConfigError(f"{self._scheme}://: {hidden_urls(str(error))[:200]}") from None
+            raise ConfigError(f"{self.scheme}://: {hidden_urls(str(error))[:200]}") from None
 
 
 @dataclass(frozen=True)
@@ -120,6 +134,11 @@ class Location:
     client: Client
     path: str
     where: str
+
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """Of which store it is, for the names of what is cached."""
+        return self.client.scheme, self.client.endpoint, self.path
 
 
 def located(source: str | os.PathLike[str], options: Mapping[str, Any] | None = None) -> Location:
@@ -186,7 +205,7 @@ def listed(location: Location) -> list[DataFile]:
         relative = one.path[len(prefix) :] if one.path.startswith(prefix) else one.path
         # A folder of partitions may begin as a file that is none does.
         hidden = any(part.startswith(("_", ".")) and "=" not in part for part in relative.split("/"))
-        if one.type == pafs.FileType.File and not hidden and one.size:
+        if one.type == pafs.FileType.File and not hidden and (one.size or relative.lower().endswith(_SUFFIXES)):
             files.append(_file(one, relative))
     if len(files) > MAX_FILES:
         raise SourceError(f"{location.where}: has {len(files):,} files, more than {MAX_FILES:,}")
@@ -213,6 +232,7 @@ def read_small(location: Location, name: str, most_bytes: int) -> bytes | None:
             return bytes(file.read())
 
 
-def of_one_store(locations: Sequence[Location]) -> Location:
-    """The client that several paths are read through."""
-    return locations[0]
+def modified_ns(location: Location, name: str) -> int:
+    """When a file beside the data was written; 0 where that is not known."""
+    with readable(f"{location.where}/{name}"):
+        return int(location.client.filesystem.get_file_info(f"{location.path}/{name}").mtime_ns or 0)

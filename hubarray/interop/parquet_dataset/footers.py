@@ -6,9 +6,11 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import blake3
@@ -23,7 +25,8 @@ from hubarray.progress import progress
 
 _THREADS = 16
 _MOST_KEPT_BYTES = 64 << 20
-_MAX_ROWS = 1 << 48
+# Rows of a row group: an order of them takes 8 bytes each. Arrow writes 64 Mi at most.
+MAX_GROUP_ROWS = 1 << 27
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,10 @@ class Footer:
         try:
             rows, sizes = told["rows"], told["sizes"]
             for one in (rows, sizes):
-                if not isinstance(one, list) or not all(type(n) is int and 0 <= n < _MAX_ROWS for n in one):
+                if not isinstance(one, list) or not all(type(n) is int and 0 <= n < 1 << 48 for n in one):
                     raise ValueError("rows and sizes are lists of counts")
+            if any(n > MAX_GROUP_ROWS for n in rows):
+                raise ValueError(f"a row group of more than {MAX_GROUP_ROWS:,} rows")
             if len(rows) != len(sizes):
                 raise ValueError("rows and sizes are of different lengths")
             schema = pa.ipc.read_schema(pa.BufferReader(base64.b64decode(told["schema"], validate=True)))
@@ -87,16 +92,14 @@ class Metadata:
         ------
         SourceError
         """
-        key = (location.where, *file.state)
+        key = (*location.place, *file.state)
         with self._lock:
             found = self._kept.pop(key, None)
             if found is not None:
                 self._kept[key] = found
                 return found
         where = f"{location.where}/{file.relative}"
-        with readable(where), location.client.filesystem.open_input_file(file.path) as opened:
-            if opened.size() != file.size_bytes:
-                raise SourceError(f"{where}: was changed since the dataset was opened; open it again")
+        with readable(where), opened_as_listed(location, file) as opened:
             found = pq.read_metadata(opened)
         with self._lock:
             self._kept[key] = found
@@ -107,6 +110,33 @@ class Metadata:
 
 
 metadata = Metadata()
+
+
+@contextmanager
+def opened_as_listed(location: Location, file: DataFile) -> Iterator[pa.NativeFile]:
+    """A file, if it is still the one that was listed.
+
+    Raises
+    ------
+    SourceError
+    """
+    with location.client.filesystem.open_input_file(file.path) as opened:
+        # A list of objects tells their times more exactly than a look at one does.
+        exact_ns = 1 if location.client.is_local else 1_000_000_000
+        changed_ns = _modified_ns(location, file, opened) - file.modified_ns
+        if opened.size() != file.size_bytes or abs(changed_ns) >= exact_ns:
+            raise SourceError(
+                f"{location.where}/{file.relative}: was changed since the dataset was opened; open it again"
+            )
+        yield opened
+
+
+def _modified_ns(location: Location, file: DataFile, opened: pa.NativeFile) -> int:
+    """When a file that is open was written; a bucket said it when it was opened."""
+    told = (opened.metadata() or {}).get("Last-Modified")
+    if told is None:
+        return int(location.client.filesystem.get_file_info(file.path).mtime_ns or 0)
+    return int(datetime.fromisoformat(told.decode()).timestamp()) * 1_000_000_000
 
 
 def footers_of(
@@ -138,7 +168,7 @@ def _reader(location: Location, files: Sequence[DataFile], cache: DiskCache | No
     def read(i: int) -> Footer:
         file = files[i]
         where = f"{location.where}/{file.relative}"
-        key = cache_key("footer", location.where, *file.state)
+        key = cache_key("footer", *location.place, *file.state)
         kept = None if cache is None else checked(cache.get(key))
         if kept is not None:
             return Footer.from_json(json.loads(kept), where)
@@ -161,7 +191,9 @@ def footer_of(found: pq.FileMetaData, where: str) -> Footer:
         groups = [found.row_group(i) for i in range(found.num_row_groups)]
         rows, sizes = [one.num_rows for one in groups], [one.total_byte_size for one in groups]
         schema = found.schema.to_arrow_schema()
-    if any(not 0 <= n < _MAX_ROWS for n in rows) or sum(rows) != found.num_rows:
+    if any(n > MAX_GROUP_ROWS for n in rows):
+        raise SourceError(f"{where}: has a row group of {max(rows):,} rows, more than {MAX_GROUP_ROWS:,}")
+    if any(n < 0 for n in rows) or sum(rows) != found.num_rows:
         raise SourceError(f"{where}: its footer says {found.num_rows} rows, and its row groups {sum(rows)}")
     return Footer(tuple(rows), tuple(max(0, n) for n in sizes), schema.remove_metadata())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -65,6 +65,10 @@ class _Index:
         if self._rows is not None:
             return set(self._rows)
         value = value_key.item() if isinstance(value_key, np.generic) else value_key
+        if not isinstance(value, Hashable):
+            raise ConfigError(
+                f"rowgroup_selector: {str(value)[:80]} is no value of an index; give text, numbers or bools"
+            )
         if value not in self._values:
             raise SourceError(f"rowgroup_selector: index {self._name!r} has no value {value_key!r}")
         return set(self._values[value])

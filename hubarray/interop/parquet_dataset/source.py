@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,15 @@ from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.parquet_dataset import petastorm_metadata, statistics, summary
 from hubarray.interop.parquet_dataset.cells import decoded, placed
 from hubarray.interop.parquet_dataset.files import DataFile, Location, listed, located, readable
-from hubarray.interop.parquet_dataset.footers import Footer, cache_key, checked, footers_of, metadata, sealed
+from hubarray.interop.parquet_dataset.footers import (
+    Footer,
+    cache_key,
+    checked,
+    footers_of,
+    metadata,
+    opened_as_listed,
+    sealed,
+)  # fmt: skip
 from hubarray.interop.parquet_dataset.indexes import indexes_of
 from hubarray.readers.arrow_fields import column_of, fields_of
 from hubarray.readers.field_codecs import CompressedImageCodec, CompressedNdarrayCodec, scalar
@@ -35,6 +44,8 @@ from hubarray.readers.source import Column, Columns, taken
 from hubarray.readers.unischema import Unischema, UnischemaField
 from hubarray.shown import shown_text
 
+# No more digits than an int64 holds in any case.
+_WHOLE_NUMBER = re.compile("-?[0-9]{1,18}")
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
@@ -176,11 +187,14 @@ class ParquetSource:
             known = dict(
                 zip(numbers, threads.map(lambda f: metadata.of(self.location, self.files[f]), numbers), strict=True)
             )
+        stored = [name for name in fields if name not in self.key_fields]
+        told = {}
+        if stored:
+            told = dict(zip(numbers, statistics.ranges([known[f] for f in numbers], stored), strict=True))
         found = []
         for f, group in self.units:
-            ranges = {}
-            if group < known[f].num_row_groups:
-                ranges = statistics.ranges(known[f], group, fields)
+            some = told.get(f, [])
+            ranges = dict(some[group]) if group < len(some) else {}
             for name, value in self.key_values(f).items():
                 if value is not None:
                     plain = value.item() if isinstance(value, np.generic) else value
@@ -234,7 +248,7 @@ class ParquetSource:
                 else:
                     plain = column_of(column)
                     found[name] = plain if whole else taken(plain, local)
-            except (SourceError, pa.ArrowException) as error:
+            except (SourceError, pa.ArrowException, UnicodeDecodeError) as error:
                 raise SourceError(f"{self._named(f, group)}: {shown_text(str(error))[:300]}") from None
         return found
 
@@ -258,15 +272,20 @@ class ParquetSource:
         disk = self._cache()
         key = ""
         if disk is not None:
-            key = cache_key("row group", self.where, *self.files[f].state, group, sorted(columns))
+            key = cache_key("row group", *self.location.place, *self.files[f].state, group, sorted(columns))
             kept = checked(disk.get(key))
             if kept is not None:
                 with pa.ipc.open_file(pa.BufferReader(kept)) as file:
                     return file.read_all()
         found = metadata.of(self.location, self.files[f])
-        path = self.files[f].path
+        rows = self._footers[f].rows
+        if found.num_row_groups != len(rows) or found.row_group(group).num_rows != rows[group]:
+            raise SourceError(
+                f"{self._named(f, group)}: its footer says other rows than a summary of the dataset; write the summary "
+                "anew, or delete it"
+            )
         with readable(self._named(f, group)):
-            with self.location.client.filesystem.open_input_file(path) as opened:
+            with opened_as_listed(self.location, self.files[f]) as opened:
                 file = pq.ParquetFile(opened, metadata=found, pre_buffer=True)
                 table = file.read_row_group(group, columns=list(columns), use_threads=False)
             missing = [name for name in columns if name not in table.column_names]
@@ -313,7 +332,7 @@ class ParquetSource:
                     found[name] = self._declared.fields[name]
                 continue
             values = {keys.get(name) for keys in self._keys}
-            whole = all(value is None or value.removeprefix("-").isdigit() for value in values)
+            whole = all(value is None or _WHOLE_NUMBER.fullmatch(value) for value in values)
             kind: Any = np.int64 if whole else np.str_
             found[name] = UnischemaField(name, kind, (), None, None in values)
         return found

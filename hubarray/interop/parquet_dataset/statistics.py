@@ -1,46 +1,90 @@
-"""The least and the most of columns, as a footer's statistics say them; checked before Arrow decodes them."""
+"""The least and the most of columns, as footers' statistics say them; a process of its own decodes them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-# Types whose statistics are exact and compare as Python does; text may be cut, and is not used to prove equality.
-_TYPES = ("INT32", "INT64", "FLOAT", "DOUBLE", "BYTE_ARRAY")
+from hubarray.interop.parquet_dataset import apart
+
+# Of each row group: the least value of a field, the most, and whether they prove nothing of single rows.
+Ranges = list[dict[str, tuple[Any, Any, bool]]]
 
 
-def ranges(found: pq.FileMetaData, group: int, fields: Sequence[str]) -> dict[str, tuple[Any, Any, bool]]:
-    """Of the fields of a row group the least value, the most, and whether there are nulls; of those it can tell.
+def ranges(footers: Sequence[pq.FileMetaData], fields: Sequence[str]) -> list[Ranges]:
+    """What each footer says of the fields of its row groups; nothing, where Arrow cannot bear to look.
 
-    Arrow casts statistics to the column's type without looking, and ends the process where they are of another one: so
-    the types of chunk and column are compared first.
+    A filter then looks at rows, and a chunk that is damaged is told of when it is read.
     """
-    row_group = found.row_group(group)
-    schema = found.schema
-    told: dict[str, tuple[Any, Any, bool]] = {}
-    if row_group.num_columns != len(schema):
-        return told
-    for i in range(row_group.num_columns):
-        column = schema.column(i)
-        if column.path not in fields or column.max_repetition_level:
+    found = [_ranges_of(table, fields) for table in _told((_bytes_of(one) for one in footers), fields)]
+    return found + [[{} for _ in range(one.num_row_groups)] for one in footers[len(found) :]]
+
+
+def file_paths(footer: bytes) -> list[str] | None:
+    """Of each row group of a ``_metadata`` file the data file that it is in; None, where Arrow cannot bear to look."""
+    for table in _told([footer], []):
+        return [str(path) for path in table.column("file").to_pylist()]
+    return None
+
+
+def _ranges_of(table: pa.Table, fields: Sequence[str]) -> Ranges:
+    told: Ranges = [{} for _ in range(table.num_rows)]
+    for number, name in enumerate(fields):
+        if f"{number} low" not in table.column_names:
             continue
-        chunk = row_group.column(i)
-        if chunk.physical_type != column.physical_type or column.physical_type not in _TYPES:
-            continue
-        try:
-            known = chunk.statistics
-            if known is None or not known.has_min_max or not known.has_null_count:
-                continue
-            low, high = known.min, known.max
-        except (pa.ArrowException, OSError, ValueError, OverflowError, UnicodeDecodeError):
-            continue
-        if any(isinstance(one, float) and math.isnan(one) for one in (low, high)):
-            continue
-        # Doubles may hide NaN, and byte arrays may be cut: they rule out, and prove nothing.
-        exact = column.physical_type in ("INT32", "INT64")
-        told[column.path] = (low, high, not exact or bool(known.null_count))
+        low, high, loose = (table.column(f"{number} {what}").to_pylist() for what in ("low", "high", "loose"))
+        for at in range(table.num_rows):
+            if loose[at] is not None:
+                told[at][name] = (low[at], high[at], loose[at])
     return told
+
+
+def _bytes_of(footer: pq.FileMetaData) -> bytes:
+    out = io.BytesIO()
+    footer.write_metadata_file(out)
+    return out.getvalue()
+
+
+def _told(footers: Iterable[bytes], fields: Sequence[str]) -> Iterator[pa.Table]:
+    """What the process tells of each footer, until it ends."""
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-P", apart.__file__, json.dumps(list(fields))],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(one for one in sys.path if one)},
+        )  # fmt: skip
+    except OSError:
+        return
+    assert process.stdin is not None
+    assert process.stdout is not None
+    sending = threading.Thread(target=_send, args=(process.stdin, footers), name="hubarray-footers", daemon=True)
+    sending.start()
+    try:
+        while len(first := process.stdout.read(apart.LENGTH.size)) == apart.LENGTH.size:
+            data = process.stdout.read(apart.LENGTH.unpack(first)[0])
+            with contextlib.suppress(pa.ArrowException):
+                yield pa.ipc.open_stream(data).read_all()
+                continue
+            return
+    finally:
+        process.kill()
+        process.stdout.close()
+        process.wait()
+        sending.join()
+
+
+def _send(stream: Any, footers: Iterable[bytes]) -> None:
+    with contextlib.suppress(OSError, pa.ArrowException), stream:
+        for data in footers:
+            stream.write(apart.LENGTH.pack(len(data)))
+            stream.write(data)

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hubarray.errors import SourceError
-from hubarray.interop.parquet_dataset.files import DataFile, Location, read_small, readable
-from hubarray.interop.parquet_dataset.footers import Footer
+from hubarray.interop.parquet_dataset import statistics
+from hubarray.interop.parquet_dataset.files import DataFile, Location, modified_ns, read_small, readable
+from hubarray.interop.parquet_dataset.footers import MAX_GROUP_ROWS, Footer
 
 NAME = "_hubarray_summary.json"
 PARQUET_NAME = "_metadata"
@@ -30,7 +31,13 @@ def known_footers(location: Location, files: Sequence[DataFile]) -> dict[str, Fo
     if data is not None:
         return _of_json(data, files, f"{location.where}/{NAME}")
     data = read_small(location, PARQUET_NAME, MAX_BYTES)
-    return {} if data is None else _of_parquet(data, f"{location.where}/{PARQUET_NAME}")
+    if data is None:
+        return {}
+    known = _of_parquet(data, f"{location.where}/{PARQUET_NAME}")
+    # It says neither sizes nor times: a file that was written after it is looked at itself.
+    written_ns = modified_ns(location, PARQUET_NAME)
+    later = {file.relative for file in files if not 0 < file.modified_ns <= written_ns}
+    return {path: footer for path, footer in known.items() if path not in later}
 
 
 def summary_bytes(files: Sequence[DataFile], footers: Sequence[Footer]) -> bytes:
@@ -77,15 +84,14 @@ def _of_parquet(data: bytes, where: str) -> dict[str, Footer]:
     with readable(where):
         found = pq.read_metadata(pa.BufferReader(data))
         schema = found.schema.to_arrow_schema().remove_metadata()
-        rows: dict[str, list[int]] = {}
-        sizes: dict[str, list[int]] = {}
-        for i in range(found.num_row_groups):
-            group = found.row_group(i)
-            path = group.column(0).file_path if group.num_columns else ""
-            rows.setdefault(path, []).append(group.num_rows)
-            sizes.setdefault(path, []).append(max(0, group.total_byte_size))
-    if any(n < 0 for some in rows.values() for n in some):
-        raise SourceError(f"{where}: says row groups of less than no rows; delete it: footers are then read")
+        groups = [found.row_group(i) for i in range(found.num_row_groups)]
+    rows: dict[str, list[int]] = {}
+    sizes: dict[str, list[int]] = {}
+    for group, path in zip(groups, statistics.file_paths(data) or [""] * len(groups), strict=True):
+        rows.setdefault(path, []).append(group.num_rows)
+        sizes.setdefault(path, []).append(max(0, group.total_byte_size))
+    if any(not 0 <= n <= MAX_GROUP_ROWS for some in rows.values() for n in some):
+        raise SourceError(f"{where}: says row groups that cannot be; delete it: footers are then read")
     return {path: Footer(tuple(some), tuple(sizes[path]), schema) for path, some in rows.items() if path}
 
 

@@ -1,0 +1,91 @@
+"""Facts of column chunks, told by a process of its own: ``python -P apart.py FIELD...``.
+
+Arrow ends the process at some damage of a footer as soon as Python looks at a column chunk, and nothing can catch that.
+So whoever wants to know sends footers to this one, each by its length and its bytes, and reads an Arrow stream for
+each. It imports nothing of hubarray, to start in a fifth of a second.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+LENGTH = struct.Struct("<Q")
+# Types whose statistics compare as Python does.
+_TYPES = ("INT32", "INT64", "FLOAT", "DOUBLE", "BYTE_ARRAY")
+
+
+def chunk_facts(found: pq.FileMetaData, fields: Sequence[str]) -> pa.Table:
+    """Of each row group the file that it is in; and of each field its number, the least value, the most, and whether
+    these prove nothing of single rows. What is not known is null.
+    """
+    groups = [found.row_group(i) for i in range(found.num_row_groups)]
+    columns: dict[str, pa.Array] = {"file": pa.array([_file_of(group) for group in groups], pa.string())}
+    for number, name in enumerate(fields):
+        told = [_range(found, group, name) for group in groups]
+        try:
+            low, high = (pa.array([None if one is None else one[i] for one in told]) for i in (0, 1))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            continue
+        loose = pa.array([None if one is None else one[2] for one in told], pa.bool_())
+        columns |= {f"{number} low": low, f"{number} high": high, f"{number} loose": loose}
+    return pa.table(columns)
+
+
+def _file_of(group: Any) -> str:
+    return str(group.column(0).file_path) if group.num_columns else ""
+
+
+def _range(found: pq.FileMetaData, group: Any, field: str) -> tuple[Any, Any, bool] | None:
+    schema = found.schema
+    if group.num_columns != len(schema):
+        return None
+    for i in range(group.num_columns):
+        column = schema.column(i)
+        if column.path != field or column.max_repetition_level:
+            continue
+        chunk = group.column(i)
+        if chunk.physical_type != column.physical_type or column.physical_type not in _TYPES:
+            return None
+        try:
+            known = chunk.statistics
+            if known is None or not known.has_min_max or not known.has_null_count:
+                return None
+            low, high = known.min, known.max
+        except (pa.ArrowException, OSError, ValueError, OverflowError):
+            return None
+        if any(isinstance(one, float) and math.isnan(one) for one in (low, high)):
+            return None
+        # Floats may hide NaN, and byte arrays may be cut: they rule out, and prove nothing.
+        exact = column.physical_type in ("INT32", "INT64")
+        return low, high, not exact or bool(known.null_count)
+    return None
+
+
+def _footers(stream: Any) -> Iterator[bytes]:
+    while len(first := stream.read(LENGTH.size)) == LENGTH.size:
+        yield stream.read(LENGTH.unpack(first)[0])
+
+
+def main(fields: Sequence[str]) -> None:
+    """Answer on stdout what comes on stdin."""
+    for data in _footers(sys.stdin.buffer):
+        sink = pa.BufferOutputStream()
+        table = chunk_facts(pq.read_metadata(pa.BufferReader(data)), fields)
+        with pa.ipc.new_stream(sink, table.schema) as out:
+            out.write_table(table)
+        answer = sink.getvalue()
+        sys.stdout.buffer.write(LENGTH.pack(answer.size))
+        sys.stdout.buffer.write(answer)
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
