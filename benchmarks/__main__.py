@@ -31,6 +31,7 @@ CASES = {
     "grid": "grid",
     "commits": "commits",
     "tables": "tables",
+    "table_costs": "tables",
     "table_scans": "table_scans",
     "table_index": "table_scans",
     "table_sharing": "table_scans",

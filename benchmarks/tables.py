@@ -1,9 +1,14 @@
-"""Tables: random rows, windows and batches of raw frames from S3 and a folder, beside bare GETs, Lance and Parquet."""
+"""Tables: random rows, windows and batches of frames from S3 and a folder, beside bare GETs and what else one would use.
+
+And what a request costs beside the bytes it brings, by which a loader chooses groups.
+"""
 
 from __future__ import annotations
 
 import io
 import random
+import statistics
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,12 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hubarray as hub
-from benchmarks import places
+from benchmarks import data, places
 from benchmarks.harness import Bar, Row, measure
-from benchmarks.ours import root_of
+from benchmarks.ours import cold, root_of
 from benchmarks.peers import peers
 from benchmarks.places import Place
 from hubarray.blobs.ref import BlobPlace, blob_place
+from hubarray.tables.picks import REQUEST_BYTES
 from hubarray.tables.rows import located
 from hubarray.tables.state import TableState
 from hubarray.tables.table import Table
@@ -43,7 +49,83 @@ def tables(megabytes: int) -> list[Row]:
     for kind, where in (("S3", places.s3), ("a folder", places.local)):
         with where() as base:
             rows += _of(kind, base, values)
+            rows.append(_jpeg(kind, base, min(count, 400)))
     return rows
+
+
+def table_costs(megabytes: int) -> list[dict[str, Any]]:
+    """What a request costs, in the bytes that it could have read meanwhile: ``REQUEST_BYTES`` of the loader."""
+    size = max(4, min(64, megabytes)) << 20
+    rows = []
+    for kind, where in (("S3", places.s3), ("a folder", places.local)):
+        with where() as base:
+            store = root_of(base.corner("costs")).store
+            store.put("costs/packs/x", data.noise((size,)).tobytes())
+            draw = random.Random(0)
+
+            def seconds(length: int, store: Any = store, draw: random.Random = draw) -> float:
+                found = []
+                for _ in range(200 if length < 1 << 20 else 20):
+                    began = time.perf_counter()
+                    store.get("costs/packs/x", draw.randrange(size - length + 1), length)
+                    found.append(time.perf_counter() - began)
+                return statistics.median(found)
+
+            seconds(1 << 12)
+            small, large = seconds(1 << 12), seconds(size // 4)
+            per_byte = (large - small) / (size // 4 - (1 << 12))
+            rows.append(
+                {
+                    "from": kind,
+                    "4 KiB, ms": small * 1e3,
+                    f"{size >> 22} MiB, ms": large * 1e3,
+                    "a request costs as much as so many KiB": small / per_byte / 1024,
+                    "the loader's constant, KiB": REQUEST_BYTES[kind == "S3"] / 1024,
+                }
+            )
+    return rows
+
+
+def _jpeg(kind: str, base: Place, count: int) -> Row:
+    """A random photograph as a JPEG: the whole, and its parts, the bare GET and the decoding."""
+    import imagecodecs
+
+    root = root_of(base.corner("jpeg"))
+    field = hub.Field("uint8", (SIDE, SIDE, 3), codec="jpeg")
+    with hub.table_writer(NAME, field, root=root) as w, w.partition("all") as p:
+        p.extend({"value": value} for value in data.photographs(count, SIDE))
+    table: Any = hub.load(NAME, root=root)
+    loader = table.loader()
+    files = [row["value"] for row in loader.get_batch(range(count), encoded=True)]
+    expected = loader.get_row(0)["value"]
+    state = TableState.of(table._version, table._record())
+    (group,) = table.schema.groups.values()
+    found, chunks = located(state, group, np.arange(count))
+    spots = [blob_place(ref) for ref in state.block_refs(group, chunks, found)]
+    draw = random.Random(0)
+    some = [*(draw.randrange(count) for _ in range(CALLS - 1)), 0]
+
+    def bare() -> np.ndarray:
+        for i in some:
+            root.store.get(spots[i].key, spots[i].offset, spots[i].length)
+        return expected
+
+    def decoded() -> np.ndarray:
+        for i in some:
+            image = imagecodecs.jpeg_decode(files[i])
+        return image
+
+    def rows() -> np.ndarray:
+        for i in some:
+            row = loader.get_row(i)
+        return row["value"]
+
+    return measure(
+        f"a random row that is a JPEG of {len(files[0]) / 1000:.0f} KB from {kind}",
+        {"hubarray": rows, "limit: GET": bare, "limit: decoding": decoded},
+        size_bytes=CALLS * expected.nbytes, expected=expected, rounds=3,
+        note="the two limits are the parts of the work, one after the other",
+    )  # fmt: skip
 
 
 def _of(kind: str, base: Place, values: np.ndarray) -> list[Row]:
@@ -54,14 +136,15 @@ def _of(kind: str, base: Place, values: np.ndarray) -> list[Row]:
         "limit: GET": _bare(table, values),
         "parquet (row groups of 50)": _parquet(table.root, values),
     }
+    wanted = ("lance",) if base.kind == "s3" else ("lance", "h5py", "deeplake (raw)")
     found, absent = peers(base.kind)
-    failed = dict.fromkeys(absent, "is not installed")
     for peer in found:
-        if peer.name == "lance":
-            corner = base.corner("lance")
+        if peer.name in wanted:
+            corner = base.corner(peer.name.split()[0])
             peer.create(corner, values, (1, *values.shape[1:]))
-            contenders["lance"] = peer.open(corner)
-    note = "; ".join(f"{name} {why}" for name, why in failed.items() if name == "lance")
+            contenders[peer.name] = _sorted(peer.open(corner)) if peer.name == "h5py" else peer.open(corner)
+    note = "; ".join(f"{name} is not installed" for name in absent if any(one.startswith(name) for one in wanted))
+    told = _requests(table)
     draw = random.Random(0)
     singles = [[draw.randrange(len(values))] for _ in range(CALLS)]
     windows = [
@@ -82,11 +165,42 @@ def _of(kind: str, base: Place, values: np.ndarray) -> list[Row]:
         measure(
             f"{what} of {SIDE**2 * 3 / 1000:.0f} KB from {kind}",
             {name: _all(read, orders) for name, read in contenders.items()},
-            size_bytes=sum(map(len, orders)) * values[0].nbytes, expected=values[orders[-1]], note=note,
+            size_bytes=sum(map(len, orders)) * values[0].nbytes, expected=values[orders[-1]],
+            note="; ".join(filter(None, (told.get(what, ""), note))),
             bars=[bar for bar in some if bar.other in contenders], rounds=3,
         )
         for what, orders, some in cases
     ]  # fmt: skip
+
+
+def _sorted(read: Read) -> Read:
+    """h5py takes rows in rising order, each once."""
+
+    def in_order(some: Sequence[int]) -> np.ndarray:
+        distinct, inverse = np.unique(np.asarray(some), return_inverse=True)
+        return read(distinct)[inverse]
+
+    return in_order
+
+
+def _requests(table: Table) -> dict[str, str]:
+    """How many requests a row takes at the first touch and later, and a window."""
+    loader, stats = table.loader(), table.root.store.stats
+
+    def requests(call: Callable[[], Any]) -> int:
+        before = stats.requests
+        call()
+        return int(stats.requests - before)
+
+    loader.get_row(0)
+    cold()
+    first, later = (requests(lambda i=i: loader.get_row(i)) for i in (1, 2))
+    windows = [requests(lambda i=i: loader.get_rows(i, offsets=range(WINDOW))) for i in range(len(loader) - WINDOW)]
+    shares = ", ".join(f"{100 * windows.count(n) / len(windows):.1f} % take {n}" for n in sorted(set(windows)))
+    return {
+        "a random row": f"{first} requests at the first touch of its slab and group, then {later}",
+        f"{WINDOW} rows in sequence": f"of all {len(windows):,} windows {shares} requests",
+    }
 
 
 def _all(read: Read, orders: Sequence[Sequence[int]]) -> Callable[[], np.ndarray]:

@@ -14,7 +14,7 @@ from hubarray.tables.rows import Numbers
 from hubarray.tables.schema import Group
 from hubarray.tables.state import TableState
 
-# What a request costs, in the bytes that could have been read meanwhile: python -m benchmarks tables tells both times.
+# What a request costs, in the bytes that could have been read meanwhile: python -m benchmarks table_costs tells it.
 REQUEST_BYTES = {True: 512 << 10, False: 48 << 10}
 
 
