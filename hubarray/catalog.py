@@ -120,6 +120,7 @@ def array(
         head = {} if grace_seconds is None else {"grace_seconds": checked_grace(grace_seconds)}
         record, _ = create_version(version, draft, base=base, message=message, **head)
     elif overwrite:
+        kinds.require(base, "array", "delete it first, or choose another version")
         record = commit(version, Overwrite(metadata, attributes), base=base, message=message)
         return Array(where, version, record, pinned=False)
     else:
@@ -312,16 +313,17 @@ def _is_auto(value: Any) -> bool:
 
 
 def _check_same(record: Record, wanted: ArrayMetadata, *, any_chunks: bool, any_codec: bool) -> None:
-    there = metadata_of(record) if record.head.kind == "array" else None
-    same = there is not None and (
+    kinds.require(record, "array", "choose another version")
+    there = metadata_of(record)
+    same = (
         (there.shape, there.dtype, there.fill.tobytes()) == (wanted.shape, wanted.dtype, wanted.fill.tobytes())
         and (any_chunks or there.chunks == wanted.chunks)
         and (any_codec or there.codecs == wanted.codecs)
         and (wanted.dims is None or there.dims == wanted.dims)
     )
     if not same:
-        found = there.describe() if there else f"a {record.head.kind}"
         raise AlreadyExistsError(
-            f"{record.name.at(None)}: exists and is another array.\n  there:  {found}\n  wanted: {wanted.describe()}\n"
+            f"{record.name.at(None)}: exists and is another array.\n  there:  {there.describe()}\n"
+            f"  wanted: {wanted.describe()}\n"
             "Open it with hub.load, choose another version, or pass overwrite=True for a new generation."
         )

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from hubarray import process
 from hubarray.blobs.ref import Refs
-from hubarray.errors import FormatVersionError, NotFoundError
+from hubarray.errors import AlreadyExistsError, FormatVersionError, NotFoundError
 from hubarray.history.commit import Operation
 from hubarray.history.record import Record, record_key
 from hubarray.history.version import Version, version_of
@@ -89,6 +89,18 @@ def kind_of(record: Record) -> Kind:
             "cannot open; upgrade hubarray"
         )
     return _named(record.head.kind)
+
+
+def require(record: Record, kind: str, remedy: str) -> None:
+    """Refuse to build on a version that is of another kind.
+
+    Raises
+    ------
+    AlreadyExistsError
+    """
+    there = record.head.kind
+    if there != kind:
+        raise AlreadyExistsError(f"{record.name.at(None)}: exists, and is a {there} and no {kind}; {remedy}")
 
 
 def _named(kind: str) -> Kind:

@@ -11,6 +11,7 @@ from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotF
 from hubarray.history import copying, garbage, listing, operations, timeline
 from hubarray.history.commit import commit, create_version
 from hubarray.history.record import Record
+from hubarray.history.usage import holders_of
 from hubarray.history.version import Version, version_of
 from hubarray.lookup import RootLike, existing, locate, suggestions
 from hubarray.process import uptime_seconds
@@ -77,13 +78,19 @@ def freeze(name: str, *, root: RootLike = None, message: str | None = None) -> N
     commit(version, operations.Freeze(), base=record, message=message)
 
 
-def delete(name: str, *, root: RootLike = None, message: str | None = None) -> None:
+def delete(name: str, *, root: RootLike = None, message: str | None = None) -> list[str]:
     """Delete a version, ``owner/name:v1``, or with a bare ``owner/name`` all versions of the name.
 
     One commit a version: readers and writers on every machine get
     NotFoundError from then on, handles on a frozen version when they are
     refreshed. Past commits can be read until their data is
     collected, after the grace period.
+
+    Returns
+    -------
+    list of str
+        The names that read this name's data, because they were copied from it or share its blocks. What they read
+        stays as long as they do; :func:`hubarray.du` counts it as held.
 
     Raises
     ------
@@ -102,6 +109,7 @@ def delete(name: str, *, root: RootLike = None, message: str | None = None) -> N
             version, record = existing(where, one)
             commit(version, operations.Delete(), base=record, message=message)
             bar.update(1)
+    return holders_of(where.store, parsed.home)
 
 
 def restore(name: str, commit: int | str, *, root: RootLike = None, message: str | None = None) -> Array:

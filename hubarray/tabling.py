@@ -222,7 +222,13 @@ def _references(reference: str | Sequence[str] | None, where: Root) -> list[tupl
                 f"reference={parsed}: is under another root, whose blocks cannot be shared; hub.transfer brings it here"
             )
         version = version_of(its_root, parsed)
-        record = version.to_build_on(parsed.commit) if parsed.commit else existing(its_root, parsed)[1]
+        try:
+            record = version.to_build_on(parsed.commit) if parsed.commit else existing(its_root, parsed)[1]
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"reference={parsed}: {error}; references are under the table's own root, and hub.transfer brings one "
+                "there"
+            ) from None
         metadata_of(record)
         found.append((version, record))
     return found

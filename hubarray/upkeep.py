@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from hubarray import kinds
 from hubarray.blobs.fetch import fetcher_for
 from hubarray.errors import ConfigError, HubError, NotFoundError, ReadOnlyError
-from hubarray.history import garbage, listing
+from hubarray.history import garbage, listing, publishing
 from hubarray.history import repair as repairing
 from hubarray.history import transfer as transferring
 from hubarray.history import verify as verification
@@ -35,7 +35,8 @@ def collect_garbage(
 
     Safe beside running writers, readers of live commits, copiers and a second collector. Nothing younger than the
     grace period goes. Reads every live record and manifest node of the name and of the names
-    that were copied from it, and says so on the error stream before it starts.
+    that were copied from it, and says so on the error stream before it starts. Deletes what writers of tables that
+    were killed left in versions of their own, four grace periods after the last of it.
 
     Parameters
     ----------
@@ -64,6 +65,8 @@ def collect_garbage(
     if not listing.versions_of(where.store, parsed):
         raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{suggestions(where, parsed)}")
     grace = None if grace_seconds is None else checked_grace(grace_seconds)
+    if not dry_run:
+        publishing.remove_abandoned(fetcher_for(where), parsed.home)
     return garbage.collect(fetcher_for(where), parsed.home, grace_seconds=grace, dry_run=dry_run)
 
 
@@ -221,7 +224,8 @@ def du(name: str, *, root: RootLike = None) -> Usage:
     Parameters
     ----------
     name : str
-        ``owner/name:version``, also of a table or array that shares data with others.
+        ``owner/name:version``, also of a table or array that shares data with others. One that was deleted tells what
+        is held for whom.
     root : str, path or Root, optional
 
     Returns
@@ -245,8 +249,12 @@ def du(name: str, *, root: RootLike = None) -> Usage:
     Usage(own=1000, shared=0, held=0, logical=1000, holders=())
     """
     where, parsed = locate(name, root)
-    version, record = existing(where, parsed)
-    return usage(version, record, kinds.kind_of(record).logical_bytes(record))
+    version = version_of(where, parsed)
+    record = version.newest()
+    if record is None:
+        version, record = existing(where, parsed)
+    deleted = record.head.kind == "deleted"
+    return usage(version, record, 0 if deleted else kinds.kind_of(record).logical_bytes(record))
 
 
 def transfer(name: str, to: RootLike, *, root: RootLike = None) -> Transferred:

@@ -161,10 +161,12 @@ def du(arguments: Namespace, output: Output) -> int:
     if ":" in arguments.prefix:
         usage = asdict(hub.du(arguments.prefix, root=arguments.root))
         shown = {name: human_bytes(float(value)) for name, value in usage.items() if isinstance(value, int)}
+        shown["read by"] = ", ".join(usage["holders"]) or "no other name"
         output.value(usage, [f"{name}: {value}" for name, value in shown.items()])
         return DONE
     store = resolve(arguments.root).store
-    homes = sorted({name.partition(":")[0] for name in hub.list(arguments.prefix, root=arguments.root)})
+    # Those of which all versions are deleted, too: their bytes may be held for others.
+    homes = [home.home for home in listing.homes_of(store, *names.parse_prefix(arguments.prefix))]
     rows = []
     for home in homes:
         sizes = [info.size_bytes for info in store.list(f"{home}/")]

@@ -67,8 +67,9 @@ def delete(arguments: Namespace, output: Output) -> int:
     if not confirmed(f"Delete {home}?", yes=arguments.yes):
         output.value({"error": "NotConfirmed", "message": f"{home} was not deleted"}, [])
         return NOT_DONE
-    hub.delete(arguments.name, root=arguments.root, message=arguments.message)
-    output.value({"deleted": arguments.name}, [f"{arguments.name} is deleted"])
+    holders = hub.delete(arguments.name, root=arguments.root, message=arguments.message)
+    told = [f"what {', '.join(holders)} read of it stays; hubarray du says how much"] if holders else []
+    output.value({"deleted": arguments.name, "holders": holders}, [f"{arguments.name} is deleted", *told])
     return DONE
 
 

@@ -12,6 +12,9 @@ from hubarray.history.log import Log
 from hubarray.names import Name, is_part
 from hubarray.storage.base import Store
 
+# The attribute of versions that are being filled out of sight.
+STAGING_NOTE = "hubarray.staging"
+
 log = logging.getLogger("hubarray.history")
 
 
@@ -21,13 +24,13 @@ def live_versions(store: Store, owner: str, beginning: str) -> dict[Name, str | 
     Costs a listing for each owner and name, and up to three requests for each
     version, because a deleted version still has its log.
     """
-    candidates = [name for home in _homes(store, owner, beginning) for name in versions_of(store, home)]
+    candidates = [name for home in homes_of(store, owner, beginning) for name in versions_of(store, home)]
     found: dict[Name, str | None] = {}
 
     def look(name: Name) -> None:
         damage = None
         try:
-            if not is_live(store, name):
+            if not is_shown(store, name):
                 return
         except UnavailableError:
             raise
@@ -66,7 +69,23 @@ def is_live(store: Store, name: Name) -> bool:
         return False
 
 
-def _homes(store: Store, owner: str, beginning: str) -> Iterator[Name]:
+def is_shown(store: Store, name: Name) -> bool:
+    """Whether a version exists, and is not one that is being filled for another to appear.
+
+    Raises
+    ------
+    CorruptDataError
+        Its newest record cannot be read.
+    """
+    try:
+        newest = Log(store, name).newest()
+    except NotFoundError:
+        return False
+    return newest.head.kind != "deleted" and STAGING_NOTE not in newest.attrs
+
+
+def homes_of(store: Store, owner: str, beginning: str) -> Iterator[Name]:
+    """The names under a root: of all owners, of one, or by a name's beginning. A listing for each owner."""
     for one in [owner] if owner else _folders(store, ""):
         for part in names_of(store, one):
             if part.startswith(beginning.partition(":")[0]):

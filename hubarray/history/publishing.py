@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
+from hubarray.blobs.fetch import Fetcher
 from hubarray.errors import AlreadyExistsError, ConflictError, HubError, NotFoundError
 from hubarray.history import copying
+from hubarray.history.clock import store_time
 from hubarray.history.commit import commit
+from hubarray.history.listing import STAGING_NOTE, versions_of
 from hubarray.history.operations import Delete, Replace
-from hubarray.history.record import Record
-from hubarray.history.version import Version
-from hubarray.names import Name
+from hubarray.history.record import Record, record_key
+from hubarray.history.version import Version, version_of
+from hubarray.names import Name, parse
 from hubarray.process import uptime_seconds
 
-NOTE = "hubarray.staging"
+NOTE = STAGING_NOTE
+_ABANDONED_GRACES = 4
+_OWN = re.compile(r".+\.[a-z]+-[0-9a-f]{8}")
 
 
 def staging_name(name: Name, what: str, *, own: bool) -> Name:
@@ -46,6 +53,33 @@ def remove(staging: Version) -> None:
     record = staging.newest()
     if record is not None and record.head.kind != "deleted":
         commit(staging, Delete(), base=record)
+
+
+def remove_abandoned(fetcher: Fetcher, home: str) -> int:
+    """Delete the staging versions of a name that are of one attempt alone, and of one that a kill ended.
+
+    That is told by their age: whoever is at work adds a part before one that has been begun is too old, which is half
+    the grace period.
+
+    Returns
+    -------
+    int
+        How many were deleted.
+    """
+    count = 0
+    for name in versions_of(fetcher.store, parse(home)):
+        if not _OWN.fullmatch(name.version):
+            continue
+        version = version_of(fetcher.root, name)
+        record = version.newest()
+        if record is None or record.head.kind == "deleted" or NOTE not in record.attrs:
+            continue
+        written = fetcher.store.head(record_key(name, record.head.number)).modified
+        age = timedelta() if written is None else store_time(fetcher.store) - written
+        if age > _ABANDONED_GRACES * timedelta(seconds=record.head.grace_seconds):
+            commit(version, Delete(), base=record)
+            count += 1
+    return count
 
 
 @contextlib.contextmanager

@@ -9,13 +9,16 @@ import numpy as np
 
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import REF, Refs, homes
+from hubarray.errors import NotFoundError
 from hubarray.history.listing import versions_of
+from hubarray.history.log import Log
 from hubarray.history.reach import read_log, readable, strictly, walk
 from hubarray.history.record import Record
 from hubarray.history.referrers import referrers
 from hubarray.history.verify import distinct_refs
 from hubarray.history.version import Version
 from hubarray.names import Name, parse
+from hubarray.storage.base import Store
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,13 @@ class Usage:
 
 
 def usage(version: Version, record: Record, logical: int) -> Usage:
-    """Count a version's bytes; costs the manifest nodes of its name, and of the names that refer to it."""
+    """Count a version's bytes; costs the manifest nodes of its name, and of the names that refer to it.
+
+    Of a version that was deleted only what is held for others is left.
+    """
     fetcher, home = version.fetcher, version.name.home
     index = homes.index(home)
-    mine = _reached(fetcher, [record])
+    mine = _reached(fetcher, [record] if record.head.kind != "deleted" else [])
     siblings = [_live(fetcher, name) for name in versions_of(fetcher.store, version.name) if name != version.name]
     others = _reached(fetcher, [one for records in siblings for one in records])
     here = _names(np.concatenate([others, _reached(fetcher, _live(fetcher, version.name))]))
@@ -66,8 +72,27 @@ def usage(version: Version, record: Record, logical: int) -> Usage:
     return Usage(int(lengths[~shared].sum()), int(lengths[shared].sum()), held, logical, tuple(holders))
 
 
+def holders_of(store: Store, home: str) -> list[str]:
+    """The names that read from a name's folder, by their newest records: a list, and a record a version of theirs."""
+    found = []
+    for other in sorted({referrer for _, referrer in referrers(store, home)} - {home}):
+        for name in versions_of(store, parse(other)):
+            try:
+                record = Log(store, name).newest()
+            except NotFoundError:
+                continue
+            if record.head.kind != "deleted" and home in record.homes:
+                found.append(other)
+                break
+    return found
+
+
 def _live(fetcher: Fetcher, name: Name) -> list[Record]:
-    return list(readable(read_log(fetcher.store, name)[0]))
+    """The records of a version that can be read; none of one that was deleted."""
+    records = read_log(fetcher.store, name)[0]
+    if records and records[max(records)].head.kind == "deleted":
+        return []
+    return list(readable(records))
 
 
 def _reached(fetcher: Fetcher, records: Iterable[Record]) -> Refs:

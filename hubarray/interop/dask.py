@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubarray import catalog, process
+from hubarray import catalog, kinds, process
 from hubarray.arrays.array import Array
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.worker import Part, Worker
@@ -19,7 +19,7 @@ from hubarray.history.publishing import NOTE, publish, removed_on_failure, stagi
 from hubarray.history.version import version_of
 from hubarray.interop import blocks
 from hubarray.interop.plain import plain_json
-from hubarray.lookup import RootLike, locate
+from hubarray.lookup import RootLike, existing, locate
 from hubarray.storage.url import Root
 
 if TYPE_CHECKING:
@@ -146,7 +146,10 @@ def store(
     where, parsed = locate(name, root)
     checked_attrs(attrs)
     described: dict[str, Any] = {"chunks": chunks, "codec": codec}
-    if catalog.exists(str(parsed), root=where) and not overwrite:
+    exists = catalog.exists(str(parsed), root=where)
+    if exists and overwrite:
+        kinds.require(existing(where, parsed)[1], "array", "delete it first, or choose another version")
+    if exists and not overwrite:
         array = catalog.array(
             source.shape, str(parsed), source.dtype, root=where, attrs=attrs, dims=found.dims, **described
         )

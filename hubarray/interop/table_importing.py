@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,10 @@ _IMAGES = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png"}
 _MOST_IMAGE_BYTES = MAX_BLOCK_BYTES // 2
 _SHOWN_FIELDS = 20
 
+# As a number is written: 00123 is a name, and so is 1_000.
+_WHOLE = re.compile("0|-?[1-9][0-9]*")
+_NUMBER = re.compile(r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|nan|[+-]?inf", re.IGNORECASE)
+
 Rows = Iterable[Any]
 
 
@@ -66,8 +71,9 @@ def import_table(
     ----------
     source : path, DataFrame, Arrow table, or what speaks Arrow's C stream
         A Parquet file; a folder of them, whose ``name=value`` folders become columns; a CSV with a column of the paths
-        of JPEG and PNG images beside it; a folder of such images, those of a class in a folder of its own. Every file
-        of Parquet and every class is a partition, and so is the whole of a frame or a CSV. A file that
+        of JPEG and PNG images beside it, in which an empty cell is a null of numbers and images; a folder of such
+        images, those of a class in a folder of its own. Every file of Parquet and every class is a partition, and so is
+        the whole of a frame or a CSV. A file that
         :func:`hubarray.export` wrote has its table's schema and partitions. Of a Petastorm dataset, which may be a URL
         too, the Unischema says the fields.
     name : str
@@ -178,6 +184,7 @@ def _frame(source: Any, key: str | None) -> _Source:
 
 
 def _plain_key(value: Any) -> str | int:
+    value = value.item() if isinstance(value, np.generic) else value
     if not isinstance(value, (str, int)) or isinstance(value, bool):
         raise ConfigError(f"key: {value!r} is neither text nor a whole number, and keys of partitions are")
     return value
@@ -201,6 +208,9 @@ def _folder(path: Path, follow_links: bool) -> _Source:
         one.relative_to(path).with_suffix("").as_posix(): one for one in files if one.suffix.lower() == ".parquet"
     }
     if parquet:
+        others = sum(one.suffix.lower() in _IMAGES for one in files)
+        if others:
+            announce(f"{shown_text(str(path))}: has Parquet; its {others:,} images are left out")
         return _parquet(parquet, path)
     images = [one for one in files if one.suffix.lower() in _IMAGES]
     if not images:
@@ -257,10 +267,14 @@ def _image(path: Path, codec: str) -> bytes | np.ndarray:
 def _csv(path: Path, key: str | None, follow_links: bool) -> _Source:
     where = shown_text(str(path))
     with readable(where), path.open(newline="", encoding="utf-8-sig") as file:
-        rows = list(csv.DictReader(file, strict=True))
+        delimiter = _delimiter(file.readline())
+        file.seek(0)
+        rows = list(csv.DictReader(file, strict=True, delimiter=delimiter))
     if not rows or any(None in row or None in row.values() for row in rows):
         raise SourceError(f"{where}: has no rows, or rows that are longer or shorter than its header")
     columns = {name: [row[name] for row in rows] for name in rows[0]}
+    if PARTITION in columns:
+        raise ConfigError(f"{where}: a column {PARTITION!r} is the index's own; rename it, and give key= its new name")
     if key is not None and key not in columns:
         raise ConfigError(f"key={key!r}: {where} has no such column; it has {', '.join(columns)}"[:300])
     images = next((name for name, values in columns.items() if _is_image_column(path.parent, values)), None)
@@ -270,16 +284,21 @@ def _csv(path: Path, key: str | None, follow_links: bool) -> _Source:
         fields[name], typed[name] = _typed(values)
     codec = ""
     if images is not None:
-        files = [path.parent / value for value in columns[images]]
+        files = [path.parent / value for value in columns[images] if value]
         if not follow_links:
             refuse_links_out(str(path.parent), [str(one) for one in files])
         codec = _codec_of(files)
-        fields["image" if "image" not in fields else f"{images}.image"] = Field("u1", (None, None, 3), codec=codec)
+        fields["image" if "image" not in fields else f"{images}.image"] = Field(
+            "u1", (None, None, 3), codec=codec, nullable="" in columns[images]
+        )
     image_name = list(fields)[-1]
 
     def row(i: int) -> dict[str, Any]:
         plain = {name: values[i] for name, values in typed.items()}
-        return plain if images is None else plain | {image_name: _image(path.parent / columns[images][i], codec)}
+        if images is None:
+            return plain
+        file = columns[images][i]
+        return plain | {image_name: _image(path.parent / file, codec) if file else None}
 
     def lazily(some: Sequence[int]) -> Callable[[], Rows]:
         return lambda: ([row(i)] for i in some)
@@ -291,17 +310,44 @@ def _csv(path: Path, key: str | None, follow_links: bool) -> _Source:
 
 
 def _is_image_column(folder: Path, values: Sequence[str]) -> bool:
-    return all(Path(value).suffix.lower() in _IMAGES for value in values) and (folder / values[0]).is_file()
+    there = [value for value in values if value]
+    return bool(there) and all(Path(one).suffix.lower() in _IMAGES for one in there) and (folder / there[0]).is_file()
+
+
+def _delimiter(header: str) -> str:
+    """What stands between the names of a header: a comma, a semicolon or a tab."""
+    return max(",;\t", key=header.count)
 
 
 def _typed(values: Sequence[str]) -> tuple[Field, Sequence[Any]]:
-    """A column of text as whole numbers or numbers, if all of it are; nothing is null."""
-    for dtype, kind in (("i8", int), ("f8", float)):
-        try:
-            return Field(dtype, index=True), [np.dtype(dtype).type(kind(value)) for value in values]
-        except (ValueError, OverflowError):
-            continue
+    """A column of text as whole numbers or numbers, if all of it are, and none would be written otherwise again.
+
+    An empty cell among numbers is null, and empty text among text.
+    """
+    nullable = "" in values
+    there = [value for value in values if value]
+    if there and all(map(_WHOLE.fullmatch, there)):
+        wholes = [int(value) for value in there]
+        for dtype in ("i8", "u8"):
+            about = np.iinfo(dtype)
+            if about.min <= min(wholes) and max(wholes) <= about.max:
+                return _numbers(dtype, int, values, nullable)
+        return Field(str, index=True), values
+    if there and all(map(_NUMBER.fullmatch, there)) and all(map(_is_exact, there)):
+        return _numbers("f8", float, values, nullable)
     return Field(str, index=True), values
+
+
+def _numbers(
+    dtype: str, kind: Callable[[str], Any], values: Sequence[str], nullable: bool
+) -> tuple[Field, Sequence[Any]]:
+    made = np.dtype(dtype).type
+    return Field(dtype, index=True, nullable=nullable), [made(kind(value)) if value else None for value in values]
+
+
+def _is_exact(value: str) -> bool:
+    """Whether a float has all digits of a whole number."""
+    return not _WHOLE.fullmatch(value) or int(value) == int(float(value))
 
 
 def _parquet(files: Mapping[str, Path], folder: Path) -> _Source:
@@ -374,16 +420,21 @@ def _guessed(schema: pa.Schema) -> Schema:
     fields = {}
     for one in schema:
         if one.name == PARTITION:
-            raise ConfigError(f"a column {PARTITION!r} is the index's own; rename it")
+            raise ConfigError(f"a column {PARTITION!r} is the index's own; rename it, and give key= its new name")
         fields[one.name] = _field(one)
     return Schema(fields)
 
 
+_BINARY = (
+    pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary
+)  # fmt: skip
+
+
 def _field(one: pa.Field) -> Field:
     kind = _plain_type(one.type)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         return Field(str, index=True, nullable=one.nullable)
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if any(is_kind(kind) for is_kind in _BINARY):
         return Field(bytes, nullable=one.nullable)
     shape: list[int | None] = []
     while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):

@@ -152,7 +152,7 @@ def _keys(table: TableState, on: Sequence[str]) -> pd.DataFrame:
         if name not in table.metadata.schema.index:
             raise ConfigError(f"on={name!r}: {table.version.name} has no index field of this name")
     read = index.read(table, list(on))
-    frame: pd.DataFrame = read.rename_columns([*read.column_names[:-1], _NUMBER]).to_pandas()
+    frame = index.to_pandas(read.rename_columns([*read.column_names[:-1], _NUMBER]))
     twice = frame.duplicated(list(on))
     if twice.any():
         which = ", ".join(f"{name}={frame.loc[twice.idxmax(), name]!r}" for name in on)

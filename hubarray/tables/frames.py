@@ -117,12 +117,25 @@ def _pandas_values(field: Field, column: Any, name: str) -> Column:
     missing = column.isna().to_numpy()
     if field.dtype is None or field.shape or column.dtype == object:
         values = column.to_list()
-        return [None if gone and _is_missing(value) else value for value, gone in zip(values, missing, strict=True)]
+        return [None if gone and _is_missing(value) else _cast_cell(field, value, row, name)
+                for row, (value, gone) in enumerate(zip(values, missing, strict=True))]  # fmt: skip
+    if getattr(column.dtype, "tz", None) is not None:
+        # As Arrow has it: the moment, without the zone.
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
     if hasattr(column.array, "__arrow_array__") and missing.any():
         return _arrow_values(field, pa.array(column), name)
     values = column.to_numpy()
     gone = missing if field.dtype.kind not in "fcmM" or field.nullable else np.zeros(len(values), bool)
     return _cast(field, values, gone, name)
+
+
+def _cast_cell(field: Field, value: Any, row: int, name: str) -> Any:
+    if not isinstance(value, np.ndarray) or field.dtype is None or isinstance(value, np.ma.MaskedArray):
+        return value
+    try:
+        return _cast_array(field, value)
+    except ConfigError as error:
+        raise RefusedColumn(f"column {name!r}: {error.args[0]}", row) from None
 
 
 def _is_missing(value: Any) -> bool:

@@ -19,6 +19,7 @@ from hubarray.errors import ConfigError, ConflictError, NotFoundError
 from hubarray.history.version import version_of
 from hubarray.storage.url import Root, resolve
 from hubarray.tables import known_roots, rows
+from hubarray.tables.alignment import Alignment
 from hubarray.tables.columns import matching
 from hubarray.tables.index_rows import row_numbers
 from hubarray.tables.loader_columns import Column, name_columns
@@ -59,6 +60,8 @@ class RowLoader:
         self._columns: dict[str, Column] = {}
         self._ambiguous: dict[str, str] = {}
         self._picks: dict[tuple[str, ...], list[Pick]] = {}
+        self._aligned: Alignment | None = None
+        self._exclusive: dict[tuple[int, int], bool] = {}
 
     def __len__(self) -> int:
         return len(self._numbers[0][1])
@@ -405,53 +408,32 @@ class RowLoader:
                 where = f"row {at}, which is row {row} of {self._numbers[i][0].table}"
                 found[i] = window(row, first, end, offsets, pad=pad, where=where)
         having = [i for i in used if (found[i] >= 0).any()]
+        if having and offsets.any():
+            for name in names:
+                for i in self._columns[name].tables:
+                    if i not in having_row and not set(self._columns[name].tables) & set(having_row):
+                        self._require_never_merged(i, having, at)
         if len(having) > 1:
-            self._require_lined_up(having, found, at)
+            self._alignment().require(having, found, at)
         return found
 
-    def _require_lined_up(self, having: Sequence[int], found: Sequence[Numbers], at: int) -> None:
-        """Refuse a window whose rows of several tables are not of the same keys."""
-        advice = "publish the merged index with hub.write_index, and take windows of that"
-        merged = {i: self._numbers[i][0] for i in having}
-        if not all(column.on and column.aligned for column in merged.values()):
-            named = " and ".join(str(column.table) for column in merged.values())
-            raise ConfigError(
-                f"row {at}: it is not known whether neighbouring rows of {named} belong together: merge with "
-                f"hub.merge, on what their rows share; or {advice}"
-            )
-        linked, checked = {having[0]}, True
-        while checked:
-            checked = False
-            for one in linked.copy():
-                for two in set(having) - linked:
-                    shared = [
-                        name for name in merged[one].on if name in merged[two].on and self._both_index(one, two, name)
-                    ]
-                    if not shared:
-                        continue
-                    for name in shared:
-                        keys = [self._keys(i, found[i], name) for i in (one, two)]
-                        if keys[0] != keys[1]:
-                            raise ConfigError(
-                                f"row {at}: the neighbouring rows of {merged[one].table} and {merged[two].table} "
-                                f"differ in {name!r}; {advice}"
-                            )
-                    linked.add(two)
-                    checked = True
-        if len(linked) < len(having):
-            raise ConfigError(f"row {at}: some of its tables share no field that they were merged on; {advice}")
+    def _require_never_merged(self, lacking: int, having: Sequence[int], at: int) -> None:
+        """Refuse a window over a table that was merged with others, and has no row at its offset 0.
 
-    def _both_index(self, one: int, two: int, name: str) -> bool:
-        return all(name in self.tables()[i].metadata.schema.index for i in (one, two))
+        Where indexes were only concatenated, each row is of one table, and has None in the columns of the others.
+        """
+        for one in having:
+            pair = (lacking, one)
+            if pair not in self._exclusive:
+                self._exclusive[pair] = self.are_exclusive(pair)
+            on = self._numbers[lacking][0].on
+            if not self._exclusive[pair] or any(name in self._numbers[one][0].on for name in on):
+                self._alignment().refuse_lacking(lacking, one, at)
 
-    def _keys(self, table: int, numbers: Numbers, name: str) -> list[Any]:
-        there = np.flatnonzero(numbers >= 0)
-        keys: list[Any] = [None] * len(numbers)
-        for position, value in zip(
-            there.tolist(), self.tables()[table].index_values(numbers[there], name), strict=True
-        ):
-            keys[position] = value
-        return keys
+    def _alignment(self) -> Alignment:
+        if self._aligned is None:
+            self._aligned = Alignment([column for column, _ in self._numbers], self.tables())
+        return self._aligned
 
     def _empty(self, name: str, found: Sequence[Numbers], count: int, empty: Empty) -> Any:
         column = self._columns[name]

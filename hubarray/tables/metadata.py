@@ -6,7 +6,7 @@ import bisect
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hubarray.errors import FormatVersionError
+from hubarray.errors import ConfigError
 from hubarray.history.descriptions import Descriptions
 from hubarray.history.fields import Fields
 from hubarray.history.record import Record, record_key
@@ -204,18 +204,24 @@ def metadata_of(record: Record) -> TableMetadata:
 
     Raises
     ------
+    ConfigError
+        It is of another kind.
     FormatVersionError
-        It is of another kind, or describes what this version cannot handle; the record's key is named.
+        It describes what this version cannot handle; the record's key is named.
     CorruptDataError
         It describes no table.
     """
     return _described.of(record)
 
 
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else kind
+
+
 def _read(record: Record) -> TableMetadata:
     where = record_key(record.name, record.head.number)
     if record.head.kind != "table":
-        raise FormatVersionError(f"{where}: is a {record.head.kind}, not a table; upgrade hubarray if it is to be one")
+        raise ConfigError(f"{record.name.at(None)}: is {_a(record.head.kind)}, and a table is wanted")
     return TableMetadata.from_json(Fields(record.description, where, ""))
 
 

@@ -19,7 +19,8 @@ from hubarray.shown import shown_text
 from hubarray.tables.schema import SERVICE_PREFIX
 
 _MOST_LETTERS = 16 << 10
-_SUFFIX = re.compile(r"\w{0,64}")
+# What pandas puts behind a name: any letters, but none that no name is shown with.
+_SUFFIX = re.compile(r"[^\x00-\x1f\x7f;]{0,64}")
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ class TableState:
         found: list[Any] = [None] * len(numbers)
         for append, slab, first, inside in self.slabs_of(numbers):
             values = index_piece.values_of(
-                self.metadata.schema[name], self._index_column(append, slab, name), numbers[inside] - first
+                self.metadata.schema[name], self.index_column(append, slab, name), numbers[inside] - first
             )
             for position, value in zip(inside.tolist(), values, strict=True):
                 found[position] = value
@@ -235,7 +235,7 @@ class TableState:
             known[i] = self._known[int(numbers[i])] = np.array([ref], REF)
         return np.concatenate([one for one in known if one is not None])
 
-    def _index_column(self, append: Append, slab: int, name: str) -> pa.Array:
+    def index_column(self, append: Append, slab: int, name: str) -> pa.Array:
         """A column of a slab's index; kept in the memory cache."""
         number = self.metadata.index_number(append, slab)
         field, rows = self.metadata.schema[name], append.slab_rows(slab)

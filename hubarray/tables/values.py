@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,10 @@ def _array(field: Field, value: Any) -> np.ndarray:
         if not shorter and array.dtype.newbyteorder("=") != dtype.newbyteorder("="):
             raise ConfigError(f"is of dtype {array.dtype}, and {dtype} is wanted")
         return np.ascontiguousarray(array, dtype).reshape(array.shape)
+    if isinstance(value, (datetime, date, timedelta)) and dtype.kind in "mM":
+        return _moment(dtype, value)
+    if dtype.kind == "V" and not field.shape and isinstance(value, (bytes, tuple)):
+        return _void(dtype, value)
     if field.shape and not isinstance(value, (list, tuple)) and not hasattr(value, "__array__"):
         raise ConfigError(f"is a {type(value).__name__}, and an array of shape {field.shape} is wanted")
     if isinstance(value, (list, tuple)) and not len(value) and field.shape and field.shape[0] is None:
@@ -134,6 +139,38 @@ def _array(field: Field, value: Any) -> np.ndarray:
     return np.ascontiguousarray(array).reshape(array.shape)
 
 
+def _moment(dtype: np.dtype[Any], value: datetime | date | timedelta) -> np.ndarray:
+    """A time of Python or pandas in the field's unit, if it has no part that the unit lacks."""
+    if getattr(value, "tzinfo", None) is not None:
+        raise ConfigError("has a time zone, and times are stored without one: give it as UTC, without tzinfo")
+    try:
+        # A Timestamp of pandas has nanoseconds that a datetime has not.
+        exact = np.asarray(getattr(value, "to_numpy", lambda: value)())
+        if exact.dtype == object:
+            exact = np.asarray(value, f"{'m' if isinstance(value, timedelta) else 'M'}8[us]")
+        array = exact.astype(dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"is no {dtype}: {error}") from None
+    if array.dtype.kind != exact.dtype.kind or not (np.isnat(exact) or array.astype(exact.dtype) == exact):
+        raise ConfigError(f"does not fit {dtype}")
+    return array
+
+
+def _void(dtype: np.dtype[Any], value: bytes | tuple[Any, ...]) -> np.ndarray:
+    """Bytes of a field of raw bytes, or the values of one of structures."""
+    if isinstance(value, bytes) and dtype.names is None:
+        if len(value) != dtype.itemsize:
+            raise ConfigError(f"has {len(value)} bytes, and {dtype.itemsize} are wanted")
+        return np.frombuffer(value, dtype).reshape(()).copy()
+    try:
+        array = np.array(value, dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"is no {dtype}: {error}") from None
+    if array.ndim or array.tolist() != value:
+        raise ConfigError(f"does not fit {dtype}")
+    return array
+
+
 def _survives(given: np.ndarray, array: np.ndarray) -> bool:
     """Whether Python's numbers are the same in the field's dtype; floats are rounded to its precision."""
     if given.dtype.kind in "USO":
@@ -143,8 +180,12 @@ def _survives(given: np.ndarray, array: np.ndarray) -> bool:
     if array.dtype.kind in "iu":
         return given.dtype.kind in "biu" and bool((array == given).all())
     if array.dtype.kind in "fc":
+        if given.dtype.kind in "iu":
+            # Back again, as a comparison would round the whole numbers too.
+            with np.errstate(invalid="ignore"):
+                return bool((array.real.astype(given.dtype) == given).all()) and bool((abs(array) < 2.0**64).all())
         finite = np.isfinite(given) if given.dtype.kind in "fc" else np.True_
-        return given.dtype.kind in "biufc" and bool((np.isfinite(array) | ~finite).all())
+        return given.dtype.kind in "bfc" and bool((np.isfinite(array) | ~finite).all())
     return given.dtype.kind == array.dtype.kind
 
 

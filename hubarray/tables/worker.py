@@ -61,21 +61,22 @@ class TablePartition:
             raise HubError(_BLOCK)
         return self._part
 
-    def append(self, row: Mapping[str, Any]) -> None:
+    def append(self, row: Any) -> None:
         """Add a row; one that is refused changes nothing.
 
         Parameters
         ----------
         row : mapping of str to value
             Arrays of exactly the field's dtype, Python's numbers where they fit, text, bytes, or None where the field
-            is nullable. A JPEG or PNG may come as the bytes of its file.
+            is nullable. A JPEG or PNG may come as the bytes of its file. Of a table of one field the value alone will
+            do.
 
         Raises
         ------
         ConfigError
             A field is missing, unknown or of a wrong type; partition, row and field are named.
         """
-        self._open().append(row)
+        self._open().append(self._named(row))
 
     def extend(self, rows: Any) -> None:
         """Add rows of a DataFrame, an Arrow table (or what speaks its C stream), or an iterable of mappings.
@@ -95,7 +96,7 @@ class TablePartition:
                     f"{self._where()}: rows are a frame or mappings, one a row, not a {type(rows).__name__}"
                 )
             for row in rows:
-                writer.append(row)
+                writer.append(self._named(row))
             return
         try:
             for columns, count in frames.batches_of(rows, self._worker.schema):
@@ -147,6 +148,11 @@ class TablePartition:
         if os.getpid() != self._process:
             raise ReadOnlyError("a partition belongs to the process that began it; begin one in this process")
         return self._rows
+
+    def _named(self, row: Any) -> Any:
+        """A row; the value of a table of one field with its name."""
+        schema = self._worker.schema
+        return {next(iter(schema)): row} if len(schema) == 1 and not isinstance(row, Mapping) else row
 
     def _where(self, further: int = 0) -> str:
         return f"partition {shown_text(str(self._key))[:80]!r}, row {self.rows + further}"

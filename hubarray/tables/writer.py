@@ -11,7 +11,7 @@ from typing import Any
 
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import homes
-from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, HubError
+from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, HubError, NotFoundError
 from hubarray.history.clock import store_now
 from hubarray.history.commit import commit, create_version
 from hubarray.history.record import MAX_RECORD_BYTES, Head, Record
@@ -93,7 +93,7 @@ class TableWriter:
         self._lock = threading.Lock()
         self._keys_before: frozenset[Any] | None = None
         self._state = "open"
-        self._tried = False
+        self._tried = self._is_lost = False
         if resume:
             self._parts |= {part.key: part for part in self._staged.resumed()}
 
@@ -216,6 +216,13 @@ class TableWriter:
         except (AlreadyExistsError, ConflictError):
             self.abort()
             raise
+        except NotFoundError as error:
+            # Whoever shares the staging version removes it once the table is there.
+            self._is_lost = self._is_taken()
+            self.abort()
+            if self._is_lost:
+                raise self._taken() from error
+            raise
         except BaseException:
             if self._tried:
                 # The record may be there, though its reply is not.
@@ -231,6 +238,8 @@ class TableWriter:
             return
         self._state = "aborted"
         if self._resume:
+            if self._is_lost:
+                return
             try:
                 self._stage()
             except HubError as error:
@@ -256,9 +265,15 @@ class TableWriter:
         _, ours = create_version(self._version, draft, base=self._base, message=self._message, began=began, **head)
         if not ours:
             packs.abandon()
-            raise AlreadyExistsError(
-                f"{self._version.name}: somebody else created it meanwhile; choose another version"
-            )
+            self._is_lost = True
+            raise self._taken()
+
+    def _is_taken(self) -> bool:
+        newest = self._version.newest()
+        return not self._grows_on and newest is not None and newest.head.kind != "deleted"
+
+    def _taken(self) -> AlreadyExistsError:
+        return AlreadyExistsError(f"{self._version.name}: somebody else created it meanwhile; choose another version")
 
     def _publish_append(self, parts: Sequence[TablePart]) -> None:
         assert self._base is not None

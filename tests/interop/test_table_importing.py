@@ -152,3 +152,60 @@ def test_a_petastorm_dataset_becomes_a_table_of_its_unischemas_fields(version, r
             else:
                 assert value == expected
     assert {"id", "sensor_name", "id_odd"} - {"sensor_name"} <= set(table.index().columns)
+
+
+def csv_of(folder, text, **options):
+    (folder / "x.csv").write_text(text)
+    return hub.import_table(folder / "x.csv", "lab/csv:v1", root=options.pop("root"), **options)
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["00123", "7"], ["00123", "7"]),
+        (["12345678901234567890", "1"], [12345678901234567890, 1]),
+        (["123456789012345678901234567890", "1"], ["123456789012345678901234567890", "1"]),
+        (["1_000", "2"], ["1_000", "2"]),
+        (["-0", "1.5"], [-0.0, 1.5]),
+        (["9007199254740993", "0.5"], ["9007199254740993", "0.5"]),
+        (["1", "", "-3"], [1, None, -3]),
+        (["1.5", "", "nan"], [1.5, None, np.nan]),
+        (["a", ""], ["a", ""]),
+    ],
+    ids=str,
+)
+def test_cells_of_a_csv_are_numbers_only_where_they_stay_what_they_are(tmp_path, root, cells, values):
+    table = csv_of(tmp_path, "id,v\n" + "".join(f"x,{cell}\n" for cell in cells), root=root)
+    found = [row["v"] for row in table]
+    assert [type(one) for one in found if isinstance(one, str)] == [str for one in values if isinstance(one, str)]
+    assert [repr(one if one is None or isinstance(one, str) else one.item()) for one in found] == list(
+        map(repr, values)
+    )
+
+
+def test_a_csv_is_cut_by_a_column_of_numbers_and_may_have_semicolons(tmp_path, root):
+    table = csv_of(tmp_path, "id;v\n2;a\n1;b\n2;c\n", root=root, key="id")
+    assert table.partitions == [1, 2]
+    assert [row["v"] for row in table] == ["b", "a", "c"]
+
+
+def test_a_csv_may_lack_some_images(tmp_path, root):
+    pixels = RNG.integers(0, 255, (4, 5, 3), "u1")
+    (tmp_path / "a.png").write_bytes(png_encode(pixels))
+    table = csv_of(tmp_path, "file,n\n,1\na.png,2\n", root=root)
+    assert table[0]["image"] is None
+    assert np.array_equal(table[1]["image"], pixels)
+
+
+def test_a_column_called_partition_is_to_be_the_key_under_another_name(tmp_path, root):
+    with pytest.raises(hub.ConfigError, match="rename it, and give key= its new name"):
+        csv_of(tmp_path, "partition,v\na,1\n", root=root)
+
+
+def test_frames_of_polars_and_their_views_are_tables(root):
+    import polars
+
+    table = hub.import_table(polars.DataFrame({"s": ["x", None], "b": [b"1", b"2"]}), "lab/polars:v1", root=root)
+    assert [(row["s"], row["b"]) for row in table[:]] == [("x", b"1"), (None, b"2")]
+    fixed = pa.table({"f": pa.array([b"ab", b"cd"], pa.binary(2))})
+    assert hub.import_table(fixed, "lab/fixed:v1", root=root)[1] == b"cd"

@@ -108,7 +108,9 @@ def test_a_chain_of_changes_to_an_index_still_means_its_rows(tables, data):
     columns = loader.get_columns(range(len(wanted)))
     for name, column in columns.items():
         assert all(model.same(value, row[name]) for value, row in zip(column, wanted, strict=True)), name
-    if at and not merged:
+    if at and merged:
+        check_merged_window(loader, at[0], pairs[at[0]], data)
+    elif at:
         check_window(loader, at[0], pairs[at[0]][0], data)
     if pairs and data.draw(st.booleans()):
         check_published(index, wanted, pairs, tables, data)
@@ -125,6 +127,36 @@ def check_window(loader, at, row, data):
             loader.get_rows(at, offsets=offsets)
         clipped = [sequence[min(max(place, 0), len(sequence) - 1)] for place in places]
         model.assert_rows(loader.get_rows(at, offsets=offsets, pad="edge"), clipped)
+
+
+def check_merged_window(loader, at, pair, data):
+    """Rows that the merge puts beside each other, or an error: never others."""
+    offsets = data.draw(st.lists(st.integers(-2, 2), min_size=1, max_size=3))
+    sequences = [DRIVES, LABELLED]
+    places = []
+    for one, rows in zip(pair, sequences, strict=True):
+        if one is not None:
+            sequence = rows[one["log_id"]]
+            own = next(i for i, row in enumerate(sequence) if row["frame"] == one["frame"])
+            places.append([own + offset for offset in offsets])
+            if not all(0 <= place < len(sequence) for place in places[-1]):
+                with pytest.raises(hub.ConfigError, match="partition"):
+                    loader.get_rows(at, offsets=offsets)
+                return
+    if None in pair and any(offsets):
+        with pytest.raises(hub.ConfigError, match="has no row there"):
+            loader.get_rows(at, offsets=offsets)
+        return
+    if None in pair:
+        model.assert_rows(loader.get_rows(at, offsets=offsets), [expected(pair, True)] * len(offsets))
+        return
+    key = pair[0]["log_id"]
+    found = [[rows[key][i] for i in some] for rows, some in zip(sequences, places, strict=True)]
+    if [row["frame"] for row in found[0]] != [row["frame"] for row in found[1]]:
+        with pytest.raises(hub.ConfigError, match="differ in 'frame'"):
+            loader.get_rows(at, offsets=offsets)
+        return
+    model.assert_rows(loader.get_rows(at, offsets=offsets), [expected(both, True) for both in zip(*found, strict=True)])
 
 
 def check_published(index, wanted, pairs, root, data):

@@ -207,6 +207,49 @@ def test_windows_over_merged_tables_are_refused_where_their_rows_do_not_line_up(
         hub.row_loader(plain, root).get_rows(5, ["lidar", "label.box"], offsets=[-1, 0])
 
 
+def test_windows_whose_keys_name_several_rows_are_refused(root):
+    frames = hub.Schema({"log": hub.Field(str, index=True), "a.v": hub.Field("i8")})
+    turns = hub.Schema({"log": hub.Field(str, index=True), "rev": hub.Field("i8", index=True), "c.v": hub.Field("i8")})
+    write("lab/frames:v1", {0: [{"log": "x", "a.v": i} for i in range(6)]}, root, frames)
+    write("lab/turns:v1", {0: [{"log": "x", "rev": i, "c.v": 100 + i} for i in range(3)]}, root, turns)
+    one = hub.read_index("lab/turns:v1", root=root)
+    merged = hub.merge(hub.read_index("lab/frames:v1", root=root), one[one.rev == 1], on="log")
+    loader = hub.row_loader(merged, root)
+    assert [row["c.v"] for row in loader.get_batch([1, 2, 3])] == [101] * 3
+    with pytest.raises(hub.ConfigError, match="are equal in log, so which of them belongs"):
+        loader.get_rows(2, ["a.v", "c.v"], offsets=[-1, 0, 1])
+    published = hub.write_index(merged, "lab/published:v1", root=root)
+    assert [row["c.v"] for row in published.loader().get_rows(2, offsets=[-1, 0, 1])] == [101] * 3
+
+
+def test_keys_that_come_again_outside_of_the_window_are_seen(root):
+    schema = hub.Schema({"log": hub.Field(str, index=True), "v": hub.Field("i8")})
+    write("lab/one:v1", {0: [{"log": log, "v": i} for i, log in enumerate("xy")]}, root, schema)
+    write("lab/two:v1", {0: [{"log": log, "v": i} for i, log in enumerate("xyxy")]}, root, schema)
+    two = hub.read_index("lab/two:v1", root=root)
+    merged = hub.merge(hub.read_index("lab/one:v1", root=root), two.iloc[[1, 2]], on="log", suffixes=("", "_two"))
+    loader = hub.row_loader(merged, root)
+    assert [row["v_two"] for row in loader.get_batch([0, 1])] == [2, 1]
+    with pytest.raises(hub.ConfigError, match="are equal in log"):
+        loader.get_rows(0, ["v", "v_two"], offsets=[0, 1])
+
+
+@pytest.mark.parametrize("how", ["left", "outer"])
+def test_a_window_at_a_row_that_a_merged_table_lacks_is_refused(root, how):
+    schema = hub.Schema({"i": hub.Field("i8", index=True), "v": hub.Field("i8")})
+    write("lab/all:v1", {0: [{"i": i, "v": i} for i in range(6)]}, root, schema)
+    write("lab/some:v1", {0: [{"i": i, "v": i} for i in (0, 1, 3, 4)]}, root, schema)
+    one, two = (hub.read_index(f"lab/{name}:v1", root=root) for name in ("all", "some"))
+    merged = hub.merge(one, two, on="i", how=how, suffixes=("", "_some"))
+    loader = hub.row_loader(merged, root)
+    assert loader.get_rows(2, "v_some", offsets=[0])[0]["v_some"] is None
+    assert [row["v"] for row in loader.get_rows(2, "v", offsets=[-1, 0])] == [1, 2]
+    with pytest.raises(hub.ConfigError, match="has no row there"):
+        loader.get_rows(2, ["v", "v_some"], offsets=[-1, 0, 1])
+    both = pd.concat([one, two], ignore_index=True)
+    assert [row["v"] for row in hub.row_loader(both, root).get_rows(7, "v", offsets=[-1, 0])] == [0, 1]
+
+
 def test_a_published_index_can_be_windowed_and_moves_no_block(made):
     root = made[0]
     merged = merged_of(made)

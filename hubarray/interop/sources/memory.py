@@ -262,7 +262,8 @@ class Samples:
                 if value.shape != self.row_shape or not np.can_cast(value.dtype, self.dtype, "safe"):
                     raise SourceError(
                         f"sample {number} is {value.dtype} of shape {value.shape}, and the first one {self.dtype} of "
-                        f"{self.row_shape}; give all of them one dtype and shape, or make a table: hub.import_table"
+                        f"{self.row_shape}; give all of them one dtype and shape, or make a table: "
+                        f"hub.table_writer(name, hub.Field({self.dtype.name!r}, ...))"
                     )
                 rows[i] = value
                 number += 1

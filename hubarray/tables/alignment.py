@@ -1,0 +1,143 @@
+"""Windows over several tables: whether their neighbouring rows are those that a merge puts beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hubarray.errors import ConfigError
+from hubarray.tables.rows import Numbers
+from hubarray.tables.service_column import ServiceColumn
+from hubarray.tables.state import TableState
+
+_ADVICE = "publish the merged index with hub.write_index, and take windows of that"
+_MOST_REMEMBERED = 16
+
+
+class Alignment:
+    """What the tables of an index have in common, by which their rows are compared.
+
+    Parameters
+    ----------
+    columns : sequence of ServiceColumn
+        Of each table its service column, which names the fields that it was merged on.
+    tables : sequence of TableState
+    """
+
+    def __init__(self, columns: Sequence[ServiceColumn], tables: Sequence[TableState]) -> None:
+        self._columns, self._tables = columns, tables
+        self._repeated: dict[tuple[Any, ...], np.ndarray] = {}
+
+    def require(self, some: Sequence[int], found: Sequence[Numbers], at: int) -> None:
+        """Refuse a window whose rows of several tables are not known to belong together.
+
+        They do where the fields that they were merged on are equal row by row, and no other row of the partition has
+        the same: else the merge would have put that one there as well.
+
+        Parameters
+        ----------
+        some : sequence of int
+            The tables whose rows are wanted.
+        found : sequence of array of int64
+            Of each table the window's rows, -1 for none.
+        at : int
+            The position in the index that the window is of, for the error.
+
+        Raises
+        ------
+        ConfigError
+        """
+        if not all(self._columns[i].on and self._columns[i].aligned for i in some):
+            named = " and ".join(str(self._columns[i].table) for i in some)
+            raise ConfigError(
+                f"row {at}: it is not known whether neighbouring rows of {named} belong together: merge with "
+                f"hub.merge, on what their rows share; or {_ADVICE}"
+            )
+        linked, checked = {some[0]}, True
+        while checked:
+            checked = False
+            for one in linked.copy():
+                for two in set(some) - linked:
+                    shared = tuple(name for name in self._columns[one].on if self._is_shared(one, two, name))
+                    if shared:
+                        self._require_pairs(one, two, shared, found, at)
+                        linked.add(two)
+                        checked = True
+        if len(linked) < len(some):
+            raise ConfigError(f"row {at}: some of its tables share no field that they were merged on; {_ADVICE}")
+
+    def refuse_lacking(self, lacking: int, having: int, at: int) -> None:
+        """Refuse a window over a table that has no row at its offset 0."""
+        raise ConfigError(
+            f"row {at}: {self._columns[lacking].table} has no row there, so which of its rows stand beside the "
+            f"neighbours in {self._columns[having].table} is not known; {_ADVICE}"
+        )
+
+    def _is_shared(self, one: int, two: int, name: str) -> bool:
+        return name in self._columns[two].on and all(name in self._tables[i].metadata.schema.index for i in (one, two))
+
+    def _require_pairs(self, one: int, two: int, shared: tuple[str, ...], found: Sequence[Numbers], at: int) -> None:
+        for name in shared:
+            if self._keys(one, found[one], name) != self._keys(two, found[two], name):
+                raise ConfigError(
+                    f"row {at}: the neighbouring rows of {self._columns[one].table} and {self._columns[two].table} "
+                    f"differ in {name!r}; {_ADVICE}"
+                )
+        for i, other in ((one, two), (two, one)):
+            if self._are_repeated(i, found[i], shared):
+                raise ConfigError(
+                    f"row {at}: several rows of a partition of {self._columns[i].table} are equal in "
+                    f"{', '.join(shared)}, so which of them belongs to a row of {self._columns[other].table} is not "
+                    f"known; {_ADVICE}"
+                )
+
+    def _keys(self, table: int, numbers: Numbers, name: str) -> list[Any]:
+        there = np.flatnonzero(numbers >= 0)
+        keys: list[Any] = [None] * len(numbers)
+        values = self._tables[table].index_values(numbers[there], name)
+        for position, value in zip(there.tolist(), values, strict=True):
+            keys[position] = value
+        return keys
+
+    def _are_repeated(self, i: int, numbers: Numbers, names: tuple[str, ...]) -> bool:
+        """Whether rows of a window share their keys with others: of the window, or of the partition in its slabs."""
+        table = self._tables[i]
+        there = np.unique(numbers[numbers >= 0])
+        if not len(there):
+            return False
+        keys = list(zip(*(self._keys(i, there, name) for name in names), strict=True))
+        if len(set(keys)) < len(keys):
+            return True
+        first, end = table.partition_of(int(there[0]))
+        for append, slab, slab_first, inside in table.slabs_of(there):
+            low, high = max(first, slab_first), min(end, slab_first + append.slab_rows(slab))
+            known = (i, low, high, names)
+            repeated = self._repeated.get(known)
+            if repeated is None:
+                columns = [table.index_column(append, slab, name).slice(low - slab_first, high - low) for name in names]
+                if len(self._repeated) >= _MOST_REMEMBERED:
+                    self._repeated.clear()
+                repeated = self._repeated[known] = repeated_rows(columns)
+            if repeated[there[inside] - low].any():
+                return True
+        return False
+
+
+def repeated_rows(columns: Sequence[pa.Array]) -> np.ndarray:
+    """Which rows are equal to another one in all of some columns. Pure.
+
+    Examples
+    --------
+    >>> repeated_rows([pa.array(["a", "a", "b", None]), pa.array([1, 1, 1, None])]).tolist()
+    [True, True, False, False]
+    """
+    codes = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        own = plain.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+        _, codes = np.unique(codes * (len(own) + 1) + own, return_inverse=True)
+    counts = np.bincount(codes, minlength=1)
+    return counts[codes] > 1

@@ -1,0 +1,181 @@
+"""What users of tables meet on ordinary days: names that are taken, values of Python, deletions, abandoned writers."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hubarray as hub
+from hubarray.tables import writer as writer_module
+from tests.tables.rows import drive, write
+
+NUMBERS = hub.Schema({"i": hub.Field("i8", index=True)})
+
+
+def numbers(name, root, count=3, **options):
+    return write(name, {"a": [{"i": i} for i in range(count)]}, root, NUMBERS, **options)
+
+
+def test_keys_beyond_floats_pair_rows_in_a_diff_though_some_are_null(root):
+    schema = hub.Schema({"k": hub.Field("i8", index=True, nullable=True)})
+    for version, key in (("v1", 2**53), ("v2", 2**53 + 1)):
+        write(f"t/keys:{version}", {"a": [{"k": None}, {"k": key}]}, root, schema)
+    found = hub.diff("t/keys:v1", "t/keys:v2", on="k", root=root)
+    assert (sum(found.added.values()), sum(found.removed.values()), found.changed) == (1, 1, {})
+    write("t/keys:v3", {"a": [{"k": None}, {"k": 2**53}, {"k": 2**53 + 1}]}, root, schema)
+    assert not hub.diff("t/keys:v3", "t/keys:v3", on="k", root=root).changed
+
+
+def test_a_table_and_an_array_do_not_take_each_others_names(root):
+    numbers("t/table:v1", root, growing=True)
+    hub.array(3, "t/array:v1", "i8", root=root)
+    for call in (
+        lambda: hub.array(3, "t/table:v1", "i8", root=root),
+        lambda: hub.array(3, "t/table:v1", "i8", root=root, overwrite=True),
+        lambda: hub.store(np.zeros(3), "t/table:v1", root=root),
+        lambda: hub.store(np.zeros(3), "t/table:v1", root=root, overwrite=True),
+    ):
+        with pytest.raises(hub.AlreadyExistsError, match="exists, and is a table and no array"):
+            call()
+    with pytest.raises(hub.ConfigError, match="is an array, and a table is wanted"):
+        hub.table_writer("t/array:v1", root=root)
+    with pytest.raises(hub.ConfigError, match="is an array, and a table is wanted"):
+        hub.table_writer("t/new:v1", NUMBERS, reference="t/array:v1", root=root)
+    assert len(hub.load("t/table:v1", root=root)) == 3
+
+
+def test_of_two_drivers_that_resume_the_one_that_comes_late_hears_that_the_table_is_there(root, caplog):
+    one, two = (hub.table_writer("t/twice:v1", NUMBERS, resume=True, root=root) for _ in range(2))
+    for key, writer in (("a", one), ("b", two)):
+        with writer.partition(key) as p:
+            p.append({"i": 1})
+        writer._stage()
+    one.publish()
+    with pytest.raises(hub.AlreadyExistsError, match="somebody else created it meanwhile"):
+        two.publish()
+    assert "are lost" not in caplog.text
+    assert len(hub.load("t/twice:v1", root=root)) == 2
+
+
+def test_a_reference_under_another_root_is_an_error_that_names_transfer(root, make_root):
+    numbers("t/here:v1", root)
+    elsewhere = make_root("memory")
+    with pytest.raises(hub.NotFoundError, match=r"hub\.transfer brings one there"):
+        hub.table_writer("t/new:v1", NUMBERS, reference="t/here:v1", root=elsewhere)
+
+
+def test_versions_that_are_being_filled_are_in_no_list_and_go_when_they_are_abandoned(root, monkeypatch):
+    monkeypatch.setattr(writer_module, "MAX_WAITING_PARTS", 1)
+    writer = hub.table_writer("t/killed:v1", NUMBERS, root=root, grace_seconds=1)
+    with writer.partition("a") as p:
+        p.append({"i": 1})
+    hidden = writer._staged._version.name
+    del writer
+    assert hub.list("t", root=root) == []
+    numbers("t/killed:v1", root, grace_seconds=1)
+    hub.collect_garbage("t/killed", root=root)
+    assert hub.exists(str(hidden), root=root), "somebody may be at work"
+    age(root, hidden, 5)
+    hub.collect_garbage("t/killed", root=root)
+    assert not hub.exists(str(hidden), root=root)
+    assert hub.list("t", root=root) == ["t/killed:v1"]
+
+
+def age(root, name, seconds):
+    import os
+    import time
+    from pathlib import Path
+
+    folder = Path(root.url.removeprefix("file://")) / name.home / "log" / name.version
+    for path in folder.iterdir():
+        os.utime(path, (time.time() - seconds,) * 2)
+
+
+def test_whoever_deletes_or_counts_hears_who_reads_the_data(root):
+    write("t/old:v1", {"a": drive("a", 3)}, root)
+    hub.write_index(hub.read_index("t/old:v1", root=root), "u/new:v1", root=root)
+    assert hub.du("t/old:v1", root=root).holders == ("u/new",)
+    assert hub.delete("t/old:v1", root=root) == ["u/new"]
+    usage = hub.du("t/old:v1", root=root)
+    assert (usage.own, usage.logical, usage.holders) == (0, 0, ("u/new",))
+    assert hub.delete("u/new:v1", root=root) == []
+    assert hub.du("t/old:v1", root=root).holders == ()
+    with pytest.raises(hub.NotFoundError):
+        hub.du("t/never:v1", root=root)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "stored"),
+    [
+        ("M8[us]", datetime.datetime(2020, 1, 2, 3, 4, 5, 6), np.datetime64("2020-01-02T03:04:05.000006")),
+        ("M8[D]", datetime.date(2020, 1, 2), np.datetime64("2020-01-02")),
+        ("M8[ns]", pd.Timestamp(2020, 1, 2, nanosecond=7), np.datetime64("2020-01-02T00:00:00.000000007")),
+        ("m8[ms]", datetime.timedelta(seconds=1.5), np.timedelta64(1500, "ms")),
+        ("m8[ns]", pd.Timedelta(7, "ns"), np.timedelta64(7, "ns")),
+        ("V3", b"abc", np.void(b"abc")),
+        ([("a", "i4"), ("b", "f8")], (1, 2.5), np.array((1, 2.5), [("a", "i4"), ("b", "f8")])[()]),
+        ("f8", 2**53, np.float64(2**53)),
+        ("f4", 0.1, np.float32(0.1)),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_values_of_python_are_stored_as_what_they_are(root, dtype, value, stored):
+    with hub.table_writer("t/value:v1", hub.Field(dtype), root=root) as w, w.partition(0) as p:
+        p.append({"value": value})
+    found = hub.load("t/value:v1", root=root)[0]
+    assert found == stored
+    assert np.asarray(found).dtype == np.dtype(dtype)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "why"),
+    [
+        ("M8[s]", datetime.datetime(2020, 1, 2, 3, 4, 5, 6), "does not fit"),
+        ("M8[us]", datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), "time zone"),
+        ("M8[us]", datetime.timedelta(1), "does not fit|is no"),
+        ("V3", b"abcd", "4 bytes"),
+        ([("a", "i4")], (1.5,), "does not fit"),
+        ("f8", 2**53 + 1, "does not fit"),
+        ("f4", 2**24 + 1, "does not fit"),
+        ("f2", 70000, "does not fit"),
+    ],
+    ids=str,
+)
+def test_values_of_python_that_would_change_are_refused(root, dtype, value, why):
+    writer = hub.table_writer("t/value:v1", hub.Field(dtype), root=root)
+    with writer as w, w.partition(0) as p, pytest.raises(hub.ConfigError, match=why):
+        p.append({"value": value})
+    assert len(hub.load("t/value:v1", root=root)) == 0
+
+
+def test_a_table_of_one_field_takes_values_without_a_name(root):
+    with hub.table_writer("t/ragged:v1", hub.Field("i8", (None,)), root=root) as w, w.partition(0) as p:
+        p.append(np.arange(2))
+        p.extend([np.arange(3), {"value": np.arange(4)}])
+    assert [len(one) for one in hub.load("t/ragged:v1", root=root)] == [2, 3, 4]
+
+
+def test_columns_of_pandas_are_cast_as_those_of_arrow(root):
+    zone = pd.Series(pd.date_range("2020", periods=2, tz="Europe/Berlin"))
+    cells = pd.Series([np.array([0.5, 1.0]), np.array([2.0])])
+    schema = hub.Schema({"t": hub.Field("M8[ns]", index=True), "v": hub.Field("f4", (None,))})
+    with hub.table_writer("t/frame:v1", schema, root=root) as w, w.partition(0) as p:
+        p.extend(pd.DataFrame({"t": zone.astype("datetime64[ns, Europe/Berlin]"), "v": cells}))
+        with pytest.raises(hub.ConfigError, match=r"row 3, field 'v'|row 3: column 'v'"):
+            p.extend(
+                pd.DataFrame(
+                    {"t": zone.astype("datetime64[ns, Europe/Berlin]"), "v": [np.array([1.0]), np.array([0.1])]}
+                )
+            )
+    table = hub.load("t/frame:v1", root=root)
+    assert table[0]["t"] == np.datetime64("2019-12-31T23:00")
+    assert table[0]["v"].tolist() == [0.5, 1.0]
+
+
+def test_a_table_that_pandas_merged_with_itself_takes_any_suffixes(root):
+    numbers("t/self:v1", root)
+    index = hub.read_index("t/self:v1", root=root)
+    for suffixes in ((".l", ".r"), ("-a", "-b"), (" (left)", " (right)")):
+        merged = pd.merge(index, index, on=["partition", "i"], suffixes=suffixes)
+        assert hub.row_loader(merged, root).get_row(1, "i")["i"] == 1
