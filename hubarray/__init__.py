@@ -291,6 +291,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "interop":
+        return importlib.import_module("hubarray.interop")
     module = _LAZY.get(name)
     if module is None:
         raise AttributeError(f"module 'hubarray' has no attribute {name!r}")

@@ -51,7 +51,15 @@ class InvalidNameError(HubError, ValueError):
 
 
 class SourceError(HubError, ValueError):
-    """A source cannot be read, is damaged, or changed meanwhile."""
+    """A source cannot be read, is damaged, or changed meanwhile.
+
+    Attributes
+    ----------
+    damaged_rows : range or None
+        Rows of the source of which none can be read, where that is known.
+    """
+
+    damaged_rows: range | None = None
 
     remedy = "mend the source, and import again: what was sent is kept where the message says so"
 

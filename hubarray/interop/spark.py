@@ -90,7 +90,7 @@ def write_partitions(
 
 
 def to_dataframe(
-    index: Any, spark: SparkSession, columns: str | Sequence[str] | None = None, *, root: Any = None
+    index: Any, spark: SparkSession | None = None, columns: str | Sequence[str] | None = None, *, root: Any = None
 ) -> DataFrame:
     """The rows of a table, or of an index, as a Spark DataFrame; executors fetch them as Spark asks for them.
 
@@ -102,7 +102,8 @@ def to_dataframe(
     ----------
     index : str, Table or index
         The name of a table, or an index that was filtered and merged as you like.
-    spark : SparkSession
+    spark : SparkSession, optional
+        By default the active one.
     columns : str or sequence of str, optional
         As of :meth:`hubarray.RowLoader.get_row`.
     root : optional
@@ -119,6 +120,9 @@ def to_dataframe(
     NotFoundError, MissingPackageError
     """
     types = needed("pyspark.sql.pandas.types", extra="spark", why="to_dataframe")
+    spark = spark or needed("pyspark.sql", extra="spark", why="to_dataframe").SparkSession.getActiveSession()
+    if spark is None:
+        raise ConfigError("to_dataframe: there is no active SparkSession; make one, or give it")
     source = open_source(index, root=root)
     if not isinstance(source, TableSource):
         raise ConfigError(f"{source.where}: is no table; arrays go through to_dask or a reader")

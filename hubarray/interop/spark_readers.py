@@ -151,7 +151,11 @@ class SparkDatasetConverter:
         The folder that it was written to; :meth:`delete` removes it.
     dataset_size : int
         Rows.
+    PARENT_CACHE_DIR_URL_CONF : str
+        The setting of Spark that says where such folders go.
     """
+
+    PARENT_CACHE_DIR_URL_CONF = CACHE_SETTING
 
     def __init__(self, cache_dir_url: str, dataset_size: int, storage_options: Mapping[str, Any] | None) -> None:
         self.cache_dir_url, self.dataset_size = cache_dir_url, dataset_size

@@ -77,10 +77,8 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
     flat = tensorflow.nest.flatten(signature)
 
     def following() -> list[Any]:
-        try:
-            return list(tensorflow.nest.flatten(_item(next(reader), reader)))
-        except StopIteration:
-            raise tensorflow.errors.OutOfRangeError(None, None, "the reader has no more rows") from None
+        # At the end StopIteration, of which TensorFlow makes an OutOfRangeError.
+        return list(tensorflow.nest.flatten(_item(next(reader), reader)))
 
     tensors = tensorflow.compat.v1.py_func(following, [], [spec.dtype for spec in flat])
     for tensor, spec in zip(tensors, flat, strict=True):

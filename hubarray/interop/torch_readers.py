@@ -51,8 +51,8 @@ class DataLoader:
         reader: Any,
         batch_size: int = 1,
         collate_fn: Callable[[list[Any]], Any] | None = None,
-        *,
         shuffling_queue_capacity: int = 0,
+        *,
         drop_last: bool = False,
     ) -> None:
         if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
@@ -68,11 +68,12 @@ class DataLoader:
         self._transform: ColumnTransform | None = None
         self._drop_last = drop_last
         self._state: dict[str, Any] | None = None
-        # What a loop that was left early had not given yet.
+        # What a loop that was left early, or met an error, had not given yet.
         self._open: _Rebatched | None = None
+        self._rows: list[Any] = []
 
     def __iter__(self) -> Iterator[Any]:
-        if self.reader.last_row_consumed and (self._open is None or not self._open.rows):
+        if self.reader.last_row_consumed and not self._rows and (self._open is None or not self._open.rows):
             self.reader.reset()
         yield from self._batches()
 
@@ -108,6 +109,7 @@ class DataLoader:
         """Have the next batch begin where a state was taken."""
         self.reader.load_state_dict(state)
         self._state = self._open = None
+        self._rows = []
 
     def _batches(self) -> Iterator[Any]:
         if self.reader.batched_output:
@@ -116,14 +118,16 @@ class DataLoader:
             for columns in self._open:
                 yield _tensors(columns, self.reader.schema, "list", self._transform)
             return
-        rows: list[Any] = []
+        if not self._rows:
+            self._state = self.reader.state_dict()
         for row in self.reader:
-            rows.append(row)
-            if len(rows) == self._batch_size:
+            self._rows.append(row)
+            if len(self._rows) == self._batch_size:
+                rows, self._rows = self._rows, []
                 self._state = self.reader.state_dict()
                 yield self._collated(rows)
-                rows = []
         self._state = None
+        rows, self._rows = self._rows, []
         if rows and not self._drop_last:
             yield self._collated(rows)
 
@@ -166,8 +170,8 @@ class BatchedDataLoader(DataLoader):
         reader: Any,
         batch_size: int = 1,
         transform_fn: ColumnTransform | None = None,
-        *,
         shuffling_queue_capacity: int = 0,
+        *,
         drop_last: bool = False,
     ) -> None:
         super().__init__(
@@ -304,22 +308,33 @@ def _column_items(reader: Any, names: Sequence[str], batch_size: int) -> Iterato
     if reader.batched_output:
         # Not a generator, which an error of the reader would end.
         return map(partial(_by_name, names), reader)
-    return _columns_of_rows(reader, names, batch_size)
+    return _ColumnsOfRows(reader, names, batch_size)
 
 
 def _by_name(names: Sequence[str], item: Sequence[Column]) -> dict[str, Column]:
     return dict(zip(names, item, strict=True))
 
 
-def _columns_of_rows(reader: Any, names: Sequence[str], batch_size: int) -> Iterator[dict[str, Column]]:
-    rows: list[Any] = []
-    for row in reader:
-        rows.append(row)
-        if len(rows) == batch_size:
-            yield {name: [one[i] for one in rows] for i, name in enumerate(names)}
-            rows = []
-    if rows:
-        yield {name: [one[i] for one in rows] for i, name in enumerate(names)}
+class _ColumnsOfRows:
+    """Columns of so many rows each; rows that came before an error are kept for the next time."""
+
+    def __init__(self, reader: Any, names: Sequence[str], batch_size: int) -> None:
+        self._reader, self._names, self._batch_size = reader, names, batch_size
+        self._rows: list[Any] = []
+
+    def __iter__(self) -> Iterator[dict[str, Column]]:
+        return self
+
+    def __next__(self) -> dict[str, Column]:
+        while len(self._rows) < self._batch_size:
+            try:
+                self._rows.append(next(self._reader))
+            except StopIteration:
+                if not self._rows:
+                    raise
+                break
+        rows, self._rows = self._rows, []
+        return {name: [one[i] for one in rows] for i, name in enumerate(self._names)}
 
 
 def _columns_of(rows: Sequence[Any], schema: Unischema, ragged: str, transform: ColumnTransform | None) -> Batch:

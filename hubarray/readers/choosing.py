@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import blake3
 import numpy as np
 
-from hubarray.errors import ConfigError
+from hubarray.errors import ConfigError, SourceError
 from hubarray.readers import fractions
 from hubarray.readers.array_source import ArraySource
 from hubarray.readers.making import open_source
+from hubarray.readers.predicates import PredicateBase
+from hubarray.readers.selectors import RowGroupSelectorBase
 from hubarray.readers.source import Column, Columns, Source
 from hubarray.readers.table_source import TableSource
+from hubarray.readers.windows import stretch_bounds
 
 
 class ChosenSource:
@@ -26,7 +29,9 @@ class ChosenSource:
         Rising; a row may come several times.
     """
 
+    where: str
     chunk_rows = 1
+    unit_bounds: np.ndarray | None
 
     def __init__(self, source: Source, positions: np.ndarray) -> None:
         self._source, self.positions = source, positions
@@ -34,7 +39,7 @@ class ChosenSource:
         self.rows = len(positions)
         bounds = source.unit_bounds
         whole = np.arange(source.rows + 1) if bounds is None else bounds
-        self.unit_bounds = np.unique(np.searchsorted(positions, whole)).astype(np.int64)
+        self.unit_bounds = self._bounds_here(whole)
 
     def identity(self) -> str:
         """The source's, and which rows."""
@@ -42,7 +47,45 @@ class ChosenSource:
 
     def read(self, rows: np.ndarray, columns: Sequence[str]) -> Columns:
         """Some columns of some rows, in the order that the rows are given in."""
-        return self._source.read(self.positions[rows], columns)
+        try:
+            return self._source.read(self.positions[rows], columns)
+        except SourceError as error:
+            if error.damaged_rows is not None:
+                low, high = np.searchsorted(self.positions, [error.damaged_rows.start, error.damaged_rows.stop])
+                error.damaged_rows = range(int(low), int(high))
+            raise
+
+    def stretches(self, across: bool) -> np.ndarray:
+        """Where the stretches of the source begin among these rows."""
+        return self._bounds_here(stretch_bounds(self._source, across))
+
+    def where_of(self, row: int) -> str:
+        """The file and row group of a row, for messages."""
+        told = getattr(self._source, "where_of", None)
+        return self.where if told is None else str(told(int(self.positions[row])))
+
+    def narrowed(self, predicate: PredicateBase) -> tuple[Source, PredicateBase | None]:
+        """The rows in units that a predicate may include rows of; and the predicate, if rows have to be looked at."""
+        decide = getattr(self._source, "kept_units", None)
+        if decide is None:
+            return self, predicate
+        kept, rest = decide(predicate)
+        return self._in_units(kept), rest
+
+    def selected(self, selector: RowGroupSelectorBase) -> ChosenSource:
+        """The rows in row groups that a selector selects."""
+        select = getattr(self._source, "selected_units", None)
+        if select is None:
+            raise ConfigError(f"rowgroup_selector: {self.where} has no indexes of row groups")
+        return self._in_units(select(selector))
+
+    def _in_units(self, kept: Collection[int]) -> ChosenSource:
+        assert self._source.unit_bounds is not None
+        units = np.searchsorted(self._source.unit_bounds, self.positions, "right") - 1
+        return ChosenSource(self._source, self.positions[np.isin(units, np.asarray(sorted(kept), np.int64))])
+
+    def _bounds_here(self, bounds: np.ndarray) -> np.ndarray:
+        return np.unique(np.searchsorted(self.positions, bounds)).astype(np.int64)
 
 
 def _chosen(source: Source, positions: np.ndarray) -> Any:
@@ -81,7 +124,7 @@ def split(
         As of :func:`hubarray.make_reader`: an index, a name, a mapping of arrays, Parquet.
     by : str, optional
         The field whose values go together, such as a log, a patient or a day; it is read of every row. By default rows
-        fall by their numbers.
+        fall by their numbers; of Parquet by file and place in it, so that files may be added anywhere.
     seed : int
     storage_options, root
         As of :func:`hubarray.make_reader`.
@@ -113,7 +156,8 @@ def split(
     elif isinstance(opened, TableSource):
         where = fractions.row_fractions(np.asarray(opened.loader.selections[0], np.int64), seed)
     else:
-        where = fractions.row_fractions(np.arange(opened.rows), seed)
+        numbers = getattr(opened, "row_names", None)
+        where = fractions.row_fractions(np.arange(opened.rows) if numbers is None else numbers(), seed)
     return {name: _chosen(opened, rows) for name, rows in fractions.dealt(where, parts).items()}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -13,8 +13,8 @@ from hubarray.errors import ConfigError
 from hubarray.readers.predicates import PredicateBase, VectorPredicate, mask_of
 from hubarray.readers.source import Column, taken
 from hubarray.readers.unischema import Unischema, UnischemaField
+from hubarray.tables.ranges import Clause
 
-Clause = tuple[str, str, Any]
 _OPERATIONS = ("=", "==", "!=", "<", ">", "<=", ">=", "in", "not in")
 
 
@@ -157,68 +157,3 @@ def _clauses(filters: Any) -> list[list[Clause]]:
             if not (isinstance(one, tuple) and len(one) == 3 and one[1] in _OPERATIONS):
                 raise ConfigError(f"filters: {one!r} is not (field, one of {', '.join(_OPERATIONS)}, value)"[:300])
     return some
-
-
-def range_answer(clauses: Sequence[Sequence[Clause]], ranges: Mapping[str, tuple[Any, Any, bool]]) -> bool | None:
-    """The answer of some filters for rows of which only the ranges of fields are known.
-
-    Parameters
-    ----------
-    clauses : sequence of sequences of (field, operation, value)
-        Rows pass where all clauses of any of the sequences hold.
-    ranges : mapping of str to (least, most, has_nulls)
-
-    Returns
-    -------
-    True where all rows pass, False where none does, None where rows have to be looked at
-
-    Examples
-    --------
-    >>> [range_answer([[("x", ">", 5)]], {"x": found}) for found in [(6, 9, False), (1, 5, False), (1, 9, False)]]
-    [True, False, None]
-    """
-    answers = [_all(_clause(one, ranges.get(one[0])) for one in some) for some in clauses]
-    if True in answers:
-        return True
-    return False if all(one is False for one in answers) else None
-
-
-def _all(answers: Any) -> bool | None:
-    known = list(answers)
-    if False in known:
-        return False
-    return True if all(one is True for one in known) else None
-
-
-def _clause(clause: Clause, found: tuple[Any, Any, bool] | None) -> bool | None:
-    if found is None:
-        return None
-    _, operation, value = clause
-    low, high, has_nulls = found
-    try:
-        answer = _compared(operation, value, low, high)
-    except TypeError:
-        return None
-    if has_nulls and (answer is True or operation in ("!=", "not in")):
-        # A null passes no comparison but "not in", and NaN, which ranges do not tell of, "!=" too.
-        return None
-    return answer
-
-
-def _compared(operation: str, value: Any, low: Any, high: Any) -> bool | None:
-    if operation in ("=", "=="):
-        return False if value < low or value > high else True if low == high == value else None
-    if operation == "!=":
-        return True if value < low or value > high else False if low == high == value else None
-    if operation == "<":
-        return True if high < value else False if low >= value else None
-    if operation == "<=":
-        return True if high <= value else False if low > value else None
-    if operation == ">":
-        return True if low > value else False if high <= value else None
-    if operation == ">=":
-        return True if low >= value else False if high < value else None
-    inside = [one for one in value if low <= one <= high]
-    if operation == "in":
-        return False if not inside else True if low == high else None
-    return True if not inside else False if low == high else None

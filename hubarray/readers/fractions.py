@@ -9,7 +9,7 @@ import blake3
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.readers.permutation import fractions, hashes, key_of, permutation
+from hubarray.readers.permutation import fractions, hashes_at, key_of, permutation
 from hubarray.readers.source import Column, row_values
 
 
@@ -61,9 +61,7 @@ def value_fractions(column: Column, seed: int) -> np.ndarray:
 
 def row_fractions(rows: np.ndarray, seed: int) -> np.ndarray:
     """Of each row number a number from 0 on and below 1 that depends on it and the seed alone."""
-    most = int(rows.max()) + 1 if len(rows) else 0
-    found: np.ndarray = fractions(hashes(most, seed, int(key_of(1)))[rows])
-    return found
+    return fractions(hashes_at(rows, seed, int(key_of(1))))
 
 
 def dealt(where: np.ndarray, parts: Mapping[str, float]) -> dict[str, np.ndarray]:

@@ -146,9 +146,9 @@ class Loop:
         self.state = replace(self.state, seed=seed)
 
     def shuffle_among(self, rows: int) -> None:
-        """Shuffle rows, among about so many that this rank holds."""
-        held = self.state.cuts[-1].intervals // self.world_size + 2
-        self.state = replace(self.state, group_rows=max(1, rows // held), shuffle=self.state.shuffle | 2)
+        """Shuffle rows, among about so many of this rank's; as many again are read ahead."""
+        open_at_once = max(1, self.state.cuts[-1].intervals // self.world_size)
+        self.state = replace(self.state, group_rows=max(1, rows // open_at_once), shuffle=self.state.shuffle | 2)
 
     def to_json(self, *, by_rows: bool) -> dict[str, Any]:
         """The state; ``by_rows`` where rows decide how many each rank gets, and all ranks' states are needed."""

@@ -57,7 +57,12 @@ def opener(name: str) -> Any:
 
 
 def open_source(
-    source: Any, *, storage_options: Mapping[str, Any] | None = None, cache: Cache | None = None, root: Any = None
+    source: Any,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+    cache: Cache | None = None,
+    skip_errors: bool = False,
+    root: Any = None,
 ) -> Source:
     """The source that something means.
 
@@ -92,7 +97,9 @@ def open_source(
         isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, os.PathLike)) for one in source)
     ):
         place = None if cache is None else (cache.folder, cache.budget_bytes)
-        parquet: Source = opener("parquet")(source, storage_options=storage_options, cache=place)
+        parquet: Source = opener("parquet")(
+            source, storage_options=storage_options, cache=place, skip_errors=skip_errors
+        )
         return parquet
     return TableSource(loader_of(source, None if root is None else resolve(root)))
 
@@ -196,7 +203,7 @@ def make_reader(
     ragged : "list", "pad" or "nested"
         Of batches: rows of different shapes as a list, padded with zeros, or for PyTorch nested.
     on_error : "raise" or "skip"
-        What becomes of rows that cannot be read; ``diagnostics`` counts those that are passed over.
+        What becomes of rows and files that cannot be read; ``diagnostics`` counts those that are passed over.
     storage_options : mapping, optional
         For URLs of Parquet, as of fsspec.
     root : optional
@@ -267,7 +274,8 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
     _check(given)
     rank, world = place_in_the_world(given["cur_shard"], given["shard_count"])
     source = open_source(
-        given["source"], storage_options=given["storage_options"], cache=_cache(given), root=given["root"]
+        given["source"], storage_options=given["storage_options"], cache=_cache(given),
+        skip_errors=given["on_error"] == "skip", root=given["root"],
     )  # fmt: skip
     if given["rowgroup_selector"] is not None:
         source = _selected(source, given["rowgroup_selector"])
@@ -301,7 +309,7 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
             "keys or fields of the index, or shard_balance='exact'"
         )
     seed = given["seed"]
-    own_seed = seed is None and world == 1
+    sharded = given["cur_shard"] is not None or given["shard_count"] is not None
     workers = given["workers_count"] or max(4, core_count())
     shuffle_rows = bool(given["shuffle_rows"])
     bounds, unit_rows, group_rows = _grouped(source, world, shuffle_rows, given)
@@ -310,7 +318,7 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
     loop = Loop(
         source.identity(), source.where, bounds=bounds, unit_rows=unit_rows,
         group_rows=1 if batched and unit_rows == 0 else group_rows, mode=mode,
-        seed=chosen_seed() if own_seed else int(seed or 0), own_seed=own_seed,
+        seed=chosen_seed() if seed is None and not sharded else int(seed or 0), own_seed=seed is None,
         shuffle_units=bool(given["shuffle_row_groups"]), shuffle_rows=shuffle_rows, rank=rank, world_size=world,
         step_rows=world, parts=int(given["shuffle_row_drop_partitions"]), whole_intervals=batched,
     )  # fmt: skip
@@ -345,6 +353,13 @@ def _check(given: Mapping[str, Any]) -> None:
     if given["num_epochs"] is not None:
         whole("num_epochs", 1, 1 << 40)
     whole("results_queue_size", 1, 1 << 20)
+    if given["workers_count"] is not None:
+        whole("workers_count", 1, 1 << 12)
+    for name in ("shuffle_rows", "shuffle_row_groups"):
+        if not isinstance(given[name], (bool, np.bool_)):
+            refuse(name, "give True or False")
+    if given["storage_options"] is not None and not isinstance(given["storage_options"], Mapping):
+        refuse("storage_options", "give a mapping")
     whole("shuffle_row_drop_partitions", 1, MAX_DROP_PARTITIONS)
     if given["shard_balance"] not in _MODES:
         refuse("shard_balance", f"there are {', '.join(map(repr, _MODES))}")

@@ -55,9 +55,13 @@ def hashes(count: int, *key: int, first: int = 0) -> np.ndarray:
     -------
     ndarray of uint64
     """
+    return hashes_at(np.arange(first, first + count, dtype=np.uint64), *key)
+
+
+def hashes_at(numbers: np.ndarray, *key: int) -> np.ndarray:
+    """Those outputs of :func:`hashes` that have some numbers, which are not negative."""
     with np.errstate(over="ignore"):
-        counted = np.arange(first + 1, first + 1 + count, dtype=np.uint64) * _GOLDEN
-        return mix(key_of(*key) + counted)
+        return mix(key_of(*key) + (numbers.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
 
 
 def permutation(count: int, *key: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.errors import ConfigError, SourceError
+from hubarray.errors import ConfigError, NotFoundError, SourceError
 from hubarray.readers.arrow_fields import as_objects
 from hubarray.readers.frames import column_of_series, frame_of, null_filled
 from hubarray.readers.ngram import NGram
@@ -93,21 +93,36 @@ class Pipeline:
         """
         if not self.skip_errors:
             return self._load(rows)
-        try:
-            return self._load(rows)
-        except SourceError:
-            return self._rows_that_can_be_read(rows)
+        left, places = rows, np.arange(len(rows))
+        while True:
+            try:
+                found = self._load(left)
+                break
+            except (SourceError, NotFoundError) as error:
+                damaged = getattr(error, "damaged_rows", None)
+                gone = _within(left, damaged)
+                if not gone.any():
+                    found = self._rows_that_can_be_read(left)
+                    break
+                # All at once: reading a damaged row group for each of its rows would take without end.
+                left, places = left[~gone], places[~gone]
+                if not len(left):
+                    found = Loaded(np.zeros(0, np.int64), self._no_columns(), self._no_windows())
+                    break
+        found.slots = places[found.slots]
+        found.skipped += len(rows) - len(left)
+        return found
 
     def _rows_that_can_be_read(self, rows: np.ndarray) -> Loaded:
         """The rows that remain where something is damaged: halves are tried, until single rows are left out."""
         if len(rows) == 1:
-            return Loaded(np.zeros(0, np.int64), {name: [] for name in self.schema.fields}, self._no_windows(), 1)
+            return Loaded(np.zeros(0, np.int64), self._no_columns(), self._no_windows(), 1)
         middle = len(rows) // 2
         parts = []
         for some in (rows[:middle], rows[middle:]):
             try:
                 parts.append(self._load(some))
-            except SourceError:
+            except (SourceError, NotFoundError):
                 parts.append(self._rows_that_can_be_read(some))
         first, second = parts
         names = list(first.columns)
@@ -120,6 +135,9 @@ class Pipeline:
             windows = np.concatenate([first.windows, second.windows + count])
         slots = np.concatenate([first.slots, second.slots + middle])
         return Loaded(slots, joined, windows, first.skipped + second.skipped)
+
+    def _no_columns(self) -> dict[str, Column]:
+        return {name: [] for name in self.schema.fields}
 
     def _no_windows(self) -> np.ndarray | None:
         return None if self.ngram is None else np.zeros((0, self.ngram.length), np.int64)
@@ -239,6 +257,11 @@ class Pipeline:
             }
             for window in loaded.windows.tolist()
         ]
+
+
+def _within(rows: np.ndarray, some: range | None) -> np.ndarray:
+    """Which rows are among some."""
+    return np.zeros(len(rows), bool) if some is None else (rows >= some.start) & (rows < some.stop)
 
 
 def batch_columns(columns: Mapping[str, Column], schema: Unischema, ragged: str) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class PredicateBase:
 
 
 class VectorPredicate(PredicateBase):
-    """A predicate that is asked for all rows at once, whatever the reader gives."""
+    """A predicate that is asked for all rows at once, and says the same of a row whether the reader gives batches."""
 
     def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
         """Which rows pass.
@@ -56,7 +56,7 @@ class VectorPredicate(PredicateBase):
         raise NotImplementedError
 
 
-class in_set(PredicateBase):  # noqa: N801 - Petastorm's name
+class in_set(VectorPredicate):  # noqa: N801 - Petastorm's name
     """Rows whose field is one of some values.
 
     Examples
@@ -78,8 +78,12 @@ class in_set(PredicateBase):  # noqa: N801 - Petastorm's name
         value = values[self._field]
         return value.isin(self._values) if _is_series(value) else value in self._values
 
+    def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
+        """Which rows pass."""
+        return np.fromiter((value in self._values for value in row_values(columns[self._field])), bool, rows)
 
-class in_intersection(PredicateBase):  # noqa: N801 - Petastorm's name
+
+class in_intersection(VectorPredicate):  # noqa: N801 - Petastorm's name
     """Rows whose field, a list, has one of some values."""
 
     def __init__(self, inclusion_values: Iterable[Any], predicate_field: str) -> None:
@@ -93,6 +97,10 @@ class in_intersection(PredicateBase):  # noqa: N801 - Petastorm's name
         """Whether it lets a row pass."""
         value = values[self._field]
         return value.map(self._has) if _is_series(value) else self._has(value)
+
+    def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
+        """Which rows pass."""
+        return np.fromiter(map(self._has, row_values(columns[self._field])), bool, rows)
 
     def _has(self, value: Any) -> bool:
         if value is None:
@@ -129,7 +137,7 @@ class in_lambda(PredicateBase):  # noqa: N801 - Petastorm's name
         return self._function(*given) if self._state is None else self._function(*given, self._state)
 
 
-class in_negate(PredicateBase):  # noqa: N801 - Petastorm's name
+class in_negate(VectorPredicate):  # noqa: N801 - Petastorm's name
     """Rows that another predicate leaves out."""
 
     def __init__(self, predicate: PredicateBase) -> None:
@@ -144,8 +152,12 @@ class in_negate(PredicateBase):  # noqa: N801 - Petastorm's name
         found = self._predicate.do_include(values)
         return ~np.asarray(found, bool) if _is_vector(found) else not found
 
+    def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
+        """Which rows pass."""
+        return ~_mask_within(self._predicate, columns, rows, batched=batched)
 
-class in_reduce(PredicateBase):  # noqa: N801 - Petastorm's name
+
+class in_reduce(VectorPredicate):  # noqa: N801 - Petastorm's name
     """Rows by what several predicates say: ``in_reduce([a, b], all)``, or ``any``.
 
     Parameters
@@ -167,11 +179,18 @@ class in_reduce(PredicateBase):  # noqa: N801 - Petastorm's name
         found = [one.do_include(values) for one in self._predicates]
         if not any(map(_is_vector, found)):
             return self._reduce(found)
-        vectors = [np.asarray(one, bool).tolist() for one in found]
+        return self._reduced([np.asarray(one, bool) for one in found])
+
+    def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
+        """Which rows pass."""
+        return self._reduced([_mask_within(one, columns, rows, batched=batched) for one in self._predicates])
+
+    def _reduced(self, masks: Sequence[np.ndarray]) -> np.ndarray:
+        vectors = [mask.tolist() for mask in masks]
         return np.asarray([bool(self._reduce(list(row))) for row in zip(*vectors, strict=True)], bool)
 
 
-class in_pseudorandom_split(PredicateBase):  # noqa: N801 - Petastorm's name
+class in_pseudorandom_split(VectorPredicate):  # noqa: N801 - Petastorm's name
     """Rows of one part of a split, by a hash of a field: the same rows in every run, and in Petastorm.
 
     Parameters
@@ -209,6 +228,10 @@ class in_pseudorandom_split(PredicateBase):  # noqa: N801 - Petastorm's name
         value = values[self._field]
         return value.map(self._has) if _is_series(value) else self._has(value)
 
+    def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
+        """Which rows pass."""
+        return np.fromiter(map(self._has, row_values(columns[self._field])), bool, rows)
+
     def _has(self, value: Any) -> bool:
         text = value if isinstance(value, str) else value.decode() if isinstance(value, bytes) else str(value)
         # Petastorm's hash; its reader has to find the same split.
@@ -229,7 +252,8 @@ def mask_of(predicate: PredicateBase, columns: Mapping[str, Column], rows: int, 
     ConfigError
         It did not answer for each row.
     """
-    if isinstance(predicate, VectorPredicate):
+    # A class of the user's that derives from one of ours has the last word.
+    if isinstance(predicate, VectorPredicate) and type(predicate).__module__.startswith("hubarray."):
         return predicate.mask(columns, rows, batched=batched)
     names = list(columns)
     if not batched:
@@ -244,6 +268,11 @@ def mask_of(predicate: PredicateBase, columns: Mapping[str, Column], rows: int, 
             "make_batch_reader a predicate gets columns, and gives a bool for each row"
         )
     return answer.astype(bool)
+
+
+def _mask_within(predicate: PredicateBase, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
+    asked = {name: columns[name] for name in sorted(predicate.get_fields())}
+    return mask_of(predicate, asked, rows, batched=batched)
 
 
 def _checked(predicate: Any) -> PredicateBase:

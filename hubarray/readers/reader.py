@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from hubarray.errors import ConfigError, ReaderStoppedError
+from hubarray.errors import ConfigError, NoDataAvailableError, ReaderStoppedError
 from hubarray.readers.feed import Feed
 from hubarray.readers.loop import Loop
 from hubarray.readers.ngram import NGram
@@ -23,6 +23,7 @@ T = TypeVar("T")
 # Rows that are looked up in the plan, and held, at a time.
 _BLOCK_ROWS = 256
 _BLOCK_BYTES = 8 << 20
+_MOST_EMPTY_EPOCHS = 16
 
 
 class Reader:
@@ -177,6 +178,15 @@ class Reader:
         self._first_epoch = self._loop.state.epoch + 1
         self._loop.begin(self._first_epoch)
 
+    def rewind(self) -> None:
+        """As :meth:`reset`, wherever it is: what is left of its epochs is dropped."""
+        if self._stopped:
+            raise ReaderStoppedError("this reader was stopped; make another one")
+        self._drop_loaded()
+        self._items = None
+        self.last_row_consumed = True
+        self.reset()
+
     def stop(self) -> None:
         """Stop the workers; items that were loaded are dropped."""
         self._stopped = True
@@ -203,7 +213,7 @@ class Reader:
 
     @property
     def diagnostics(self) -> dict[str, Any]:
-        """The pool, items given, rows passed over by ``on_error="skip"``, runs loaded ahead, and seconds waited.
+        """The pool, items given, what ``on_error="skip"`` passed over, runs loaded ahead, and seconds waited.
 
         ``shuffled_together`` is the share of the rows that are mixed with each other: it tells, before a look at them,
         how much of a dataset that is sorted by class a step sees.
@@ -213,6 +223,7 @@ class Reader:
             "epoch": self.epoch,
             "shuffled_together": self._loop.shuffled_together,
             "rows_skipped": self._skipped,
+            "files_skipped": getattr(self._pipeline.source, "files_skipped", 0),
             "output_queue_size": self._feed.waiting() if self._feed is not None else 0,
             "waited_seconds": round(self._waited_seconds, 3),
         }
@@ -247,14 +258,21 @@ class Reader:
         self._first_epoch = self._loop.state.epoch // epochs * epochs
 
     def _epochs(self) -> Iterator[Any]:
-        loop = self._loop
+        loop, empty = self._loop, 0
         while self._num_epochs is None or loop.state.epoch < self._first_epoch + self._num_epochs:
             cuts, order = loop.state.cuts, loop.order()
             share = loop.share(order)
-            remaining = loop.remaining()
+            remaining, given = loop.remaining(), self._given
             yield from (self._batches if self._batched else self._singles)(cuts, order, share, remaining)
             loop.take(cuts, remaining)
             more = loop.state.epoch + 1
+            empty = 0 if self._given > given else empty + 1
+            # Another epoch deals other rows to a shard, but not to the only one.
+            if self._num_epochs is None and empty > (0 if loop.world_size == 1 else _MOST_EMPTY_EPOCHS):
+                raise NoDataAvailableError(
+                    f"{self._pipeline.source.where}: no row passed the predicate in a whole epoch, and there is no end "
+                    "of epochs; use another predicate, or num_epochs"
+                )
             if self._num_epochs is not None and more >= self._first_epoch + self._num_epochs:
                 return
             loop.begin(more)

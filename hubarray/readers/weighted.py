@@ -131,9 +131,19 @@ class WeightedSamplingReader:
         self._seed, self._drawn, self.last_row_consumed = seed, drawn, False
 
     def reset(self) -> None:
-        """Begin again, where every reader has ended."""
+        """Begin again, with the next epochs of every reader: what is left of those that had not ended is dropped.
+
+        Raises
+        ------
+        NotImplementedError
+            The mix has not ended.
+        """
+        if not self.last_row_consumed:
+            if self._drawn == 0:
+                return
+            raise NotImplementedError("reset() before the end of the mix: read it to its end, or make another one")
         for reader in self._readers:
-            reader.reset()
+            reader.rewind()
         self.last_row_consumed = False
 
     def stop(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from hubarray.errors import ConfigError, CorruptDataError
 from hubarray.history.overlay import Numbers
 from hubarray.history.referrers import write_referrer
 from hubarray.history.version import Version
-from hubarray.tables import index_piece, locations
+from hubarray.tables import index_piece, locations, ranges
 from hubarray.tables.metadata import MAX_PARTITIONS, TableMetadata
 from hubarray.tables.part import MAX_PART_FILE_BYTES, PartFile, TablePart
 from hubarray.tables.schema import Schema
@@ -43,12 +44,13 @@ class LaidOut:
     partitions: int
     blocks: dict[str, int]
     stored_bytes: dict[str, int]
+    has_ranges: bool
 
     def added_to(self, table: TableMetadata) -> tuple[TableMetadata, Numbers, Refs]:
         """The table with this append, and the numbers and refs that it adds."""
         grown = table.with_append(
             chunk_files=len(self.chunk_files), rows=self.rows, partitions=self.partitions, blocks=self.blocks,
-            stored_bytes=self.stored_bytes,
+            stored_bytes=self.stored_bytes, has_ranges=self.has_ranges,
         )  # fmt: skip
         return grown, np.arange(table.end, grown.end, dtype=np.uint64), np.concatenate([self.chunk_files, self.pieces])
 
@@ -70,14 +72,23 @@ def lay_out(files: Iterable[PartFile], schema: Schema, key_type: type, packs: Pa
                 stored_bytes[name] += _block_bytes(file, name)
             yield file
 
-    pieces = [packs.add(piece) for slab in slabs(noted(), schema, key_type) for piece in _pieces_of(slab, schema)]
+    pieces: list[Any] = []
+    found: list[list[ranges.Range]] = []
+    for slab in slabs(noted(), schema, key_type):
+        pieces += [packs.add(piece) for piece in _pieces_of(slab, schema)]
+        found.append([ranges.range_of(slab.index[name]) for name in schema.index])
     if len(listed) > MAX_PARTITIONS:
         raise ConfigError(f"{len(listed):,} partitions, and {MAX_PARTITIONS:,} are added at once; make larger ones")
     columns = [list(one) for one in zip(*listed, strict=True)] or [[], [], []]
     partitions = pa.table(columns, schema=index_piece.partitions_schema(key_type))
     pieces.append(packs.add(index_piece.encode(partitions)))
+    # Of one slab they would cost as much as the slab.
+    has_ranges = len(found) > 1 and bool(schema.index)
+    if has_ranges:
+        pieces.append(packs.add(index_piece.encode(ranges.ranges_table(found, schema))))
     rows = sum(count for _, _, count in listed)
-    return LaidOut(np.concatenate(chunk_files), np.array(pieces, REF), rows, len(listed), blocks, stored_bytes)
+    refs = np.concatenate(chunk_files)
+    return LaidOut(refs, np.array(pieces, REF), rows, len(listed), blocks, stored_bytes, has_ranges)
 
 
 def part_files(fetcher: Fetcher, parts: Sequence[TablePart], schema: Schema) -> Iterator[PartFile]:

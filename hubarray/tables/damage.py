@@ -45,7 +45,7 @@ def affected(version: Version, record: Record, damaged: Refs) -> Iterator[str]:
 
 def _damaged_numbers(table: TableState, append: Append, names: set[BlobName]) -> set[int]:
     found = set()
-    end = table.metadata.partitions_number(append) + 1
+    end = table.metadata.end_of(append)
     for first in range(append.first, end, _NUMBERS):
         numbers = np.arange(first, min(end, first + _NUMBERS), dtype=np.uint64)
         refs = refs_of(table.fetcher, table.record, numbers)
@@ -61,6 +61,8 @@ def _pieces(table: TableState, append: Append, numbers: set[int]) -> Iterator[st
     metadata = table.metadata
     if metadata.partitions_number(append) in numbers:
         yield "the list of partitions"
+    if append.has_ranges and metadata.ranges_number(append) in numbers:
+        yield "the ranges of the index, which only filters need"
     for slab in range(append.slabs):
         first = append.first_row + slab * locations.SLAB_ROWS
         rows = f"of rows {first:,} to {first + append.slab_rows(slab) - 1:,}"

@@ -164,7 +164,7 @@ def same_rows(version: Version, old: Record, new: Record) -> bool:
     """Whether two commits with equal descriptions have the same blobs."""
     table = metadata_of(old)
     for append in table.appends:
-        end = table.partitions_number(append) + 1
+        end = table.end_of(append)
         for first in range(append.first, end, 1 << 16):
             numbers = np.arange(first, min(first + (1 << 16), end), dtype=np.uint64)
             one, two = (refs_of(version.fetcher, record, numbers) for record in (old, new))

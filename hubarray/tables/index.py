@@ -16,6 +16,7 @@ from hubarray.tables import locations
 from hubarray.tables.columns import matching
 from hubarray.tables.index_piece import arrow_schema
 from hubarray.tables.metadata import Append
+from hubarray.tables.ranges import slabs_of_ranges
 from hubarray.tables.schema import PARTITION
 from hubarray.tables.service_column import ServiceColumn
 from hubarray.tables.state import TableState
@@ -38,8 +39,9 @@ def service_column(table: TableState) -> ServiceColumn:
 def read(table: TableState, columns: Sequence[str] | str | None = None, filters: Filters = None) -> pa.Table:
     """The index as an Arrow table: partition and fields, then the service column.
 
-    Reads a piece of each slab, in parallel. Where ``filters`` speak of the partition, only slabs that have it are read;
-    of each the columns that they speak of are decoded first, and the others where a row is left.
+    Reads a piece of each slab, in parallel; with ``filters`` of those that may have a row that passes, as the list of
+    partitions and the ranges say, which are read first. Of each piece the columns that they speak of are decoded first,
+    and the others where a row is left.
 
     Parameters
     ----------
@@ -129,10 +131,22 @@ def _conjunctions(filters: Any) -> list[list[Any]]:
 
 
 def _slabs(table: TableState, append: Append, filters: Filters) -> list[int]:
-    """The slabs of an append that may have a row of a partition that the filters allow."""
+    """The slabs of an append that may have a row that the filters allow, by its partitions and its ranges."""
     every = list(range(append.slabs))
     if filters is None or isinstance(filters, pc.Expression) or not filters:
         return every
+    allowed = _slabs_of_partitions(table, append, filters)
+    indexed = {name for some in _conjunctions(filters) for name, _, _ in some} - {PARTITION}
+    if not append.has_ranges or not indexed or len(allowed) < 2:
+        return allowed
+    clauses = [[tuple(one) for one in some] for some in _conjunctions(filters)]
+    kept = set(slabs_of_ranges(table.ranges(append), table.metadata.schema, clauses))
+    return [slab for slab in allowed if slab in kept]
+
+
+def _slabs_of_partitions(table: TableState, append: Append, filters: Filters) -> list[int]:
+    """The slabs of an append that may have a row of a partition that the filters allow."""
+    every = list(range(append.slabs))
     of_partitions = [[one for one in some if one[0] == PARTITION] for some in _conjunctions(filters)]
     if not all(of_partitions):
         return every

@@ -32,6 +32,8 @@ class Append:
     first_row : int
         The table's number of its first row.
     chunk_files, rows, partitions : int
+    has_ranges : bool
+        Whether its last piece says the ranges of the index fields in each slab.
     """
 
     first: int
@@ -39,6 +41,7 @@ class Append:
     chunk_files: int
     rows: int
     partitions: int
+    has_ranges: bool = False
 
     @property
     def slabs(self) -> int:
@@ -92,10 +95,17 @@ class TableMetadata:
         return self._end_of(self.appends[-1]) if self.appends else 0
 
     def with_append(
-        self, *, chunk_files: int, rows: int, partitions: int, blocks: dict[str, int], stored_bytes: dict[str, int]
+        self,
+        *,
+        chunk_files: int,
+        rows: int,
+        partitions: int,
+        blocks: dict[str, int],
+        stored_bytes: dict[str, int],
+        has_ranges: bool,
     ) -> TableMetadata:
         """The table with one append more."""
-        one = Append(self.end, self.rows, chunk_files, rows, partitions)
+        one = Append(self.end, self.rows, chunk_files, rows, partitions, has_ranges)
         return replace(
             self,
             appends=(*self.appends, one),
@@ -130,7 +140,15 @@ class TableMetadata:
 
     def partitions_number(self, append: Append) -> int:
         """The number of an append's list of partitions."""
+        return self._end_of(append) - 1 - append.has_ranges
+
+    def ranges_number(self, append: Append) -> int:
+        """The number of an append's ranges, which it has."""
         return self._end_of(append) - 1
+
+    def end_of(self, append: Append) -> int:
+        """The number after an append's last one."""
+        return self._end_of(append)
 
     @property
     def _pieces(self) -> int:
@@ -141,7 +159,7 @@ class TableMetadata:
         return list(self.schema.groups).index(group)
 
     def _end_of(self, append: Append) -> int:
-        return append.first + append.chunk_files + append.slabs * self._pieces + 1
+        return append.first + append.chunk_files + append.slabs * self._pieces + 1 + append.has_ranges
 
     def to_json(self) -> dict[str, Any]:
         """The table in a record; :meth:`from_json` reads it."""
@@ -151,6 +169,7 @@ class TableMetadata:
             "key": next(name for name, kind in _KEYS.items() if kind is self.key_type),
             "appends": [
                 {"first": one.first, "chunk_files": one.chunk_files, "rows": one.rows, "partitions": one.partitions}
+                | ({"ranges": True} if one.has_ranges else {})
                 for one in self.appends
             ],
             "groups": {
@@ -175,13 +194,15 @@ class TableMetadata:
         table = TableMetadata.empty(schema, _KEYS[key])
         for i, one in enumerate(found.items("appends", MAX_APPENDS)):
             inner = Fields(one, found.where, f"appends.{i}")
-            inner.only(frozenset({"first", "chunk_files", "rows", "partitions"}))
+            inner.only(frozenset({"first", "chunk_files", "rows", "partitions", "ranges"}))
+            if one.get("ranges", True) is not True:
+                inner.refuse("ranges", "is not true, where it is there")
             rows = inner.integer("rows", 0, MAX_ROWS - table.rows)
             if inner.integer("first", 0, 1 << 62) != table.end:
                 inner.refuse("first", f"is not {table.end}, where the append before it ends")
             appended = Append(
                 table.end, table.rows, inner.integer("chunk_files", 0, MAX_CHUNK_FILES), rows,
-                inner.integer("partitions", 0, MAX_PARTITIONS),
+                inner.integer("partitions", 0, MAX_PARTITIONS), "ranges" in one,
             )  # fmt: skip
             table = replace(table, appends=(*table.appends, appended))
         groups = Fields(found.take("groups", dict), found.where, "groups")

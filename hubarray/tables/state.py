@@ -19,6 +19,7 @@ from hubarray.tables import index_piece, locations
 from hubarray.tables.index_piece import Key
 from hubarray.tables.locations import Locations
 from hubarray.tables.metadata import Append, TableMetadata, metadata_of
+from hubarray.tables.ranges import ranges_schema
 from hubarray.tables.schema import PARTITION, Group
 
 _REMEMBERED_REFS = 16384
@@ -92,6 +93,19 @@ class TableState:
         if (rows < 0).any() or (first != ends - rows).any() or int(rows.sum()) != append.rows:
             self._refuse(place, "the list of partitions has other rows than the table")
         return found
+
+    def ranges(self, append: Append) -> pa.Table:
+        """The ranges of the index fields in each slab of an append that has them.
+
+        Raises
+        ------
+        CorruptDataError, StorageError
+        """
+        place, data = self._piece(self.metadata.ranges_number(append))
+        try:
+            return index_piece.decode(data, ranges_schema(self.metadata.schema), rows=append.slabs)
+        except ValueError as error:
+            self._refuse(place, f"the ranges of the index {error}")
 
     def locations(self, append: Append, slab: int, group: str) -> Locations:
         """Where the rows of a slab are in a group; kept in the memory cache.

@@ -3,11 +3,13 @@ next."""
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -15,11 +17,21 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from hubarray import process
-from hubarray.errors import ConfigError, MissingPackageError, NotFoundError, SourceError
+from hubarray.errors import (
+    AccessDeniedError,
+    ConfigError,
+    HubError,
+    MissingPackageError,
+    NotFoundError,
+    SourceError,
+    UnavailableError,
+)
 from hubarray.shown import hidden_urls, shown_text, shown_url
 from hubarray.storage.options import endpoint_from_environment, flatten_s3
 
 MAX_FILES = 1 << 22
+_AWAY = (errno.EIO, errno.ESTALE, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENOTCONN)
+_SETTLED_NS = 300 * 1_000_000_000
 _SUFFIXES = (".parquet", ".parq", ".pq")
 
 
@@ -35,12 +47,19 @@ class DataFile:
         Below the dataset.
     size_bytes : int
     modified_ns : int
+    is_named : bool
+        Whether it was named itself, and not the folder that it is in: then all folders of its path may say columns.
+    is_fresh : bool
+        Whether it was written so lately that it may be written again within the same second, which is as exactly as
+        stores tell times. Nothing of it is kept on this machine.
     """
 
     path: str
     relative: str
     size_bytes: int
     modified_ns: int
+    is_named: bool = False
+    is_fresh: bool = False
 
     @property
     def state(self) -> list[Any]:
@@ -50,7 +69,7 @@ class DataFile:
     @property
     def keys(self) -> dict[str, str]:
         """The columns that the names of its folders say (``name=value``)."""
-        parts = (one.partition("=") for one in self.relative.split("/")[:-1])
+        parts = (one.partition("=") for one in (self.path if self.is_named else self.relative).split("/")[:-1])
         return {unquote(name): unquote(value) for name, equals, value in parts if equals and name}
 
 
@@ -175,13 +194,24 @@ def readable(where: str) -> Iterator[None]:
     Raises
     ------
     SourceError, NotFoundError
+    UnavailableError, AccessDeniedError
+        It is the store that failed, which says nothing of the file.
     """
     try:
         yield
     except FileNotFoundError:
         raise NotFoundError(f"{where}: there is no such file or folder") from None
     except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, OverflowError) as error:
-        raise SourceError(f"{where}: {hidden_urls(shown_text(str(error)))[:300] or type(error).__name__}") from None
+        told = hidden_urls(shown_text(str(error)))[:300] or type(error).__name__
+        raise _class_of(error, told)(f"{where}: {told}") from None
+
+
+def _class_of(error: Exception, told: str) -> type[HubError]:
+    """What an error is of: Arrow has OSError for damage, too, but then without a number, and without a word of AWS."""
+    if "AWS Error" in told:
+        return AccessDeniedError if "ACCESS_DENIED" in told else UnavailableError
+    is_away = isinstance(error, (ConnectionError, TimeoutError)) or getattr(error, "errno", None) in _AWAY
+    return UnavailableError if is_away else SourceError
 
 
 def listed(location: Location) -> list[DataFile]:
@@ -197,7 +227,7 @@ def listed(location: Location) -> list[DataFile]:
         if info.type == pafs.FileType.NotFound:
             raise NotFoundError(f"{location.where}: there is no such file or folder")
         if info.type == pafs.FileType.File:
-            return [_file(info, os.path.basename(location.path))]
+            return [replace(_file(location, info, os.path.basename(location.path)), is_named=True)]
         found = location.client.filesystem.get_file_info(pafs.FileSelector(location.path, recursive=True))
     files = []
     prefix = location.path.rstrip("/") + "/"
@@ -206,7 +236,7 @@ def listed(location: Location) -> list[DataFile]:
         # A folder of partitions may begin as a file that is none does.
         hidden = any(part.startswith(("_", ".")) and "=" not in part for part in relative.split("/"))
         if one.type == pafs.FileType.File and not hidden and (one.size or relative.lower().endswith(_SUFFIXES)):
-            files.append(_file(one, relative))
+            files.append(_file(location, one, relative))
     if len(files) > MAX_FILES:
         raise SourceError(f"{location.where}: has {len(files):,} files, more than {MAX_FILES:,}")
     named = [one for one in files if one.relative.lower().endswith(_SUFFIXES)]
@@ -215,8 +245,34 @@ def listed(location: Location) -> list[DataFile]:
     return sorted(named or files, key=lambda one: one.relative)
 
 
-def _file(info: pafs.FileInfo, relative: str) -> DataFile:
-    return DataFile(info.path, relative, int(info.size or 0), int(info.mtime_ns or 0))
+def listed_of(locations: Sequence[Location]) -> tuple[Location, list[DataFile]]:
+    """The files of one place, or of several that are read as one dataset, with the place that they are below.
+
+    Raises
+    ------
+    NotFoundError
+    ConfigError
+        They are not of one store.
+    """
+    first = locations[0]
+    if len(locations) == 1:
+        return first, listed(first)
+    for one in locations[1:]:
+        if (one.client.scheme, one.client.endpoint) != (first.client.scheme, first.client.endpoint):
+            raise ConfigError(f"{one.where}: is on another store than {first.where}; read each as a dataset of its own")
+    files = [file for one in locations for file in listed(one)]
+    base = os.path.commonpath([os.path.dirname(file.path) for file in files])
+    where = shown_text(base) if first.client.is_local else f"{first.client.scheme}://{shown_text(base)}"
+    named = [
+        replace(file, relative=os.path.relpath(file.path, base) if base else file.path, is_named=True) for file in files
+    ]
+    return Location(first.client, base, where), named
+
+
+def _file(location: Location, info: pafs.FileInfo, relative: str) -> DataFile:
+    modified_ns = int(info.mtime_ns or 0)
+    fresh = not location.client.is_local and time.time_ns() - modified_ns < _SETTLED_NS
+    return DataFile(info.path, relative, int(info.size or 0), modified_ns, is_fresh=fresh)
 
 
 def read_small(location: Location, name: str, most_bytes: int) -> bytes | None:

@@ -27,7 +27,7 @@ def finish_dataset(location: Location, schema: Unischema | None) -> int:
         How many files it has.
     """
     files = listed(location)
-    footers = footers_of(location, files, {}, None)
+    footers, _ = footers_of(location, files, {}, None)
     if schema is not None:
         told = json.dumps(schema.to_json(), separators=(",", ":")).encode()
         petastorm_metadata.with_metadata(location, footers[0].schema, {petastorm_metadata.SCHEMA_KEY: told})
@@ -76,7 +76,7 @@ def read_metadata(url: str | os.PathLike[str], *, storage_options: Mapping[str, 
     location = located(url, storage_options)
     files = listed(location)
     schema = petastorm_metadata.schema_of(location)
-    footers = footers_of(location, files, summary.known_footers(location, files), None)
+    footers, _ = footers_of(location, files, summary.known_footers(location, files), None)
     arrow: pa.Schema = footers[0].schema
     # It refuses files whose columns disagree.
     keys = ParquetSource(location, files, footers, schema).key_fields

@@ -4,8 +4,10 @@ file."""
 from __future__ import annotations
 
 import base64
+import io
 import json
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -19,7 +21,7 @@ import pyarrow.parquet as pq
 
 from hubarray import process
 from hubarray.blobs.disk_cache import DiskCache
-from hubarray.errors import SourceError
+from hubarray.errors import NotFoundError, SourceError
 from hubarray.interop.parquet_dataset.files import DataFile, Location, readable
 from hubarray.progress import progress
 
@@ -76,7 +78,7 @@ class Metadata:
     """Parsed footers of files, for whoever reads them; the ones used last, up to 64 MiB."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[Any, ...], pq.FileMetaData] = {}
+        self._kept: dict[tuple[Any, ...], tuple[pq.FileMetaData, bytes | None]] = {}
         self._bytes = 0
         self.after_fork()
         process.register(self)
@@ -85,8 +87,8 @@ class Metadata:
         """Start afresh in a forked child; what was read stays."""
         self._lock = threading.Lock()
 
-    def of(self, location: Location, file: DataFile) -> pq.FileMetaData:
-        """The footer of a file, read where it is not known.
+    def of(self, location: Location, file: DataFile, cache: DiskCache | None = None) -> pq.FileMetaData:
+        """The footer of a file, read where it is not known, here or in a cache.
 
         Raises
         ------
@@ -94,19 +96,48 @@ class Metadata:
         """
         key = (*location.place, *file.state)
         with self._lock:
-            found = self._kept.pop(key, None)
-            if found is not None:
-                self._kept[key] = found
-                return found
+            known = self._kept.pop(key, None)
+            if known is not None:
+                self._kept[key] = known
+                return known[0]
         where = f"{location.where}/{file.relative}"
-        with readable(where), opened_as_listed(location, file) as opened:
-            found = pq.read_metadata(opened)
+        disk = None if file.is_fresh else cache
+        disk_key = cache_key("whole footer", *key)
+        kept = None if disk is None else checked(disk.get(disk_key))
+        tag: bytes | None = None
+        if kept is not None:
+            found = pq.read_metadata(pa.BufferReader(kept))
+        else:
+            with readable(where), opened_as_listed(location, file) as opened:
+                found, tag = pq.read_metadata(opened), _tag(opened)
+            if disk is not None:
+                out = io.BytesIO()
+                found.write_metadata_file(out)
+                disk.put(disk_key, sealed(out.getvalue()))
         with self._lock:
-            self._kept[key] = found
+            self._kept[key] = found, tag
             self._bytes += found.serialized_size
             while self._bytes > _MOST_KEPT_BYTES and len(self._kept) > 1:
-                self._bytes -= self._kept.pop(next(iter(self._kept))).serialized_size
+                self._bytes -= self._kept.pop(next(iter(self._kept)))[0].serialized_size
         return found
+
+    def forget(self, location: Location, file: DataFile) -> None:
+        """Have the footer of a file read again."""
+        with self._lock:
+            known = self._kept.pop((*location.place, *file.state), None)
+            self._bytes -= known[0].serialized_size if known is not None else 0
+
+    def require_same(self, location: Location, file: DataFile, opened: pa.NativeFile) -> None:
+        """Refuse a file that is not the one whose footer was read, where the store tells.
+
+        Raises
+        ------
+        SourceError
+        """
+        with self._lock:
+            known = self._kept.get((*location.place, *file.state))
+        if known is not None and known[1] is not None and _tag(opened) != known[1]:
+            raise _changed(location, file)
 
 
 metadata = Metadata()
@@ -125,10 +156,18 @@ def opened_as_listed(location: Location, file: DataFile) -> Iterator[pa.NativeFi
         exact_ns = 1 if location.client.is_local else 1_000_000_000
         changed_ns = _modified_ns(location, file, opened) - file.modified_ns
         if opened.size() != file.size_bytes or abs(changed_ns) >= exact_ns:
-            raise SourceError(
-                f"{location.where}/{file.relative}: was changed since the dataset was opened; open it again"
-            )
+            raise _changed(location, file)
         yield opened
+
+
+def _changed(location: Location, file: DataFile) -> SourceError:
+    return SourceError(f"{location.where}/{file.relative}: was changed since the dataset was opened; open it again")
+
+
+def _tag(opened: pa.NativeFile) -> bytes | None:
+    """What a store calls the contents of an object."""
+    found: bytes | None = (opened.metadata() or {}).get("ETag")
+    return found
 
 
 def _modified_ns(location: Location, file: DataFile, opened: pa.NativeFile) -> int:
@@ -140,9 +179,14 @@ def _modified_ns(location: Location, file: DataFile, opened: pa.NativeFile) -> i
 
 
 def footers_of(
-    location: Location, files: Sequence[DataFile], known: dict[str, Footer], cache: DiskCache | None
-) -> list[Footer]:
-    """The footer of each file: of a summary, of the cache, or read, many at once.
+    location: Location,
+    files: Sequence[DataFile],
+    known: dict[str, Footer],
+    cache: DiskCache | None,
+    *,
+    skip_errors: bool = False,
+) -> tuple[list[Footer], set[str]]:
+    """The footer of each file: of a summary, of the cache, or read, many at once; and the files that have none.
 
     Parameters
     ----------
@@ -150,18 +194,36 @@ def footers_of(
         What a summary said, by the files' relative paths.
     cache : DiskCache or None
         Keeps what was read.
+    skip_errors : bool
+        Warn of a file that cannot be read, and go on, unless there is no other.
     """
-    found = [known.get(file.relative) for file in files]
+    refused: dict[str, SourceError | NotFoundError] = {}
+    found: list[Footer | None] = [known.get(file.relative) for file in files]
     missing = [i for i, one in enumerate(found) if one is None]
     if missing:
         with (
             ThreadPoolExecutor(min(_THREADS, len(missing)), "hubarray-footers") as threads,
             progress(len(missing), f"reading footers of {location.where}", unit=" files") as bar,
         ):
-            for i, one in zip(missing, threads.map(_reader(location, files, cache), missing), strict=True):
+            read = _reader(location, files, cache)
+
+            def tried(i: int) -> Footer | None:
+                try:
+                    return read(i)
+                except (SourceError, NotFoundError) as error:
+                    if not skip_errors:
+                        raise
+                    refused[files[i].path] = error
+                    return None
+
+            for i, one in zip(missing, threads.map(tried, missing), strict=True):
                 found[i] = one
                 bar.update(1)
-    return [one for one in found if one is not None]
+    if refused and len(refused) == len(files):
+        raise next(iter(refused.values()))
+    for error in refused.values():
+        warnings.warn(f"{error}: the file is left out", stacklevel=2)
+    return [one for one in found if one is not None], set(refused)
 
 
 def _reader(location: Location, files: Sequence[DataFile], cache: DiskCache | None) -> Callable[[int], Footer]:
@@ -169,12 +231,15 @@ def _reader(location: Location, files: Sequence[DataFile], cache: DiskCache | No
         file = files[i]
         where = f"{location.where}/{file.relative}"
         key = cache_key("footer", *location.place, *file.state)
-        kept = None if cache is None else checked(cache.get(key))
+        disk = None if file.is_fresh else cache
+        kept = None if disk is None else checked(disk.get(key))
         if kept is not None:
             return Footer.from_json(json.loads(kept), where)
+        if file.is_fresh:
+            metadata.forget(location, file)
         made = footer_of(metadata.of(location, file), where)
-        if cache is not None:
-            cache.put(key, sealed(json.dumps(made.to_json()).encode()))
+        if disk is not None:
+            disk.put(key, sealed(json.dumps(made.to_json()).encode()))
         return made
 
     return read

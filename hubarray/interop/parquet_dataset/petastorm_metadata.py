@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from hubarray.errors import SourceError
 from hubarray.interop.parquet_dataset.files import DataFile, Location, read_small, readable
 from hubarray.interop.parquet_dataset.pickled import pickled_schema
 from hubarray.readers.unischema import Unischema
+from hubarray.shown import shown_text
 
 COMMON = "_common_metadata"
 MAX_COMMON_BYTES = 256 << 20
@@ -48,12 +50,32 @@ def schema_of(location: Location) -> Unischema | None:
     return None if found is None else schema_in(found, f"{location.where}/{COMMON}")
 
 
-def schema_in_file(location: Location, file: DataFile) -> Unischema | None:
-    """The Unischema in the metadata of a single file, or None."""
+def schema_in_file(location: Location, file: DataFile, *, skip_errors: bool = False) -> Unischema | None:
+    """The Unischema in the metadata of a single file, or None; with ``skip_errors`` also if it cannot be read."""
     where = location.where
-    with readable(where), location.client.filesystem.open_input_file(file.path) as opened:
-        found = pq.read_metadata(opened).metadata or {}
+    try:
+        with readable(where), location.client.filesystem.open_input_file(file.path) as opened:
+            found = pq.read_metadata(opened).metadata or {}
+    except SourceError:
+        if skip_errors:
+            return None
+        raise
     return schema_in(found, where)
+
+
+def schema_above(location: Location, file: DataFile) -> Unischema | None:
+    """The Unischema of the dataset that a file or a folder of partitions is of, which lies in a folder above it."""
+    folder = os.path.dirname(file.path)
+    while folder.strip("/"):
+        if folder != location.path:
+            where = folder if location.client.is_local else f"{location.client.scheme}://{folder}"
+            found = schema_of(Location(location.client, folder, shown_text(where)))
+            if found is not None:
+                return found
+        if "=" not in os.path.basename(folder):
+            break
+        folder = os.path.dirname(folder)
+    return None
 
 
 def schema_in(found: dict[bytes, bytes], where: str) -> Unischema | None:

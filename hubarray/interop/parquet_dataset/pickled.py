@@ -70,10 +70,10 @@ class _Record:
         parts = state if isinstance(state, tuple) else (state,)
         for part in parts:
             if isinstance(part, dict):
-                self.state.update({str(key): value for key, value in part.items()})
+                self.state.update({_text(key): value for key, value in part.items()})
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.state[str(key)] = value
+        self.state[_text(key)] = value
 
     def append(self, value: Any) -> None:
         """Items of a list's subclass are of no use here."""
@@ -112,8 +112,8 @@ def _call(name: str) -> Any:
 
     def restored(kind: Any = "", fields: Any = (), values: Any = ()) -> Any:
         made = _record_class("namedtuple", "restored")(*values)
-        made.state = {str(key): value for key, value in zip(fields, values, strict=False)}
-        made.state["namedtuple"] = str(kind)
+        made.state = {_text(key): value for key, value in zip(fields, values, strict=False)}
+        made.state["namedtuple"] = _text(kind)
         return made
 
     def number(dtype: Any = None, data: Any = b"") -> Any:
@@ -150,6 +150,13 @@ class _Inert(pickle.Unpickler):
         raise pickle.UnpicklingError("it refers to something outside")
 
 
+def _text(found: Any) -> str:
+    """Text as it is; making text of something else may take without end."""
+    if not isinstance(found, str):
+        raise ValueError("a name is no text")
+    return found
+
+
 def _ordered(items: Any = ()) -> dict[Any, Any]:
     return {key: value for key, value in items}  # noqa: C416 - pairs are checked by unpacking them
 
@@ -183,7 +190,7 @@ def _schema(found: Any) -> Unischema:
     fields = found.state.get("_fields")
     if not isinstance(fields, Mapping) or len(fields) > MAX_FIELDS:
         raise ValueError("it has no fields")
-    return Unischema(str(found.state.get("_name", "schema"))[:200], [_field(one) for one in fields.values()])
+    return Unischema(_text(found.state.get("_name", "schema"))[:200], [_field(one) for one in fields.values()])
 
 
 def _field(found: Any) -> UnischemaField:
@@ -231,7 +238,7 @@ def _codec(found: Any) -> FieldCodec | None:
     if kind == "CompressedImageCodec":
         quality = found.state.get("_quality", 80)
         return CompressedImageCodec(
-            str(found.state.get("_image_codec", "png")), quality if type(quality) is int else 80
+            _text(found.state.get("_image_codec", "png")), quality if type(quality) is int else 80
         )
     raise ValueError(f"there is no codec {found.kind[:80]!r}")
 
@@ -248,7 +255,7 @@ class _InertIndexes(_Inert):
             return _scalar
         if (module, name) == ("_codecs", "encode"):
             # Python 3's bytes in a pickle that Python 2 can read.
-            return lambda text="", codec="latin1": str(text).encode("latin1")
+            return lambda text="", codec="latin1": _text(text).encode("latin1")
         if name in ("SingleFieldIndexer", "FieldNotNullIndexer") and module.startswith(_PACKAGES):
             return _record_class("petastorm", name)
         return super().find_class(module, name)
@@ -283,8 +290,8 @@ def pickled_indexes(data: bytes, where: str) -> dict[str, dict[Any, list[int]]]:
         for name, one in found.items():
             values = one.state["_index_data"]
             # The field that is not null has a set, and no values.
-            indexes[str(name)] = values if isinstance(values, dict) else {None: values}
-            for rows in indexes[str(name)].values():
+            indexes[_text(name)] = values if isinstance(values, dict) else {None: values}
+            for rows in indexes[name].values():
                 if not all(type(each) is int and each >= 0 for each in rows):
                     raise ValueError("a row group is no number")
         return indexes

@@ -9,6 +9,7 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -23,7 +24,7 @@ from hubarray.blobs.disk_cache import DiskCache
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.parquet_dataset import petastorm_metadata, statistics, summary
 from hubarray.interop.parquet_dataset.cells import decoded, placed
-from hubarray.interop.parquet_dataset.files import DataFile, Location, listed, located, readable
+from hubarray.interop.parquet_dataset.files import DataFile, Location, listed_of, located, readable
 from hubarray.interop.parquet_dataset.footers import (
     Footer,
     cache_key,
@@ -36,13 +37,14 @@ from hubarray.interop.parquet_dataset.footers import (
 from hubarray.interop.parquet_dataset.indexes import indexes_of
 from hubarray.readers.arrow_fields import column_of, fields_of
 from hubarray.readers.field_codecs import CompressedImageCodec, CompressedNdarrayCodec, scalar
-from hubarray.readers.filters import FilterPredicate, range_answer
+from hubarray.readers.filters import FilterPredicate
 from hubarray.readers.planning import EXPANSION
 from hubarray.readers.predicates import PredicateBase
 from hubarray.readers.selectors import RowGroupSelectorBase
 from hubarray.readers.source import Column, Columns, taken
 from hubarray.readers.unischema import Unischema, UnischemaField
 from hubarray.shown import shown_text
+from hubarray.tables.ranges import range_answer
 
 # No more digits than an int64 holds in any case.
 _WHOLE_NUMBER = re.compile("-?[0-9]{1,18}")
@@ -62,6 +64,8 @@ class ParquetSource:
     """
 
     chunk_rows = 1
+    # Files that were left out because their footers could not be read.
+    files_skipped = 0
 
     def __init__(
         self,
@@ -145,20 +149,19 @@ class ParquetSource:
 
     def narrowed(self, predicate: PredicateBase) -> tuple[ParquetSource, PredicateBase | None]:
         """The row groups that a predicate may include rows of; and the predicate, if rows have to be looked at."""
-        fields = predicate.get_fields()
+        kept, rest = self.kept_units(predicate)
+        return self if len(kept) == len(self.units) else self.with_units([self.units[i] for i in kept]), rest
+
+    def kept_units(self, predicate: PredicateBase) -> tuple[list[int], PredicateBase | None]:
+        """As :meth:`narrowed`, the numbers of the units."""
+        fields, every = predicate.get_fields(), list(range(len(self.units)))
         if fields <= set(self.key_fields):
             answers = {f: self._included(predicate, f) for f in {f for f, _ in self.units}}
-            return self.with_units([one for one in self.units if answers[one[0]]]), None
+            return [i for i in every if answers[self.units[i][0]]], None
         if not isinstance(predicate, FilterPredicate) or predicate.clauses is None:
-            return self, predicate
-        kept, undecided = [], False
-        for unit, found in zip(self.units, self._ranges(sorted(fields)), strict=True):
-            answer = range_answer(predicate.clauses, found)
-            if answer is not False:
-                kept.append(unit)
-                undecided = undecided or answer is None
-        source = self if len(kept) == len(self.units) else self.with_units(kept)
-        return source, predicate if undecided else None
+            return every, predicate
+        told = [range_answer(predicate.clauses, found) for found in self._ranges(sorted(fields))]
+        return [i for i in every if told[i] is not False], predicate if None in told else None
 
     def selected(self, selector: RowGroupSelectorBase) -> ParquetSource:
         """The row groups that a selector selects.
@@ -167,12 +170,26 @@ class ParquetSource:
         ------
         ConfigError, SourceError
         """
+        return self.with_units([self.units[i] for i in sorted(self.selected_units(selector))])
+
+    def selected_units(self, selector: RowGroupSelectorBase) -> set[int]:
+        """As :meth:`selected`, the numbers of the units."""
         known = indexes_of(self)
         for name in selector.get_index_names():
             if name not in known:
                 raise ConfigError(f"{self.where}: has no index {name!r}; there are {', '.join(sorted(known))[:300]}")
         chosen = selector.select_row_groups(known)
-        return self.with_units([unit for i, unit in enumerate(self.units) if i in chosen])
+        return {i for i in range(len(self.units)) if i in chosen}
+
+    def row_names(self) -> np.ndarray:
+        """A number for each row that stays the same when files are added: of its file's path and its place there."""
+        of_file = [int.from_bytes(blake3.blake3(file.relative.encode()).digest()[:7], "little") for file in self.files]
+        found = np.empty(self.rows, np.int64)
+        assert self.unit_bounds is not None
+        for (f, group), first, stop in zip(self.units, self.unit_bounds[:-1], self.unit_bounds[1:], strict=True):
+            begin = of_file[f] + sum(self._footers[f].rows[:group])
+            found[first:stop] = np.arange(begin, begin + stop - first)
+        return found
 
     def _included(self, predicate: PredicateBase, f: int) -> bool:
         values = self.key_values(f)
@@ -183,10 +200,11 @@ class ParquetSource:
     def _ranges(self, fields: Sequence[str]) -> list[dict[str, tuple[Any, Any, bool]]]:
         """Of each unit what is known of some fields: least, most, and whether there are nulls."""
         numbers = sorted({f for f, _ in self.units})
+        settings = config.current()
+        disk = DiskCache(settings.cache_dir, settings.disk_cache_bytes) if settings.disk_cache_bytes else None
         with ThreadPoolExecutor(min(16, max(1, len(numbers))), "hubarray-footers") as threads:
-            known = dict(
-                zip(numbers, threads.map(lambda f: metadata.of(self.location, self.files[f]), numbers), strict=True)
-            )
+            footers = threads.map(lambda f: metadata.of(self.location, self.files[f], disk), numbers)
+            known = dict(zip(numbers, footers, strict=True))
         stored = [name for name in fields if name not in self.key_fields]
         told = {}
         if stored:
@@ -229,7 +247,13 @@ class ParquetSource:
     def _unit(self, unit: int, local: np.ndarray, columns: Sequence[str]) -> dict[str, Column]:
         f, group = self.units[unit]
         stored = [name for name in columns if name not in self._keys[f] or name not in self.key_fields]
-        table = self._table(f, group, stored) if stored else None
+        try:
+            table = self._table(f, group, stored) if stored else None
+        except SourceError as error:
+            assert self.unit_bounds is not None
+            # Nothing of it can be read.
+            error.damaged_rows = range(int(self.unit_bounds[unit]), int(self.unit_bounds[unit + 1]))
+            raise
         count = self._footers[f].rows[group]
         if table is not None and table.num_rows != count:
             raise SourceError(f"{self._named(f, group)}: has {table.num_rows} rows, and its footer said {count}")
@@ -269,7 +293,7 @@ class ParquetSource:
         return [value] * rows
 
     def _table(self, f: int, group: int, columns: Sequence[str]) -> pa.Table:
-        disk = self._cache()
+        disk = None if self.files[f].is_fresh else self._cache()
         key = ""
         if disk is not None:
             key = cache_key("row group", *self.location.place, *self.files[f].state, group, sorted(columns))
@@ -286,6 +310,7 @@ class ParquetSource:
             )
         with readable(self._named(f, group)):
             with opened_as_listed(self.location, self.files[f]) as opened:
+                metadata.require_same(self.location, self.files[f], opened)
                 file = pq.ParquetFile(opened, metadata=found, pre_buffer=True)
                 table = file.read_row_group(group, columns=list(columns), use_threads=False)
             missing = [name for name in columns if name not in table.column_names]
@@ -382,6 +407,7 @@ def parquet_source(
     *,
     storage_options: Mapping[str, Any] | None = None,
     cache: tuple[str, int] | None = None,
+    skip_errors: bool = False,
 ) -> ParquetSource:
     """Open a Parquet dataset: its files are listed, and their footers read where no summary has them.
 
@@ -390,6 +416,8 @@ def parquet_source(
     paths : path, URL, or a list of them
     cache : (folder, bytes), optional
         A disk cache for row groups.
+    skip_errors : bool
+        Leave out files whose footers cannot be read, with a warning.
 
     Raises
     ------
@@ -398,23 +426,22 @@ def parquet_source(
     some = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not some:
         raise ConfigError("give at least one path or URL of Parquet files")
-    locations = [located(one, storage_options) for one in some]
-    files: list[DataFile] = []
-    for location in locations:
-        found = listed(location)
-        if len(locations) > 1:
-            found = [DataFile(one.path, one.path, one.size_bytes, one.modified_ns) for one in found]
-        files += found
-    location = locations[0]
+    location, files = listed_of([located(one, storage_options) for one in some])
     schema, known = None, {}
-    if len(locations) == 1 and not (len(files) == 1 and files[0].path == location.path):
+    if len(some) == 1 and not files[0].is_named:
         schema = petastorm_metadata.schema_of(location)
         known = summary.known_footers(location, files)
-    elif len(locations) == 1:
-        schema = petastorm_metadata.schema_in_file(location, files[0])
+    elif len(some) == 1:
+        schema = petastorm_metadata.schema_in_file(location, files[0], skip_errors=skip_errors)
+    if schema is None:
+        schema = petastorm_metadata.schema_above(location, files[0])
+        if schema is not None:
+            # Folders above the one that was named say columns, too.
+            files = [replace(one, is_named=True) for one in files]
     settings = config.current()
     disk = DiskCache(settings.cache_dir, settings.disk_cache_bytes) if settings.disk_cache_bytes else None
-    footers = footers_of(location, files, known, disk)
+    footers, refused = footers_of(location, files, known, disk, skip_errors=skip_errors)
+    files = [one for one in files if one.path not in refused]
     if schema is not None:
         stored = footers[0].schema.names
         lacking = [one for one in schema.fields if one not in stored and not any(one in file.keys for file in files)]
@@ -422,4 +449,6 @@ def parquet_source(
             raise SourceError(
                 f"{location.where}: its schema has a field {shown_text(lacking[0])[:80]!r}, which the files have not"
             )
-    return ParquetSource(location, files, footers, schema, cache=cache)
+    source = ParquetSource(location, files, footers, schema, cache=cache)
+    source.files_skipped = len(refused)
+    return source

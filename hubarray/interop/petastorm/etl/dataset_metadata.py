@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hubarray.errors import SourceError as PetastormMetadataError
+from hubarray.errors import SourceError as PetastormMetadataGenerationError
 from hubarray.interop.spark_readers import materialize_dataset
 from hubarray.readers.making import make_reader
 from hubarray.readers.unischema import Unischema
@@ -27,4 +29,6 @@ def get_schema_from_dataset_url(
         return reader.schema
 
 
-__all__ = ["get_schema_from_dataset_url", "materialize_dataset"]
+__all__ = [
+    "PetastormMetadataError", "PetastormMetadataGenerationError", "get_schema_from_dataset_url", "materialize_dataset",
+]  # fmt: skip
