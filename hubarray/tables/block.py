@@ -223,7 +223,11 @@ class Block:
     def __init__(self, group: Group, data: Buffer, where: str) -> None:
         self._group, self._data, self._where = group, memoryview(data), where
         self._columns: dict[str, _Column] = {}
-        begin = self._plain_columns() if group.is_plain else self._any_columns()
+        layout = group.layout
+        if group.is_plain:
+            begin = self._plain_columns()
+        else:
+            begin = self._any_columns() if layout is None else self._text_columns(layout)
         if begin != len(self._data):
             self._refuse(f"has {len(self._data):,} bytes, and its header speaks of {begin:,}")
 
@@ -242,6 +246,27 @@ class Block:
             size = self.rows * (field.row_bytes or 0)
             self._columns[name] = self._bounded(_Column(name, field, size, begin=begin, stored_bytes=size))
             begin += size + -size % _PAD
+        return begin
+
+    def _text_columns(self, layout: Sequence[tuple[str, Field, int]]) -> int:
+        """As :meth:`_plain_columns`, where some fields are text: the header has the lengths of all of it."""
+        texts = sum(not row_bytes for _, _, row_bytes in layout)
+        self.rows = int(self._numbers(HASH_BYTES, 1)[0])
+        self._require_rows()
+        header_bytes = (1 + texts * self.rows) * _COUNT.itemsize
+        lengths = self._numbers(HASH_BYTES + _COUNT.itemsize, texts * self.rows)
+        begin, used = HASH_BYTES + header_bytes + -header_bytes % _PAD, 0
+        for name, field, row_bytes in layout:
+            if row_bytes:
+                column = _Column(name, field, self.rows * row_bytes, begin=begin)
+            else:
+                own = lengths[used : used + self.rows]
+                used += self.rows
+                ends = np.cumsum(own, dtype=np.int64)
+                column = _Column(name, field, int(ends[-1]), own[:, None], ends, begin=begin)
+            column.stored_bytes = column.plain_bytes
+            begin += column.plain_bytes + -column.plain_bytes % _PAD
+            self._columns[name] = self._bounded(column)
         return begin
 
     def _any_columns(self) -> int:
@@ -330,9 +355,13 @@ class Block:
         """All rows' values of a field of text or bytes."""
         data, is_text = self._plain(column).tobytes(), column.field.kind == "string"
         bounds = [0, *ends.tolist()]
-        parts = (data[begin:end] for begin, end in itertools.pairwise(bounds))
+        whole: Any = data
+        if is_text and data.isascii():
+            # A letter a byte: decoded once, and then cut.
+            whole, is_text = data.decode(), False
+        parts = [whole[begin:end] for begin, end in itertools.pairwise(bounds)]
         try:
-            values: list[Any] = [part.decode() for part in parts] if is_text else list(parts)
+            values: list[Any] = [part.decode() for part in parts] if is_text else parts
         except UnicodeDecodeError:
             self._refuse(f"has {column.name!r}, which is no UTF-8")
         if column.field.nullable and column.numbers is not None:
@@ -348,6 +377,10 @@ class Block:
         sizes = _sizes(field)
         if not sizes.numbers:
             return self._bounded(_Column(name, field, plain_bytes=self.rows * (field.row_bytes or 0)))
+        if sizes.numbers == 1 and sizes.length and not field.is_image:
+            # Text that may not be null: lengths, and nothing that could contradict them.
+            ends = np.cumsum(numbers[:, 0], dtype=np.int64)
+            return self._bounded(_Column(name, field, int(ends[-1]), numbers, ends))
         present = numbers[:, 0] if sizes.null else np.ones(self.rows, _COUNT)
         if (present > 1).any() or numbers[present == 0].any():
             self._refuse(f"says of {name!r} what cannot be")
@@ -447,6 +480,84 @@ class Block:
 
     def _refuse(self, what: str) -> NoReturn:
         raise CorruptDataError(f"{self._where}: the block of {self._group.name!r} there {what}; restore it from a copy")
+
+
+class PlainBlocks:
+    """Whole blocks of a plain group that follow each other, as if they were one: read by columns alone.
+
+    Parameters
+    ----------
+    group : Group
+        Plain, and without text in arrays.
+    data : bytes
+        Of blocks whose hashes are right, all of ``block_bytes``.
+    block_bytes : int
+    where : str
+        How errors name them.
+
+    Raises
+    ------
+    CorruptDataError
+        One of them has other rows than a whole block.
+    """
+
+    def __init__(self, group: Group, data: Buffer, block_bytes: int, where: str) -> None:
+        self._group, self._where, self._block_rows = group, where, group.rows_per_block
+        self._bytes = np.frombuffer(data, "u1").reshape(-1, block_bytes)
+        self.rows = len(self._bytes) * group.rows_per_block
+        self._begins: dict[str, tuple[int, Field]] = {}
+        begin = HASH_BYTES + _COUNT.itemsize + -_COUNT.itemsize % _PAD
+        for name, field in group.fields:
+            self._begins[name] = begin, field
+            size = group.rows_per_block * (field.row_bytes or 0)
+            begin += size + -size % _PAD
+        counts = self._bytes[:, HASH_BYTES : HASH_BYTES + _COUNT.itemsize]
+        if begin != block_bytes or (np.ascontiguousarray(counts).view(_COUNT) != group.rows_per_block).any():
+            raise CorruptDataError(
+                f"{where}: the blocks of {group.name!r} there have other rows than their locations say; restore it "
+                "from a copy"
+            )
+
+    def require_row(self, row: int) -> None:
+        """Every row of whole blocks is there."""
+
+    def is_text(self, name: str) -> bool:
+        """Plain groups have no text."""
+        return False
+
+    def is_costly(self, name: str) -> bool:
+        """All rows' values are made at once."""
+        return False
+
+    def column(self, name: str) -> np.ndarray:
+        """All rows' values of a field."""
+        field = self._begins[name][1]
+        out: np.ndarray = np.empty((self.rows, *(n or 0 for n in field.shape)), field.dtype or "u1")
+        self.decode_column(name, out)
+        return out
+
+    def decode_column(self, name: str, target: np.ndarray) -> bool:
+        """Copy all rows' values of a field into place; False if it lies otherwise there."""
+        begin, field = self._begins[name]
+        assert field.dtype is not None
+        size = self._block_rows * (field.row_bytes or 0)
+        if target.dtype != field.dtype or target.shape[1:] != field.shape or not target.flags.c_contiguous:
+            return False
+        target.reshape(-1).view("u1").reshape(len(self._bytes), size)[...] = self._bytes[:, begin : begin + size]
+        return True
+
+    def row(self, row: int, names: Sequence[str]) -> dict[str, Value]:
+        """One row's values of some fields."""
+        return {name: self.column(name)[row] for name in names}
+
+
+def are_intact(data: Buffer, checks: Sequence[int]) -> bool:
+    """Whether equally long blocks that follow each other are whole, and those that their locations mean."""
+    view = memoryview(data)
+    size = len(view) // len(checks)
+    return size * len(checks) == len(view) and all(
+        is_intact(view[i * size : (i + 1) * size], check) for i, check in enumerate(checks)
+    )
 
 
 @dataclass

@@ -31,6 +31,7 @@ from hubarray.tables.windows import EveryRow, checked_offsets, window
 
 AHEAD_BYTES = 64 << 20
 MAX_AHEAD_ROWS = 1024
+SCAN_BYTES = 16 << 20
 _FIRST_ROWS = 4
 
 Row = dict[str, Any]
@@ -213,6 +214,49 @@ class RowLoader:
             current.reverse()
             while current:
                 yield from self._converted([current.pop()], as_)
+
+    def iter_columns(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        rows: int | None = None,
+        positions: Positions | None = None,
+        as_: str = "numpy",
+    ) -> Iterator[dict[str, Any]]:
+        """Columns of some rows after the other, as of :meth:`get_columns`, for a scan; the next are read ahead.
+
+        Parameters
+        ----------
+        columns
+            As of :meth:`get_row`.
+        rows : int, optional
+            How many at a time; by default about 16 MiB of them.
+        positions : sequence of int, optional
+            All by default.
+        as_ : "numpy", "torch" or "tensorflow"
+
+        Yields
+        ------
+        dict of str to column
+        """
+        _, picks = self._chosen(columns)
+        at = EveryRow(len(self)) if positions is None else self._positions(positions)
+        count = rows if rows is not None else int(SCAN_BYTES / max(1.0, self._row_bytes(picks)))
+        if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or (rows is not None and rows < 1):
+            raise ConfigError(f"rows={rows!r}: give a number above 0")
+        count = max(1, int(count))
+
+        def read(begin: int) -> Row:
+            return self.read_columns(at[begin : begin + count], columns)
+
+        ahead: Future[Row] | None = None
+        process_id = os.getpid()
+        for begin in range(0, len(at), count):
+            mine = ahead if ahead is not None and os.getpid() == process_id else None
+            process_id, following = os.getpid(), begin + count
+            ahead = pools.ahead.submit(partial(read, following)) if following < len(at) else None
+            found = read(begin) if mine is None else mine.result()
+            yield self._converted([found], as_)[0]
 
     def get_columns(
         self, positions: Positions, columns: str | Sequence[str] | None = None, *, as_: str = "numpy"

@@ -102,7 +102,7 @@ class TableMetadata:
         partitions: int,
         blocks: dict[str, int],
         stored_bytes: dict[str, int],
-        has_ranges: bool,
+        has_ranges: bool = False,
     ) -> TableMetadata:
         """The table with one append more."""
         one = Append(self.end, self.rows, chunk_files, rows, partitions, has_ranges)

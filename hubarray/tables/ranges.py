@@ -33,25 +33,23 @@ def ranges_schema(schema: Schema) -> pa.Schema:
 
 
 def range_of(column: pa.ChunkedArray) -> Range:
-    """The least value of a column, the most, and whether some values are in no order with them; None if unknown."""
+    """The least value of a column, the most, and whether some values are in no order with them; None if unknown.
+
+    Times are numbers of their unit: Python's have no nanoseconds.
+    """
     loose = bool(column.null_count)
     if pa.types.is_boolean(column.type) or pa.types.is_binary(column.type):
         return None, None, True
     if pa.types.is_floating(column.type):
         values = column.drop_null().to_numpy()
-        if np.isnan(values).any():
+        if not len(values) or np.isnan(values).any():
             return None, None, True
-    found = pc.min_max(column).as_py() if not pa.types.is_temporal(column.type) else _times(column)
+        return values.min().item(), values.max().item(), loose
+    found = pc.min_max(_whole(column)).as_py()
     low, high = found["min"], found["max"]
     if isinstance(low, str) and max(len(low.encode()), len(high.encode())) > _MOST_TEXT_BYTES:
         return None, None, True
     return low, high, loose
-
-
-def _times(column: pa.ChunkedArray) -> dict[str, Any]:
-    """As Arrow's scalars: Python's have no nanoseconds."""
-    told = pc.min_max(column)
-    return {name: told[name] if told[name].is_valid else None for name in ("min", "max")}
 
 
 def ranges_table(slabs: Sequence[Sequence[Range]], schema: Schema) -> pa.Table:
@@ -61,12 +59,8 @@ def ranges_table(slabs: Sequence[Sequence[Range]], schema: Schema) -> pa.Table:
     for i in range(len(schema.index)):
         for part in range(3):
             kind = wanted.field(3 * i + part).type
-            columns.append(pa.array([_plain(one[i][part]) for one in slabs], kind))
+            columns.append(pa.array([one[i][part] for one in slabs], kind))
     return pa.table(columns, schema=wanted)
-
-
-def _plain(value: Any) -> Any:
-    return value.value if isinstance(value, (pa.TimestampScalar, pa.DurationScalar)) else value
 
 
 def slabs_of_ranges(found: pa.Table, schema: Schema, clauses: Sequence[Sequence[Clause]]) -> list[int]:

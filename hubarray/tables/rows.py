@@ -14,7 +14,7 @@ from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import Refs, blob_place
 from hubarray.storage.base import Buffer
 from hubarray.tables import locations
-from hubarray.tables.block import Block, described, is_intact
+from hubarray.tables.block import Block, PlainBlocks, are_intact, described, is_intact
 from hubarray.tables.locations import LOCATION, Locations
 from hubarray.tables.schema import Group
 from hubarray.tables.state import TableState
@@ -22,7 +22,11 @@ from hubarray.tables.state import TableState
 Numbers = npt.NDArray[np.int64]
 # Positions, and rows of the block, that follow one another.
 Run = tuple[slice, slice]
-Take = Callable[[Block, npt.NDArray[np.intp], npt.NDArray[np.intp], Run | None], None]
+AnyBlock = Block | PlainBlocks
+Take = Callable[[Any, npt.NDArray[np.intp], npt.NDArray[np.intp], Run | None], None]
+
+
+_JOINED_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -52,15 +56,25 @@ class Wanted:
 
 @dataclass(frozen=True)
 class _Job:
-    """One block that is fetched, and who wants it."""
+    """One block that is fetched, or whole ones that follow each other, and who wants it."""
 
     wanted: Wanted
     positions: npt.NDArray[np.intp]
     rows: npt.NDArray[np.intp]
-    check: int
+    checks: Sequence[int]
     run: Run | None
 
-    def finish(self, block: Block) -> None:
+    def is_proven(self, data: Buffer) -> bool:
+        """Whether bytes are those of the block, or blocks."""
+        return is_intact(data, self.checks[0]) if len(self.checks) == 1 else are_intact(data, self.checks)
+
+    def block(self, data: Buffer, where: str) -> AnyBlock:
+        """The block, or whole blocks that follow each other as one."""
+        if len(self.checks) == 1:
+            return Block(self.wanted.group, data, where)
+        return PlainBlocks(self.wanted.group, data, memoryview(data).nbytes // len(self.checks), where)
+
+    def finish(self, block: AnyBlock) -> None:
         block.require_row(int(self.rows.max()) if self.run is None else self.run[1].stop - 1)
         self.wanted.take(block, self.positions, self.rows, self.run)
 
@@ -89,7 +103,7 @@ def _plan(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> None:
             return
         positions, rows = np.zeros(1, np.intp), found["row"].astype(np.intp)
         alone = slice(0, 1), slice(int(rows[0]), int(rows[0]) + 1)
-        jobs.append(_Job(one, positions, rows, int(found["check"][0]), alone))
+        jobs.append(_Job(one, positions, rows, found["check"].tolist(), alone))
         refs.append(one.table.block_refs(one.group, chunks, found))
         return
     present = np.flatnonzero(found["length"])
@@ -99,17 +113,58 @@ def _plan(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> None:
     order = np.argsort(key, kind="stable")
     cuts = np.flatnonzero(np.diff(key[order])) + 1
     firsts = present[order[np.concatenate([[0], cuts])]]
-    refs.append(one.table.block_refs(one.group, chunks[firsts], found[firsts]))
     positions = present[order]
     rows = found["row"].astype(np.intp)[positions]
     breaks = np.concatenate([[0], np.cumsum((np.diff(positions) != 1) | (np.diff(rows) != 1))])
-    bounds = [0, *cuts.tolist(), len(positions)]
-    for (begin, end), check in zip(itertools.pairwise(bounds), found["check"][firsts].tolist(), strict=True):
+    bounds = np.concatenate([[0], cuts, [len(positions)]])
+    heads = _heads(one, found[firsts], chunks[firsts], bounds, positions, rows, breaks)
+    joined = found[firsts[heads[:-1]]]
+    if len(heads) - 1 < len(firsts):
+        joined["length"] *= np.diff(heads).astype(np.uint32)
+    refs.append(one.table.block_refs(one.group, chunks[firsts[heads[:-1]]], joined))
+    checks = found["check"][firsts].tolist()
+    for low, high in itertools.pairwise(heads.tolist()):
+        begin, end = int(bounds[low]), int(bounds[high])
         run: Run | None = None
-        if breaks[begin] == breaks[end - 1]:
+        if high - low > 1:
+            at = int(positions[begin])
+            run = slice(at, at + end - begin), slice(0, end - begin)
+        elif breaks[begin] == breaks[end - 1]:
             at, row = int(positions[begin]), int(rows[begin])
             run = slice(at, at + end - begin), slice(row, row + end - begin)
-        jobs.append(_Job(one, positions[begin:end], rows[begin:end], check, run))
+        jobs.append(_Job(one, positions[begin:end], rows[begin:end], checks[low:high], run))
+
+
+def _heads(
+    one: Wanted,
+    blocks: Locations,
+    chunks: npt.NDArray[np.uint64],
+    bounds: npt.NDArray[np.intp],
+    positions: npt.NDArray[np.intp],
+    rows: npt.NDArray[np.intp],
+    breaks: npt.NDArray[np.intp],
+) -> npt.NDArray[np.intp]:
+    """Where blocks begin that are taken as one, and the number of all: whole plain ones, side by side here and there.
+
+    A scan of small rows is then copies of a MiB, and not of a block.
+    """
+    count, block_rows = len(blocks), one.group.rows_per_block
+    every = np.arange(count + 1)
+    if not one.copies or block_rows == 1 or count == 1 or not one.group.is_plain or one.group.has_text:
+        return every
+    begins, ends = bounds[:-1], bounds[1:]
+    whole = (ends - begins == block_rows) & (rows[begins] == 0) & (breaks[begins] == breaks[ends - 1])
+    follows = (
+        whole[1:]
+        & whole[:-1]
+        & (chunks[1:] == chunks[:-1])
+        & (blocks["length"][1:] == blocks["length"][:-1])
+        & (blocks["offset"][1:] == blocks["offset"][:-1] + blocks["length"][:-1])
+        & (positions[begins[1:]] == positions[begins[:-1]] + block_rows)
+    )
+    # Cut where a MiB of the chunk file begins, wherever a read does, so that what is cached is found again.
+    follows &= blocks["offset"][1:] // _JOINED_BYTES == blocks["offset"][:-1] // _JOINED_BYTES
+    return np.concatenate([[0], np.flatnonzero(~follows) + 1, [count]]).astype(np.intp)
 
 
 def located(table: TableState, group: Group, numbers: Numbers) -> tuple[Locations, npt.NDArray[np.uint64]]:
@@ -119,6 +174,14 @@ def located(table: TableState, group: Group, numbers: Numbers) -> tuple[Location
         slab, within = divmod(int(numbers[0]) - append.first_row, locations.SLAB_ROWS)
         one = table.locations(append, slab, group.name)[within : within + 1]
         return one, one["chunk"].astype(np.uint64) + np.uint64(append.first)
+    if len(numbers):
+        only = table.metadata.append_of(int(numbers[0]))
+        slab, within = divmod(int(numbers[0]) - only.first_row, locations.SLAB_ROWS)
+        end = within + len(numbers)
+        if end <= only.slab_rows(slab) and bool((np.diff(numbers) == 1).all()):
+            # Rows that follow each other, as of a scan: nothing is copied.
+            some = table.locations(only, slab, group.name)[within:end]
+            return some, some["chunk"].astype(np.uint64) + np.uint64(only.first)
     found, chunks = np.zeros(len(numbers), LOCATION), np.zeros(len(numbers), np.uint64)
     for append, slab, first, inside in table.slabs_of(numbers):
         found[inside] = table.locations(append, slab, group.name)[numbers[inside] - first]
@@ -140,13 +203,13 @@ def _fetch(fetcher: Fetcher, jobs: list[_Job], refs: list[Refs]) -> None:
     among = every if len(missing) == len(jobs) else every[missing]
 
     def proves(i: int, pieces: Sequence[Buffer]) -> bool:
-        return is_intact(b"".join(pieces) if len(pieces) > 1 else pieces[0], jobs[missing[i]].check)
+        return jobs[missing[i]].is_proven(b"".join(pieces) if len(pieces) > 1 else pieces[0])
 
     def finish(i: int, data: Buffer) -> None:
         job, ref = jobs[missing[i]], among[i]
         place = blob_place(ref)
-        block = Block(job.wanted.group, data, f"{fetcher.store.where(place.key)}: bytes {place.offset} on")
-        if _is_kept(job):
+        block = job.block(data, f"{fetcher.store.where(place.key)}: bytes {place.offset} on")
+        if isinstance(block, Block) and _is_kept(job):
             fetcher.memory.put(_memory_key(job, ref), block, block.nbytes)
         job.finish(block)
 
@@ -190,7 +253,7 @@ def _memory_key(job: _Job, ref: np.void) -> Hashable:
     # The same bytes may be a block of another table, whose fields have other names.
     group = job.wanted.group
     fields = tuple(name for name, _ in group.fields)
-    about = (fields, described(group), group.rows_per_block, job.check)
+    about = (fields, described(group), group.rows_per_block, job.checks[0])
     return ("block", job.wanted.table.fetcher.identity, blob_place(ref).name, *about)
 
 
@@ -228,7 +291,7 @@ def columns_into(
     fields, names : sequence of str
     """
 
-    def take(block: Block, positions: npt.NDArray[np.intp], rows: npt.NDArray[np.intp], run: Run | None) -> None:
+    def take(block: AnyBlock, positions: npt.NDArray[np.intp], rows: npt.NDArray[np.intp], run: Run | None) -> None:
         at, those = (positions, rows) if run is None else run
         for field, name in zip(fields, names, strict=True):
             column = out[name]

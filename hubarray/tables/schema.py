@@ -14,6 +14,7 @@ import numpy as np
 from hubarray.arrays.codec_chains import NAMED_CHAINS
 from hubarray.arrays.compressors import COMPRESSORS
 from hubarray.arrays.dtypes import UnknownTypeError, checked_dtype, dtype_from_json, dtype_to_json
+from hubarray.arrays.unicode import has_text
 from hubarray.errors import ConfigError, FormatVersionError
 from hubarray.history.fields import Fields
 
@@ -207,6 +208,22 @@ class Group:
             field.kind == "fixed" and field.codec is None and not field.nullable and not field.ragged
             for _, field in self.fields
         )
+
+    @cached_property
+    def layout(self) -> tuple[tuple[str, Field, int], ...] | None:
+        """Fields with the bytes of a row, 0 for text; None if a block's header has more than lengths of text."""
+        found = []
+        for name, field in self.fields:
+            is_fixed = field.kind == "fixed"
+            if field.codec is not None or field.nullable or None in field.shape or (is_fixed and not field.row_bytes):
+                return None
+            found.append((name, field, (field.row_bytes or 0) if is_fixed else 0))
+        return tuple(found)
+
+    @cached_property
+    def has_text(self) -> bool:
+        """Whether a field is of arrays of text, whose letters are looked at before they are used."""
+        return any(field.dtype is not None and has_text(field.dtype) for _, field in self.fields)
 
 
 class Schema:

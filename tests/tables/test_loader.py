@@ -358,3 +358,21 @@ def test_the_cheapest_groups_cost_what_brute_force_finds(data):
         if wanted <= set().union(*(groups[name] for name in some))
     )
     assert sum(costs[name] for name in chosen) == best
+
+
+@pytest.mark.parametrize("rows", [None, 1, 4, 100])
+def test_columns_of_a_scan_come_a_few_rows_at_a_time(made, rows):
+    root, expected, _ = made
+    loader = hub.row_loader(index_of(made), root)
+    parts = list(loader.iter_columns(["frame", "lidar", "pose"], rows=rows))
+    assert [int(one) for part in parts for one in part["frame"]] == [int(row["frame"]) for row in expected]
+    assert all(
+        np.array_equal(one, row["lidar"])
+        for one, row in zip((v for p in parts for v in p["lidar"]), expected, strict=True)
+    )
+    assert {len(part["frame"]) for part in parts[:-1]} <= {rows}
+    some = [int(one) for part in loader.iter_columns("frame", positions=[5, 3, 4], rows=2) for one in part["frame"]]
+    assert some == [int(expected[i]["frame"]) for i in (5, 3, 4)]
+    for wrong in (0, True, 1.5):
+        with pytest.raises(hub.ConfigError, match="rows="):
+            next(loader.iter_columns("frame", rows=wrong))

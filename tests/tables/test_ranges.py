@@ -22,6 +22,10 @@ SCHEMA = hub.Schema(
         "t": hub.Field("M8[us]", index=True, nullable=True),
         "s": hub.Field(str, index=True, nullable=True),
         "b": hub.Field("?", index=True),
+        "d": hub.Field("m8[us]", index=True, nullable=True),
+        "h": hub.Field("f2", index=True),
+        "u": hub.Field("u8", index=True),
+        "y": hub.Field(bytes, index=True),
     }
 )
 VALUES = {
@@ -30,6 +34,10 @@ VALUES = {
     "t": st.one_of(st.none(), st.integers(-5, 5).map(lambda n: np.datetime64(n, "us"))),
     "s": st.one_of(st.none(), st.sampled_from(["", "a", "ab", "é", "\U0001f600", "x" * 300])),
     "b": st.booleans(),
+    "d": st.one_of(st.none(), st.integers(-5, 5).map(lambda n: np.timedelta64(n, "us"))),
+    "h": st.integers(-5, 5).map(np.float16),
+    "u": st.integers(2**64 - 6, 2**64 - 1),
+    "y": st.sampled_from([b"", b"a"]),
 }
 ASKED = {
     "i": st.integers(-6, 6),
@@ -37,6 +45,7 @@ ASKED = {
     "t": st.integers(-6, 6).map(lambda n: datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=n)),
     "s": st.sampled_from(["", "a", "aa", "é", "z", "x" * 300]),
     "b": st.booleans(),
+    "d": st.integers(-6, 6).map(lambda n: datetime.timedelta(microseconds=n)),
 }
 
 
@@ -66,7 +75,22 @@ def test_no_slab_with_a_row_that_passes_is_passed_over(data):
 
 def test_a_slab_that_cannot_have_a_row_is_passed_over():
     tables = [
-        columns([{"i": i, "x": float(i), "t": np.datetime64(i, "us"), "s": f"s{i}", "b": True}]) for i in range(4)
+        columns(
+            [
+                {
+                    "i": i,
+                    "x": float(i),
+                    "t": np.datetime64(i, "us"),
+                    "s": f"s{i}",
+                    "b": True,
+                    "d": None,
+                    "h": np.float16(0),
+                    "u": 1,
+                    "y": b"",
+                }
+            ]
+        )
+        for i in range(4)
     ]
     found = ranges_table([[range_of(table[name]) for name in SCHEMA.index] for table in tables], SCHEMA)
     time = datetime.datetime(1970, 1, 1, microsecond=2)
@@ -85,7 +109,10 @@ def small_slabs(monkeypatch):
 
 
 def rows_of(first, count):
-    return [{"i": i, "x": float(i), "t": None, "s": None, "b": True} for i in range(first, first + count)]
+    return [
+        {"i": i, "x": float(i), "t": None, "s": None, "b": True, "d": None, "h": np.float16(0), "u": 1, "y": b""}
+        for i in range(first, first + count)
+    ]
 
 
 def test_a_filter_costs_the_slabs_that_may_have_its_rows(s3_root, small_slabs, forget):
