@@ -21,6 +21,9 @@ GRACE = 300
 MAX_OVERLAY = 2
 VERSIONS = (("x", "v0"), ("x", "v1"), ("y", "v0"), ("z", "v0"))
 
+# A table, its staging version, and a table that it refers to; see table_model.py.
+TABLES = (("t", "v0"), ("t", "w0"), ("u", "v0"))
+
 TAGS = ("a", "b")
 
 Version = tuple[str, str]
@@ -49,6 +52,7 @@ class Record:
     root: str | None = None
     overlay: dict[int, str | None] = field(default_factory=dict)
     homes: frozenset[str] = frozenset()
+    keys: tuple[str, ...] = ()
     operation: tuple[Any, ...] = ()
 
     def keeps(self, number: int) -> bool:
@@ -121,7 +125,7 @@ class World:
         if record.id in [one.id for one in log.values()]:
             raise Violation(f"{key}: the same commit twice")
         before = log.get(record.number - 1)
-        if before is not None and record.operation[0] not in ("create", "copy", "delete"):
+        if before is not None and record.operation[0] not in ("create", "copy", "publish", "delete"):
             if before.frozen and record.operation[0] not in ("expire", "freeze", "tag", "untag"):
                 raise Violation(f"{key}: writes to a frozen version")
             seen, line, generation = record.operation[-1]
@@ -129,6 +133,8 @@ class World:
                 raise Violation(f"{key}: resizes an axis that somebody else resized")
             if (before.line, before.generation) != (line, generation):
                 raise Violation(f"{key}: was meant for another array")
+            if record.operation[0] == "add" and set(record.operation[1]) & set(before.keys):
+                raise Violation(f"{key}: adds a partition that is there")
             if record.operation[0] == "tag" and not before.keeps(record.operation[2]):
                 raise Violation(f"{key}: tags a commit that had expired")
         log[record.number] = record
@@ -139,6 +145,8 @@ class World:
         what, *rest = record.operation
         if what in ("create", "overwrite"):
             return [0] * rest[0]
+        if what == "publish":
+            return list(rest[0])
         if what == "copy":
             source, number = rest[:2]
             copied = self.expected[source][number]
@@ -153,6 +161,8 @@ class World:
                 after[index] = value
         elif what == "append":
             after += rest[0]
+        elif what == "add":
+            after += rest[1]
         elif what == "length":
             after = (after + [0] * rest[0])[: rest[0]]
         return after
@@ -266,6 +276,8 @@ class Change:
             return (yield from self._set(place, base, elements, max(base.length, start + len(elements))))
         if what == "length":
             return (yield from self._resize(place, base, self.values[0]))
+        if what == "add":
+            return (yield from self._added(place, base, *self.values))
         if what == "freeze":
             return None if base.frozen else replace(base, frozen=True)
         if what == "expire":
@@ -283,6 +295,16 @@ class Change:
                 base, length=self.values[0], root=None, overlay={}, generation=self.world.fresh(), homes=frozenset()
             )
         raise AssertionError(what)
+
+    def _added(self, place: Version, base: Record, keys: list[str], elements: list[int], refs: list[str]) -> Steps:
+        """Chunk files that workers uploaded, at the end of a table."""
+        if set(keys) & set(base.keys) and self.world.has("a partition that is there is a conflict"):
+            return "conflict"
+        first = base.length // CHUNK
+        grown = yield from self._with(
+            place, base, {first + i: ref for i, ref in enumerate(refs)}, base.length + len(elements)
+        )
+        return replace(grown, keys=(*base.keys, *keys))
 
     def _tagged(self, base: Record, tag: str, number: int) -> Record | str | None:
         there = base.tags.get(tag)
@@ -376,7 +398,7 @@ class Change:
 
 def commit(world: World, place: Version, handle: Record, change: Change) -> Steps:
     """Apply a change until it is in the log; returns what the caller is told."""
-    began, id_ = world.now, world.fresh()
+    began, id_ = min(world.now, getattr(change, "began", world.now)), world.fresh()
     base = yield from newest_after(place, handle)
     first = base
     while True:
@@ -404,7 +426,7 @@ def commit(world: World, place: Version, handle: Record, change: Change) -> Step
             _check_elided(world, place, first, change)
             return "same"
         token = (first.length, handle.line, handle.generation)
-        homes = draft.homes if draft.kind == "array" else frozenset()
+        homes = draft.homes | getattr(change, "homes", frozenset()) if draft.kind == "array" else frozenset()
         operation = (change.what, *change.values, token)
         record = replace(draft, number=base.number + 1, id=id_, operation=operation, homes=homes)
         if (
@@ -616,7 +638,7 @@ def collect(world: World, home: str) -> Steps:
 
 def _logs(world: World, home: str, cutoff: int) -> Steps:
     found = []
-    for place in VERSIONS:
+    for place in VERSIONS + TABLES:
         if place[0] != home:
             continue
         newest = yield from opened(world, place)
