@@ -268,11 +268,14 @@ def table_sharing(megabytes: int) -> list[Row]:
             seconds[version] = time.perf_counter() - began
         first, second = (hub.du(f"bench/drive:v{version}", root=root) for version in (1, 2))
         table: Any = hub.load("bench/drive:v2", root=root)
+        first_table: Any = hub.load("bench/drive:v1", root=root)
         for i in range(0, count, 97):
             expected = next(row for j, row in enumerate(drive(2)) if j == i)
-            found = table[i]
-            assert found["labels.text"] == expected["labels.text"]
-            assert np.array_equal(found["lidar"], expected["lidar"])
+            found, before = table[i], first_table[i]
+            for name in expected:
+                # JPEG changes what it stores, and stores it once for both.
+                wanted = before[name] if name == "camera.image" else expected[name]
+                assert np.array_equal(found[name], wanted), name
     share = second.own / second.logical
     return [
         Row(

@@ -5,11 +5,12 @@ import pytest
 import hubarray as hub
 from benchmarks import data, harness, peers, report
 from benchmarks import epochs as epochs_module
+from benchmarks import table_scans as table_scans_module
 from benchmarks.epochs import epochs, forked_workers
 from benchmarks.harness import Bar, Row, Timing, measure
 from benchmarks.reads import bulk_local, bulk_s3, random_s3, samples
 from benchmarks.table_scans import table_index, table_scans, table_sharing
-from benchmarks.tables import tables
+from benchmarks.tables import table_costs, tables
 from benchmarks.writes import assignments
 
 MARGIN = 2.5
@@ -40,6 +41,7 @@ def test_a_case_of_tables_and_epochs_runs(case, isolated, monkeypatch):
     monkeypatch.setattr(peers, "MODULES", {})
     monkeypatch.setattr(epochs_module, "PEERS", {"pyarrow loop": epochs_module.PEERS["pyarrow loop"]})
     monkeypatch.setattr(harness, "QUICK_ROUNDS", 1)
+    monkeypatch.setattr(table_scans_module, "STEP_ROWS", 1024)
     for row in case(1):
         assert not [one.error for one in row.timings.values() if one.error], row.case
 
@@ -61,3 +63,9 @@ def test_bars_are_judged_by_medians():
     verdicts = Row("x", "hubarray", 1, timings, bars).verdicts()
     assert [ok for _, _, ok in verdicts] == [True, False, True]
     assert "peer" in verdicts[2][0]
+
+
+def test_what_a_request_costs_is_told_beside_the_constant_that_stands_for_it(isolated):
+    for row in table_costs(4):
+        assert row["the loader's constant, KiB"] > 0
+        assert row["a request costs as much as so many KiB"] > 0

@@ -44,8 +44,15 @@ def write(url, cache, kill_at, what):
     hub.configure(root=url, cache_dir=cache)
     for verb in ("get", "put", "put_if_absent", "head", "delete"):
         dying(verb, kill_at)
-    if what == "index":
-        hub.write_index(hub.read_index("t/old:v1").iloc[::-2], "t/x:v1")
+    if what in ("index", "move"):
+        hub.write_index(hub.read_index("t/old:v1").iloc[::-2], "t/x:v1", move=what == "move")
+        return
+    if what == "driver":
+        with hub.table_writer("t/x:v1", hub.Schema(SCHEMA)) as w:
+            for key in "cab":
+                with w.worker().partition(key) as p:
+                    p.extend(rows_of(key))
+                w.add(bytes(p.part))
         return
     given = None if what == "grow" else hub.Schema(SCHEMA)
     reference = "t/old:v1" if what == "reference" else None
@@ -110,13 +117,13 @@ def _start(root):
 def _expected(what, old):
     if what == "grow":
         return "t/old:v1", [*old, *(row for key in "ABC" for row in rows_of(key))]
-    if what == "index":
+    if what in ("index", "move"):
         # Rows keep the order of the index within their partition.
         return "t/x:v1", [*old[:6][::-1][::2], *old[6:][::-1][::2]]
     return "t/x:v1", [row for key in "abc" for row in rows_of(key)]
 
 
-@pytest.mark.parametrize("what", ["write", "resume", "reference", "grow", "index"])
+@pytest.mark.parametrize("what", ["write", "driver", "resume", "reference", "grow", "index", "move"])
 def test_a_killed_writer_leaves_no_table_or_all_of_it(what, make_root, tmp_path, forget, writing, monkeypatch):
     monkeypatch.setattr(writer, "MAX_WAITING_PARTS", 2)
     root = make_root("local")

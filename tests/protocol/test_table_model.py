@@ -17,7 +17,7 @@ RULES = (
 
 
 def test_no_interleaving_of_drivers_workers_and_collectors_breaks_a_promise():
-    for seed in range(rounds(8_000, 100_000)):
+    for seed in range(rounds(4_000, 100_000)):
         try:
             explore_tables(seed)
         except Violation as violation:

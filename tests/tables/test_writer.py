@@ -82,13 +82,13 @@ def extract(worker, key, count):
     return bytes(p.part)
 
 
-def test_processes_write_the_table_that_one_process_writes(root, s3_root):
-    alone = write("lab/drives:v1", {key: drive(key, 20) for key in "abcd"}, root)
+def test_eight_processes_write_the_table_that_one_process_writes(root, s3_root):
+    alone = write("lab/drives:v1", {key: drive(key, 20) for key in "abcdefgh"}, root)
     with hub.table_writer("lab/drives:v1", schema(), root=s3_root) as w:
         worker = pickle.loads(pickle.dumps(w.worker()))
-        with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-            parts = list(pool.map(extract, [worker] * 5, "dcbaa", [20] * 5))
-        assert [w.add(part) for part in parts] == [True, True, True, True, False]
+        with ProcessPoolExecutor(8, mp_context=get_context("spawn")) as pool:
+            parts = list(pool.map(extract, [worker] * 9, "hgfedcbaa", [20] * 9))
+        assert [w.add(part) for part in parts] == [True] * 8 + [False]
     there = hub.load("lab/drives:v1", root=s3_root)
     assert hashes(there) == hashes(alone)
     assert_rows(there[:], alone[:])
