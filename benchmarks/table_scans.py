@@ -282,6 +282,6 @@ def table_sharing(megabytes: int) -> list[Row]:
             f"a drive of {count:,} rows again, with other labels", OURS, second.logical,
             {OURS: Timing([seconds[2]]), "the first version": Timing([seconds[1]])},
             note=f"{second.own / 1e6:.1f} MB are new of {second.logical / 1e6:.0f} MB: {100 * share:.2f} %, "
-            f"{100 * (1 - share):.1f} % saved; the first version stores {first.own / 1e6:.0f} MB",
+            f"{100 * (1 - share):.1f} % saved; {first.own / 1e6:.1f} MB are the first version's alone",
         )
     ]  # fmt: skip

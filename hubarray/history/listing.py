@@ -9,6 +9,7 @@ from functools import partial
 from hubarray.blobs.scheduling import run_all
 from hubarray.errors import CorruptDataError, FormatVersionError, NotFoundError, StorageError, UnavailableError
 from hubarray.history.log import Log
+from hubarray.history.record import Record
 from hubarray.names import Name, is_part
 from hubarray.storage.base import Store
 
@@ -63,10 +64,7 @@ def is_live(store: Store, name: Name) -> bool:
     CorruptDataError
         Its newest record cannot be read.
     """
-    try:
-        return Log(store, name).newest().head.kind != "deleted"
-    except NotFoundError:
-        return False
+    return _live(store, name) is not None
 
 
 def is_shown(store: Store, name: Name) -> bool:
@@ -77,11 +75,16 @@ def is_shown(store: Store, name: Name) -> bool:
     CorruptDataError
         Its newest record cannot be read.
     """
+    newest = _live(store, name)
+    return newest is not None and STAGING_NOTE not in newest.attrs
+
+
+def _live(store: Store, name: Name) -> Record | None:
     try:
         newest = Log(store, name).newest()
     except NotFoundError:
-        return False
-    return newest.head.kind != "deleted" and STAGING_NOTE not in newest.attrs
+        return None
+    return None if newest.head.kind == "deleted" else newest
 
 
 def homes_of(store: Store, owner: str, beginning: str) -> Iterator[Name]:

@@ -315,7 +315,7 @@ def _is_image_column(folder: Path, values: Sequence[str]) -> bool:
 
 
 def _delimiter(header: str) -> str:
-    """What stands between the names of a header: a comma, a semicolon or a tab."""
+    """The letter between the names of a header: a comma, a semicolon or a tab."""
     return max(",;\t", key=header.count)
 
 

@@ -104,6 +104,10 @@ def _spec(tf: Any, field: UnischemaField, *, batched: bool) -> Any:
     kind = np.dtype("O") if field.numpy_dtype is Decimal else np.dtype(field.numpy_dtype)
     if kind.kind == "M":
         dtype = tf.int64
+    elif kind.kind == "O" and field.numpy_dtype is not Decimal:
+        raise ConfigError(
+            f"{field.name!r}: lists within lists have no tensors; leave it out, or make arrays of them in a transform"
+        )
     elif kind.kind in "OUS":
         dtype = tf.string
     else:
@@ -133,5 +137,10 @@ def _value(name: str, value: Any) -> Any:
         if value.dtype.kind == "M":
             return value.astype("M8[ns]").astype(np.int64)
         if value.dtype.kind == "O":
-            return np.asarray([_value(name, one) for one in value.tolist()])
+            try:
+                return np.asarray([_value(name, one) for one in value.tolist()])
+            except ValueError:
+                raise ConfigError(
+                    f"{name!r}: rows of different shapes make no tensor of a batch; use make_reader, or ragged='pad'"
+                ) from None
     return value

@@ -90,6 +90,8 @@ def open_source(
             raise ConfigError("a mapping of arrays names at least one")
         arrays = {name: _array(one, name, root) for name, one in source.items()}
         return ArraySource(arrays)
+    if isinstance(source, (list, tuple)) and not source:
+        raise ConfigError("give at least one path or URL of Parquet files")
     if isinstance(source, str) and is_name(source):
         loaded = catalog.load(source, root=root)
         return open_source(loaded)

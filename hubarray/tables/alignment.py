@@ -18,7 +18,7 @@ _MOST_REMEMBERED = 16
 
 
 class Alignment:
-    """What the tables of an index have in common, by which their rows are compared.
+    """The fields that the tables of an index have in common, by which their rows are compared.
 
     Parameters
     ----------

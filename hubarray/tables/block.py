@@ -551,15 +551,6 @@ class PlainBlocks:
         return {name: self.column(name)[row] for name in names}
 
 
-def are_intact(data: Buffer, checks: Sequence[int]) -> bool:
-    """Whether equally long blocks that follow each other are whole, and those that their locations mean."""
-    view = memoryview(data)
-    size = len(view) // len(checks)
-    return size * len(checks) == len(view) and all(
-        is_intact(view[i * size : (i + 1) * size], check) for i, check in enumerate(checks)
-    )
-
-
 @dataclass
 class _Column:
     """A field's part of a block: where it begins, and where the values of each row end, if that differs."""

@@ -432,8 +432,7 @@ class RowLoader:
                 places = np.flatnonzero(np.logical_or.reduce(masks))
                 numbers = numbers[places]
             single = takes[0][0] if len(takes) == 1 and places is None else partial(split, takes, places)
-            copies = out is not None and all(isinstance(out[name], np.ndarray) for part in parts for name in part.names)
-            wanted.append(Wanted(tables[pick.table], pick.group, numbers, single, copies))
+            wanted.append(Wanted(tables[pick.table], pick.group, numbers, single, copies=out is not None))
         rows.read(wanted)
 
     def _windows(

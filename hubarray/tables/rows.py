@@ -14,7 +14,7 @@ from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import Refs, blob_place
 from hubarray.storage.base import Buffer
 from hubarray.tables import locations
-from hubarray.tables.block import Block, PlainBlocks, are_intact, described, is_intact
+from hubarray.tables.block import Block, PlainBlocks, described, is_intact
 from hubarray.tables.locations import LOCATION, Locations
 from hubarray.tables.schema import Group
 from hubarray.tables.state import TableState
@@ -62,17 +62,32 @@ class _Job:
     positions: npt.NDArray[np.intp]
     rows: npt.NDArray[np.intp]
     checks: Sequence[int]
+    ends: Sequence[int]
     run: Run | None
 
     def is_proven(self, data: Buffer) -> bool:
         """Whether bytes are those of the block, or blocks."""
-        return is_intact(data, self.checks[0]) if len(self.checks) == 1 else are_intact(data, self.checks)
-
-    def block(self, data: Buffer, where: str) -> AnyBlock:
-        """The block, or whole blocks that follow each other as one."""
         if len(self.checks) == 1:
-            return Block(self.wanted.group, data, where)
-        return PlainBlocks(self.wanted.group, data, memoryview(data).nbytes // len(self.checks), where)
+            return is_intact(data, self.checks[0])
+        view = memoryview(data)
+        return len(view) == self.ends[-1] and all(
+            is_intact(view[begin:end], check)
+            for begin, end, check in zip([0, *self.ends], self.ends, self.checks, strict=False)
+        )
+
+    def finish_all(self, data: Buffer, where: str) -> None:
+        """Hand out whole blocks that follow each other: plain ones as one, others one by one."""
+        group = self.wanted.group
+        if group.is_plain:
+            self.finish(PlainBlocks(group, data, self.ends[0], where))
+            return
+        view, size = memoryview(data), group.rows_per_block
+        for k, (begin, end) in enumerate(zip([0, *self.ends], self.ends, strict=False)):
+            block, some = Block(group, view[begin:end], where), slice(k * size, (k + 1) * size)
+            block.require_row(size - 1)
+            assert self.run is not None
+            run = slice(self.run[0].start + k * size, self.run[0].start + (k + 1) * size), slice(0, size)
+            self.wanted.take(block, self.positions[some], self.rows[some], run)
 
     def finish(self, block: AnyBlock) -> None:
         block.require_row(int(self.rows.max()) if self.run is None else self.run[1].stop - 1)
@@ -103,7 +118,7 @@ def _plan(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> None:
             return
         positions, rows = np.zeros(1, np.intp), found["row"].astype(np.intp)
         alone = slice(0, 1), slice(int(rows[0]), int(rows[0]) + 1)
-        jobs.append(_Job(one, positions, rows, found["check"].tolist(), alone))
+        jobs.append(_Job(one, positions, rows, found["check"].tolist(), found["length"].tolist(), alone))
         refs.append(one.table.block_refs(one.group, chunks, found))
         return
     present = np.flatnonzero(found["length"])
@@ -119,8 +134,9 @@ def _plan(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> None:
     bounds = np.concatenate([[0], cuts, [len(positions)]])
     heads = _heads(one, found[firsts], chunks[firsts], bounds, positions, rows, breaks)
     joined = found[firsts[heads[:-1]]]
+    lengths = found["length"][firsts].astype(np.int64)
     if len(heads) - 1 < len(firsts):
-        joined["length"] *= np.diff(heads).astype(np.uint32)
+        joined["length"] = np.add.reduceat(lengths, heads[:-1])
     refs.append(one.table.block_refs(one.group, chunks[firsts[heads[:-1]]], joined))
     checks = found["check"][firsts].tolist()
     for low, high in itertools.pairwise(heads.tolist()):
@@ -132,7 +148,8 @@ def _plan(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> None:
         elif breaks[begin] == breaks[end - 1]:
             at, row = int(positions[begin]), int(rows[begin])
             run = slice(at, at + end - begin), slice(row, row + end - begin)
-        jobs.append(_Job(one, positions[begin:end], rows[begin:end], checks[low:high], run))
+        ends = np.cumsum(lengths[low:high]).tolist()
+        jobs.append(_Job(one, positions[begin:end], rows[begin:end], checks[low:high], ends, run))
 
 
 def _heads(
@@ -144,13 +161,13 @@ def _heads(
     rows: npt.NDArray[np.intp],
     breaks: npt.NDArray[np.intp],
 ) -> npt.NDArray[np.intp]:
-    """Where blocks begin that are taken as one, and the number of all: whole plain ones, side by side here and there.
+    """Where blocks begin that are fetched as one, and the number of all: whole ones, side by side here and there.
 
-    A scan of small rows is then copies of a MiB, and not of a block.
+    A scan of small rows is then work on a MiB, and not on a block.
     """
     count, block_rows = len(blocks), one.group.rows_per_block
     every = np.arange(count + 1)
-    if not one.copies or block_rows == 1 or count == 1 or not one.group.is_plain or one.group.has_text:
+    if not one.copies or block_rows == 1 or count == 1 or one.group.layout is None or one.group.has_text:
         return every
     begins, ends = bounds[:-1], bounds[1:]
     whole = (ends - begins == block_rows) & (rows[begins] == 0) & (breaks[begins] == breaks[ends - 1])
@@ -158,7 +175,7 @@ def _heads(
         whole[1:]
         & whole[:-1]
         & (chunks[1:] == chunks[:-1])
-        & (blocks["length"][1:] == blocks["length"][:-1])
+        & ((blocks["length"][1:] == blocks["length"][:-1]) | (not one.group.is_plain))
         & (blocks["offset"][1:] == blocks["offset"][:-1] + blocks["length"][:-1])
         & (positions[begins[1:]] == positions[begins[:-1]] + block_rows)
     )
@@ -208,8 +225,12 @@ def _fetch(fetcher: Fetcher, jobs: list[_Job], refs: list[Refs]) -> None:
     def finish(i: int, data: Buffer) -> None:
         job, ref = jobs[missing[i]], among[i]
         place = blob_place(ref)
-        block = job.block(data, f"{fetcher.store.where(place.key)}: bytes {place.offset} on")
-        if isinstance(block, Block) and _is_kept(job):
+        where = f"{fetcher.store.where(place.key)}: bytes {place.offset} on"
+        if len(job.checks) > 1:
+            job.finish_all(data, where)
+            return
+        block = Block(job.wanted.group, data, where)
+        if _is_kept(job):
             fetcher.memory.put(_memory_key(job, ref), block, block.nbytes)
         job.finish(block)
 

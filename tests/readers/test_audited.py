@@ -309,3 +309,36 @@ def test_one_read_of_metadata_starts_on_a_dataset_of_a_hundred_thousand_row_grou
     with hub.make_reader(tmp_path / "data") as reader:
         assert len(reader) == 200_000
     assert time.monotonic() - began < 10
+
+
+def test_an_empty_list_of_files_is_refused():
+    with pytest.raises(hub.ConfigError, match="at least one path"):
+        hub.make_reader([])
+
+
+def test_loaders_under_petastorms_names_take_its_options_in_its_order(tmp_path):
+    from decimal import Decimal
+
+    from hubarray.interop.petastorm import pytorch
+
+    pq.write_table(pa.table({"id": range(2000)}), tmp_path / "x.parquet", row_group_size=100)
+    reader = hub.make_reader(tmp_path / "x.parquet", shuffle_row_groups=False)
+    batches = list(pytorch.InMemBatchedDataLoader(reader, 512, None, 2, 7, 1024, False))
+    assert [batch["id"][0].item() for batch in batches] == [0, 512, 0, 512]
+    with pytorch.DataLoader(
+        hub.make_reader(tmp_path / "x.parquet"), 10, pytorch.decimal_friendly_collate, 50
+    ) as loader:
+        assert next(iter(loader))["id"].shape == (10,)
+    found = pytorch.decimal_friendly_collate([{"d": Decimal(1), "x": 1}, {"d": Decimal(2), "x": 2}])
+    assert found["d"] == [Decimal(1), Decimal(2)]
+    assert found["x"].tolist() == [1, 2]
+
+
+def test_lists_within_lists_and_ragged_batches_say_what_tensorflow_can_take(tmp_path):
+    table = pa.table({"ll": [[[1], [2, 3]], [[4]]], "r": [[1], [2, 3]]})
+    pq.write_table(table, tmp_path / "x.parquet")
+    with pytest.raises(hub.ConfigError, match="lists within lists"):
+        hub.make_petastorm_dataset(hub.make_reader(tmp_path / "x.parquet"))
+    reader = hub.make_batch_reader(tmp_path / "x.parquet", ["r"])
+    with reader, pytest.raises(Exception, match="ragged='pad'"):
+        next(iter(hub.make_petastorm_dataset(reader)))

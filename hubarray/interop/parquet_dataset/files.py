@@ -207,7 +207,7 @@ def readable(where: str) -> Iterator[None]:
 
 
 def _class_of(error: Exception, told: str) -> type[HubError]:
-    """What an error is of: Arrow has OSError for damage, too, but then without a number, and without a word of AWS."""
+    """The class of an error: Arrow has OSError for damage, too, but then without a number or a word of AWS."""
     if "AWS Error" in told:
         return AccessDeniedError if "ACCESS_DENIED" in told else UnavailableError
     is_away = isinstance(error, (ConnectionError, TimeoutError)) or getattr(error, "errno", None) in _AWAY

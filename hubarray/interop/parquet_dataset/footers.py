@@ -165,7 +165,7 @@ def _changed(location: Location, file: DataFile) -> SourceError:
 
 
 def _tag(opened: pa.NativeFile) -> bytes | None:
-    """What a store calls the contents of an object."""
+    """The name that a store has for the contents of an object."""
     found: bytes | None = (opened.metadata() or {}).get("ETag")
     return found
 

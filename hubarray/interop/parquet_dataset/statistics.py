@@ -22,7 +22,7 @@ Ranges = list[dict[str, tuple[Any, Any, bool]]]
 
 
 def ranges(footers: Sequence[pq.FileMetaData], fields: Sequence[str]) -> list[Ranges]:
-    """What each footer says of the fields of its row groups; nothing, where Arrow cannot bear to look.
+    """Ranges of the fields of each footer's row groups; nothing, where Arrow cannot bear to look.
 
     A filter then looks at rows, and a chunk that is damaged is told of when it is read.
     """
@@ -56,7 +56,7 @@ def _bytes_of(footer: pq.FileMetaData) -> bytes:
 
 
 def _told(footers: Iterable[bytes], fields: Sequence[str]) -> Iterator[pa.Table]:
-    """What the process tells of each footer, until it ends."""
+    """The facts of each footer that the process tells, until it ends."""
     try:
         process = subprocess.Popen(
             [sys.executable, "-P", apart.__file__, json.dumps(list(fields))],
