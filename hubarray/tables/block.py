@@ -546,10 +546,6 @@ class PlainBlocks:
         target.reshape(-1).view("u1").reshape(len(self._bytes), size)[...] = self._bytes[:, begin : begin + size]
         return True
 
-    def row(self, row: int, names: Sequence[str]) -> dict[str, Value]:
-        """One row's values of some fields."""
-        return {name: self.column(name)[row] for name in names}
-
 
 @dataclass
 class _Column:

@@ -92,7 +92,7 @@ class TableMetadata:
     @property
     def end(self) -> int:
         """The number after the last one that is used."""
-        return self._end_of(self.appends[-1]) if self.appends else 0
+        return self.end_of(self.appends[-1]) if self.appends else 0
 
     def with_append(
         self,
@@ -140,15 +140,11 @@ class TableMetadata:
 
     def partitions_number(self, append: Append) -> int:
         """The number of an append's list of partitions."""
-        return self._end_of(append) - 1 - append.has_ranges
+        return self.end_of(append) - 1 - append.has_ranges
 
     def ranges_number(self, append: Append) -> int:
         """The number of an append's ranges, which it has."""
-        return self._end_of(append) - 1
-
-    def end_of(self, append: Append) -> int:
-        """The number after an append's last one."""
-        return self._end_of(append)
+        return self.end_of(append) - 1
 
     @property
     def _pieces(self) -> int:
@@ -158,7 +154,8 @@ class TableMetadata:
     def _position(self, group: str) -> int:
         return list(self.schema.groups).index(group)
 
-    def _end_of(self, append: Append) -> int:
+    def end_of(self, append: Append) -> int:
+        """The number after an append's last one."""
         return append.first + append.chunk_files + append.slabs * self._pieces + 1 + append.has_ranges
 
     def to_json(self) -> dict[str, Any]:
@@ -235,14 +232,11 @@ def metadata_of(record: Record) -> TableMetadata:
     return _described.of(record)
 
 
-def _a(kind: str) -> str:
-    return f"an {kind}" if kind[0] in "aeiou" else kind
-
-
 def _read(record: Record) -> TableMetadata:
     where = record_key(record.name, record.head.number)
     if record.head.kind != "table":
-        raise ConfigError(f"{record.name.at(None)}: is {_a(record.head.kind)}, and a table is wanted")
+        there = "an array" if record.head.kind == "array" else record.head.kind
+        raise ConfigError(f"{record.name.at(None)}: is {there}, and a table is wanted")
     return TableMetadata.from_json(Fields(record.description, where, ""))
 
 

@@ -330,6 +330,8 @@ def columns_into(
                     continue
                 chosen = [values[row] for row in rows.tolist()]
             else:
+                # Plain blocks are never costly.
+                assert isinstance(block, Block)
                 chosen = [block.row(row, (field,))[field] for row in rows.tolist()]
             for position, value in zip(positions.tolist(), chosen, strict=True):
                 column[position] = value.copy() if isinstance(value, np.ndarray) else value

@@ -24,6 +24,7 @@ from hubarray.errors import (
     MissingPackageError,
     NotFoundError,
     SourceError,
+    StorageError,
     UnavailableError,
 )
 from hubarray.shown import hidden_urls, shown_text, shown_url
@@ -31,6 +32,20 @@ from hubarray.storage.options import endpoint_from_environment, flatten_s3
 
 MAX_FILES = 1 << 22
 _AWAY = (errno.EIO, errno.ESTALE, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENOTCONN)
+# Of the errors that Arrow's S3 client names, those that say more than that the store refused.
+_OF_AWS: dict[str, type[HubError]] = {
+    "NO_SUCH_BUCKET": NotFoundError,
+    "ACCESS_DENIED": AccessDeniedError,
+    "INVALID_ACCESS_KEY_ID": AccessDeniedError,
+    "SIGNATURE": AccessDeniedError,
+    "NETWORK_CONNECTION": UnavailableError,
+    "SERVICE_UNAVAILABLE": UnavailableError,
+    "INTERNAL_FAILURE": UnavailableError,
+    "REQUEST_TIMEOUT": UnavailableError,
+    "SLOW_DOWN": UnavailableError,
+    "THROTTLING": UnavailableError,
+}
+# By this machine's clock, as the store's is not asked: so minutes, for what takes a second.
 _SETTLED_NS = 300 * 1_000_000_000
 _SUFFIXES = (".parquet", ".parq", ".pq")
 
@@ -194,7 +209,7 @@ def readable(where: str) -> Iterator[None]:
     Raises
     ------
     SourceError, NotFoundError
-    UnavailableError, AccessDeniedError
+    StorageError
         It is the store that failed, which says nothing of the file.
     """
     try:
@@ -209,7 +224,7 @@ def readable(where: str) -> Iterator[None]:
 def _class_of(error: Exception, told: str) -> type[HubError]:
     """The class of an error: Arrow has OSError for damage, too, but then without a number or a word of AWS."""
     if "AWS Error" in told:
-        return AccessDeniedError if "ACCESS_DENIED" in told else UnavailableError
+        return next((kind for word, kind in _OF_AWS.items() if word in told), StorageError)
     is_away = isinstance(error, (ConnectionError, TimeoutError)) or getattr(error, "errno", None) in _AWAY
     return UnavailableError if is_away else SourceError
 

@@ -65,13 +65,14 @@ def schema_in_file(location: Location, file: DataFile, *, skip_errors: bool = Fa
 
 def schema_above(location: Location, file: DataFile) -> Unischema | None:
     """The Unischema of the dataset that a file or a folder of partitions is of, which lies in a folder above it."""
-    folder = os.path.dirname(file.path)
+    # Only what is above the place that was named has not been looked at; above a folder, if it is one of partitions.
+    named = file.path if file.is_named else location.path if "=" in os.path.basename(location.path) else ""
+    folder = os.path.dirname(named)
     while folder.strip("/"):
-        if folder != location.path:
-            where = folder if location.client.is_local else f"{location.client.scheme}://{folder}"
-            found = schema_of(Location(location.client, folder, shown_text(where)))
-            if found is not None:
-                return found
+        where = folder if location.client.is_local else f"{location.client.scheme}://{folder}"
+        found = schema_of(Location(location.client, folder, shown_text(where)))
+        if found is not None:
+            return found
         if "=" not in os.path.basename(folder):
             break
         folder = os.path.dirname(folder)

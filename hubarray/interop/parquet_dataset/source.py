@@ -112,9 +112,11 @@ class ParquetSource:
 
     def with_units(self, units: Sequence[tuple[int, int]]) -> ParquetSource:
         """The same files, of which only some row groups are read."""
-        return ParquetSource(
+        some = ParquetSource(
             self.location, self.files, self._footers, self._declared, units=units, cache=self._cache_place
         )
+        some.files_skipped = self.files_skipped
+        return some
 
     def identity(self) -> str:
         """Of the files, their sizes and times, and the row groups that are read; wherever they lie."""
