@@ -56,10 +56,9 @@ def remove(staging: Version) -> None:
 
 
 def remove_abandoned(fetcher: Fetcher, home: str) -> int:
-    """Delete the staging versions of a name that are of one attempt alone, and of one that a kill ended.
+    """Delete the staging versions that killed attempts left, and that no other attempt can go on with.
 
-    That is told by their age: whoever is at work adds a part before one that has been begun is too old, which is half
-    the grace period.
+    Their age tells: an attempt that is at work adds to its version before a part is too old, at half the grace period.
 
     Returns
     -------

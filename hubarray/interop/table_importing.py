@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hubarray.errors import ConfigError, SourceError
+from hubarray.interop.csv_cells import delimiter_of, typed_cells
 from hubarray.interop.parquet import exported_schema, row_groups_of
 from hubarray.interop.parquet_dataset import petastorm_metadata
 from hubarray.interop.parquet_dataset.files import located
@@ -37,10 +37,6 @@ _ALL = "all"
 _IMAGES = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png"}
 _MOST_IMAGE_BYTES = MAX_BLOCK_BYTES // 2
 _SHOWN_FIELDS = 20
-
-# As a number is written: 00123 is a name, and so is 1_000.
-_WHOLE = re.compile("0|-?[1-9][0-9]*")
-_NUMBER = re.compile(r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|nan|[+-]?inf", re.IGNORECASE)
 
 Rows = Iterable[Any]
 
@@ -267,7 +263,7 @@ def _image(path: Path, codec: str) -> bytes | np.ndarray:
 def _csv(path: Path, key: str | None, follow_links: bool) -> _Source:
     where = shown_text(str(path))
     with readable(where), path.open(newline="", encoding="utf-8-sig") as file:
-        delimiter = _delimiter(file.readline())
+        delimiter = delimiter_of(file.readline())
         file.seek(0)
         rows = list(csv.DictReader(file, strict=True, delimiter=delimiter))
     if not rows or any(None in row or None in row.values() for row in rows):
@@ -281,7 +277,7 @@ def _csv(path: Path, key: str | None, follow_links: bool) -> _Source:
     fields: dict[str, Field] = {}
     typed: dict[str, Sequence[Any]] = {}
     for name, values in columns.items():
-        fields[name], typed[name] = _typed(values)
+        fields[name], typed[name] = typed_cells(values)
     codec = ""
     if images is not None:
         files = [path.parent / value for value in columns[images] if value]
@@ -312,42 +308,6 @@ def _csv(path: Path, key: str | None, follow_links: bool) -> _Source:
 def _is_image_column(folder: Path, values: Sequence[str]) -> bool:
     there = [value for value in values if value]
     return bool(there) and all(Path(one).suffix.lower() in _IMAGES for one in there) and (folder / there[0]).is_file()
-
-
-def _delimiter(header: str) -> str:
-    """The letter between the names of a header: a comma, a semicolon or a tab."""
-    return max(",;\t", key=header.count)
-
-
-def _typed(values: Sequence[str]) -> tuple[Field, Sequence[Any]]:
-    """A column of text as whole numbers or numbers, if all of it are, and none would be written otherwise again.
-
-    An empty cell among numbers is null, and empty text among text.
-    """
-    nullable = "" in values
-    there = [value for value in values if value]
-    if there and all(map(_WHOLE.fullmatch, there)):
-        wholes = [int(value) for value in there]
-        for dtype in ("i8", "u8"):
-            about = np.iinfo(dtype)
-            if about.min <= min(wholes) and max(wholes) <= about.max:
-                return _numbers(dtype, int, values, nullable)
-        return Field(str, index=True), values
-    if there and all(map(_NUMBER.fullmatch, there)) and all(map(_is_exact, there)):
-        return _numbers("f8", float, values, nullable)
-    return Field(str, index=True), values
-
-
-def _numbers(
-    dtype: str, kind: Callable[[str], Any], values: Sequence[str], nullable: bool
-) -> tuple[Field, Sequence[Any]]:
-    made = np.dtype(dtype).type
-    return Field(dtype, index=True, nullable=nullable), [made(kind(value)) if value else None for value in values]
-
-
-def _is_exact(value: str) -> bool:
-    """Whether a float has all digits of a whole number."""
-    return not _WHOLE.fullmatch(value) or int(value) == int(float(value))
 
 
 def _parquet(files: Mapping[str, Path], folder: Path) -> _Source:

@@ -166,13 +166,15 @@ def csv_of(folder, text, **options):
         (["12345678901234567890", "1"], [12345678901234567890, 1]),
         (["123456789012345678901234567890", "1"], ["123456789012345678901234567890", "1"]),
         (["1_000", "2"], ["1_000", "2"]),
+        (["9" * 5000, "2"], ["9" * 5000, "2"]),
+        (["9" * 400, "0.5"], ["9" * 400, "0.5"]),
         (["-0", "1.5"], [-0.0, 1.5]),
         (["9007199254740993", "0.5"], ["9007199254740993", "0.5"]),
         (["1", "", "-3"], [1, None, -3]),
         (["1.5", "", "nan"], [1.5, None, np.nan]),
         (["a", ""], ["a", ""]),
     ],
-    ids=str,
+    ids=lambda cells: str(cells)[:40],
 )
 def test_cells_of_a_csv_are_numbers_only_where_they_stay_what_they_are(tmp_path, root, cells, values):
     table = csv_of(tmp_path, "id,v\n" + "".join(f"x,{cell}\n" for cell in cells), root=root)

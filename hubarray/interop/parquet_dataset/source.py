@@ -186,10 +186,11 @@ class ParquetSource:
     def row_names(self) -> np.ndarray:
         """A number for each row that stays the same when files are added: of its file's path and its place there."""
         of_file = [int.from_bytes(blake3.blake3(file.relative.encode()).digest()[:7], "little") for file in self.files]
+        starts = [np.concatenate([[0], np.cumsum(footer.rows)]) for footer in self._footers]
         found = np.empty(self.rows, np.int64)
         assert self.unit_bounds is not None
         for (f, group), first, stop in zip(self.units, self.unit_bounds[:-1], self.unit_bounds[1:], strict=True):
-            begin = of_file[f] + sum(self._footers[f].rows[:group])
+            begin = of_file[f] + int(starts[f][group])
             found[first:stop] = np.arange(begin, begin + stop - first)
         return found
 
