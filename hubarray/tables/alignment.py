@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,18 @@ class Alignment:
     columns : sequence of ServiceColumn
         Of each table its service column, which names the fields that it was merged on.
     tables : sequence of TableState
+    are_exclusive : callable
+        Whether no row of the index is of two of some tables.
     """
 
-    def __init__(self, columns: Sequence[ServiceColumn], tables: Sequence[TableState]) -> None:
-        self._columns, self._tables = columns, tables
+    def __init__(
+        self,
+        columns: Sequence[ServiceColumn],
+        tables: Sequence[TableState],
+        are_exclusive: Callable[[Sequence[int]], bool],
+    ) -> None:
+        self._columns, self._tables, self._are_exclusive = columns, tables, are_exclusive
+        self._exclusive: dict[tuple[int, int], bool] = {}
         self._repeated: dict[tuple[Any, ...], np.ndarray] = {}
 
     def require(self, some: Sequence[int], found: Sequence[Numbers], at: int) -> None:
@@ -69,12 +77,24 @@ class Alignment:
         if len(linked) < len(some):
             raise ConfigError(f"row {at}: some of its tables share no field that they were merged on; {_ADVICE}")
 
-    def refuse_lacking(self, lacking: int, having: int, at: int) -> None:
-        """Refuse a window over a table that has no row at its offset 0."""
-        raise ConfigError(
-            f"row {at}: {self._columns[lacking].table} has no row there, so which of its rows stand beside the "
-            f"neighbours in {self._columns[having].table} is not known; {_ADVICE}"
-        )
+    def require_never_merged(self, lacking: int, having: Sequence[int], at: int) -> None:
+        """Refuse a window over a table that was merged with others, and has no row at its offset 0.
+
+        Where indexes were only concatenated, each row is of one table, and has None in the columns of the others.
+
+        Raises
+        ------
+        ConfigError
+        """
+        for one in having:
+            pair = (lacking, one)
+            if pair not in self._exclusive:
+                self._exclusive[pair] = self._are_exclusive(pair)
+            if not self._exclusive[pair] or set(self._columns[lacking].on) & set(self._columns[one].on):
+                raise ConfigError(
+                    f"row {at}: {self._columns[lacking].table} has no row there, so which of its rows stand beside the "
+                    f"neighbours in {self._columns[one].table} is not known; {_ADVICE}"
+                )
 
     def _is_shared(self, one: int, two: int, name: str) -> bool:
         return name in self._columns[two].on and all(name in self._tables[i].metadata.schema.index for i in (one, two))

@@ -31,8 +31,8 @@ CHECK_BYTES = 4
 MAX_BLOCK_BYTES = 1 << 30
 # Above, copying costs more than a call a row.
 _INTERLEAVED_BYTES = 4 << 10
-_PAD = 8
-_COUNT = np.dtype("<u4")
+PAD_BYTES = 8
+COUNT = np.dtype("<u4")
 
 Value = Any
 
@@ -82,10 +82,10 @@ def encode(group: Group, columns: Mapping[str, Sequence[Value]]) -> list[Buffer]
         if _is_compressed(field):
             stored_lengths.append(sum(map(len, payload)))
         pieces += payload
-        pieces.append(bytes(-sum(map(len, payload)) % _PAD))
-    counts = np.concatenate([np.array([rows, *stored_lengths], _COUNT), *(one.reshape(-1) for one in numbers)])
-    header = counts.astype(_COUNT).tobytes()
-    header += bytes(-len(header) % _PAD)
+        pieces.append(bytes(-sum(map(len, payload)) % PAD_BYTES))
+    counts = np.concatenate([np.array([rows, *stored_lengths], COUNT), *(one.reshape(-1) for one in numbers)])
+    header = counts.astype(COUNT).tobytes()
+    header += bytes(-len(header) % PAD_BYTES)
     return [blob_hash(header, *pieces), header, *pieces]
 
 
@@ -142,8 +142,8 @@ def _is_compressed(field: Field) -> bool:
 
 def _size_numbers(field: Field, sizes: _Sizes, values: Sequence[Value]) -> np.ndarray:
     if sizes.numbers == 1 and sizes.length and not field.is_image:
-        return np.fromiter(map(len, values), _COUNT, len(values)).reshape(-1, 1)
-    numbers = np.zeros((len(values), sizes.numbers), _COUNT)
+        return np.fromiter(map(len, values), COUNT, len(values)).reshape(-1, 1)
+    numbers = np.zeros((len(values), sizes.numbers), COUNT)
     ragged = [i for i, n in enumerate(field.shape) if n is None]
     for row, value in enumerate(values):
         if value is None:
@@ -237,15 +237,15 @@ class Block:
 
     def _plain_columns(self) -> int:
         """Where the fields of a plain group lie; tells where the last one ends."""
-        if len(self._data) < HASH_BYTES + _COUNT.itemsize:
+        if len(self._data) < HASH_BYTES + COUNT.itemsize:
             self._refuse("is cut short")
-        self.rows = int.from_bytes(self._data[HASH_BYTES : HASH_BYTES + _COUNT.itemsize], "little")
+        self.rows = int.from_bytes(self._data[HASH_BYTES : HASH_BYTES + COUNT.itemsize], "little")
         self._require_rows()
-        begin = HASH_BYTES + _COUNT.itemsize + -_COUNT.itemsize % _PAD
+        begin = HASH_BYTES + COUNT.itemsize + -COUNT.itemsize % PAD_BYTES
         for name, field in self._group.fields:
             size = self.rows * (field.row_bytes or 0)
             self._columns[name] = self._bounded(_Column(name, field, size, begin=begin, stored_bytes=size))
-            begin += size + -size % _PAD
+            begin += size + -size % PAD_BYTES
         return begin
 
     def _text_columns(self, layout: Sequence[tuple[str, Field, int]]) -> int:
@@ -253,9 +253,9 @@ class Block:
         texts = sum(not row_bytes for _, _, row_bytes in layout)
         self.rows = int(self._numbers(HASH_BYTES, 1)[0])
         self._require_rows()
-        header_bytes = (1 + texts * self.rows) * _COUNT.itemsize
-        lengths = self._numbers(HASH_BYTES + _COUNT.itemsize, texts * self.rows)
-        begin, used = HASH_BYTES + header_bytes + -header_bytes % _PAD, 0
+        header_bytes = (1 + texts * self.rows) * COUNT.itemsize
+        lengths = self._numbers(HASH_BYTES + COUNT.itemsize, texts * self.rows)
+        begin, used = HASH_BYTES + header_bytes + -header_bytes % PAD_BYTES, 0
         for name, field, row_bytes in layout:
             if row_bytes:
                 column = _Column(name, field, self.rows * row_bytes, begin=begin)
@@ -265,7 +265,7 @@ class Block:
                 ends = np.cumsum(own, dtype=np.int64)
                 column = _Column(name, field, int(ends[-1]), own[:, None], ends, begin=begin)
             column.stored_bytes = column.plain_bytes
-            begin += column.plain_bytes + -column.plain_bytes % _PAD
+            begin += column.plain_bytes + -column.plain_bytes % PAD_BYTES
             self._columns[name] = self._bounded(column)
         return begin
 
@@ -278,7 +278,7 @@ class Block:
         wanted = [_sizes(field).numbers for _, field in group.fields]
         numbers = self._numbers(HASH_BYTES + head.nbytes, sum(wanted) * self.rows)
         header_bytes = head.nbytes + numbers.nbytes
-        begin, used = HASH_BYTES + header_bytes + -header_bytes % _PAD, 0
+        begin, used = HASH_BYTES + header_bytes + -header_bytes % PAD_BYTES, 0
         stored = iter(head[1:].tolist())
         for (name, field), count in zip(group.fields, wanted, strict=True):
             own = numbers[used : used + count * self.rows].reshape(self.rows, count)
@@ -286,7 +286,7 @@ class Block:
             column = self._column(name, field, own)
             column.begin = begin
             column.stored_bytes = next(stored) if _is_compressed(field) else column.plain_bytes
-            begin += column.stored_bytes + -column.stored_bytes % _PAD
+            begin += column.stored_bytes + -column.stored_bytes % PAD_BYTES
             self._columns[name] = column
         return begin
 
@@ -369,9 +369,9 @@ class Block:
         return values
 
     def _numbers(self, begin: int, count: int) -> np.ndarray:
-        if begin + count * _COUNT.itemsize > len(self._data):
+        if begin + count * COUNT.itemsize > len(self._data):
             self._refuse("is cut short")
-        return np.frombuffer(self._data, _COUNT, count, begin)
+        return np.frombuffer(self._data, COUNT, count, begin)
 
     def _column(self, name: str, field: Field, numbers: np.ndarray) -> _Column:
         sizes = _sizes(field)
@@ -381,7 +381,7 @@ class Block:
             # Text that may not be null: lengths, and nothing that could contradict them.
             ends = np.cumsum(numbers[:, 0], dtype=np.int64)
             return self._bounded(_Column(name, field, int(ends[-1]), numbers, ends))
-        present = numbers[:, 0] if sizes.null else np.ones(self.rows, _COUNT)
+        present = numbers[:, 0] if sizes.null else np.ones(self.rows, COUNT)
         if (present > 1).any() or numbers[present == 0].any():
             self._refuse(f"says of {name!r} what cannot be")
         dims = numbers[:, int(sizes.null) :][:, : sizes.dims]
@@ -480,71 +480,6 @@ class Block:
 
     def _refuse(self, what: str) -> NoReturn:
         raise CorruptDataError(f"{self._where}: the block of {self._group.name!r} there {what}; restore it from a copy")
-
-
-class PlainBlocks:
-    """Whole blocks of a plain group that follow each other, as if they were one: read by columns alone.
-
-    Parameters
-    ----------
-    group : Group
-        Plain, and without text in arrays.
-    data : bytes
-        Of blocks whose hashes are right, all of ``block_bytes``.
-    block_bytes : int
-    where : str
-        How errors name them.
-
-    Raises
-    ------
-    CorruptDataError
-        One of them has other rows than a whole block.
-    """
-
-    def __init__(self, group: Group, data: Buffer, block_bytes: int, where: str) -> None:
-        self._group, self._where, self._block_rows = group, where, group.rows_per_block
-        self._bytes = np.frombuffer(data, "u1").reshape(-1, block_bytes)
-        self.rows = len(self._bytes) * group.rows_per_block
-        self._begins: dict[str, tuple[int, Field]] = {}
-        begin = HASH_BYTES + _COUNT.itemsize + -_COUNT.itemsize % _PAD
-        for name, field in group.fields:
-            self._begins[name] = begin, field
-            size = group.rows_per_block * (field.row_bytes or 0)
-            begin += size + -size % _PAD
-        counts = self._bytes[:, HASH_BYTES : HASH_BYTES + _COUNT.itemsize]
-        if begin != block_bytes or (np.ascontiguousarray(counts).view(_COUNT) != group.rows_per_block).any():
-            raise CorruptDataError(
-                f"{where}: the blocks of {group.name!r} there have other rows than their locations say; restore it "
-                "from a copy"
-            )
-
-    def require_row(self, row: int) -> None:
-        """Every row of whole blocks is there."""
-
-    def is_text(self, name: str) -> bool:
-        """Plain groups have no text."""
-        return False
-
-    def is_costly(self, name: str) -> bool:
-        """All rows' values are made at once."""
-        return False
-
-    def column(self, name: str) -> np.ndarray:
-        """All rows' values of a field."""
-        field = self._begins[name][1]
-        out: np.ndarray = np.empty((self.rows, *(n or 0 for n in field.shape)), field.dtype or "u1")
-        self.decode_column(name, out)
-        return out
-
-    def decode_column(self, name: str, target: np.ndarray) -> bool:
-        """Copy all rows' values of a field into place; False if it lies otherwise there."""
-        begin, field = self._begins[name]
-        assert field.dtype is not None
-        size = self._block_rows * (field.row_bytes or 0)
-        if target.dtype != field.dtype or target.shape[1:] != field.shape or not target.flags.c_contiguous:
-            return False
-        target.reshape(-1).view("u1").reshape(len(self._bytes), size)[...] = self._bytes[:, begin : begin + size]
-        return True
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -24,6 +23,7 @@ from hubarray.tables.columns import matching
 from hubarray.tables.index_rows import row_numbers
 from hubarray.tables.loader_columns import Column, name_columns
 from hubarray.tables.picks import Pick, fill_from_index, parts_of, picks_of, split
+from hubarray.tables.positions import position_of, positions_of
 from hubarray.tables.rows import Numbers, Wanted
 from hubarray.tables.service_column import ServiceColumn
 from hubarray.tables.state import TableState
@@ -62,7 +62,6 @@ class RowLoader:
         self._ambiguous: dict[str, str] = {}
         self._picks: dict[tuple[str, ...], list[Pick]] = {}
         self._aligned: Alignment | None = None
-        self._exclusive: dict[tuple[int, int], bool] = {}
 
     def __len__(self) -> int:
         return len(self._numbers[0][1])
@@ -127,7 +126,7 @@ class RowLoader:
         ------
         ConfigError, IndexError, CorruptDataError, StorageError
         """
-        return self.get_batch([self._position(pos)], columns, encoded=encoded, as_=as_)[0]
+        return self.get_batch([position_of(pos, len(self))], columns, encoded=encoded, as_=as_)[0]
 
     def get_rows(
         self,
@@ -163,7 +162,7 @@ class RowLoader:
         """
         names, picks = self._chosen(columns)
         wanted = checked_offsets(offsets)
-        at = self._position(pos)
+        at = position_of(pos, len(self))
         found = self._windows(at, wanted, pad, names, picks)
         return self._converted(self._read(found, names, picks, len(wanted), encoded), as_)
 
@@ -177,7 +176,7 @@ class RowLoader:
     ) -> list[Row]:
         """Rows in the order of their positions: fetched in parallel, neighbours by one request."""
         names, picks = self._chosen(columns)
-        at = self._positions(positions)
+        at = positions_of(positions, len(self))
         found = [numbers[at] for _, numbers in self._numbers]
         return self._converted(self._read(found, names, picks, len(at), encoded), as_)
 
@@ -191,7 +190,7 @@ class RowLoader:
     ) -> Iterator[Row]:
         """Rows one after the other, of all positions or of some; about 64 MiB are read ahead."""
         names, picks = self._chosen(columns)
-        at = EveryRow(len(self)) if positions is None else self._positions(positions)
+        at = EveryRow(len(self)) if positions is None else positions_of(positions, len(self))
 
         def read(begin: int, count: int) -> list[Row]:
             some = at[begin : begin + count]
@@ -240,7 +239,7 @@ class RowLoader:
         dict of str to column
         """
         _, picks = self._chosen(columns)
-        at = EveryRow(len(self)) if positions is None else self._positions(positions)
+        at = EveryRow(len(self)) if positions is None else positions_of(positions, len(self))
         count = rows if rows is not None else int(SCAN_BYTES / max(1.0, self._row_bytes(picks)))
         if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or (rows is not None and rows < 1):
             raise ConfigError(f"rows={rows!r}: give a number above 0")
@@ -272,7 +271,7 @@ class RowLoader:
     ) -> Row:
         """As :meth:`get_columns`, of NumPy values in memory that ``empty(name, shape, dtype)`` gives."""
         names, picks = self._chosen(columns)
-        at = self._positions(positions)
+        at = positions_of(positions, len(self))
         found = [numbers[at] for _, numbers in self._numbers]
         out: Row = {name: self._empty(name, found, len(at), empty or _empty_array) for name in names}
         filled = {name: np.zeros(len(at), bool) for name in names}
@@ -454,28 +453,15 @@ class RowLoader:
         if having and offsets.any():
             for name in names:
                 for i in self._columns[name].tables:
-                    if i not in having_row and not set(self._columns[name].tables) & set(having_row):
-                        self._require_never_merged(i, having, at)
+                    if not set(self._columns[name].tables) & set(having_row):
+                        self._alignment().require_never_merged(i, having, at)
         if len(having) > 1:
             self._alignment().require(having, found, at)
         return found
 
-    def _require_never_merged(self, lacking: int, having: Sequence[int], at: int) -> None:
-        """Refuse a window over a table that was merged with others, and has no row at its offset 0.
-
-        Where indexes were only concatenated, each row is of one table, and has None in the columns of the others.
-        """
-        for one in having:
-            pair = (lacking, one)
-            if pair not in self._exclusive:
-                self._exclusive[pair] = self.are_exclusive(pair)
-            on = self._numbers[lacking][0].on
-            if not self._exclusive[pair] or any(name in self._numbers[one][0].on for name in on):
-                self._alignment().refuse_lacking(lacking, one, at)
-
     def _alignment(self) -> Alignment:
         if self._aligned is None:
-            self._aligned = Alignment([column for column, _ in self._numbers], self.tables())
+            self._aligned = Alignment([column for column, _ in self._numbers], self.tables(), self.are_exclusive)
         return self._aligned
 
     def _empty(self, name: str, found: Sequence[Numbers], count: int, empty: Empty) -> Any:
@@ -494,29 +480,6 @@ class RowLoader:
         tables = self.tables()
         sizes = [tables[pick.table].group_row_bytes(pick.group.name) for pick in picks if pick.group is not None]
         return sum(sizes) + 64.0
-
-    def _position(self, pos: Any) -> int:
-        try:
-            at = operator.index(pos)
-        except TypeError:
-            raise ConfigError(f"a position is a whole number, not {pos!r}"[:200]) from None
-        if not -len(self) <= at < len(self):
-            raise IndexError(f"position {at} of an index of {len(self):,} rows")
-        return at % len(self)
-
-    def _positions(self, positions: Any) -> np.ndarray:
-        try:
-            found = np.asarray(positions if isinstance(positions, (np.ndarray, range)) else list(positions))
-        except (TypeError, ValueError):
-            raise ConfigError(f"positions are whole numbers, such as range(32), not {positions!r}"[:200]) from None
-        if not found.size:
-            return np.zeros(0, np.int64)
-        if found.ndim != 1 or found.dtype.kind not in "iu":
-            raise ConfigError("positions are whole numbers, such as range(32) or an integer array")
-        if int(found.min()) < -len(self) or int(found.max()) >= len(self):
-            raise IndexError(f"positions {found.min()} to {found.max()} of an index of {len(self):,} rows")
-        wanted = found.astype(np.int64)
-        return np.where(wanted < 0, wanted + len(self), wanted)
 
     def _converted(self, found: list[Row], as_: str) -> list[Any]:
         if as_ == "numpy":

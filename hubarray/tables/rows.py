@@ -14,8 +14,9 @@ from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import Refs, blob_place
 from hubarray.storage.base import Buffer
 from hubarray.tables import locations
-from hubarray.tables.block import Block, PlainBlocks, described, is_intact
+from hubarray.tables.block import Block, described, is_intact
 from hubarray.tables.locations import LOCATION, Locations
+from hubarray.tables.plain_blocks import PlainBlocks
 from hubarray.tables.schema import Group
 from hubarray.tables.state import TableState
 

@@ -68,7 +68,8 @@ def test_columns_of_any_rows_are_those_that_were_written(scanned, data):
 
 def test_a_block_among_others_that_says_other_rows_is_refused(root, monkeypatch):
     from hubarray import CorruptDataError
-    from hubarray.tables.block import PlainBlocks, encode
+    from hubarray.tables.block import encode
+    from hubarray.tables.plain_blocks import PlainBlocks
 
     group = SCHEMA.groups["p"]
     made = {name: columns()[name][:16] for name, _ in group.fields}

@@ -1,0 +1,47 @@
+"""Positions in an index, as callers give them. Pure."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from hubarray.errors import ConfigError
+
+
+def position_of(given: Any, rows: int) -> int:
+    """A position of an index of so many rows; those below 0 count from the end.
+
+    Raises
+    ------
+    ConfigError, IndexError
+    """
+    try:
+        at = operator.index(given)
+    except TypeError:
+        raise ConfigError(f"a position is a whole number, not {given!r}"[:200]) from None
+    if not -rows <= at < rows:
+        raise IndexError(f"position {at} of an index of {rows:,} rows")
+    return at % rows
+
+
+def positions_of(given: Any, rows: int) -> np.ndarray:
+    """Positions of an index of so many rows, as int64; those below 0 count from the end.
+
+    Raises
+    ------
+    ConfigError, IndexError
+    """
+    try:
+        found = np.asarray(given if isinstance(given, (np.ndarray, range)) else list(given))
+    except (TypeError, ValueError):
+        raise ConfigError(f"positions are whole numbers, such as range(32), not {given!r}"[:200]) from None
+    if not found.size:
+        return np.zeros(0, np.int64)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise ConfigError("positions are whole numbers, such as range(32) or an integer array")
+    if int(found.min()) < -rows or int(found.max()) >= rows:
+        raise IndexError(f"positions {found.min()} to {found.max()} of an index of {rows:,} rows")
+    wanted = found.astype(np.int64)
+    return np.where(wanted < 0, wanted + rows, wanted)
