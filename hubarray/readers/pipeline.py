@@ -13,7 +13,7 @@ from hubarray.readers.arrow_fields import as_objects
 from hubarray.readers.frames import column_of_series, frame_of, null_filled
 from hubarray.readers.ngram import NGram
 from hubarray.readers.predicates import PredicateBase, mask_of
-from hubarray.readers.source import Column, Source, row_values, taken
+from hubarray.readers.source import Column, Source, row_values, taken, users_function
 from hubarray.readers.transform import TransformSpec, as_declared
 from hubarray.readers.unischema import Unischema
 from hubarray.readers.windows import Stretches
@@ -150,7 +150,8 @@ class Pipeline:
         if self.predicate is not None:
             names = sorted(self.predicate.get_fields())
             columns = dict(self.source.read(rows, names))
-            mask = self._user(lambda: mask_of(self.predicate, columns, len(rows), batched=self.batched), rows)
+            with users_function(self.source, rows):
+                mask = mask_of(self.predicate, columns, len(rows), batched=self.batched)
             slots, rows = np.flatnonzero(mask), rows[mask]
             columns = {name: taken(column, mask) for name, column in columns.items() if name in self.columns}
         missing = [name for name in self.columns if name not in columns]
@@ -166,7 +167,8 @@ class Pipeline:
         if function is None:
             return Loaded(slots, {name: columns[name] for name in self.schema.fields})
         if self.batched:
-            frame = self._user(lambda: function(frame_of(columns)), rows)
+            with users_function(self.source, rows):
+                frame = function(frame_of(columns))
             return Loaded(np.arange(len(frame)), self._of_frame(frame))
         return Loaded(slots, self._of_rows(columns, rows))
 
@@ -180,7 +182,10 @@ class Pipeline:
         values = zip(*(row_values(columns[name]) for name in names), strict=True)
         for i, row in enumerate(values):
             given = dict(zip(names, row, strict=True))
-            made = given if function is None else self._user(lambda given=given: function(given), rows[i : i + 1])
+            made = given
+            if function is not None:
+                with users_function(self.source, rows[i : i + 1]):
+                    made = function(given)
             if not isinstance(made, Mapping):
                 raise ConfigError(f"the transform gave a {type(made).__name__}, and a row is a dictionary")
             for name in wanted:
@@ -224,19 +229,6 @@ class Pipeline:
         if self.transform is not None:
             columns = self._of_rows(columns, needed)
         return Loaded(slots, columns, inverse.reshape(windows.shape).astype(np.int64))
-
-    def _user(self, call: Any, rows: np.ndarray) -> Any:
-        """Run a function of the user; what it raises says of which rows it was."""
-        try:
-            return call()
-        except Exception as error:
-            error.add_note(f"in a function that was given to the reader, for rows of {self.where(rows)}")
-            raise
-
-    def where(self, rows: np.ndarray) -> str:
-        """The file and row group of some rows, or the name."""
-        told = getattr(self.source, "where_of", None)
-        return str(told(int(rows[0])) if told is not None and len(rows) else self.source.where)
 
     def items(self, loaded: Loaded) -> list[Any]:
         """Items as a reader of rows gives them: named tuples, or dictionaries of them by offset."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -57,6 +58,22 @@ class Source(Protocol):
         HubError
             The source is damaged or changed; what and where is named.
         """
+
+
+def where_of(source: Source, rows: np.ndarray) -> str:
+    """The file and row group of some rows, or the name, for messages."""
+    told = getattr(source, "where_of", None)
+    return str(told(int(rows[0])) if told is not None and len(rows) else source.where)
+
+
+@contextmanager
+def users_function(source: Source, rows: np.ndarray) -> Iterator[None]:
+    """Run a function of the user's; what it raises says of which rows it was."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"in a function that was given to the reader, for rows of {where_of(source, rows)}")
+        raise
 
 
 def taken(column: Column, rows: Any) -> Column:

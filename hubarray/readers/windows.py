@@ -12,7 +12,7 @@ from hubarray import process
 from hubarray.errors import ConfigError
 from hubarray.readers.ngram import NGram
 from hubarray.readers.predicates import PredicateBase, mask_of
-from hubarray.readers.source import Source, taken
+from hubarray.readers.source import Source, taken, users_function
 
 _KEPT = 64
 
@@ -88,13 +88,8 @@ class Stretches:
         columns = dict(self._source.read(rows, sorted(names)))
         if self._predicate is not None:
             asked = {name: columns[name] for name in sorted(self._predicate.get_fields())}
-            try:
+            with users_function(self._source, rows):
                 mask = mask_of(self._predicate, asked, len(rows), batched=False)
-            except Exception as error:
-                told = getattr(self._source, "where_of", None)
-                where = told(int(rows[0])) if told is not None and len(rows) else self._source.where
-                error.add_note(f"in a function that was given to the reader, for rows of {where}")
-                raise
             rows, times = rows[mask], taken(columns[field], mask)
         else:
             times = columns[field]

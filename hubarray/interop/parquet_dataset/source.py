@@ -203,8 +203,7 @@ class ParquetSource:
     def _ranges(self, fields: Sequence[str]) -> list[dict[str, tuple[Any, Any, bool]]]:
         """Of each unit what is known of some fields: least, most, and whether there are nulls."""
         numbers = sorted({f for f, _ in self.units})
-        settings = config.current()
-        disk = DiskCache(settings.cache_dir, settings.disk_cache_bytes) if settings.disk_cache_bytes else None
+        disk = _footer_cache()
         with ThreadPoolExecutor(min(16, max(1, len(numbers))), "hubarray-footers") as threads:
             footers = threads.map(lambda f: metadata.of(self.location, self.files[f], disk), numbers)
             known = dict(zip(numbers, footers, strict=True))
@@ -377,6 +376,11 @@ def _remade(
     return ParquetSource(location, files, footers, schema, units=units, cache=cache)
 
 
+def _footer_cache() -> DiskCache | None:
+    settings = config.current()
+    return DiskCache(settings.cache_dir, settings.disk_cache_bytes) if settings.disk_cache_bytes else None
+
+
 def _decoded_bytes(stored: float, schema: Unischema) -> float:
     """About what a row takes once its cells are decoded."""
     fields = [field for field in schema.fields.values() if field.codec is not None and field.shape]
@@ -441,8 +445,7 @@ def parquet_source(
         if schema is not None:
             # Folders above the one that was named say columns, too.
             files = [replace(one, is_named=True) for one in files]
-    settings = config.current()
-    disk = DiskCache(settings.cache_dir, settings.disk_cache_bytes) if settings.disk_cache_bytes else None
+    disk = _footer_cache()
     footers, refused = footers_of(location, files, known, disk, skip_errors=skip_errors)
     files = [one for one in files if one.path not in refused]
     if schema is not None:
