@@ -137,8 +137,9 @@ def _value(name: str, value: Any) -> Any:
         if value.dtype.kind == "M":
             return value.astype("M8[ns]").astype(np.int64)
         if value.dtype.kind == "O":
+            values = [_value(name, one) for one in value.tolist()]
             try:
-                return np.asarray([_value(name, one) for one in value.tolist()])
+                return np.asarray(values)
             except ValueError:
                 raise ConfigError(
                     f"{name!r}: rows of different shapes make no tensor of a batch; use make_reader, or ragged='pad'"
