@@ -43,16 +43,18 @@ class PackWriter:
     store : Store
     home : str
         ``owner/name`` that the packs belong to.
+    most_bytes : int, optional
+        How much may be on its way up at once; :func:`uploading_bytes` of the cores by default.
     """
 
-    def __init__(self, store: Store, home: str) -> None:
+    def __init__(self, store: Store, home: str, *, most_bytes: int | None = None) -> None:
         self._store = store
         self._home = home
         self._home_index = homes.index(home)
         self._begin_pack()
         self._uploads: dict[Future[None], int] = {}
         self._uploading_bytes = 0
-        self._most_bytes = uploading_bytes(core_count())
+        self._most_bytes = most_bytes or uploading_bytes(core_count())
         self._keys: list[str] = []
         self._failure: Exception | None = None
 

@@ -134,11 +134,10 @@ def _pieces_of(slab: Slab, schema: Schema) -> list[bytes]:
             f"most {index_piece.MAX_PIECE_BYTES:,}; long text belongs into a field without index=True"
         )
     pieces = [index_piece.encode(slab.index)]
-    for name, group in schema.groups.items():
-        pieces.append(locations.encode(slab.locations[name], with_rows=group.rows_per_block > 1))
+    pieces += [locations.encode(slab.locations[name]) for name in schema.groups]
     return [*pieces, *(slab.digests[name].tobytes() for name in schema.groups)]
 
 
 def _block_bytes(file: PartFile, group: str) -> int:
     found = file.locations[group]
-    return int(found["length"][found["row"] == 0].astype(np.uint64).sum())
+    return int(found["length"][locations.begin_blocks(found)].astype(np.uint64).sum())

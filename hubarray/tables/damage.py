@@ -15,7 +15,6 @@ from hubarray.shown import shown_text
 from hubarray.storage.base import Buffer
 from hubarray.tables import locations
 from hubarray.tables.block import is_intact
-from hubarray.tables.locations import LOCATION
 from hubarray.tables.metadata import Append
 from hubarray.tables.state import TableState
 
@@ -109,7 +108,7 @@ def _broken(table: TableState, append: Append, chunk: int, found: np.ndarray) ->
     except ObjectMissingError:
         return np.ones(len(found), bool)
     view = memoryview(data)
-    distinct, inverse = np.unique(found[list(LOCATION.names or ())], return_inverse=True)
+    distinct, inverse = np.unique(found[list(found.dtype.names or ())], return_inverse=True)
     broken = [
         not is_intact(view[one["offset"] : int(one["offset"]) + int(one["length"])], int(one["check"]))
         for one in distinct

@@ -15,7 +15,7 @@ from hubarray.history.version import Version
 from hubarray.tables import index
 from hubarray.tables.block import described
 from hubarray.tables.index_piece import Key
-from hubarray.tables.locations import Locations
+from hubarray.tables.locations import Locations, begin_blocks
 from hubarray.tables.metadata import metadata_of
 from hubarray.tables.rows import Wanted, columns_into, read
 from hubarray.tables.schema import Group
@@ -245,7 +245,7 @@ def digests_of(table: TableState, group: Group, numbers: np.ndarray) -> np.ndarr
     for append, slab, first, inside in table.slabs_of(numbers):
         where = table.locations(append, slab, group.name)
         rows = numbers[inside] - first
-        begins = np.flatnonzero(where["row"] == 0)
+        begins = np.flatnonzero(begin_blocks(where))
         digests = table.digests(append, slab, group.name, len(begins))
         which = np.searchsorted(begins, rows, side="right") - 1
         here = which >= 0
@@ -254,7 +254,7 @@ def digests_of(table: TableState, group: Group, numbers: np.ndarray) -> np.ndarr
         before = inside[which < 0]
         if len(before) and slab:
             earlier = table.locations(append, slab - 1, group.name)
-            starts = np.flatnonzero(earlier["row"] == 0)
+            starts = np.flatnonzero(begin_blocks(earlier))
             if len(starts):
                 last = table.digests(append, slab - 1, group.name, len(starts))[-1:]
                 same = _same_block(where[rows[which < 0]], earlier[starts[-1:]])

@@ -13,7 +13,7 @@ from hubarray.blobs.ref import Refs, null_ref
 from hubarray.errors import ConfigError
 from hubarray.tables.block import MAX_BLOCK_BYTES, check_of, digest, encode
 from hubarray.tables.chunk_file import ChunkFile
-from hubarray.tables.locations import LOCATION, Locations
+from hubarray.tables.locations import Locations, empty
 from hubarray.tables.references import MIN_SHARED_BYTES, StoredBlock
 from hubarray.tables.schema import Group
 
@@ -136,11 +136,11 @@ class GroupWriter:
         """The location of every row's block."""
         blocks = np.frombuffer(self._blocks, "u8").reshape(-1, 5) if self._blocks else np.zeros((0, 5), "u8")
         rows = blocks[:, 4].astype(np.int64)
-        found = np.zeros(int(rows.sum()), LOCATION)
+        found = empty(int(rows.sum()), rows_per_block=self._group.rows_per_block)
         for i, name in enumerate(("chunk", "offset", "length", "check")):
             found[name] = np.repeat(blocks[:, i], rows)
-        begins = np.repeat(np.cumsum(rows) - rows, rows)
-        found["row"] = np.arange(len(found)) - begins
+        if self._group.rows_per_block > 1:
+            found["row"] = np.arange(len(found)) - np.repeat(np.cumsum(rows) - rows, rows)
         return found
 
     def digests(self) -> np.ndarray:

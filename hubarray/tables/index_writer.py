@@ -25,7 +25,7 @@ from hubarray.tables.chunk_file import ChunkFile
 from hubarray.tables.diff import digests_of
 from hubarray.tables.index_piece import Key, arrow_type
 from hubarray.tables.loader import RowLoader
-from hubarray.tables.locations import LOCATION, Locations
+from hubarray.tables.locations import Locations, begin_blocks, empty
 from hubarray.tables.operations import whole
 from hubarray.tables.part import PartFile
 from hubarray.tables.rows import Numbers, located
@@ -210,7 +210,7 @@ def _part(
     files: list[Refs] = []
     places, digests = {}, {}
     for name in plan.schema.groups:
-        found = np.zeros(rows, LOCATION)
+        found = empty(rows, rows_per_block=plan.schema.groups[name].rows_per_block)
         known = np.zeros(rows, "V16")
         for source in plan.groups[name]:
             table, wanted = tables[source.table], numbers[source.table]
@@ -228,7 +228,7 @@ def _part(
                 known[present] = digests_of(table, source.group, wanted[present])
         places[name] = found
         # Of rows that are the first of their block; zeros where a block's rows no longer follow each other.
-        digests[name] = known[found["row"] == 0]
+        digests[name] = known[begin_blocks(found)]
     return PartFile(
         key, rows, np.array(files, REF) if files else np.zeros(0, REF), _index(numbers, tables, plan), places, digests
     )
@@ -259,7 +259,7 @@ def _copied(
     order = np.argsort(first, kind="stable")
     blocks = found[first[order]]
     refs = table.block_refs(group, chunks[first[order]], blocks)
-    where = np.zeros(len(order), LOCATION)
+    where = found[first[order]]
     file, begin = ChunkFile(), 0
     position = len(files)
     while begin < len(refs):
@@ -274,13 +274,14 @@ def _copied(
             if not file.takes(len(data)):
                 files.append(packs.add(file.pieces))
                 file, position = ChunkFile(), len(files)
-            where[i] = (position, file.add([data], len(data)), len(data), blocks["check"][i], 0)
+            where["chunk"][i], where["offset"][i] = position, file.add([data], len(data))
         begin = end
     files.append(packs.add(file.pieces))
     again = np.empty(len(order), np.intp)
     again[order] = np.arange(len(order))
     moved = where[again[inverse]]
-    moved["row"] = found["row"]
+    if group.rows_per_block > 1:
+        moved["row"] = found["row"]
     return moved
 
 

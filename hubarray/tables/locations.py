@@ -15,25 +15,44 @@ from hubarray.tables.block import MAX_BLOCK_BYTES
 from hubarray.tables.schema import MAX_ROWS_PER_BLOCK
 
 SLAB_ROWS = 1 << 17
-# A null location has length 0.
-LOCATION = np.dtype([("chunk", "<u4"), ("offset", "<u4"), ("length", "<u4"), ("check", "<u4"), ("row", "<u2")])
+_PLANES = ("chunk", "offset", "length", "check")
+# A null location has length 0. Blocks of several rows want the row's number in the block beside it.
+_ONE_ROW = np.dtype([(name, "<u4") for name in _PLANES])
+_SEVERAL_ROWS = np.dtype([*_ONE_ROW.descr, ("row", "<u2")])
 # https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md: a byte more of length is 255 bytes more of output.
 _MOST_RATIO = 255
-_PLANES = ("chunk", "offset", "length", "check")
 
 Locations = npt.NDArray[np.void]
 
 
-def encode(locations: Locations, *, with_rows: bool) -> bytes:
-    """The piece of a slab's locations; ``with_rows`` where blocks hold several rows."""
+def empty(count: int, *, rows_per_block: int) -> Locations:
+    """So many null locations: of 16 bytes each, of 18 where blocks hold several rows."""
+    return np.zeros(count, _ONE_ROW if rows_per_block == 1 else _SEVERAL_ROWS)
+
+
+def rows_in_blocks(locations: Locations) -> npt.NDArray[np.intp]:
+    """Which row of its block each one is."""
+    return locations["row"].astype(np.intp) if locations.dtype == _SEVERAL_ROWS else np.zeros(len(locations), np.intp)
+
+
+def begin_blocks(locations: Locations) -> npt.NDArray[np.bool_]:
+    """Which rows are the first of their block."""
+    found: npt.NDArray[np.bool_] = (
+        locations["row"] == 0 if locations.dtype == _SEVERAL_ROWS else np.ones(len(locations), bool)
+    )
+    return found
+
+
+def encode(locations: Locations) -> bytes:
+    """The piece of a slab's locations."""
     planes = [_distances(locations) if name == "offset" else locations[name] for name in _PLANES]
     data = b"".join(np.ascontiguousarray(plane).tobytes() for plane in planes)
-    if with_rows:
+    if locations.dtype == _SEVERAL_ROWS:
         data += np.ascontiguousarray(locations["row"]).tobytes()
     return lz4.frame.compress(data, content_checksum=False, store_size=True)
 
 
-def decode(data: Buffer, *, rows: int, chunk_files: int, with_rows: bool) -> Locations:
+def decode(data: Buffer, *, rows: int, chunk_files: int, rows_per_block: int) -> Locations:
     """The locations of a slab, each checked.
 
     Parameters
@@ -43,24 +62,24 @@ def decode(data: Buffer, *, rows: int, chunk_files: int, with_rows: bool) -> Loc
         How many the slab has, at most 131,072.
     chunk_files : int
         How many the append has, which no location goes beyond.
-    with_rows : bool
+    rows_per_block : int
 
     Raises
     ------
     ValueError
         They are not that many, or one of them cannot be.
     """
-    plain = _decompressed(data, rows * (16 + 2 * with_rows))
-    found = np.zeros(rows, LOCATION)
+    found = empty(rows, rows_per_block=rows_per_block)
+    plain = _decompressed(data, found.nbytes)
     for i, name in enumerate(_PLANES):
         found[name] = np.frombuffer(plain, "<u4", rows, 4 * rows * i)
-    if with_rows:
+    if rows_per_block > 1:
         found["row"] = np.frombuffer(plain, "<u2", rows, 16 * rows)
     found["offset"] = _offsets(found)
     present = found[found["length"] > 0]
     if (present["chunk"] >= chunk_files).any():
         raise ValueError(f"a location is in chunk file {int(present['chunk'].max())}, and there are {chunk_files}")
-    if (present["length"] > MAX_BLOCK_BYTES).any() or (present["row"] >= MAX_ROWS_PER_BLOCK).any():
+    if (present["length"] > MAX_BLOCK_BYTES).any() or (rows_in_blocks(present) >= MAX_ROWS_PER_BLOCK).any():
         raise ValueError("a location is longer than a block may be, or of a row that no block has")
     ends = present["offset"].astype(np.uint64) + present["length"]
     if len(ends) and int(ends.max()) > 1 << 32:

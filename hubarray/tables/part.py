@@ -77,9 +77,8 @@ class PartFile:
         refs = self.chunk_files.copy()
         table = homes.store(refs, home)
         sections = [refs.tobytes(), index_piece.encode(self.index) if self.rows and schema.index else b""]
-        for name, group in schema.groups.items():
-            with_rows = group.rows_per_block > 1
-            sections += [locations.encode(self.locations[name], with_rows=with_rows), self.digests[name].tobytes()]
+        for name in schema.groups:
+            sections += [locations.encode(self.locations[name]), self.digests[name].tobytes()]
         head = json.dumps({"rows": self.rows, "homes": table, "sections": [len(one) for one in sections]})
         return b"".join([head.encode() + b"\n", *sections])
 
@@ -109,10 +108,10 @@ class PartFile:
             places, digests = {}, {}
             for i, (name, group) in enumerate(schema.groups.items()):
                 places[name] = locations.decode(
-                    sections[2 + 2 * i], rows=rows, chunk_files=len(refs), with_rows=group.rows_per_block > 1
+                    sections[2 + 2 * i], rows=rows, chunk_files=len(refs), rows_per_block=group.rows_per_block
                 )
                 digests[name] = np.frombuffer(sections[3 + 2 * i], f"V{_DIGEST_BYTES}")
-                if len(digests[name]) != int((places[name]["row"] == 0).sum()):
+                if len(digests[name]) != int(locations.begin_blocks(places[name]).sum()):
                     raise ValueError(f"has not as many digests of {name!r} as blocks")
         except ValueError as error:
             raise CorruptDataError(f"{where}: the part file {error}; write the partition again") from None

@@ -19,14 +19,16 @@ from hubarray.tables.references import NO_BLOCKS, KnownBlocks
 from hubarray.tables.schema import Schema
 from hubarray.tables.values import checked, checked_column
 
-OPEN_BYTES = 128 << 20
+# With what is on its way up, a partition writer holds about 128 MiB.
+OPEN_BYTES = 72 << 20
+UPLOADING_BYTES = 48 << 20
 _INDEX_ROWS = 1 << 16
 
 
 class PartitionWriter:
     """Takes the rows of one partition in order. After a failure other than a refused row it takes no more.
 
-    Holds the open chunk file of each group, in all up to 128 MiB, beyond which the fullest is closed; a row whose
+    Holds the open chunk file of each group, in all up to 72 MiB, beyond which the fullest is closed; a row whose
     blocks are larger comes on top. What is cut where depends on the rows alone.
 
     Parameters

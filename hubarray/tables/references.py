@@ -116,7 +116,7 @@ def _blocks(
     for slab in range(first // locations.SLAB_ROWS, -(-(first + rows) // locations.SLAB_ROWS)):
         begin = slab * locations.SLAB_ROWS
         where = table.locations(append, slab, group.name)
-        begins = where["row"] == 0
+        begins = locations.begin_blocks(where)
         digests = table.digests(append, slab, group.name, int(begins.sum()))
         low, high = max(0, first - begin), min(len(where), first + rows - begin)
         mine = np.flatnonzero(begins[low:high]) + low
@@ -133,7 +133,7 @@ def _blocks(
                 files.append(ref)
             at.append(positions[name])
         for digest, block, chunk in zip(own[there], blocks, inverse, strict=True):
-            _, offset, length, check, _ = block.item()
+            offset, length, check = (int(block[name]) for name in ("offset", "length", "check"))
             found.append((digest.tobytes(), StoredBlock(at[chunk], offset, length, check)))
     return found
 

@@ -15,7 +15,7 @@ from hubarray.blobs.ref import Refs, blob_place
 from hubarray.storage.base import Buffer
 from hubarray.tables import locations
 from hubarray.tables.block import Block, described, is_intact
-from hubarray.tables.locations import LOCATION, Locations
+from hubarray.tables.locations import Locations, rows_in_blocks
 from hubarray.tables.plain_blocks import PlainBlocks
 from hubarray.tables.schema import Group
 from hubarray.tables.state import TableState
@@ -117,7 +117,7 @@ def _plan(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> None:
     if len(found) == 1:
         if not found["length"][0]:
             return
-        positions, rows = np.zeros(1, np.intp), found["row"].astype(np.intp)
+        positions, rows = np.zeros(1, np.intp), rows_in_blocks(found)
         alone = slice(0, 1), slice(int(rows[0]), int(rows[0]) + 1)
         jobs.append(_Job(one, positions, rows, found["check"].tolist(), found["length"].tolist(), alone))
         refs.append(one.table.block_refs(one.group, chunks, found))
@@ -130,7 +130,7 @@ def _plan(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> None:
     cuts = np.flatnonzero(np.diff(key[order])) + 1
     firsts = present[order[np.concatenate([[0], cuts])]]
     positions = present[order]
-    rows = found["row"].astype(np.intp)[positions]
+    rows = rows_in_blocks(found)[positions]
     breaks = np.concatenate([[0], np.cumsum((np.diff(positions) != 1) | (np.diff(rows) != 1))])
     bounds = np.concatenate([[0], cuts, [len(positions)]])
     heads = _heads(one, found[firsts], chunks[firsts], bounds, positions, rows, breaks)
@@ -200,7 +200,8 @@ def located(table: TableState, group: Group, numbers: Numbers) -> tuple[Location
             # Rows that follow each other, as of a scan: nothing is copied.
             some = table.locations(only, slab, group.name)[within:end]
             return some, some["chunk"].astype(np.uint64) + np.uint64(only.first)
-    found, chunks = np.zeros(len(numbers), LOCATION), np.zeros(len(numbers), np.uint64)
+    found = locations.empty(len(numbers), rows_per_block=group.rows_per_block)
+    chunks = np.zeros(len(numbers), np.uint64)
     for append, slab, first, inside in table.slabs_of(numbers):
         found[inside] = table.locations(append, slab, group.name)[numbers[inside] - first]
         chunks[inside] = found["chunk"][inside].astype(np.uint64) + np.uint64(append.first)

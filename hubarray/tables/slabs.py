@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hubarray.tables import locations as location_pieces
 from hubarray.tables.index_piece import Key, arrow_schema
-from hubarray.tables.locations import Locations
+from hubarray.tables.locations import Locations, begin_blocks
 from hubarray.tables.part import PartFile
 from hubarray.tables.schema import Schema
 
@@ -88,7 +88,7 @@ def _cut(slab: Slab, rows: int) -> tuple[Slab, Slab]:
 
 def _blocks_begun(found: Locations) -> int:
     """How many blocks begin in some rows of one partition: those whose row is the block's first."""
-    return int((found["row"] == 0).sum())
+    return int(begin_blocks(found).sum())
 
 
 def _joined(parts: list[Slab], columns: pa.Schema) -> Slab:

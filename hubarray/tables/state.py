@@ -115,16 +115,16 @@ class TableState:
         CorruptDataError, StorageError
         """
         number = self.metadata.locations_number(append, slab, group)
-        with_rows = self.metadata.schema.groups[group].rows_per_block > 1
+        rows_per_block = self.metadata.schema.groups[group].rows_per_block
         rows = append.slab_rows(slab)
         # By the blob itself, as after an undo another append may have the same numbers; and by what it was checked for.
         name = blob_place(self._ref(number)[0]).name
-        key = ("locations", self.fetcher.identity, name, rows, append.chunk_files, with_rows)
+        key = ("locations", self.fetcher.identity, name, rows, append.chunk_files, rows_per_block > 1)
         found: Locations | None = self.fetcher.memory.get(key)
         if found is None:
             place, data = self._piece(number)
             try:
-                found = locations.decode(data, rows=rows, chunk_files=append.chunk_files, with_rows=with_rows)
+                found = locations.decode(data, rows=rows, chunk_files=append.chunk_files, rows_per_block=rows_per_block)
             except ValueError as error:
                 self._refuse(place, f"the locations of {group!r} in slab {slab}: {error}")
             found.flags.writeable = False

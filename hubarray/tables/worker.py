@@ -20,7 +20,7 @@ from hubarray.storage.url import Root
 from hubarray.tables import frames
 from hubarray.tables.index_piece import Key
 from hubarray.tables.part import MAX_PART_FILE_BYTES, TablePart, is_key
-from hubarray.tables.partition import PartitionWriter
+from hubarray.tables.partition import UPLOADING_BYTES, PartitionWriter
 from hubarray.tables.references import References
 from hubarray.tables.schema import Schema
 from hubarray.tables.staged import StagedParts
@@ -35,7 +35,7 @@ Ended = Callable[[Key, "TablePart | None", PackWriter], None]
 class TablePartition:
     """One partition that is being written: made by ``partition(key)`` of a writer or a worker, in a ``with`` block.
 
-    Holds about 128 MiB, what is on its way up, and twice the largest row.
+    Holds about 128 MiB, what is on its way up included, and twice the largest row.
     """
 
     def __init__(self, worker: TableWorker, key: Key, ended: Ended | None) -> None:
@@ -110,7 +110,7 @@ class TablePartition:
     def __enter__(self) -> TablePartition:
         self._began = store_now(self._worker.version.store)
         known = self._worker.references().known(self._key, self._worker.schema)
-        self._packs = PackWriter(self._worker.version.store, self._worker.version.name.home)
+        self._packs = PackWriter(self._worker.version.store, self._worker.version.name.home, most_bytes=UPLOADING_BYTES)
         self._rows = PartitionWriter(self._worker.schema, self._key, self._packs, known)
         self._process = os.getpid()
         return self

@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubarray.tables.locations import LOCATION, decode, encode
+from hubarray.tables.locations import begin_blocks, decode, empty, encode, rows_in_blocks
 
 
-def locations(some):
-    return np.array([tuple(one) for one in some], LOCATION)
+def locations(some, rows_per_block=64):
+    made = empty(len(some), rows_per_block=rows_per_block)
+    for i, name in enumerate(made.dtype.names):
+        made[name] = [one[i] for one in some]
+    return made
 
 
 ANY = st.tuples(
@@ -22,31 +25,37 @@ ANY = st.tuples(
 )
 
 
-@given(st.lists(ANY, min_size=1, max_size=30), st.booleans())
-def test_locations_come_back_as_they_were(some, with_rows):
-    made = locations(some)
-    if not with_rows:
-        made["row"] = 0
-    found = decode(encode(made, with_rows=with_rows), rows=len(made), chunk_files=10, with_rows=with_rows)
+@given(st.lists(ANY, min_size=1, max_size=30), st.sampled_from([1, 64]))
+def test_locations_come_back_as_they_were(some, rows_per_block):
+    made = locations(some, rows_per_block)
+    found = decode(encode(made), rows=len(made), chunk_files=10, rows_per_block=rows_per_block)
     assert found.tobytes() == made.tobytes()
+    rows = [one[4] if rows_per_block > 1 else 0 for one in some]
+    assert rows_in_blocks(found).tolist() == rows
+    assert begin_blocks(found).tolist() == [row == 0 for row in rows]
+
+
+def test_a_row_takes_16_bytes_in_memory_and_18_where_blocks_hold_several():
+    assert empty(1000, rows_per_block=1).nbytes == 16_000
+    assert empty(1000, rows_per_block=2).nbytes == 18_000
 
 
 def test_blocks_side_by_side_take_little_more_than_their_checks():
     rng = np.random.default_rng(0)
-    made = np.zeros(100_000, LOCATION)
+    made = empty(100_000, rows_per_block=1)
     made["length"] = 1000
     made["offset"] = np.arange(100_000, dtype="u4") * 1000
     made["check"] = rng.integers(0, 1 << 32, 100_000)
-    assert len(encode(made, with_rows=False)) < 4.2 * 100_000
+    assert len(encode(made)) < 4.2 * 100_000
 
 
 @given(st.lists(ANY, min_size=1, max_size=5), st.data())
 def test_whatever_is_made_of_the_bytes_is_locations_that_can_be_or_a_value_error(some, data):
-    made = bytearray(encode(locations(some), with_rows=True))
+    made = bytearray(encode(locations(some)))
     for _ in range(data.draw(st.integers(1, 3))):
         made[data.draw(st.integers(0, len(made) - 1))] = data.draw(st.integers(0, 255))
     try:
-        found = decode(made, rows=len(some), chunk_files=10, with_rows=True)
+        found = decode(made, rows=len(some), chunk_files=10, rows_per_block=64)
     except ValueError:
         return
     present = found[found["length"] > 0]
@@ -65,15 +74,15 @@ def test_whatever_is_made_of_the_bytes_is_locations_that_can_be_or_a_value_error
 )
 def test_a_location_that_cannot_be_is_refused(one, why):
     with pytest.raises(ValueError, match=why):
-        decode(encode(locations([one]), with_rows=True), rows=1, chunk_files=10, with_rows=True)
+        decode(encode(locations([one])), rows=1, chunk_files=10, rows_per_block=64)
 
 
 def test_more_or_fewer_than_the_slab_has_and_bombs_are_refused():
-    made = encode(locations([(0, 0, 1, 0, 0)]), with_rows=False)
+    made = encode(locations([(0, 0, 1, 0, 0)], 1))
     for rows in (0, 2, 100_000):
         with pytest.raises(ValueError, match="bytes"):
-            decode(made, rows=rows, chunk_files=1, with_rows=False)
+            decode(made, rows=rows, chunk_files=1, rows_per_block=1)
     with pytest.raises(ValueError, match="bytes"):
-        decode(lz4.frame.compress(bytes(1 << 28)), rows=1, chunk_files=1, with_rows=False)
+        decode(lz4.frame.compress(bytes(1 << 28)), rows=1, chunk_files=1, rows_per_block=1)
     with pytest.raises(ValueError, match="bytes"):
-        decode(made + b"more", rows=1, chunk_files=1, with_rows=False)
+        decode(made + b"more", rows=1, chunk_files=1, rows_per_block=1)

@@ -11,6 +11,7 @@ from hubarray.blobs.pack import PackWriter
 from hubarray.errors import ConfigError
 from hubarray.tables import chunk_file, group_writer, partition
 from hubarray.tables.block import Block, digest, is_intact
+from hubarray.tables.locations import rows_in_blocks
 from hubarray.tables.partition import PartitionWriter
 from hubarray.tables.schema import Field, Schema
 from hubarray.tables.values import checked
@@ -32,7 +33,8 @@ def read_again(root, schema, part):
     files = fetcher_for(root).blobs(part.chunk_files)
     rows = [dict() for _ in range(part.rows)]  # noqa: C408
     for name, group in schema.groups.items():
-        for row, location in zip(rows, part.locations[name], strict=True):
+        within = rows_in_blocks(part.locations[name]).tolist()
+        for row, location, number in zip(rows, part.locations[name], within, strict=True):
             fields = [field for field, _ in group.fields]
             if not location["length"]:
                 row.update(dict.fromkeys(fields))
@@ -40,7 +42,7 @@ def read_again(root, schema, part):
             begin = int(location["offset"])
             data = files[int(location["chunk"])][begin : begin + int(location["length"])]
             assert is_intact(data, int(location["check"]))
-            row.update(Block(group, data, "there").row(int(location["row"]), fields))
+            row.update(Block(group, data, "there").row(number, fields))
     return rows
 
 

@@ -1,6 +1,7 @@
 """Writing tables: whole or not at all, here or on many machines, alike from wherever."""
 
 import pickle
+import threading
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -352,3 +353,37 @@ def test_a_schema_that_no_record_has_room_for_is_refused_before_anything_is_writ
     fields = {f"{i:04}{'x' * 200}.value": hub.Field("f4") for i in range(3000)}
     with pytest.raises(hub.ConfigError, match="schema: describing its 3000 fields"):
         hub.table_writer("lab/wide:v1", hub.Schema(fields), root=root)
+
+
+def megabytes_held_while_writing(root):
+    """How much a process grows by while 384 MB of a partition of 12 groups go through it."""
+    fields = {f"sensor_{i}.frame": hub.Field("uint8", (400_000,)) for i in range(12)}
+    noise = np.random.default_rng(0).integers(0, 256, 400_000, "u1")
+
+    def held():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    def write_rows(name, rows):
+        with hub.table_writer(name, hub.Schema(fields), root=root) as tables, tables.partition("a") as part:
+            for i in range(rows):
+                part.append({field: np.roll(noise, 12 * i + k) for k, field in enumerate(fields)})
+
+    def watch():
+        while not ended.wait(0.005):
+            seen.append(held())
+
+    write_rows("lab/small:v1", 1)
+    seen, ended = [held()], threading.Event()
+    watching = threading.Thread(target=watch)
+    watching.start()
+    write_rows("lab/large:v1", 80)
+    ended.set()
+    watching.join()
+    return (max(seen) - seen[0]) / 1e6
+
+
+@pytest.mark.parametrize("kind", ["local", "s3"])
+def test_a_partition_writer_holds_about_128_megabytes_however_many_groups_it_fills(make_root, kind):
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        assert 60 < pool.submit(megabytes_held_while_writing, make_root(kind)).result() < 170
