@@ -1,0 +1,134 @@
+"""Merges of merges, of every kind, and of what is near: the rows of naive loops."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hubarray as hub
+from tests.rounds import rounds
+
+HOW = ["inner", "left", "right", "outer"]
+# Of each table the keys and times of its rows; keys come again, are null, and are in some tables only.
+ROWS = {
+    "a": [(0, 5), (1, 1), (1, 9), (None, 3), (2, 3), (4, 7), (None, 2)],
+    "b": [(1, 2), (1, 3), (None, 4), (2, 8), (3, 3), (0, 6)],
+    "c": [(2, 9), (2, 1), (None, 5), (5, 4), (1, 6), (0, 0)],
+}
+
+
+@pytest.fixture(scope="module")
+def tables(make_root):
+    root = make_root("local")
+    for name, rows in ROWS.items():
+        schema = hub.Schema(
+            {
+                "key": hub.Field("i8", index=True, nullable=True),
+                f"{name}.time": hub.Field("i8", index=True),
+                f"{name}.id": hub.Field("i8"),
+                f"{name}.value": hub.Field("f4", (None,)),
+            }
+        )
+        with hub.table_writer(f"lab/{name}:v1", schema, root=root) as writer:
+            for part in range(2):
+                with writer.partition(part) as partition:
+                    for i, (key, time) in list(enumerate(rows))[part::2]:
+                        value = np.full(i % 3, i, "f4")
+                        partition.append({"key": key, f"{name}.time": time, f"{name}.id": i, f"{name}.value": value})
+    return root
+
+
+def some_of(data, name, root, *, least=0):
+    """An index with some rows of a table, in any order and again, and which these are."""
+    index = hub.read_index(f"lab/{name}:v1", root=root).drop(columns="partition")
+    stored = [i for part in range(2) for i in range(len(ROWS[name]))[part::2]]
+    at = data.draw(st.lists(st.integers(0, len(stored) - 1), min_size=least, max_size=7), label=name)
+    return index.iloc[at], [stored[i] for i in at]
+
+
+def key_of(row):
+    return next(ROWS[name][i][0] for name, i in row.items())
+
+
+def naive_merge(left, right, how):
+    """All pairs of rows of equal keys; rows are mappings of a table's name to the number of its row."""
+    pairs = [(x, y) for x in left for y in right if key_of(x) == key_of(y)]
+    found = [{**x, **y} for x, y in pairs]
+    if how in ("left", "outer"):
+        found += [x for x in left if not any(x is one for one, _ in pairs)]
+    if how in ("right", "outer"):
+        found += [y for y in right if not any(y is one for _, one in pairs)]
+    return found
+
+
+def identity(row):
+    return tuple(row.get(name, -1) for name in "abc")
+
+
+def loaded(index, names, root):
+    """Which rows of the tables a loader gives, each checked to be one row of its table, whole."""
+    loader = hub.row_loader(index, root=root)
+    found = []
+    for row in loader.get_batch(range(len(loader))):
+        numbers = {}
+        for name in names:
+            number = row[f"{name}.id"]
+            if number is None:
+                assert row[f"{name}.value"] is None
+                assert row[f"{name}.time"] is None
+                continue
+            numbers[name] = i = int(number)
+            assert row[f"{name}.value"].tolist() == [i] * (i % 3)
+            assert row[f"{name}.time"] == ROWS[name][i][1]
+        assert row["key"] == key_of(numbers)
+        found.append(numbers)
+    return found
+
+
+@given(st.data())
+@settings(max_examples=rounds(60, 600))
+def test_a_merge_of_merges_has_the_pairs_of_naive_loops(tables, data):
+    made, rows = zip(*(some_of(data, name, tables) for name in "abc"), strict=True)
+    a, b, c = ([{name: i} for i in some] for name, some in zip("abc", rows, strict=True))
+    first, second = data.draw(st.sampled_from(HOW)), data.draw(st.sampled_from(HOW))
+    if data.draw(st.booleans(), label="left to right"):
+        index = hub.merge(hub.merge(made[0], made[1], on="key", how=first), made[2], on="key", how=second)
+        expected = naive_merge(naive_merge(a, b, first), c, second)
+    else:
+        index = hub.merge(made[0], hub.merge(made[1], made[2], on="key", how=first), on="key", how=second)
+        expected = naive_merge(a, naive_merge(b, c, first), second)
+    assert sorted(map(identity, loaded(index, "abc", tables))) == sorted(map(identity, expected))
+
+
+def naive_asof(left, right, direction, tolerance):
+    """Of each row the nearest of the other table, of the same key; of equally near ones as pandas."""
+    found = []
+    for i in left:
+        key, time = ROWS["a"][i]
+        near = []
+        for at, j in enumerate(right):
+            other, when = ROWS["b"][j]
+            away = time - when
+            fits = {"backward": away >= 0, "forward": away <= 0, "nearest": True}[direction]
+            if other == key and fits and (tolerance is None or abs(away) <= tolerance):
+                # The last of those before, the first of those after; of one on either side the earlier.
+                near.append((abs(away), away < 0, -at if away >= 0 else at, j))
+        found.append({"a": i, **({"b": min(near)[-1]} if near else {})})
+    return found
+
+
+@given(st.data())
+@settings(max_examples=rounds(60, 600))
+def test_an_asof_merge_has_the_nearest_row_of_a_naive_loop(tables, data):
+    left, some = some_of(data, "a", tables)
+    right, others = some_of(data, "b", tables)
+    kept = [[ROWS[name][i][0] is not None for i in rows] for name, rows in (("a", some), ("b", others))]
+    left, right = (one[np.array(keep, bool)] for one, keep in zip((left, right), kept, strict=True))
+    some, others = ([i for i, keep in zip(rows, which, strict=True) if keep]
+                    for rows, which in zip((some, others), kept, strict=True))  # fmt: skip
+    direction = data.draw(st.sampled_from(["backward", "forward", "nearest"]))
+    tolerance = data.draw(st.sampled_from([None, 0, 1, 3]))
+    a = left.assign(time=left["a.time"])
+    b = right.assign(time=right["b.time"])
+    index = hub.merge_asof(a, b, on="time", by="key", direction=direction, tolerance=tolerance)
+    assert loaded(index, "ab", tables) == naive_asof(some, others, direction, tolerance)
