@@ -24,7 +24,7 @@ from hubarray.tables.state import TableState
 def creation(schema: Schema, key_type: type, *, attrs: dict[str, Any], message: str) -> Draft:
     """The draft of a table's first record: without rows, and not frozen."""
     description = TableMetadata.empty(schema, key_type).to_json()
-    return Draft(kind="table", description=description, attrs=attrs, message=message)
+    return Draft(kind="table", description=description, attrs=attrs, tags={}, message=message)
 
 
 def whole(
@@ -36,7 +36,7 @@ def whole(
         table, numbers, refs = laid.added_to(table)
     protect(version, refs, set())
     return Draft(
-        kind="table", description=table.to_json(), attrs=attrs, contents=Contents.made(version, numbers, refs),
+        kind="table", description=table.to_json(), attrs=attrs, tags={}, contents=Contents.made(version, numbers, refs),
         frozen=not growing, message=f"write {laid.partitions} partitions of {laid.rows} rows",
     )  # fmt: skip
 

@@ -1,5 +1,6 @@
 """Any sequence of operations on tables does what it would do to lists of rows."""
 
+import pickle
 import uuid
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -50,6 +51,7 @@ class Model:
 
     commits: list = field(default_factory=list)
     keys: set = field(default_factory=set)
+    states: dict = field(default_factory=dict)
     growing: bool = False
     expired_to: int = 0
     gone: set = field(default_factory=set)
@@ -63,9 +65,19 @@ class Model:
         self.commits.append(rows)
         self.keys, self.growing, self.tags = set(keys), growing, {}
 
+    def remember(self):
+        """Note what a restore of the newest commit brings back."""
+        self.states[len(self.commits)] = (set(self.keys), self.growing)
+
 
 def laid(parts):
     return [row(n) for key in sorted(parts) for n in parts[key]]
+
+
+def pair(names, rows):
+    """A row of two tables, merged on ``n`` with suffixes."""
+    sides = zip(("_a", "_b"), names, rows, strict=True)
+    return {"n": rows[0]["n"]} | {f"{field}{end}": one[field] for end, _, one in sides for field in one if field != "n"}
 
 
 def write(writer, parts):
@@ -113,6 +125,97 @@ class Machine(RuleBasedStateMachine):
         except ZeroDivisionError:
             return
         one.begin(laid(parts), parts, growing)
+
+    @rule(
+        name=st.sampled_from(NAMES), parts=st.dictionaries(KEYS, PARTITION, min_size=1, max_size=3),
+        again=st.booleans(), dies=st.booleans(), data=st.data(),
+    )  # fmt: skip
+    def extract(self, name, parts, again, dies, data):
+        """Partitions written by workers, some of them twice, added by a driver that may die and be resumed."""
+        one = self.models[name]
+        if one.live:
+            return
+        parts_made = []
+        writer = hub.table_writer(name, SCHEMA, resume=dies, root=self.root)
+        worker = pickle.loads(pickle.dumps(writer.worker()))
+        for key, numbers in [*parts.items(), *(parts.items() if again else ())]:
+            with worker.partition(key) as p:
+                p.extend(row(n) for n in numbers)
+            parts_made.append(bytes(p.part))
+        order = data.draw(st.permutations(parts_made))
+        if dies:
+            seen = data.draw(st.integers(0, len(order)))
+            for part in order[:seen]:
+                writer.add(part)
+            writer.abort()
+            writer = hub.table_writer(name, SCHEMA, resume=True, root=self.root)
+            assert all(hub.TablePart.from_bytes(part).key in writer for part in order[:seen])
+        for part in order:
+            writer.add(part)
+        writer.publish()
+        one.begin(laid(parts), parts, False)
+
+    @precondition(lambda self: self.live())
+    @rule(how=st.sampled_from(["inner", "left"]), data=st.data())
+    def merge(self, how, data):
+        """Two tables on what both say, and windows beside a row of the first."""
+        names = [data.draw(st.sampled_from(self.live())) for _ in range(2)]
+        indexes = [hub.read_index(name, columns=["n"], root=self.root) for name in names]
+        index = hub.merge(*indexes, on="n", how=how, suffixes=("_a", "_b"))
+        a, b = (self.models[name].commits[-1] for name in names)
+        none = dict.fromkeys(SCHEMA)
+        expected = []
+        for one in a:
+            same = [other for other in b if other["n"] == one["n"]]
+            expected += [pair(names, (one, other)) for other in same or ([none] if how == "left" else [])]
+        loader = hub.row_loader(index, root=self.root)
+        model.assert_rows(loader.get_batch(range(len(loader))), expected)
+        if a:
+            at = data.draw(st.integers(0, len(a) - 1))
+            plain = hub.load(names[0], root=self.root)
+            for window, place in self.windows(plain, at):
+                model.assert_rows(window, [a[i] for i in place])
+
+    def windows(self, table, at):
+        """The row beside one on either side, at the edges of its partition the row itself."""
+        loader, index = table.loader(), table.index()
+        keys = index["partition"].tolist()
+        first = keys.index(keys[at])
+        last = first + keys.count(keys[at]) - 1
+        yield loader.get_rows(at, offsets=[-1, 0, 1], pad="edge"), [max(at - 1, first), at, min(at + 1, last)]
+
+    @precondition(lambda self: any(one.commits for one in self.models.values()))
+    @rule(data=st.data())
+    def restore(self, data):
+        name = data.draw(st.sampled_from([name for name, one in self.models.items() if one.commits]))
+        one = self.models[name]
+        numbers = [n for n in one.states if n > one.expired_to and n not in one.gone]
+        if not numbers:
+            return
+        number = data.draw(st.sampled_from(numbers))
+        if one.live and not one.growing:
+            with pytest.raises(hub.FrozenError):
+                hub.restore(name, number, root=self.root)
+            return
+        hub.restore(name, number, root=self.root)
+        if not one.live:
+            one.tags = {}
+        one.commits.append(one.commits[number - 1])
+        one.keys, one.growing = set(one.states[number][0]), one.states[number][1]
+
+    @precondition(lambda self: self.live())
+    @rule(data=st.data())
+    def transfer(self, data):
+        """To another root, where the rows are the same, and read without the first."""
+        name = data.draw(st.sampled_from(self.live()))
+        folder = uuid.uuid4().hex
+        other = hub.Root(f"memory://{folder}")
+        try:
+            hub.transfer(name, other, root=self.root)
+            model.assert_rows(hub.load(name, root=other)[:], self.models[name].commits[-1])
+            assert hub.verify(name, root=other).problems == []
+        finally:
+            servers.forget_memory(folder)
 
     @precondition(lambda self: self.live(growing=True))
     @rule(parts=st.dictionaries(KEYS, PARTITION, min_size=1, max_size=2), data=st.data())
@@ -237,6 +340,7 @@ class Machine(RuleBasedStateMachine):
         for name, one in getattr(self, "models", {}).items():
             assert hub.exists(name, root=self.root) == one.live
             if one.live:
+                one.remember()
                 table = hub.load(name, root=self.root)
                 assert table.commit == len(one.commits)
                 assert table.frozen == (not one.growing)

@@ -179,3 +179,13 @@ def test_a_table_that_pandas_merged_with_itself_takes_any_suffixes(root):
     for suffixes in ((".l", ".r"), ("-a", "-b"), (" (left)", " (right)")):
         merged = pd.merge(index, index, on=["partition", "i"], suffixes=suffixes)
         assert hub.row_loader(merged, root).get_row(1, "i")["i"] == 1
+
+
+def test_a_table_that_is_written_again_after_its_deletion_begins_without_tags(root):
+    numbers("t/again:v1", root)
+    hub.tag("t/again:v1", "best", root=root)
+    hub.delete("t/again:v1", root=root)
+    numbers("t/again:v1", root, count=5)
+    assert hub.tags("t/again:v1", root=root) == {}
+    hub.tag("t/again:v1", "best", root=root)
+    assert len(hub.load("t/again:v1@best", root=root)) == 5
