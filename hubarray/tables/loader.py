@@ -17,7 +17,7 @@ from hubarray.blobs.pools import pools
 from hubarray.errors import ConfigError, ConflictError, NotFoundError
 from hubarray.history.version import version_of
 from hubarray.storage.url import Root, resolve
-from hubarray.tables import known_roots, rows
+from hubarray.tables import direct, known_roots, rows
 from hubarray.tables.alignment import Alignment
 from hubarray.tables.columns import matching
 from hubarray.tables.index_rows import row_numbers
@@ -33,6 +33,7 @@ AHEAD_BYTES = 64 << 20
 MAX_AHEAD_ROWS = 1024
 SCAN_BYTES = 16 << 20
 _FIRST_ROWS = 4
+_MOST_ASKED = 64
 
 Row = dict[str, Any]
 Positions = Sequence[int] | npt.NDArray[np.int64] | range
@@ -61,6 +62,7 @@ class RowLoader:
         self._columns: dict[str, Column] = {}
         self._ambiguous: dict[str, str] = {}
         self._picks: dict[tuple[str, ...], list[Pick]] = {}
+        self._asked: dict[Any, tuple[list[str], list[Pick]]] = {}
         self._aligned: Alignment | None = None
 
     def __len__(self) -> int:
@@ -126,7 +128,10 @@ class RowLoader:
         ------
         ConfigError, IndexError, CorruptDataError, StorageError
         """
-        return self.get_batch([position_of(pos, len(self))], columns, encoded=encoded, as_=as_)[0]
+        names, picks = self._chosen(columns)
+        at = position_of(pos, len(self))
+        found = [numbers[at : at + 1] for _, numbers in self._numbers]
+        return self._converted(self._read(found, names, picks, 1, encoded), as_)[0]
 
     def get_rows(
         self,
@@ -370,6 +375,18 @@ class RowLoader:
         return f"RowLoader({len(self):,} rows of {', '.join(str(column.table) for column, _ in self._numbers)})"
 
     def _chosen(self, columns: str | Sequence[str] | None) -> tuple[list[str], list[Pick]]:
+        asked = tuple(columns) if isinstance(columns, list) else columns
+        try:
+            return self._asked[asked]
+        except (KeyError, TypeError):
+            chosen = self._choose(columns)
+        if asked is None or isinstance(asked, (str, tuple)):
+            if len(self._asked) >= _MOST_ASKED:
+                self._asked.clear()
+            self._asked[asked] = chosen
+        return chosen
+
+    def _choose(self, columns: str | Sequence[str] | None) -> tuple[list[str], list[Pick]]:
         tables = self.tables()
         names = matching(columns, [*self._columns, *self._ambiguous])
         for name in names:
@@ -393,8 +410,24 @@ class RowLoader:
         self, found: Sequence[Numbers], names: Sequence[str], picks: Sequence[Pick], count: int, encoded: bool
     ) -> list[Row]:
         out: list[Row] = [dict.fromkeys(names) for _ in range(count)]
-        self._fill(found, picks, out=None, rows_out=out, encoded=encoded)
+        rest = [pick for pick in picks if not self._at_hand(pick, found, out, encoded)]
+        if rest:
+            self._fill(found, rest, out=None, rows_out=out, encoded=encoded)
         return out
+
+    def _at_hand(self, pick: Pick, found: Sequence[Numbers], out: list[Row], encoded: bool) -> bool:
+        """Whether a pick's values for a few rows could be read at once; then they are set."""
+        if pick.group is None or pick.is_shared or len(out) > direct.MOST_ROWS:
+            return False
+        blocks = direct.blocks_at_hand(self.tables()[pick.table], pick.group, found[pick.table].tolist())
+        if blocks is None:
+            return False
+        for row, block in zip(out, blocks, strict=True):
+            if block is not None:
+                values = block.row(0, pick.fields, encoded=encoded)
+                for field, name in zip(pick.fields, pick.names, strict=True):
+                    row[name] = values[field]
+        return True
 
     def _fill(
         self,

@@ -20,12 +20,16 @@ REQUEST_BYTES = {True: 512 << 10, False: 48 << 10}
 
 @dataclass(frozen=True)
 class Pick:
-    """Fields of one table that are read together: of a group, or of the index where that is None."""
+    """Fields of one table that are read together: of a group, or of the index where that is None.
+
+    ``is_shared`` says that another table has one of the columns too.
+    """
 
     table: int
     group: Group | None
     fields: tuple[str, ...]
     names: tuple[str, ...]
+    is_shared: bool
 
 
 @dataclass(frozen=True)
@@ -45,14 +49,15 @@ def picks_of(i: int, table: TableState, columns: Sequence[Column]) -> list[Pick]
     groups = {name: [field for field, _ in group.fields] for name, group in schema.groups.items()}
     request = REQUEST_BYTES[table.fetcher.store.remote]
     costs = {name: request + _block_bytes(table, name) for name in groups}
+    shared = {column.name for column in columns if len(column.tables) > 1}
     left = dict(wanted)
     picks = []
     for name in cheapest(stored, groups, costs):
         fields = [field for field in groups[name] if field in left]
         names = tuple(left.pop(field) for field in fields)
-        picks.append(Pick(i, schema.groups[name], tuple(fields), names))
+        picks.append(Pick(i, schema.groups[name], tuple(fields), names, not shared.isdisjoint(names)))
     if left:
-        picks.append(Pick(i, None, tuple(left), tuple(left.values())))
+        picks.append(Pick(i, None, tuple(left), tuple(left.values()), not shared.isdisjoint(left.values())))
     return picks
 
 

@@ -257,7 +257,7 @@ class _Held:
 
     def buffers(self, position: int) -> list[memoryview] | None:
         """Memory for a block; none where decoding takes long, which is the reading threads' work."""
-        if any(field.codec for _, field in self._groups[position].fields):
+        if self._groups[position].has_codec:
             return None
         self.filled[position] = np.empty(int(self._lengths[position]), "u1").data
         return [self.filled[position]]

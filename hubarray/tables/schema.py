@@ -60,6 +60,11 @@ class Field:
     nullable : bool
         Whether a row may have None.
 
+    Attributes
+    ----------
+    row_bytes : int or None
+        Bytes of its value in a row; None where that differs.
+
     Raises
     ------
     ConfigError
@@ -72,7 +77,7 @@ class Field:
     Field('string', index=True)
     """
 
-    __slots__ = ("_hash", "_key", "codec", "dtype", "groups", "index", "kind", "nullable", "shape")
+    __slots__ = ("_hash", "_key", "codec", "dtype", "groups", "index", "kind", "nullable", "row_bytes", "shape")
 
     def __init__(
         self,
@@ -99,6 +104,8 @@ class Field:
             raise ConfigError(
                 f"shape={self.shape}: a value has {known:,} bytes or more, and at most {MAX_VALUE_BYTES:,}"
             )
+        is_alike = self.dtype is not None and None not in self.shape
+        self.row_bytes: int | None = known if is_alike else None
         if self.index and (self.shape or (self.dtype is not None and self.dtype.kind not in "biufmM")):
             raise ConfigError(
                 f"index=True: the index has numbers, times, text and bytes, one a row, not {self.dtype} of shape "
@@ -119,13 +126,6 @@ class Field:
     def is_image(self) -> bool:
         """Whether it is stored as JPEG or PNG."""
         return self.codec is not None and self.codec["name"] in _IMAGES
-
-    @property
-    def row_bytes(self) -> int | None:
-        """Bytes of its value in a row; None where that differs."""
-        if self.kind != "fixed" or self.dtype is None or None in self.shape:
-            return None
-        return math.prod(n for n in self.shape if n is not None) * self.dtype.itemsize
 
     def to_json(self) -> dict[str, Any]:
         """The field in a record; :meth:`from_json` reads it."""
@@ -219,6 +219,11 @@ class Group:
                 return None
             found.append((name, field, (field.row_bytes or 0) if is_fixed else 0))
         return tuple(found)
+
+    @cached_property
+    def has_codec(self) -> bool:
+        """Whether a field is decoded."""
+        return any(field.codec is not None for _, field in self.fields)
 
     @cached_property
     def has_text(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -41,6 +41,8 @@ class TableState:
     record: Record
     metadata: TableMetadata
     _known: dict[int, Refs] = field(default_factory=dict, repr=False)
+    _chunk_places: dict[int, tuple[str, int, int]] = field(default_factory=dict, repr=False)
+    _location_keys: dict[int, Hashable] = field(default_factory=dict, repr=False)
     _partition_ends: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
 
     @staticmethod
@@ -117,9 +119,13 @@ class TableState:
         number = self.metadata.locations_number(append, slab, group)
         rows_per_block = self.metadata.schema.groups[group].rows_per_block
         rows = append.slab_rows(slab)
-        # By the blob itself, as after an undo another append may have the same numbers; and by what it was checked for.
-        name = blob_place(self._ref(number)[0]).name
-        key = ("locations", self.fetcher.identity, name, rows, append.chunk_files, rows_per_block > 1)
+        key = self._location_keys.get(number)
+        if key is None:
+            # By the blob itself, as after an undo another append may have the same numbers; and by what it was checked
+            # for.
+            name = blob_place(self._ref(number)[0]).name
+            key = ("locations", self.fetcher.identity, name, rows, append.chunk_files, rows_per_block > 1)
+            self._location_keys[number] = key
         found: Locations | None = self.fetcher.memory.get(key)
         if found is None:
             place, data = self._piece(number)
@@ -224,10 +230,30 @@ class TableState:
             refs = self._many(distinct)[inverse]
         beyond = found["offset"].astype(np.uint64) + found["length"] > refs["length"]
         if beyond.any():
-            self._refuse(blob_place(refs[beyond][0]), f"a location of {group.name!r} reaches beyond its chunk file")
+            self._refuse(blob_place(refs[beyond][0]), _beyond(group))
         refs["offset"] += found["offset"]
         refs["length"] = found["length"]
         return refs
+
+    def chunk_place(self, number: int, group: Group, end: int) -> tuple[str, int]:
+        """The key of a chunk file by its number in the table, and its offset there.
+
+        Raises
+        ------
+        CorruptDataError
+            A location reaches to ``end``, beyond the chunk file.
+        """
+        found = self._chunk_places.get(number)
+        if found is None:
+            place = blob_place(self._ref(number)[0])
+            found = place.key, place.offset, place.length
+            if len(self._chunk_places) >= _REMEMBERED_REFS:
+                self._chunk_places.clear()
+            self._chunk_places[number] = found
+        key, offset, length = found
+        if end > length:
+            self._refuse(blob_place(self._ref(number)[0]), _beyond(group))
+        return key, offset
 
     def chunk_refs(self, numbers: np.ndarray) -> Refs:
         """The refs of chunk files by their numbers in the table, which are distinct.
@@ -288,3 +314,7 @@ class TableState:
 
     def _refuse(self, place: BlobPlace, what: str) -> NoReturn:
         raise CorruptDataError(f"{self.fetcher.store.where(place.key)}: {what}; restore it from a copy")
+
+
+def _beyond(group: Group) -> str:
+    return f"a location of {group.name!r} reaches beyond its chunk file"
