@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from hubarray import process
 from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff
+from hubarray.arrays.spec import ArraySpec
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.worker import Part, PartWriter, Worker
 from hubarray.blobs.fetch import stats
@@ -29,6 +30,10 @@ from hubarray.blobs.stats import Stats
 from hubarray.catalog import array, diff, exists, flush, load, log
 from hubarray.catalog import list_ as list
 from hubarray.config import configure
+from hubarray.datasets.dataset import Dataset
+from hubarray.datasets.diff import DatasetDiff
+from hubarray.datasets.member import DatasetArray
+from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.errors import (
     AccessDeniedError,
     AlreadyExistsError,
@@ -52,6 +57,7 @@ from hubarray.errors import (
     UnavailableError,
     UnsafeStoreError,
 )
+from hubarray.gathering import dataset
 from hubarray.history.compact import Compaction
 from hubarray.history.garbage import Garbage
 from hubarray.history.repair import Repair
@@ -173,6 +179,7 @@ __all__ = [
     "AccessDeniedError",
     "AlreadyExistsError",
     "Array",
+    "ArraySpec",
     "Commit",
     "CommitOutcomeUnknown",
     "Compaction",
@@ -181,6 +188,10 @@ __all__ = [
     "ConfigError",
     "ConflictError",
     "CorruptDataError",
+    "Dataset",
+    "DatasetArray",
+    "DatasetDiff",
+    "DatasetTransaction",
     "Diff",
     "Field",
     "FieldNotNullIndexer",
@@ -239,6 +250,7 @@ __all__ = [
     "compact",
     "configure",
     "copy",
+    "dataset",
     "dataset_as_rdd",
     "delete",
     "dict_to_spark_row",

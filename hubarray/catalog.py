@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hubarray import kinds, names
-from hubarray.arrays import chunking, dtypes
 from hubarray.arrays.array import Array
-from hubarray.arrays.attributes import checked_attrs
-from hubarray.arrays.codec_chains import chain_of
 from hubarray.arrays.diff import Diff
-from hubarray.arrays.metadata import ArrayMetadata, checked_dims, metadata_of
+from hubarray.arrays.metadata import metadata_of
 from hubarray.arrays.operations import Overwrite, creation
+from hubarray.arrays.spec import ArraySpec
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError
 from hubarray.history import listing, timeline
 from hubarray.history.commit import commit, create_version
@@ -100,19 +98,8 @@ def array(
     array([7, 0], dtype=uint8)
     """
     where, parsed = locate(name, root)
-    stored = dtypes.checked_dtype(dtype)
-    lengths = chunking.checked_shape(shape, stored.itemsize)
-    fill = dtypes.checked_fill(fill_value, stored)
-    chunk_shape = chunking.checked_chunks(chunks, lengths, stored.itemsize)
-    metadata = ArrayMetadata(
-        shape=lengths,
-        dtype=stored,
-        chunks=chunk_shape,
-        fill=dtypes.fill_from_json(dtypes.fill_to_json(fill), stored),
-        codecs=tuple(chain_of(codec, stored, chunk_shape)),
-        dims=checked_dims(dims, len(lengths)),
-    )
-    attributes = checked_attrs(attrs)
+    spec = ArraySpec(shape, dtype, chunks, codec, fill_value, dims, attrs)
+    metadata, attributes = spec.metadata(), spec.attributes()
     version = version_of(where, parsed)
     base = version.newest()
     if base is None or base.head.kind == "deleted":
@@ -125,7 +112,7 @@ def array(
         return Array(where, version, record, pinned=False)
     else:
         record = base
-    _check_same(record, metadata, any_chunks=_is_auto(chunks), any_codec=_is_auto(codec))
+    _check_same(record, spec)
     return Array(where, version, record, pinned=False)
 
 
@@ -308,22 +295,12 @@ def flush() -> None:
     hint_writer.flush()
 
 
-def _is_auto(value: Any) -> bool:
-    return isinstance(value, str) and value == "auto"
-
-
-def _check_same(record: Record, wanted: ArrayMetadata, *, any_chunks: bool, any_codec: bool) -> None:
+def _check_same(record: Record, spec: ArraySpec) -> None:
     kinds.require(record, "array", "choose another version")
     there = metadata_of(record)
-    same = (
-        (there.shape, there.dtype, there.fill.tobytes()) == (wanted.shape, wanted.dtype, wanted.fill.tobytes())
-        and (any_chunks or there.chunks == wanted.chunks)
-        and (any_codec or there.codecs == wanted.codecs)
-        and (wanted.dims is None or there.dims == wanted.dims)
-    )
-    if not same:
+    if not spec.matches(there):
         raise AlreadyExistsError(
             f"{record.name.at(None)}: exists and is another array.\n  there:  {there.describe()}\n"
-            f"  wanted: {wanted.describe()}\n"
+            f"  wanted: {spec.metadata().describe()}\n"
             "Open it with hub.load, choose another version, or pass overwrite=True for a new generation."
         )

@@ -18,7 +18,7 @@ from hubarray.history.version import Version, version_of
 from hubarray.names import Name
 from hubarray.storage.url import Root
 
-_MODULES = {"array": "hubarray.arrays.kind", "table": "hubarray.tables.kind"}
+_MODULES = {"array": "hubarray.arrays.kind", "table": "hubarray.tables.kind", "dataset": "hubarray.datasets.kind"}
 
 Side = tuple[Version, Record]
 

@@ -12,11 +12,17 @@ from benchmarks.reads import bulk_local, bulk_s3, random_s3, samples
 from benchmarks.table_scans import table_index, table_scans, table_sharing
 from benchmarks.tables import table_costs, tables
 from benchmarks.writes import assignments
+from tests.rounds import rounds
 
 MARGIN = 2.5
 
 
-@pytest.mark.parametrize("case", [samples, bulk_local, bulk_s3, random_s3, assignments], ids=lambda case: case.__name__)
+# Every day the cases that take seconds.
+RATIOS = rounds([samples, bulk_local], [samples, bulk_local, bulk_s3, random_s3, assignments])
+RUNS = rounds([table_index, table_sharing], [tables, table_scans, table_index, table_sharing, epochs, forked_workers])
+
+
+@pytest.mark.parametrize("case", RATIOS, ids=lambda case: case.__name__)
 def test_a_ratio_is_not_far_off_its_bar(case, isolated, monkeypatch):
     # Not all that happen to be installed: they take minutes, and some cannot be loaded beside torch.
     monkeypatch.setattr(peers, "MODULES", {name: peers.MODULES[name] for name in ("zarr", "h5py", "memmap")})
@@ -34,9 +40,7 @@ def test_a_ratio_is_not_far_off_its_bar(case, isolated, monkeypatch):
         assert hub.__name__ in report.markdown("x", [row], "command")
 
 
-@pytest.mark.parametrize(
-    "case", [tables, table_scans, table_index, table_sharing, epochs, forked_workers], ids=lambda case: case.__name__
-)
+@pytest.mark.parametrize("case", RUNS, ids=lambda case: case.__name__)
 def test_a_case_of_tables_and_epochs_runs(case, isolated, monkeypatch):
     monkeypatch.setattr(peers, "MODULES", {})
     monkeypatch.setattr(epochs_module, "PEERS", {"pyarrow loop": epochs_module.PEERS["pyarrow loop"]})

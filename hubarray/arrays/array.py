@@ -24,8 +24,11 @@ from hubarray.arrays.read_ahead import Pace, rows_ahead
 from hubarray.arrays.single_chunk import read_within_chunk
 from hubarray.arrays.state import State
 from hubarray.arrays.transaction import Transaction
+from hubarray.arrays.worker import View
+from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import pools
 from hubarray.errors import ConfigError, CorruptDataError, NotFoundError
+from hubarray.history.commit import Operation
 from hubarray.history.handle import Handle
 from hubarray.history.operations import SetAttributes
 from hubarray.history.record import Record
@@ -69,6 +72,11 @@ class Array(Handle, NoOperators, Adapters):
         super().__init__(root, version, record, pinned=pinned)
         self._seen = _state(version, record)
         self._pace = Pace(version.fetcher.memory.budget_bytes)
+
+    @property
+    def key(self) -> str | None:
+        """Its name in the dataset that it is of; None of an array that has a name of its own."""
+        return None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -381,7 +389,7 @@ class Array(Handle, NoOperators, Adapters):
 
     def snapshot(self) -> Array:
         """A read-only handle on the commit this one reads now; it never moves."""
-        return Array(self._root, self._version, self._record(), pinned=True)
+        return type(self)(self._root, self._version, self._record(), pinned=True)
 
     def newest_state(self) -> State:
         """As :meth:`state`, of the newest commit, which is looked for now, and to be written on.
@@ -391,7 +399,17 @@ class Array(Handle, NoOperators, Adapters):
         ReadOnlyError, NotFoundError, ConflictError
         """
         self._writable_record()
-        return self._state_of(self._checked(self._version.refresh()))
+        return self._state_of(self._view(self._checked(self._version.refresh())))
+
+    def view_of_workers(self) -> View | None:
+        """What another process makes of the version's record to see this array; None: nothing."""
+        return None
+
+    def commit_transaction(
+        self, operation: Operation, base: Record, message: str | None, *, packs: PackWriter, began: float
+    ) -> None:
+        """Commit what a transaction on this array staged."""
+        self._commit(operation, base, message, packs=packs, began=began)
 
     def _change_attrs(self, updates: dict[str, Any], removals: tuple[str, ...]) -> None:
         self._commit(SetAttributes(updates, removals), self._writable_record())

@@ -13,8 +13,7 @@ from hubarray.arrays.metadata import metadata_of
 from hubarray.arrays.state import State
 from hubarray.blobs.ref import Refs
 from hubarray.errors import ConfigError
-from hubarray.history.manifest import Manifest, differing_leaves
-from hubarray.history.overlay import LEAF_NUMBERS
+from hubarray.history.contents import differing_numbers, numbered_alike, present_refs
 from hubarray.history.record import Record
 from hubarray.history.version import Version
 
@@ -133,15 +132,13 @@ def differing_chunks(
 def _candidates(first: tuple[Version, Record], second: tuple[Version, Record]) -> np.ndarray:
     """Coordinates of chunks that may differ, distinct and in C order, shape ``(n, ndim)``."""
     ndim = len(first[1].description["shape"])
-    trees = [Manifest(version.fetcher, record.manifest) for version, record in (first, second)]
-    found = [numbering.coords_array(record.overlay.numbers, record.grid, ndim) for _, record in (first, second)]
-    if first[1].grid == second[1].grid:
-        for leaf, *tables in differing_leaves(*trees):
-            present = np.flatnonzero(sum(table["length"] for table in tables if table is not None))
-            numbers = present.astype(np.uint64) + np.uint64(leaf * LEAF_NUMBERS)
-            found.append(numbering.coords_array(numbers, first[1].grid, ndim))
+    sides = [(version.fetcher, record) for version, record in (first, second)]
+    if numbered_alike(first[1], second[1]):
+        found = [numbering.coords_array(differing_numbers(*sides), first[1].grid, ndim)]
     else:
-        for tree, (_, record) in zip(trees, (first, second), strict=True):
-            found += [numbering.coords_array(numbers, record.grid, ndim) for numbers, _ in tree.entries()]
+        found = [np.zeros((0, ndim), np.uint64)]
+        for fetcher, record in sides:
+            every = present_refs(fetcher, record, batch_bytes=_BATCH_BYTES)
+            found += [numbering.coords_array(numbers, record.grid, ndim) for numbers, _ in every]
     everything = np.concatenate(found)
     return np.unique(everything, axis=0) if ndim else everything[:1]

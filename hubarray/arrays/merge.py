@@ -119,11 +119,15 @@ class Merge:
         Theirs.
     on_conflict : None, "ours" or "theirs"
         Whose elements stay where both changed one to different values; None refuses.
+    bases : list of (Version, Record), optional
+        What both have in common, where the logs need not be asked: of arrays of a dataset.
     """
 
     on_frozen = False
 
-    def __init__(self, version: Version, record: Record, on_conflict: str | None) -> None:
+    def __init__(
+        self, version: Version, record: Record, on_conflict: str | None, *, bases: list[Side] | None = None
+    ) -> None:
         if on_conflict not in CONFLICT_SIDES:
             raise ConfigError(
                 f"on_conflict={on_conflict!r}: give 'ours' (the version merged into), 'theirs', or nothing"
@@ -131,16 +135,17 @@ class Merge:
         self._version = version
         self._theirs = record
         self._on_conflict = on_conflict
+        self._given = bases
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commit.Operation`."""
         # Looked for on every base: another merge may have been made meanwhile.
         theirs = (self._version, self._theirs)
-        self._bases = find_bases(theirs, (version, base))
+        self._bases = find_bases(theirs, (version, base)) if self._given is None else self._given
         ours = metadata_of(base)
         shape = self._merged_shape(ours, version)
         olds = [one.attrs for _, one in self._bases]
-        attrs = _merged_attrs(olds, self._theirs.attrs, base.attrs, self._on_conflict, version)
+        attrs = merged_attrs(olds, self._theirs.attrs, base.attrs, self._on_conflict, version)
         staging = Staging(State.of(version, base), ours.with_shape(shape), packs)
         coords = sorted({one for side in self._bases for one in differing_chunks(side, theirs)[0]})
         conflicts: list[str] = []
@@ -221,13 +226,20 @@ class Merge:
         return tuple(shape)
 
 
-def _merged_attrs(
+def merged_attrs(
     olds: list[dict[str, Any]],
     theirs: dict[str, Any],
     ours: dict[str, Any],
     on_conflict: str | None,
     version: Version,
 ) -> dict[str, Any]:
+    """Attributes of which either side's changes are kept.
+
+    Raises
+    ------
+    ConflictError
+        Both changed one, and ``on_conflict`` says nothing.
+    """
     merged = dict(ours)
     absent = object()
     for key in theirs.keys() | {key for old in olds for key in old}:

@@ -28,7 +28,7 @@ from hubarray.arrays.worker import Part, Worker, chunk_hashes
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, homes, new_id
 from hubarray.errors import ConfigError, ConflictError, HubError, ReadOnlyError
-from hubarray.history.commit import Draft, check_message, check_writable, commit
+from hubarray.history.commit import Draft, check_message, check_writable
 from hubarray.history.record import Record
 from hubarray.history.version import Version
 from hubarray.process import uptime_seconds
@@ -67,11 +67,15 @@ class Transaction:
         if self._state != "new":
             raise HubError("a transaction is used once; begin another one with array.transaction()")
         check_message(self._message)
-        self._began = uptime_seconds()
-        self._base = base = self._array.newest_state()
+        began = uptime_seconds()
+        base = self._array.newest_state()
         check_writable(base.record, self)
+        return self.begin(base, PackWriter(base.version.store, base.version.name.home), began)
+
+    def begin(self, base: State, packs: PackWriter, began: float) -> Transaction:
+        """Begin on a state, with a pack writer that others may share; the block of ``with`` does it by itself."""
+        self._began, self._base, self._packs = began, base, packs
         self._version = base.version
-        self._packs = PackWriter(self._version.store, self._version.name.home)
         self._staging = Staging(base, base.metadata, self._packs)
         self._keys: list[tuple[Any, Selection]] = []
         self._reads: list[Selection] = []
@@ -94,10 +98,19 @@ class Transaction:
         if kind is not None:
             self._packs.abandon()
             return
-        if not self._staging.touched and not self._appended:
+        if not self.has_changes:
             self._packs.abandon()
             return
-        commit(self._version, self, base=self._base.record, message=self._message, packs=self._packs, began=self._began)
+        self._array.commit_transaction(self, self._base.record, self._message, packs=self._packs, began=self._began)
+
+    def end(self) -> None:
+        """End what :meth:`begin` began, without a commit of its own."""
+        self._state = "ended"
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether anything was written."""
+        return bool(self._staging.touched or self._appended)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -183,7 +196,8 @@ class Transaction:
         """
         self._check_open()
         base = self._base.record.head.number
-        return Worker(self._array.root, self._version.name, base, self._staging.metadata.shape, self._id)
+        view = self._array.view_of_workers()
+        return Worker(self._array.root, self._version.name, base, self._staging.metadata.shape, self._id, view)
 
     def add(self, part: Part) -> None:
         """Make what a worker wrote part of this transaction.
@@ -245,7 +259,7 @@ class Transaction:
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commit.Operation`."""
         self._staging.require_whole()
-        if base is not self._base.record:
+        if base.digest != self._base.record.digest:
             self._move_onto(State.of(version, base))
         coords, refs = self._staging.flush()
         metadata = self._staging.metadata

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +23,15 @@ from hubarray.arrays.state import State
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import homes
 from hubarray.errors import HubError, ReadOnlyError
+from hubarray.history.record import Record
 from hubarray.history.version import version_of
 from hubarray.names import Name
 from hubarray.storage.url import Root
 
 Coords = tuple[int, ...]
+
+# What an array sees of a record of its version; picklable.
+View = Callable[[Record], Record]
 
 _USE = "use a worker within 'with worker as w:', through w; w.part is there after the block"
 
@@ -75,18 +80,26 @@ class Worker:
     Each block gives a :class:`PartWriter` of its own, so one handle may be used again, and by several threads.
     """
 
-    def __init__(self, root: Root, name: Name, base: int, shape: tuple[int, ...], transaction: str) -> None:
-        self._description = (root, name, base, shape, transaction)
+    def __init__(
+        self, root: Root, name: Name, base: int, shape: tuple[int, ...], transaction: str, view: View | None = None
+    ) -> None:
+        self._description = (root, name, base, shape, transaction, view)
         self._blocks = threading.local()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Worker, self._description
 
-    def __enter__(self) -> PartWriter:
-        root, name, base, shape, transaction = self._description
+    def open(self) -> PartWriter:
+        """A writer that :meth:`PartWriter.close` ends; a ``with`` block does both."""
+        root, name, base, shape, transaction, view = self._description
         version = version_of(root, name)
         record = version.uncached(base)
-        writer = PartWriter(State.of(version, record), shape, transaction)
+        if view is not None:
+            record = view(record)
+        return PartWriter(State.of(version, record), shape, transaction)
+
+    def __enter__(self) -> PartWriter:
+        writer = self.open()
         self._open_blocks().append(writer)
         return writer
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Self
 
 from hubarray import config
+from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.stats import Stats
 from hubarray.errors import ConflictError, NotFoundError, ReadOnlyError
 from hubarray.history import timeline
@@ -109,7 +110,11 @@ class Handle:
     def _record(self) -> Record:
         if self._pinned is not None:
             return self._pinned
-        return self._checked(self._version.current(self._max_staleness_seconds))
+        return self._view(self._checked(self._version.current(self._max_staleness_seconds)))
+
+    def _view(self, record: Record) -> Record:
+        """A record of the version as this handle sees it; one on a part of a version has another view."""
+        return record
 
     def _checked(self, record: Record) -> Record:
         if record.head.kind == "deleted":
@@ -127,5 +132,14 @@ class Handle:
             )
         return self._record()
 
-    def _commit(self, operation: Operation, base: Record, message: str | None = None) -> None:
-        commit(self._version, operation, base=base, message=message)
+    def _commit(
+        self,
+        operation: Operation,
+        base: Record,
+        message: str | None = None,
+        *,
+        packs: PackWriter | None = None,
+        began: float | None = None,
+    ) -> None:
+        """Commit an operation on a record that this handle saw."""
+        commit(self._version, operation, base=base, message=message, packs=packs, began=began)

@@ -192,10 +192,14 @@ class Manifest:
         ref = self._load(node, 0)[number % FANOUT]
         return ref if ref["length"] else None
 
-    def leaves(self) -> Iterator[tuple[int, Refs]]:
-        """Every present leaf as (its index, its 1,024 refs), in order. Reads the whole tree, many leaves at a time."""
+    def leaves(self, first: int = 0, end: int = 1 << 64) -> Iterator[tuple[int, Refs]]:
+        """Present leaves as (index, its 1,024 refs), in order: all, or those with a number of a stretch.
+
+        Reads every node on the way, many leaves at a time.
+        """
         if self.root is not None:
-            yield from self._walk(self.root.node, self.root.depth - 1, 0, _Walk(self._fetcher.store))
+            stretch = range(first, end)
+            yield from self._walk(self.root.node, self.root.depth - 1, 0, _Walk(self._fetcher.store), stretch)
 
     def entries(self) -> Iterator[tuple[Numbers, Refs]]:
         """Present chunks, leaf by leaf: numbers and refs."""
@@ -328,16 +332,18 @@ class Manifest:
         self._fetcher.memory.put(("node", self._fetcher.identity, node.key), kept, kept.nbytes)
         return node
 
-    def _walk(self, node: NodeRef, level: int, index: int, walk: _Walk) -> Iterator[tuple[int, Refs]]:
+    def _walk(self, node: NodeRef, level: int, index: int, walk: _Walk, stretch: range) -> Iterator[tuple[int, Refs]]:
         walk.enter(node, level)
         table = self._load(node, level)
         if level == 0:
             yield index, table
             return
-        children = np.flatnonzero(table["length"]).tolist()
+        span = FANOUT**level
+        low, high = stretch.start // span - index * FANOUT, -(-stretch.stop // span) - index * FANOUT
+        children = [i for i in np.flatnonzero(table["length"]).tolist() if low <= i < high]
         if level > 1:
             for i in children:
-                yield from self._walk(_node_ref(table[i]), level - 1, index * FANOUT + i, walk)
+                yield from self._walk(_node_ref(table[i]), level - 1, index * FANOUT + i, walk, stretch)
             return
         for first in range(0, len(children), _LEAVES_AHEAD):
             leaves = {i: _node_ref(table[i]) for i in children[first : first + _LEAVES_AHEAD]}

@@ -20,6 +20,7 @@ import xxhash
 
 from hubarray import names
 from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError, InvalidNameError
+from hubarray.history.extents import Extents
 from hubarray.history.fields import MAX_INT64, Fields, parse_json
 from hubarray.history.manifest import MAX_LEVELS, MAX_NODE_BYTES, NodeRef, TreeRoot
 from hubarray.history.overlay import EMPTY_OVERLAY, MAX_OVERLAY_REFS, Numbers, Overlay
@@ -38,11 +39,11 @@ MAX_CHANGED_NODE_BYTES = 1 << 31
 HEAD_READ_BYTES = 1024
 
 RECORD_NAME = re.compile(r"([0-9]{16})\.json", re.ASCII)
-KINDS = ("array", "table", "deleted", "expired")
+KINDS = ("array", "table", "dataset", "deleted", "expired")
 # The oldest format that knows a kind: whoever reads only older ones refuses the record, and with it to collect.
-_FORMAT_OF_KIND = {"table": 2}
+_FORMAT_OF_KIND = {"table": 2, "dataset": 2}
 # What has no description says so where an array's would be.
-_KINDS_DESCRIBED = ("array", "table")
+_KINDS_DESCRIBED = ("array", "table", "dataset")
 _MAX_AXES = 64
 _KEPT_BYTES = 16 << 10
 _MAX_TIME_LETTERS = 64
@@ -58,7 +59,7 @@ class Head:
     Attributes
     ----------
     kind : str
-        ``array``, ``table``, ``deleted``, or ``expired`` (a stub whose state is gone).
+        ``array``, ``table``, ``dataset``, ``deleted``, or ``expired`` (a stub whose state is gone).
     id : str
         The commit id: fixed across retries and rebases.
     line, generation : str
@@ -100,6 +101,24 @@ class Changed:
 
 
 @dataclass(frozen=True)
+class Part:
+    """Which part of a version a record is seen for.
+
+    Attributes
+    ----------
+    name : str
+    extents : Extents
+        Which of the manifest's numbers are the part's.
+    whole : Record
+        The record of the version.
+    """
+
+    name: str
+    extents: Extents
+    whole: Record
+
+
+@dataclass(frozen=True)
 class Record:
     """One commit, whole.
 
@@ -121,6 +140,8 @@ class Record:
     changed : Changed
     digest : str
         BLAKE3 of the record's bytes.
+    part : Part or None
+        Of a record as it is seen for one part of its version, such as an array of a dataset; nothing of it is written.
     """
 
     head: Head
@@ -133,6 +154,7 @@ class Record:
     homes: tuple[str, ...] = ()
     changed: Changed = Changed()
     digest: str = ""
+    part: Part | None = None
 
     @property
     def name(self) -> Name:

@@ -55,7 +55,7 @@ def as_dask(pinned: Array, axes: tuple[blocks.Axis, ...], *, block_bytes: int) -
     ]
     name = f"hubarray-{tokenize(pinned, axes, block)}"
     # Tasks open the array where they run: one that cannot is an error of its task, not of a message between workers.
-    described = (pinned.root, f"{pinned.name}:{pinned.version}@{pinned.commit}")
+    described = (pinned.root, f"{pinned.name}:{pinned.version}@{pinned.commit}", pinned.key)
     graph: dict[Any, Any] = {}
     for places in itertools.product(*(range(len(one)) for one in parts)):
         chosen = [one[i] for one, i in zip(parts, places, strict=True)]
@@ -69,12 +69,14 @@ def as_dask(pinned: Array, axes: tuple[blocks.Axis, ...], *, block_bytes: int) -
 
 
 @functools.lru_cache(maxsize=64)
-def _opened(root: Root, name: str) -> Array:
-    return catalog.load(name, root=root)
+def _opened(root: Root, name: str, key: str | None) -> Array:
+    found: Any = catalog.load(name, root=root)
+    array: Array = found if key is None else found[key]
+    return array
 
 
-def _read(root: Root, name: str, key: tuple[Any, ...]) -> np.ndarray:
-    return np.asarray(_opened(root, name)[key])
+def _read(root: Root, name: str, key: str | None, at: tuple[Any, ...]) -> np.ndarray:
+    return np.asarray(_opened(root, name, key)[at])
 
 
 def store(

@@ -70,8 +70,10 @@ class ArraySource:
 
     def identity(self) -> str:
         """The commits or files that it reads."""
-        return " ".join(f"{name}={one.name}:{one.version}@{one.commit}"
-                        for name, one in zip(self._names, self._arrays, strict=True))  # fmt: skip
+        return " ".join(
+            f"{name}={one.name}:{one.version}@{one.commit}" + ("" if one.key is None else f"/{one.key}")
+            for name, one in zip(self._names, self._arrays, strict=True)
+        )
 
     def read(self, rows: np.ndarray, columns: Sequence[str]) -> Columns:
         """Some columns of some rows, in the order that the rows are given in."""

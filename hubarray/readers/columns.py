@@ -31,7 +31,8 @@ class ChosenRows:
     def __init__(self, array: Array, positions: range | np.ndarray) -> None:
         self.array = array
         self.positions = positions
-        self.name, self.version, self.dtype, self.chunks = array.name, array.version, array.dtype, array.chunks
+        self.name, self.version, self.key = array.name, array.version, array.key
+        self.dtype, self.chunks = array.dtype, array.chunks
         told = repr(positions).encode() if isinstance(positions, range) else positions.tobytes()
         # What a stream's state is compared with: another choice of rows is another source.
         self.commit = f"{array.commit} {blake3.blake3(told).hexdigest()[:16]}"

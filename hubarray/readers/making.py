@@ -13,6 +13,7 @@ import numpy as np
 from hubarray import catalog, config, process
 from hubarray.arrays.array import Array
 from hubarray.blobs.pools import core_count
+from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError, NoDataAvailableError
 from hubarray.readers.array_source import VALUE, ArraySource
 from hubarray.readers.filters import FilteredPredicate, FilterPredicate
@@ -81,6 +82,8 @@ def open_source(
         return found
     if isinstance(source, Array):
         return ArraySource({VALUE: source})
+    if isinstance(source, Dataset):
+        return ArraySource(_samples(source))
     if isinstance(source, Table):
         return TableSource(source.loader())
     if isinstance(source, RowLoader):
@@ -119,6 +122,19 @@ def is_name(text: str) -> bool:
     if text.startswith((".", "/", "~", "\\")):
         return False
     return ":" in text or "@" in text or not os.path.exists(text)
+
+
+def _samples(dataset: Dataset) -> Mapping[str, Array]:
+    """The arrays whose first axis is the dimension that all of them begin with."""
+    pinned = dataset.snapshot()
+    firsts = {name: one.dims[0] if one.dims else None for name, one in pinned.arrays.items()}
+    dims = {str(dim) for dim in firsts.values() if dim is not None}
+    if len(dims) > 1 or not pinned:
+        raise ConfigError(
+            f"{dataset.name}:{dataset.version}: its arrays begin with the dimensions {', '.join(sorted(dims))}, so "
+            "nothing says which of them are samples; name the arrays: {'image': dataset['image'], ...}"
+        )
+    return {name: pinned[name] for name, dim in firsts.items() if not dims or dim in dims}
 
 
 def _array(one: Any, name: str, root: Any) -> Array:

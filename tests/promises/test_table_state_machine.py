@@ -362,5 +362,5 @@ class Machine(RuleBasedStateMachine):
 
 @pytest.mark.timeout(900)
 def test_any_sequence_of_operations_on_tables():
-    settings = hypothesis.settings(max_examples=rounds(12, 150), stateful_step_count=rounds(20, 25), deadline=None)
+    settings = hypothesis.settings(max_examples=rounds(8, 150), stateful_step_count=rounds(20, 25), deadline=None)
     hypothesis.stateful.run_state_machine_as_test(Machine, settings=settings)

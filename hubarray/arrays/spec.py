@@ -1,0 +1,80 @@
+"""What an array is to be, before it is anywhere: the arguments of :func:`hubarray.array`, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hubarray.arrays import chunking, dtypes
+from hubarray.arrays.attributes import checked_attrs
+from hubarray.arrays.codec_chains import chain_of
+from hubarray.arrays.metadata import ArrayMetadata, checked_dims
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """An array of a dataset, yet to be made: see :func:`hubarray.dataset`.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+    dtype, chunks, codec, fill_value
+        As of :func:`hubarray.array`.
+    dims : sequence of (str or None), optional
+        Names of the axes. Arrays of a dataset that share a name have the same length there, and grow together.
+    attrs : mapping, optional
+        JSON values, at most 64 KiB.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> hub.ArraySpec((0, 32, 32), "uint8", dims=("sample", "y", "x")).metadata().chunks
+    (256, 32, 32)
+    """
+
+    shape: int | tuple[int, ...]
+    dtype: Any = "float64"
+    chunks: Any = "auto"
+    codec: Any = "auto"
+    fill_value: Any = 0
+    dims: Sequence[str | None] | None = None
+    attrs: Mapping[str, Any] | None = None
+
+    def metadata(self) -> ArrayMetadata:
+        """What its description will say.
+
+        Raises
+        ------
+        ConfigError
+        """
+        stored = dtypes.checked_dtype(self.dtype)
+        lengths = chunking.checked_shape(self.shape, stored.itemsize)
+        fill = dtypes.checked_fill(self.fill_value, stored)
+        chunks = chunking.checked_chunks(self.chunks, lengths, stored.itemsize)
+        return ArrayMetadata(
+            shape=lengths,
+            dtype=stored,
+            chunks=chunks,
+            fill=dtypes.fill_from_json(dtypes.fill_to_json(fill), stored),
+            codecs=tuple(chain_of(self.codec, stored, chunks)),
+            dims=checked_dims(self.dims, len(lengths)),
+        )
+
+    def matches(self, there: ArrayMetadata) -> bool:
+        """Whether an array is what this asks for; chunks and codec that are left to us may be any."""
+        wanted = self.metadata()
+        return (
+            (there.shape, there.dtype, there.fill.tobytes()) == (wanted.shape, wanted.dtype, wanted.fill.tobytes())
+            and (_is_auto(self.chunks) or there.chunks == wanted.chunks)
+            and (_is_auto(self.codec) or there.codecs == wanted.codecs)
+            and (wanted.dims is None or there.dims == wanted.dims)
+        )
+
+    def attributes(self) -> dict[str, Any]:
+        """Its attributes, checked."""
+        return checked_attrs(self.attrs)
+
+
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"

@@ -1,0 +1,1 @@
+"""Datasets: several arrays under one name, one log."""

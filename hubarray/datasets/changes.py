@@ -1,0 +1,214 @@
+"""What operations on arrays change of their dataset: one draft out of those of its arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hubarray.blobs.ref import Refs, new_id
+from hubarray.datasets.description import MAX_ARRAYS, Description, Member, checked_name, description_of, view_of
+from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError
+from hubarray.history.commit import Draft
+from hubarray.history.contents import present_refs
+from hubarray.history.extents import Extents
+from hubarray.history.overlay import EMPTY_OVERLAY, Numbers
+from hubarray.history.record import Record
+from hubarray.history.referrers import write_referrer
+from hubarray.history.version import Version
+from hubarray.shown import shown_text
+
+_BATCH_BYTES = 64 << 20
+_EVERY = (0, 1 << 64)
+
+
+class Changes:
+    """The changes of one commit, gathered array by array.
+
+    Parameters
+    ----------
+    version : Version
+    base : Record
+        Of a dataset.
+    """
+
+    def __init__(self, version: Version, base: Record) -> None:
+        self._version, self._base = version, base
+        self._before = description_of(base)
+        self._arrays = dict(self._before.arrays)
+        self._following = self._before.following
+        self._dropped: list[tuple[int, int]] = []
+        self._set = EMPTY_OVERLAY
+        self._messages: list[str] = []
+        self._source: str | None = None
+        self._attrs: dict[str, Any] | None = None
+
+    def view(self, name: str) -> Record:
+        """The base as an array of it sees it, with the changes so far."""
+        if self._arrays.get(name) is self._before.arrays.get(name):
+            return view_of(self._base, self._before, name)
+        # It is in no record yet, so nothing may be remembered of it by the record's digest.
+        return replace(view_of(self._base, Description(self._arrays), name), digest="")
+
+    def id_of(self, name: str) -> str | None:
+        """The id of the array that has a name now."""
+        one = self._arrays.get(name)
+        return None if one is None else one.id
+
+    def create(self, name: str, member: Member) -> None:
+        """Add an array.
+
+        Raises
+        ------
+        AlreadyExistsError, ConfigError
+        """
+        checked_name(name)
+        if name in self._arrays:
+            raise AlreadyExistsError(f"{self._base.name.at(None)}: has an array {name!r} already; delete it first")
+        if len(self._arrays) >= MAX_ARRAYS:
+            raise ConfigError(f"{self._base.name.at(None)}: has {MAX_ARRAYS:,} arrays, and no dataset has more")
+        self._arrays[name] = member
+        self._messages.append(f"add {name}")
+
+    def drop(self, name: str) -> None:
+        """Take an array away, with all it has.
+
+        Raises
+        ------
+        NotFoundError
+        """
+        one = self._member(name)
+        self._drop(one.extents.without(*_EVERY)[1])
+        del self._arrays[name]
+        self._messages.append(f"drop {name}")
+
+    def rename(self, old: str, new: str) -> None:
+        """Give an array another name, in its place.
+
+        Raises
+        ------
+        NotFoundError, AlreadyExistsError, ConfigError
+        """
+        self._member(old)
+        checked_name(new)
+        if new in self._arrays:
+            raise AlreadyExistsError(f"{self._base.name.at(None)}: has an array {new!r} already; delete it first")
+        self._arrays = {new if name == old else name: one for name, one in self._arrays.items()}
+        self._messages.append(f"rename {old} to {new}")
+
+    def set_attrs(self, attrs: dict[str, Any]) -> None:
+        """Replace the dataset's own attributes."""
+        self._attrs = attrs
+
+    def set_refs(self, name: str, numbers: Numbers, refs: Refs) -> None:
+        """Set chunks of an array by its own numbers; null refs make them absent."""
+        one = self._arrays[name]
+        order = np.argsort(numbers, kind="stable")
+        numbers, refs = numbers[order].astype(np.uint64), refs[order]
+        present = numbers[refs["length"] > 0]
+        extents, self._following = one.extents.with_room(present, self._following)
+        inner, there = extents.in_manifest(numbers)
+        self._set = self._set.merged(inner[there], refs[there])
+        self._arrays[name] = replace(one, extents=extents)
+
+    def add(self, name: str, draft: Draft) -> None:
+        """Take over what an operation on one array makes of :meth:`view`."""
+        one, seen = self._member(name), self.view(name)
+        numbers, refs = draft.numbers, draft.refs
+        if draft.renumbered is not None:
+            # Its numbers mean other chunks from now on: all of it moves to extents of its own.
+            moved = self._renumbered(seen, draft)
+            self._drop(one.extents.without(*_EVERY)[1])
+            one = replace(one, extents=Extents())
+            every = moved.merged(numbers, refs)
+            numbers, refs = every.numbers, every.refs
+        for first, end in draft.dropped:
+            extents, stretches = one.extents.without(first, end)
+            self._drop(stretches)
+            one = replace(one, extents=extents)
+        self._arrays[name] = replace(
+            one,
+            array=one.array if draft.description is None else draft.description,
+            attrs=one.attrs if draft.attrs is None else draft.attrs,
+            grid=one.grid if draft.grid is None else draft.grid,
+        )
+        self.set_refs(name, numbers, refs)
+        self._source = draft.source or self._source
+        self._messages.append(f"{name}: {draft.message}")
+
+    def adopt(self, name: str, source: Version, record: Record) -> None:
+        """Add an array of the same root as it is, whose chunks stay where they are.
+
+        Parameters
+        ----------
+        name : str
+        source, record : Version, Record
+            An array's; or a dataset's, whose array of this name keeps its id.
+        """
+        if record.part is None and record.head.kind == "dataset":
+            id, record = description_of(record).arrays[name].id, view_of(record, description_of(record), name)
+        else:
+            id = new_id()
+        self.create(name, Member(id, record.description, record.attrs, record.grid))
+        whole = record if record.part is None else record.part.whole
+        home = self._version.name.home
+        for other in sorted(set(whole.homes) - {home}):
+            write_referrer(self._version.store, other, home)
+        for numbers, refs in present_refs(source.fetcher, record, batch_bytes=_BATCH_BYTES):
+            self.set_refs(name, numbers, refs)
+
+    def draft(self, *, message: str = "", source: str | None = None) -> Draft | None:
+        """The draft of the whole; None if nothing changes.
+
+        Raises
+        ------
+        ConfigError
+            Arrays that share a dimension would differ in its length.
+        """
+        after = Description(self._arrays, self._following)
+        changed = after != self._before
+        if changed:
+            after.dimensions()
+        attrs = None if self._attrs == self._base.attrs else self._attrs
+        if not changed and attrs is None and not self._dropped and not len(self._set):
+            return None
+        return Draft(
+            description=after.to_json() if changed else None,
+            attrs=attrs,
+            dropped=tuple(self._dropped),
+            numbers=self._set.numbers,
+            refs=self._set.refs,
+            source=source or self._source,
+            message=message or _shown(self._messages) or "set attributes",
+        )
+
+    def _drop(self, stretches: list[tuple[int, int]]) -> None:
+        self._dropped += stretches
+        for first, end in stretches:
+            numbers = self._set.numbers
+            self._set = self._set.where((numbers < np.uint64(first)) | (numbers > np.uint64(end - 1)))
+
+    def _member(self, name: str) -> Member:
+        one = self._arrays.get(name)
+        if one is None:
+            raise NotFoundError(f"{self._base.name.at(None)}: has no array {shown_text(str(name))[:80]!r}")
+        return one
+
+    def _renumbered(self, seen: Record, draft: Draft) -> Any:
+        assert draft.renumbered is not None
+        found = EMPTY_OVERLAY
+        parts = [draft.renumbered(*part) for part in _batches(self._version, seen)]
+        if parts:
+            numbers, refs = (np.concatenate(some) for some in zip(*parts, strict=True))
+            found = found.merged(numbers, refs)
+        return found
+
+
+def _batches(version: Version, seen: Record) -> Iterable[tuple[Numbers, Refs]]:
+    return present_refs(version.fetcher, seen, batch_bytes=_BATCH_BYTES)
+
+
+def _shown(messages: list[str]) -> str:
+    return "; ".join(messages[:5]) + (f"; and {len(messages) - 5} more" if len(messages) > 5 else "")

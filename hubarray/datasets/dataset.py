@@ -1,0 +1,323 @@
+"""The dataset: a handle on several arrays under one name, of which every change is one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from hubarray.arrays import chunking, selection
+from hubarray.arrays.array import Array
+from hubarray.arrays.assignment import rows_that_fit
+from hubarray.arrays.attributes import Attributes
+from hubarray.arrays.metadata import metadata_of
+from hubarray.arrays.operations import Append, Resize, SetElements
+from hubarray.arrays.spec import ArraySpec
+from hubarray.datasets import growing, operations
+from hubarray.datasets.description import Description, checked_name, description_of, view
+from hubarray.datasets.member import DatasetArray
+from hubarray.datasets.operations import Step, Steps
+from hubarray.datasets.transaction import DatasetTransaction
+from hubarray.errors import ConfigError
+from hubarray.history.handle import Handle
+from hubarray.history.operations import SetAttributes
+from hubarray.history.record import Record
+from hubarray.history.version import Version, version_of
+from hubarray.names import Name
+from hubarray.storage.url import Root
+
+
+class Dataset(Handle):
+    """Several arrays in a bucket, under one name and version, that are committed together.
+
+    ==========================================================  ===================================================
+    ``ds["image"]``, ``ds["image"][0:10]``                      an array, and its elements
+    ``ds.append({"image": images, "label": labels})``           rows for all arrays of a dimension, in one commit
+    ``with ds.transaction("why") as t: t["image"][3] = ...``    many writes to several arrays, one commit
+    ``ds["mask"] = hub.ArraySpec(...)``, ``del ds["mask"]``     an array more or less, and ``ds.rename(old, new)``
+    ``ds.dims``, ``ds.attrs``, ``list(ds)``, ``ds.log()``       what it is, and its history
+    ==========================================================  ===================================================
+
+    Made by :func:`hubarray.dataset` and :func:`hubarray.load`. Arrays that share the name of a dimension have the same
+    length there, always. A handle follows its version, pickles, and may be used by many threads at once, as that of an
+    array.
+    """
+
+    __slots__ = ("_arrays",)
+
+    def __init__(self, root: Root, version: Version, record: Record, *, pinned: bool) -> None:
+        super().__init__(root, version, record, pinned=pinned)
+        description_of(record)
+        self._arrays: dict[str, tuple[str, DatasetArray]] = {}
+
+    @property
+    def dims(self) -> dict[str, int]:
+        """The length of each dimension that has a name."""
+        return self._description.dimensions()
+
+    @property
+    def attrs(self) -> Attributes:
+        """The dataset's own attributes; changing them is a commit. Each array has its own."""
+        return Attributes(lambda: self._record().attrs, self._change_attrs)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements in memory; what is stored may be far less."""
+        return sum(one.nbytes for one in self.arrays.values())
+
+    @property
+    def arrays(self) -> dict[str, DatasetArray]:
+        """All arrays by name, in the order in which they were added."""
+        return {name: self[name] for name in self}
+
+    def __len__(self) -> int:
+        return len(self._description.arrays)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._description.arrays))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._description.arrays
+
+    def keys(self) -> list[str]:
+        """The names of the arrays."""
+        return list(self)
+
+    def __getitem__(self, name: str) -> DatasetArray:
+        """An array of the dataset. Costs nothing.
+
+        Raises
+        ------
+        NotFoundError
+        """
+        if not isinstance(name, str):
+            raise ConfigError(f"dataset[{name!r}]: give the name of an array; elements are dataset['name'][...]")
+        record = self._record()
+        seen = view(record, name)
+        id_there = description_of(record).arrays[name].id
+        known = self._arrays.get(name)
+        if known is None or known[0] != id_there:
+            known = id_there, DatasetArray(self._root, self._version, seen, pinned=self.fixed)
+            self._arrays[name] = known
+        return known[1]
+
+    def __setitem__(self, name: str, array: ArraySpec | Array | np.ndarray) -> None:
+        """Add an array, in one commit: an empty one, one of the same root as it is, or an array of memory.
+
+        Of an array of the same root no data is moved.
+
+        Raises
+        ------
+        AlreadyExistsError
+            There is one of the name; drop it first, or assign to its elements, ``dataset["name"][...] = ...``.
+        ConfigError
+        """
+        record = self._writable_record()
+        self._commit(Steps(self.steps_to_add(checked_name(name), array)), record)
+
+    def __delitem__(self, name: str) -> None:
+        """Take an array away, in one commit; earlier commits have it still."""
+        self._commit(Steps([operations.drop(name)]), self._writable_record())
+
+    def rename(self, old: str, new: str, *, message: str | None = None) -> None:
+        """Give an array another name, in one commit; no data is moved.
+
+        Raises
+        ------
+        NotFoundError, AlreadyExistsError, ConfigError
+        """
+        self._commit(Steps([operations.rename(old, new)]), self._writable_record(), message)
+
+    def append(self, rows: Mapping[str, Any], *, message: str | None = None) -> slice:
+        """Add rows to all arrays that begin with the same dimension, in one commit, and say where they are.
+
+        Two processes that append at once both succeed, one after the other, and rows of one append are at the same
+        place in all arrays.
+
+        Parameters
+        ----------
+        rows : mapping of str to array_like
+            For each array rows of its shape, as many for each.
+        message : str, optional
+            For the log.
+
+        Returns
+        -------
+        slice
+            The rows that were added.
+
+        Raises
+        ------
+        ConfigError
+            An array of the dimension is left out, or has another number of rows.
+        ValueError
+            Rows do not fit their array.
+
+        Examples
+        --------
+        >>> import hubarray as hub
+        >>> pair = {"image": hub.ArraySpec((0, 4, 4), "uint8", dims=("sample", "y", "x")),
+        ...         "label": hub.ArraySpec(0, "int64", dims=("sample",))}
+        >>> ds = hub.dataset(pair, "docs/appended:v0")
+        >>> ds.append({"image": np.ones((3, 4, 4)), "label": [7, 8, 9]})
+        slice(0, 3, None)
+        >>> ds["label"][1:]
+        array([8, 9])
+        """
+        record = self._writable_record()
+        if not isinstance(rows, Mapping):
+            raise ConfigError(f"append takes a mapping of arrays to rows, not a {type(rows).__name__}")
+        growing.check_append(description_of(record), list(rows))
+        values = {name: rows_that_fit(given, metadata_of(view(record, name))) for name, given in rows.items()}
+        count = growing.check_rows(values)
+        for name, given in values.items():
+            metadata = metadata_of(view(record, name))
+            chunking.checked_shape((metadata.shape[0] + len(given), *metadata.shape[1:]), metadata.dtype.itemsize)
+            start = metadata.shape[0]
+        if not count:
+            return slice(start, start)
+        appends = {name: Append(given) for name, given in values.items()}
+        self._commit(Steps([operations.on_array(name, one) for name, one in appends.items()]), record, message)
+        start = next(iter(appends.values())).start
+        return slice(start, start + count)
+
+    def resize(self, *, message: str | None = None, **lengths: int) -> None:
+        """Change the length of dimensions in all arrays that have them, in one commit: ``ds.resize(sample=100)``.
+
+        Raises
+        ------
+        ConfigError
+            No array has the dimension.
+        ConflictError
+            Somebody else resized it meanwhile.
+        """
+        record = self._writable_record()
+        steps: list[Step] = []
+        for name, shape in growing.resized(description_of(record), lengths).items():
+            metadata = metadata_of(view(record, name))
+            checked = chunking.checked_shape(shape, metadata.dtype.itemsize)
+            steps.append(operations.on_array(name, Resize(checked, metadata.shape)))
+        if steps:
+            self._commit(Steps(steps), record, message)
+
+    def transaction(self, message: str | None = None) -> DatasetTransaction:
+        """Many writes to several arrays as one commit: ``with ds.transaction("why") as t: t["image"][3] = ...``.
+
+        Raises
+        ------
+        ConflictError
+            At the end of the block, when others changed what it read or wrote;
+            :func:`hubarray.retry` runs it again.
+
+        Examples
+        --------
+        >>> import hubarray as hub
+        >>> ds = hub.dataset({"x": hub.ArraySpec(4), "y": hub.ArraySpec(4)}, "docs/two-arrays:v0")
+        >>> with ds.transaction("both at once") as t:
+        ...     t["x"][0] = 1
+        ...     t["y"][0] = t["x"][0] + 1
+        >>> ds["y"][0]
+        np.float64(2.0)
+        """
+        return DatasetTransaction(self, message)
+
+    def snapshot(self) -> Dataset:
+        """A read-only handle on the commit this one reads now; it never moves."""
+        return Dataset(self._root, self._version, self._record(), pinned=True)
+
+    def newest(self) -> tuple[Version, Record]:
+        """The version and its newest commit, which is looked for now, to be written on.
+
+        Raises
+        ------
+        ReadOnlyError, NotFoundError, ConflictError
+        """
+        self._writable_record()
+        return self._version, self._checked(self._version.refresh())
+
+    def array_at(self, record: Record, name: str) -> DatasetArray:
+        """An array of the dataset, to be written on a record of it."""
+        return DatasetArray(self._root, self._version, view(record, name), pinned=False)
+
+    def commit_steps(self, steps: Steps, base: Record, message: str | None, **begun: Any) -> None:
+        """Commit what a transaction on this dataset gathered."""
+        self._commit(steps, base, message, **begun)
+
+    def steps_to_add(self, name: str, array: ArraySpec | Array | np.ndarray) -> list[Step]:
+        """What makes an array part of this dataset.
+
+        Raises
+        ------
+        ConfigError
+        """
+        return steps_to_add(self._version, name, array)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        record = self._record()
+        return _restored, (self._root, self._version.name, record.head.number, self._pinned is not None)
+
+    def __repr__(self) -> str:
+        record = self._record()
+        state = ", fixed" if self.fixed else ", frozen" if record.head.frozen else ""
+        lines = [f"<hubarray.Dataset {self._version.name}@{record.head.number} in {self._root.url}: "
+                 f"{len(self)} arrays{state}>"]  # fmt: skip
+        for name, one in list(self.arrays.items())[:_SHOWN_ARRAYS]:
+            axes = ", ".join(f"{dim}: {n}" if dim else str(n) for dim, n in zip(one.dims, one.shape, strict=True))
+            lines.append(f"  {name:16} {one.dtype!s:10} ({axes})")
+        if len(self) > _SHOWN_ARRAYS:
+            lines.append(f"  and {len(self) - _SHOWN_ARRAYS} more")
+        return "\n".join(lines)
+
+    @property
+    def _description(self) -> Description:
+        return description_of(self._record())
+
+    def _change_attrs(self, updates: dict[str, Any], removals: tuple[str, ...]) -> None:
+        self._commit(SetAttributes(updates, removals), self._writable_record())
+
+
+_SHOWN_ARRAYS = 40
+
+
+def steps_to_add(version: Version, name: str, array: ArraySpec | Array | np.ndarray) -> list[Step]:
+    """What makes an array part of a dataset of some version.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if isinstance(array, ArraySpec):
+        return [operations.create(name, operations.member_of(array.metadata(), array.attributes()))]
+    if isinstance(array, Array):
+        state = array.refresh().state() if not array.fixed else array.state()
+        if array.root != version.fetcher.root:
+            raise ConfigError(
+                f"{name!r}: {array.name}:{array.version} is under another root; hub.transfer brings it here first"
+            )
+        return [operations.adopt(name, state.version, state.record)]
+    if isinstance(array, np.ndarray):
+        metadata = ArraySpec(array.shape, array.dtype).metadata()
+        steps = [operations.create(name, operations.member_of(metadata, {}))]
+        if array.size:
+            values = array.astype(metadata.dtype, copy=False)
+            whole = selection.parse(..., array.shape)
+            steps.append(operations.on_array(name, SetElements(whole, whole.to_canonical(values))))
+        return steps
+    raise ConfigError(
+        f"{name!r}: give a hub.ArraySpec, an array of hubarray under the same root, or one of NumPy, not a "
+        f"{type(array).__name__}"
+    )
+
+
+def _restored(root: Root, name: Name, number: int, pinned: bool) -> Dataset:
+    """Unpickle: a handle no older than it was; one request, none if this process knows the commit."""
+    version = version_of(root, name)
+    known = version.known
+    if not pinned and known is not None and known.head.number >= number:
+        return Dataset(root, version, known, pinned=False)
+    record = version.cached(number)
+    if not pinned:
+        # It counts as old: the first use looks for newer commits.
+        version.saw(record, float("-inf"))
+    return Dataset(root, version, record, pinned=pinned)

@@ -1,0 +1,73 @@
+"""Differences between two commits of datasets, array by array."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hubarray.arrays.diff import Diff, diff_elements
+from hubarray.arrays.diff import diff as diff_chunks
+from hubarray.arrays.metadata import metadata_of
+from hubarray.datasets.description import description_of, view
+from hubarray.history.record import Record
+from hubarray.history.version import Version
+
+Side = tuple[Version, Record]
+
+
+@dataclass(frozen=True)
+class DatasetDiff:
+    """What differs between two commits of datasets; false where nothing does.
+
+    Attributes
+    ----------
+    added, dropped : tuple of str
+        Arrays that only the second, only the first side has.
+    renamed : dict of str to str
+        New names by old ones, of arrays that are the same.
+    changed : dict of str to Diff
+        Where the elements of an array differ, by its new name.
+    replaced : tuple of str
+        Arrays that are stored otherwise on the two sides, so that chunks cannot be compared.
+    """
+
+    added: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    changed: Mapping[str, Diff] = field(default_factory=dict)
+    replaced: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.dropped or self.renamed or self.changed or self.replaced)
+
+
+def diff_datasets(one: Side, two: Side, *, elements: bool) -> DatasetDiff:
+    """Compare two commits array by array: those of one id, wherever it comes from, else those of one name.
+
+    Raises
+    ------
+    CorruptDataError, StorageError
+    """
+    before, after = description_of(one[1]).arrays, description_of(two[1]).arrays
+    by_id = {member.id: name for name, member in after.items()}
+    pairs = {name: by_id[member.id] for name, member in before.items() if member.id in by_id}
+    paired = set(pairs.values())
+    pairs |= {name: name for name in before if name not in pairs and name in after and name not in paired}
+    changed: dict[str, Diff] = {}
+    replaced = []
+    for old, new in pairs.items():
+        sides: Any = [(one[0], view(one[1], old)), (two[0], view(two[1], new))]
+        if not metadata_of(sides[0][1]).stored_like(metadata_of(sides[1][1])):
+            replaced.append(new)
+            continue
+        found = diff_elements(*sides) if elements else diff_chunks(*sides)
+        if found:
+            changed[new] = found
+    return DatasetDiff(
+        added=tuple(name for name in after if name not in set(pairs.values())),
+        dropped=tuple(name for name in before if name not in pairs),
+        renamed={old: new for old, new in pairs.items() if old != new},
+        changed=changed,
+        replaced=tuple(replaced),
+    )

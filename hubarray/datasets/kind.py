@@ -1,0 +1,95 @@
+"""Datasets as a kind of version; see :class:`hubarray.kinds.Kind`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hubarray.arrays import kind as array_kind
+from hubarray.arrays.metadata import metadata_of
+from hubarray.blobs.ref import Refs
+from hubarray.datasets.dataset import Dataset
+from hubarray.datasets.description import description_of, view
+from hubarray.datasets.diff import DatasetDiff, diff_datasets
+from hubarray.datasets.merge import MergeDataset
+from hubarray.errors import ConfigError
+from hubarray.history.contents import present_refs
+from hubarray.history.record import Record
+from hubarray.history.version import Version
+from hubarray.storage.url import Root
+
+Side = tuple[Version, Record]
+
+BORN_FROZEN = False
+_BATCH_BYTES = 64 << 20
+
+
+def handle(root: Root, version: Version, record: Record, *, pinned: bool) -> Dataset:
+    """A Dataset."""
+    return Dataset(root, version, record, pinned=pinned)
+
+
+def check(record: Record) -> None:
+    """Whether it describes a dataset, and each of its arrays an array."""
+    for name in description_of(record).arrays:
+        metadata_of(view(record, name))
+
+
+def diff(one: Side, two: Side, *, elements: bool, on: Sequence[str] | None) -> DatasetDiff:
+    """Arrays that were added, dropped, renamed and changed, and where."""
+    if on is not None:
+        raise ConfigError(f"on={on!r}: pairs the rows of tables, and {one[0].name} is a dataset")
+    return diff_datasets(one, two, elements=elements)
+
+
+def same_state(version: Version, old: Record, new: Record) -> bool:
+    """Whether two commits hold the same arrays."""
+    if old.attrs != new.attrs or list(description_of(old).arrays) != list(description_of(new).arrays):
+        return False
+    return all(array_kind.same_state(version, view(old, name), view(new, name)) for name in description_of(old).arrays)
+
+
+def summary(handle: Dataset) -> tuple[str, str]:
+    """Arrays and dimensions."""
+    dims = ", ".join(f"{dim}: {length:,}" for dim, length in handle.dims.items())
+    return f"{len(handle):,} arrays", dims or "no dimensions"
+
+
+def facts(handle: Dataset) -> dict[str, Any]:
+    """The arrays, and what all of them take."""
+    return {
+        "dimensions": handle.dims,
+        "arrays": {name: f"{one.dtype} {one.shape}" for name, one in handle.arrays.items()},
+        "memory_bytes": handle.nbytes,
+        "stored_bytes": sum(one.stored_bytes() for one in handle.arrays.values()),
+    }
+
+
+def logical_bytes(record: Record) -> int:
+    """Bytes of all elements in memory."""
+    every = [metadata_of(view(record, name)) for name in description_of(record).arrays]
+    return sum(math.prod(one.shape) * one.dtype.itemsize for one in every)
+
+
+def require_compactable(version: Version) -> None:
+    """Datasets can be compacted."""
+
+
+def affected(version: Version, record: Record, damaged: Refs) -> Iterable[str]:
+    """The arrays that damaged chunks are of."""
+    packs = {(one["pack"].tobytes(), int(one["offset"])) for one in damaged}
+    for name in description_of(record).arrays:
+        count = 0
+        for _, refs in present_refs(version.fetcher, view(record, name), batch_bytes=_BATCH_BYTES):
+            places = zip(np.ascontiguousarray(refs["pack"]), refs["offset"].tolist(), strict=True)
+            count += sum((pack.tobytes(), offset) in packs for pack, offset in places)
+        if count:
+            yield f"array {name!r}, {count:,} chunks" if count > 1 else f"array {name!r}, 1 chunk"
+
+
+def merge(version: Version, record: Record, on_conflict: str | None) -> MergeDataset:
+    """The merge of a dataset's changes into another version of it."""
+    return MergeDataset(version, record, on_conflict)

@@ -1,0 +1,96 @@
+"""An array of a dataset: in every respect an array, whose commits are those of the dataset."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from hubarray.arrays.array import Array
+from hubarray.arrays.worker import View
+from hubarray.blobs.pack import PackWriter
+from hubarray.datasets.description import description_of, view
+from hubarray.datasets.operations import Steps, on_array
+from hubarray.errors import ConflictError, NotFoundError
+from hubarray.history.commit import Operation, commit
+from hubarray.history.record import Part, Record
+from hubarray.history.version import Version, version_of
+from hubarray.names import Name
+from hubarray.storage.url import Root
+
+
+class DatasetArray(Array):
+    """An array of a dataset: ``dataset["image"]``.
+
+    It takes all that an :class:`hubarray.Array` does. A write through it is a commit of the dataset; its log, its tags
+    and its frozen state are the dataset's.
+    """
+
+    __slots__ = ("_id", "_key")
+
+    def __init__(self, root: Root, version: Version, record: Record, *, pinned: bool) -> None:
+        part = _part(record)
+        self._key = part.name
+        self._id = description_of(part.whole).arrays[part.name].id
+        super().__init__(root, version, record, pinned=pinned)
+
+    @property
+    def key(self) -> str:
+        """Its name in the dataset; see :attr:`hubarray.Array.key`."""
+        return self._key
+
+    @property
+    def kind(self) -> str:
+        """``array``."""
+        return "array"
+
+    def __repr__(self) -> str:
+        return super().__repr__().replace("hubarray.Array ", f"hubarray.Array {self._key!r} of ", 1)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        number = self._record().head.number
+        return _restored, (self._root, self._version.name, number, self._key, self._pinned is not None)
+
+    def view_of_workers(self) -> View:
+        """See :meth:`hubarray.Array.view_of_workers`."""
+        return partial(view, name=self._key)
+
+    def _view(self, record: Record) -> Record:
+        there = description_of(record).arrays.get(self._key)
+        if there is None:
+            raise NotFoundError(
+                f"{record.name}: its array {self._key!r} was dropped, or has another name now; take it from the "
+                "dataset again"
+            )
+        if there.id != self._id:
+            raise ConflictError(f"{record.name}: its array {self._key!r} was replaced; take it from the dataset again")
+        return view(record, self._key)
+
+    def _commit(
+        self,
+        operation: Operation,
+        base: Record,
+        message: str | None = None,
+        *,
+        packs: PackWriter | None = None,
+        began: float | None = None,
+    ) -> None:
+        steps = Steps([on_array(self._key, operation, id=self._id)])
+        commit(self._version, steps, base=_part(base).whole, message=message, packs=packs, began=began)
+
+
+def _part(record: Record) -> Part:
+    assert record.part is not None
+    return record.part
+
+
+def _restored(root: Root, name: Name, number: int, key: str, pinned: bool) -> DatasetArray:
+    """Unpickle: a handle no older than it was; one request, none if this process knows the commit."""
+    version = version_of(root, name)
+    known = version.known
+    if not pinned and known is not None and known.head.number >= number:
+        return DatasetArray(root, version, view(known, key), pinned=False)
+    record = version.cached(number)
+    if not pinned:
+        # It counts as old: the first use looks for newer commits.
+        version.saw(record, float("-inf"))
+    return DatasetArray(root, version, view(record, key), pinned=pinned)

@@ -1,0 +1,115 @@
+"""The operations on datasets, each of which can be applied to whatever record is the newest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hubarray.arrays import numbering
+from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.blobs.pack import PackWriter
+from hubarray.blobs.ref import new_id
+from hubarray.datasets.changes import Changes
+from hubarray.datasets.description import Description, Member
+from hubarray.errors import ConflictError
+from hubarray.history.commit import Contents, Draft, Operation
+from hubarray.history.record import Head, Record
+from hubarray.history.version import Version
+
+Step = Callable[[Changes, Version, PackWriter], None]
+
+
+def member_of(metadata: ArrayMetadata, attrs: dict[str, Any]) -> Member:
+    """A new array, without chunks."""
+    counts = numbering.chunk_counts(metadata.shape, metadata.chunks)
+    return Member(new_id(), metadata.to_json(), attrs, numbering.numbering_grid(counts))
+
+
+def creation(version: Version, steps: Sequence[Step], attrs: dict[str, Any], packs: PackWriter) -> Draft:
+    """The draft of a dataset's first record, with the arrays that some steps add."""
+    name, empty = version.name, Description().to_json()
+    nothing = Head(name.owner, name.name, name.version, 1, "", "", "", "dataset", "", "")
+    made = Steps(steps).apply(Record(nothing, description=empty), version, packs) or Draft()
+    packs.finish()
+    return Draft(
+        kind="dataset",
+        description=made.description or empty,
+        attrs=attrs,
+        tags={},
+        contents=Contents.made(version, made.numbers, made.refs),
+        numbers=made.numbers,
+        refs=made.refs,
+        message="create",
+    )
+
+
+class Steps:
+    """Steps that are taken one after the other, and become one commit.
+
+    Parameters
+    ----------
+    steps : sequence of callable
+        Each is given the changes so far, the version and the pack writer.
+    """
+
+    on_frozen = False
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._steps = steps
+
+    def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
+        """See :class:`hubarray.history.commit.Operation`."""
+        changes = Changes(version, base)
+        for step in self._steps:
+            step(changes, version, packs)
+        return changes.draft()
+
+
+def on_array(name: str, operation: Operation, *, id: str | None = None) -> Step:
+    """A step: an operation on one array; on the one of an ``id``, or on whichever has the name.
+
+    Raises
+    ------
+    ConflictError
+        When it is taken: the name has another array.
+    """
+
+    def take(changes: Changes, version: Version, packs: PackWriter) -> None:
+        if id is not None and changes.id_of(name) != id:
+            raise ConflictError(
+                f"{version.name}: the array {name!r} was dropped or replaced by somebody else meanwhile; nothing was "
+                "written"
+            )
+        draft = operation.apply(changes.view(name), version, packs)
+        if draft is not None:
+            changes.add(name, draft)
+
+    return take
+
+
+def create(name: str, member: Member) -> Step:
+    """A step: an array more, without chunks."""
+    return lambda changes, version, packs: changes.create(name, member)
+
+
+def drop(name: str) -> Step:
+    """A step: an array less."""
+    return lambda changes, version, packs: changes.drop(name)
+
+
+def rename(old: str, new: str) -> Step:
+    """A step: another name for an array."""
+    return lambda changes, version, packs: changes.rename(old, new)
+
+
+def adopt(name: str, source: Version, record: Record) -> Step:
+    """A step: an array of the same root as it is, whose chunks stay where they are.
+
+    Parameters
+    ----------
+    name : str
+    source, record : Version, Record
+        The array's, or what an array of another dataset sees of its record.
+    """
+
+    return lambda changes, version, packs: changes.adopt(name, source, record)

@@ -1,0 +1,203 @@
+"""Transactions over several arrays: many writes, one commit, all or nothing.
+
+Each array has a transaction of its own, begun on one commit of the dataset; at the end they are moved onto the newest
+commit and checked array by array, and become one commit together.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from hubarray.arrays.state import State
+from hubarray.arrays.transaction import Transaction
+from hubarray.arrays.worker import Part, PartWriter, Worker
+from hubarray.blobs.pack import PackWriter
+from hubarray.datasets import growing
+from hubarray.datasets.description import description_of, view
+from hubarray.datasets.operations import Steps, on_array
+from hubarray.errors import ConfigError, HubError, ReadOnlyError
+from hubarray.history.commit import check_message, check_writable
+from hubarray.process import uptime_seconds
+
+if TYPE_CHECKING:
+    from hubarray.datasets.dataset import Dataset
+
+Parts = dict[str, Part]
+
+
+class DatasetTransaction:
+    """Arrays to read and write, committed together: the ``t`` of ``with ds.transaction("message") as t``.
+
+    ``t["image"]`` is a :class:`hubarray.Transaction` on that array. It belongs to the process that began it, and may
+    be used by its threads.
+
+    Raises
+    ------
+    ConflictError
+        At the end of the block: an element that was read or written, of any of the arrays, was changed by others
+        meanwhile. Nothing of the transaction is visible. :func:`hubarray.retry` runs it again.
+    """
+
+    def __init__(self, dataset: Dataset, message: str | None) -> None:
+        self._dataset, self._message = dataset, message
+        self._state = "new"
+        self._process = os.getpid()
+
+    def __enter__(self) -> DatasetTransaction:
+        if self._state != "new":
+            raise HubError("a transaction is used once; begin another one with dataset.transaction()")
+        check_message(self._message)
+        self._began = uptime_seconds()
+        self._version, self._base = self._dataset.newest()
+        check_writable(self._base, Steps([]))
+        self._packs = PackWriter(self._version.store, self._version.name.home)
+        self._open: dict[str, Transaction] = {}
+        self._lock = threading.Lock()
+        self._state = "open"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._state != "open":
+            return
+        self._state = "ended"
+        if os.getpid() != self._process:
+            raise ReadOnlyError("a transaction belongs to the process that began it, so this one commits nothing")
+        for one in self._open.values():
+            one.end()
+        if kind is not None or not any(one.has_changes for one in self._open.values()):
+            self._packs.abandon()
+            return
+        there = description_of(self._base).arrays
+        # Those that were only read are checked too.
+        steps = Steps([on_array(name, one, id=there[name].id) for name, one in self._open.items()])
+        self._dataset.commit_steps(steps, self._base, self._message, packs=self._packs, began=self._began)
+
+    def __getitem__(self, name: str) -> Transaction:
+        """An array within the transaction.
+
+        Raises
+        ------
+        NotFoundError, ReadOnlyError
+        """
+        self._check_open()
+        with self._lock:
+            if name not in self._open:
+                array = self._dataset.array_at(self._base, name)
+                self._open[name] = Transaction(array, None).begin(
+                    State.of(self._version, view(self._base, name)), self._packs, self._began
+                )
+            return self._open[name]
+
+    def append(self, rows: dict[str, Any]) -> None:
+        """Add rows to all arrays that begin with the same dimension; as :meth:`hubarray.Dataset.append`."""
+        self._check_open()
+        growing.check_append(description_of(self._base), list(rows))
+        growing.check_rows(rows)
+        for name, given in rows.items():
+            self[name].append(given)
+
+    def worker(self) -> DatasetWorker:
+        """A picklable handle through which other processes write to several arrays for this transaction.
+
+        Each process uploads what it writes and returns a part; :meth:`add` the parts here.
+
+        Examples
+        --------
+        >>> import hubarray as hub
+        >>> ds = hub.dataset({"x": hub.ArraySpec(4), "y": hub.ArraySpec(4)}, "docs/dataset-workers:v0")
+        >>> def work(worker, i):  # runs in any process, on any machine
+        ...     with worker as w:
+        ...         w["x"][i] = i
+        ...         w["y"][i] = -i
+        ...     return w.part
+        >>> with ds.transaction("by workers") as t:
+        ...     for part in map(work, [t.worker()] * 4, range(4)):
+        ...         t.add(part)
+        >>> ds["y"][:].tolist()
+        [0.0, -1.0, -2.0, -3.0]
+        """
+        self._check_open()
+        return DatasetWorker({name: self[name].worker() for name in description_of(self._base).arrays})
+
+    def add(self, part: Parts) -> None:
+        """Make what a worker wrote part of this transaction; as :meth:`hubarray.Transaction.add`, array by array."""
+        self._check_open()
+        if not isinstance(part, dict) or not all(isinstance(one, Part) for one in part.values()):
+            raise ConfigError(f"add takes the part of a worker's block, not {type(part).__name__}")
+        for name, one in part.items():
+            self[name].add(one)
+
+    def _check_open(self) -> None:
+        if self._state == "new":
+            raise HubError("the transaction has not begun; enter it by `with dataset.transaction() as t:`")
+        if self._state != "open":
+            raise ReadOnlyError("the transaction has ended; what is done after its block is not part of it")
+        if os.getpid() != self._process:
+            raise ReadOnlyError("a transaction belongs to the process that began it; begin one in this process")
+
+
+class DatasetWorker:
+    """A transaction over several arrays as another process sees it: made by ``t.worker()``.
+
+    Each ``with`` block gives a :class:`DatasetPartWriter` of its own.
+    """
+
+    def __init__(self, workers: dict[str, Worker]) -> None:
+        self._workers = workers
+        self._blocks = threading.local()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DatasetWorker, (self._workers,)
+
+    def __enter__(self) -> DatasetPartWriter:
+        writer = DatasetPartWriter(self._workers)
+        if not hasattr(self._blocks, "open"):
+            self._blocks.open = []
+        self._blocks.open.append(writer)
+        return writer
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self._blocks.open.pop().close(abandon=kind is not None)
+
+
+class DatasetPartWriter:
+    """What a worker's block writes through: ``w["image"]`` takes NumPy's indexing. After the block there is a part."""
+
+    def __init__(self, workers: dict[str, Worker]) -> None:
+        self._workers = workers
+        self._writers: dict[str, PartWriter] = {}
+        self._part: Parts | None = None
+
+    def __getitem__(self, name: str) -> PartWriter:
+        """An array to write to.
+
+        Raises
+        ------
+        ConfigError, HubError
+        """
+        if self._part is not None:
+            raise HubError("the worker's block has ended; use w within it")
+        if name not in self._workers:
+            raise ConfigError(f"the dataset has no array {name!r}; it has {', '.join(self._workers)}")
+        if name not in self._writers:
+            self._writers[name] = self._workers[name].open()
+        return self._writers[name]
+
+    @property
+    def part(self) -> Parts:
+        """What was written in the block; only after its end."""
+        if self._part is None:
+            raise HubError("a worker's part is there after its 'with' block")
+        return self._part
+
+    def close(self, *, abandon: bool) -> None:
+        """End the block."""
+        for one in self._writers.values():
+            one.close(abandon=abandon)
+        if not abandon:
+            self._part = {name: one.part for name, one in self._writers.items()}

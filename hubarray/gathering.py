@@ -1,0 +1,115 @@
+"""Datasets at the front door: several arrays gathered under one name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hubarray import kinds
+from hubarray.arrays.array import Array
+from hubarray.arrays.attributes import checked_attrs
+from hubarray.arrays.metadata import metadata_of
+from hubarray.arrays.spec import ArraySpec
+from hubarray.blobs.pack import PackWriter
+from hubarray.datasets.dataset import Dataset, steps_to_add
+from hubarray.datasets.description import checked_name, description_of, view
+from hubarray.datasets.operations import creation
+from hubarray.errors import AlreadyExistsError, ConfigError
+from hubarray.history.commit import create_version
+from hubarray.history.record import Record
+from hubarray.history.version import version_of
+from hubarray.lookup import RootLike, checked_grace, locate
+from hubarray.process import uptime_seconds
+
+
+def dataset(
+    arrays: Mapping[str, ArraySpec | Array | np.ndarray],
+    name: str,
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    root: RootLike = None,
+    message: str | None = None,
+    grace_seconds: float | None = None,
+) -> Dataset:
+    """Create a dataset of several arrays under one name, or open the one that is there if it has the same arrays.
+
+    Costs the same few requests whatever the shapes.
+
+    Parameters
+    ----------
+    arrays : mapping of str to ArraySpec, Array or ndarray
+        An array that is yet to be filled; one of the same root, which is adopted as it is, without moving data; or one
+        of memory. Those that share the name of a dimension have the same length there, and grow together.
+    name : str
+        ``owner/name:version``.
+    attrs : mapping, optional
+        JSON values, at most 64 KiB. Of a dataset that is opened, they stay as they are.
+    root, message, grace_seconds
+        As of :func:`hubarray.array`.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    AlreadyExistsError
+        The name is taken by something else.
+    InvalidNameError, ConfigError, StorageError
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> ds = hub.dataset(
+    ...     {"image": hub.ArraySpec((0, 32, 32, 3), "uint8", dims=("sample", "y", "x", "c")),
+    ...      "label": hub.ArraySpec(0, "int64", dims=("sample",))},
+    ...     "docs/dataset:v0",
+    ... )
+    >>> ds.append({"image": np.zeros((5, 32, 32, 3)), "label": range(5)})
+    slice(0, 5, None)
+    >>> ds.dims
+    {'sample': 5, 'y': 32, 'x': 32, 'c': 3}
+    """
+    where, parsed = locate(name, root)
+    if not isinstance(arrays, Mapping):
+        raise ConfigError(f"arrays: give a mapping of names to hub.ArraySpec, not a {type(arrays).__name__}")
+    for one in arrays:
+        checked_name(one)
+    attributes = checked_attrs(attrs)
+    version = version_of(where, parsed)
+    base = version.newest()
+    if base is not None and base.head.kind != "deleted":
+        _check_same(base, arrays)
+        return Dataset(where, version, base, pinned=False)
+    head = {} if grace_seconds is None else {"grace_seconds": checked_grace(grace_seconds)}
+    began, packs = uptime_seconds(), PackWriter(version.store, version.name.home)
+    try:
+        steps = [step for key, one in arrays.items() for step in steps_to_add(version, key, one)]
+        draft = creation(version, steps, attributes, packs)
+    except BaseException:
+        packs.abandon()
+        raise
+    record, ours = create_version(version, draft, base=base, message=message, began=began, **head)
+    if not ours:
+        packs.abandon()
+        _check_same(record, arrays)
+    return Dataset(where, version, record, pinned=False)
+
+
+def _check_same(record: Record, arrays: Mapping[str, Any]) -> None:
+    kinds.require(record, "dataset", "choose another version")
+    there = description_of(record).arrays
+    for name in [*there, *arrays]:
+        spec = arrays.get(name)
+        if name in there and isinstance(spec, ArraySpec) and spec.matches(metadata_of(view(record, name))):
+            continue
+        shown = metadata_of(view(record, name)).describe() if name in there else "nothing"
+        wanted = (
+            spec.metadata().describe() if isinstance(spec, ArraySpec) else "nothing" if spec is None else "an array"
+        )
+        raise AlreadyExistsError(
+            f"{record.name.at(None)}: exists and is another dataset.\n  there:  {name}: {shown}\n"
+            f"  wanted: {name}: {wanted}\nOpen it with hub.load, or choose another version."
+        )

@@ -1,0 +1,185 @@
+"""Extents: which of a manifest's numbers are those of one part of a version, an array of a dataset. Pure.
+
+A part numbers its blobs from 0. Each extent maps a stretch of these numbers onto one of the manifest's, as long: a
+power of two, aligned to itself on both sides. Extents are given out as numbers are first written, so that a part that
+is mostly empty takes little of the manifest; ``docs/FORMAT.md``, "Datasets", has the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from hubarray.errors import ConfigError
+
+Numbers = npt.NDArray[np.uint64]
+
+LEAST = 8
+# Of parts that are written here and there: so many extents of a size, then larger ones.
+_ALIKE = 16
+MAX_EXTENTS = 4096
+MOST_NUMBERS = 1 << 63
+
+
+def _none() -> Numbers:
+    return np.zeros(0, np.uint64)
+
+
+@dataclass(frozen=True, eq=False)
+class Extents:
+    """The extents of one part, by its own numbers.
+
+    Attributes
+    ----------
+    firsts : array of uint64
+        The part's number that each begins with, in order.
+    starts : array of uint64
+        The manifest's number that each begins with.
+    sizes : array of uint64
+    """
+
+    firsts: Numbers = field(default_factory=_none)
+    starts: Numbers = field(default_factory=_none)
+    sizes: Numbers = field(default_factory=_none)
+
+    def __len__(self) -> int:
+        return len(self.firsts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Extents) and self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def in_manifest(self, numbers: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+        """The manifest's numbers of the part's, and which have one; the others are 0."""
+        return _mapped(numbers, self.firsts, self.starts, self.sizes)
+
+    def in_part(self, numbers: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+        """The part's numbers of the manifest's, and which are the part's at all."""
+        order = np.argsort(self.starts)
+        return _mapped(numbers, self.starts[order], self.firsts[order], self.sizes[order])
+
+    def includes(self, other: Extents) -> bool:
+        """Whether every extent of another is one of these."""
+        return {tuple(one) for one in other.to_json()} <= {tuple(one) for one in self.to_json()}
+
+    def with_room(self, numbers: Numbers, following: int) -> tuple[Extents, int]:
+        """Extents that have all of some numbers.
+
+        Parameters
+        ----------
+        numbers : array of uint64
+            The part's, sorted.
+        following : int
+            The first of the manifest's numbers that nobody has been given.
+
+        Returns
+        -------
+        (Extents, int)
+            And what nobody has been given then.
+
+        Raises
+        ------
+        ConfigError
+            The manifest has no room for them.
+        """
+        found, rest = self, numbers
+        while True:
+            rest = rest[~found.in_manifest(rest)[1]]
+            if not len(rest):
+                return found, following
+            found, following = found._with_one(int(rest[0]), following)
+
+    def _with_one(self, number: int, following: int) -> tuple[Extents, int]:
+        if len(self) >= MAX_EXTENTS:
+            raise ConfigError(f"an array was written in more than {MAX_EXTENTS} places apart; use larger chunks")
+        size = self._size(number)
+        first, start = number // size * size, -(-following // size) * size
+        if start + size > MOST_NUMBERS:
+            raise ConfigError("the arrays have more chunks than a manifest can number; use larger chunks")
+        at = int(np.searchsorted(self.firsts, np.uint64(first)))
+        made = Extents(
+            np.insert(self.firsts, at, np.uint64(first)),
+            np.insert(self.starts, at, np.uint64(start)),
+            np.insert(self.sizes, at, np.uint64(size)),
+        )
+        return made, start + size
+
+    def _size(self, number: int) -> int:
+        """How long the extent of a number is: as all there is behind its end, longer where there are many, and free."""
+        size = LEAST << (len(self) // _ALIKE)
+        if len(self) and number < int(self.firsts[-1] + self.sizes[-1]) + LEAST:
+            size = max(size, 1 << (int(self.sizes.sum()).bit_length() - 1))
+        while size > LEAST and not self._is_free(number // size * size, size):
+            size //= 2
+        return size
+
+    def _is_free(self, first: int, size: int) -> bool:
+        at = int(np.searchsorted(self.firsts, np.uint64(first), side="right"))
+        before = at == 0 or int(self.firsts[at - 1] + self.sizes[at - 1]) <= first
+        return before and (at == len(self) or int(self.firsts[at]) >= first + size)
+
+    def without(self, first: int, end: int) -> tuple[Extents, list[tuple[int, int]]]:
+        """What is left without a stretch of the part's numbers, and the manifest's stretches that are absent then.
+
+        An extent that the stretch has in part stays.
+        """
+        stretches, kept = [], []
+        for own, start, size in self.to_json():
+            low, high = max(own, first), min(own + size, end)
+            if low < high:
+                stretches.append((start + low - own, start + high - own))
+            kept.append(not (first <= own and own + size <= end))
+        mask = np.array(kept, bool)
+        return Extents(self.firsts[mask], self.starts[mask], self.sizes[mask]), stretches
+
+    def to_json(self) -> list[list[int]]:
+        """Triples: first number of the part, first of the manifest, how many."""
+        return [list(one) for one in zip(self.firsts.tolist(), self.starts.tolist(), self.sizes.tolist(), strict=True)]
+
+    @staticmethod
+    def from_json(found: Iterable[tuple[int, int, int]]) -> Extents:
+        """The inverse of :meth:`to_json`.
+
+        Raises
+        ------
+        ValueError
+            They are no extents of one part.
+        """
+        triples = list(found)
+        if len(triples) > MAX_EXTENTS:
+            raise ValueError(f"has {len(triples)} extents, more than {MAX_EXTENTS}")
+        end = 0
+        for first, start, size in triples:
+            if size < LEAST or size & (size - 1) or first % size or start % size:
+                raise ValueError("has an extent that is no power of two, or not aligned to itself")
+            if first < end or start + size > MOST_NUMBERS or first + size > 1 << 64:
+                raise ValueError("has extents that overlap, or beyond what can be numbered")
+            end = first + size
+        columns = np.array(triples, np.uint64).reshape(-1, 3)
+        return Extents(*(np.ascontiguousarray(columns[:, i]) for i in range(3)))
+
+
+def are_apart(every: Iterable[Extents], following: int) -> bool:
+    """Whether no number of the manifest is in two extents, and none at or behind what nobody has been given."""
+    stretches = sorted((start, start + size) for one in every for _, start, size in one.to_json())
+    ends = [0, *(end for _, end in stretches)]
+    return all(start >= end for (start, _), end in zip(stretches, ends, strict=False)) and ends[-1] <= following
+
+
+def _mapped(
+    numbers: Numbers, firsts: Numbers, starts: Numbers, sizes: Numbers
+) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+    out = np.zeros(len(numbers), np.uint64)
+    if not len(firsts) or not len(numbers):
+        return out, np.zeros(len(numbers), bool)
+    numbers = numbers.astype(np.uint64)
+    which = np.searchsorted(firsts, numbers, side="right").astype(np.int64) - 1
+    there = which >= 0
+    within = numbers - firsts[np.maximum(which, 0)]
+    there &= within < sizes[np.maximum(which, 0)]
+    out[there] = starts[which[there]] + within[there]
+    return out, there
