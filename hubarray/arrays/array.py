@@ -25,10 +25,8 @@ from hubarray.arrays.single_chunk import read_within_chunk
 from hubarray.arrays.state import State
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.worker import View
-from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import pools
 from hubarray.errors import ConfigError, CorruptDataError, NotFoundError
-from hubarray.history.commit import Operation
 from hubarray.history.handle import Handle
 from hubarray.history.operations import SetAttributes
 from hubarray.history.record import Record
@@ -125,7 +123,7 @@ class Array(Handle, NoOperators, Adapters):
 
     @dims.setter
     def dims(self, names: Sequence[str | None] | None) -> None:
-        self._commit(SetDims(checked_dims(names, self.ndim)), self._writable_record())
+        self.commit_operation(SetDims(checked_dims(names, self.ndim)), self._writable_record())
 
     @property
     def itemsize(self) -> int:
@@ -233,7 +231,7 @@ class Array(Handle, NoOperators, Adapters):
         chosen = selection.parse(key, metadata.shape)
         values = assignable(value, key, chosen, metadata.dtype)
         if chosen.size:
-            self._commit(SetElements(chosen, chosen.to_canonical(values)), record)
+            self.commit_operation(SetElements(chosen, chosen.to_canonical(values)), record)
 
     def __iter__(self) -> Iterator[Any]:
         """Samples ``a[0], a[1], ...`` of the commit that is the newest when iteration begins.
@@ -289,7 +287,7 @@ class Array(Handle, NoOperators, Adapters):
             return slice(metadata.shape[0], metadata.shape[0])
         chunking.checked_shape((metadata.shape[0] + len(values), *metadata.shape[1:]), metadata.dtype.itemsize)
         operation = Append(values)
-        self._commit(operation, record, message)
+        self.commit_operation(operation, record, message)
         return slice(operation.start, operation.start + len(values))
 
     def resize(self, shape: Any, *, message: str | None = None) -> None:
@@ -317,7 +315,7 @@ class Array(Handle, NoOperators, Adapters):
         if len(lengths) != len(metadata.shape):
             raise ConfigError(f"resize to {lengths}: the array has {len(metadata.shape)} axes, and keeps them")
         if lengths != metadata.shape:
-            self._commit(Resize(lengths, metadata.shape), record, message)
+            self.commit_operation(Resize(lengths, metadata.shape), record, message)
 
     def transaction(self, message: str | None = None) -> Transaction:
         """Many assignments as one commit, all or nothing: ``with a.transaction("why") as t: t[...] = ...``.
@@ -402,17 +400,11 @@ class Array(Handle, NoOperators, Adapters):
         return self._state_of(self._view(self._checked(self._version.refresh())))
 
     def view_of_workers(self) -> View | None:
-        """What another process makes of the version's record to see this array; None: nothing."""
+        """The function by which a worker sees this array in its version's record; None where it is all of that."""
         return None
 
-    def commit_transaction(
-        self, operation: Operation, base: Record, message: str | None, *, packs: PackWriter, began: float
-    ) -> None:
-        """Commit what a transaction on this array staged."""
-        self._commit(operation, base, message, packs=packs, began=began)
-
     def _change_attrs(self, updates: dict[str, Any], removals: tuple[str, ...]) -> None:
-        self._commit(SetAttributes(updates, removals), self._writable_record())
+        self.commit_operation(SetAttributes(updates, removals), self._writable_record())
 
     @property
     def _metadata(self) -> ArrayMetadata:

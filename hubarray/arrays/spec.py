@@ -1,4 +1,4 @@
-"""What an array is to be, before it is anywhere: the arguments of :func:`hubarray.array`, checked."""
+"""Arrays that are to be, before they are anywhere: the arguments of :func:`hubarray.array`, checked."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ArraySpec:
     attrs: Mapping[str, Any] | None = None
 
     def metadata(self) -> ArrayMetadata:
-        """What its description will say.
+        """The description that it will have.
 
         Raises
         ------

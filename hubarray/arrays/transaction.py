@@ -101,7 +101,7 @@ class Transaction:
         if not self.has_changes:
             self._packs.abandon()
             return
-        self._array.commit_transaction(self, self._base.record, self._message, packs=self._packs, began=self._began)
+        self._array.commit_operation(self, self._base.record, self._message, packs=self._packs, began=self._began)
 
     def end(self) -> None:
         """End what :meth:`begin` began, without a commit of its own."""

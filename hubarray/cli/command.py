@@ -97,7 +97,7 @@ MESSAGE = argument("-m", "--message", help="for the log")
 YES = argument("-y", "--yes", action="store_true", help="do not ask")
 
 
-def made(found: hub.Array | hub.Table, output: Output) -> int:
+def made(found: hub.Array | hub.Table | hub.Dataset, output: Output) -> int:
     """Show a version that a command made or changed."""
     name = f"{found.name}:{found.version}"
     shape, dtype = kinds.of(found).summary(found)
@@ -105,21 +105,29 @@ def made(found: hub.Array | hub.Table, output: Output) -> int:
         facts = {"name": name, "commit": found.commit, "shape": list(found.shape), "dtype": str(found.dtype)}
         output.value(facts, [f"{name}@{found.commit}: shape {shape}, dtype {dtype}"])
         return DONE
-    output.value(
-        {"name": name, "commit": found.commit, "rows": len(found)}, [f"{name}@{found.commit}: {shape}, {dtype}"]
-    )
+    size = {"arrays": list(found)} if isinstance(found, hub.Dataset) else {"rows": len(found)}
+    output.value({"name": name, "commit": found.commit} | size, [f"{name}@{found.commit}: {shape}, {dtype}"])
     return DONE
 
 
-def loaded_array(name: str, root: str | None, *, instead: str) -> hub.Array:
-    """An array that a command reads or writes by an index.
+ARRAY = argument("--array", metavar="NAME", help="which array of a dataset")
+
+
+def loaded_array(name: str, root: str | None, array: str | None, *, instead: str) -> hub.Array:
+    """An array, or one of a dataset, that a command reads or writes by an index.
 
     Raises
     ------
     ConfigError
         It is of another kind; with what there is instead.
     """
-    found = hub.load(name, root=root)
+    found: Any = hub.load(name, root=root)
+    if isinstance(found, hub.Dataset):
+        if array is None:
+            raise ConfigError(f"{name}: is a dataset; say which of its arrays, --array {' or '.join(found)}"[:400])
+        return found[array]
+    if array is not None:
+        raise ConfigError(f"{name}: is a {found.kind}, which has no arrays of its own; leave out --array")
     if not isinstance(found, hub.Array):
         raise ConfigError(f"{name}: is a {found.kind}, and an array is wanted; {instead}")
     return found

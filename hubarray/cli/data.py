@@ -16,7 +16,7 @@ import numpy as np
 
 import hubarray as hub
 from hubarray.arrays.codec_chains import NAMED_CHAINS
-from hubarray.cli.command import DONE, MESSAGE, NOT_DONE, argument, command, loaded_array, made
+from hubarray.cli.command import ARRAY, DONE, MESSAGE, NOT_DONE, argument, command, loaded_array, made
 from hubarray.cli.output import Output, confirmed
 from hubarray.errors import AlreadyExistsError, ConfigError
 from hubarray.interop.html import human_bytes
@@ -154,9 +154,11 @@ def _place(url: str, options: str | None) -> Any:
     examples=(
         "hubarray get lab/scans:v1 '0:2, 10, ::4'",
         "hubarray get lab/scans:v1 100:200 -o part.npy",
+        "hubarray get lab/train:v1 0 --array label",
     ),
     arguments=(
         argument("name"),
+        ARRAY,
         argument("index", nargs="?", default="...", help="as in Python's brackets (default: ...)"),
         argument("-o", "--output", help="a .npy file, or - for standard output"),
         argument("--overwrite", action="store_true", help="replace the file"),
@@ -165,7 +167,9 @@ def _place(url: str, options: str | None) -> Any:
 )
 def get(arguments: Namespace, output: Output) -> int:
     """``hubarray get``."""
-    array = loaded_array(arguments.name, arguments.root, instead="rows are read in Python, with hub.row_loader")
+    array = loaded_array(
+        arguments.name, arguments.root, arguments.array, instead="rows are read in Python, with hub.row_loader"
+    )
     if arguments.index == "..." and array.nbytes > _ASKED_BYTES:
         size = human_bytes(array.nbytes)
         if not confirmed(
@@ -199,6 +203,7 @@ def get(arguments: Namespace, output: Output) -> int:
     ),
     arguments=(
         argument("name"),
+        ARRAY,
         argument("index"),
         argument("value", help="a .npy file, - for one on standard input, or a number"),
         MESSAGE,
@@ -206,7 +211,9 @@ def get(arguments: Namespace, output: Output) -> int:
 )
 def put(arguments: Namespace, output: Output) -> int:
     """``hubarray put``."""
-    array = loaded_array(arguments.name, arguments.root, instead="tables are written with hub.table_writer")
+    array = loaded_array(
+        arguments.name, arguments.root, arguments.array, instead="tables are written with hub.table_writer"
+    )
     if arguments.value == "-":
         values = _npy(sys.stdin.buffer, "standard input")
     elif Path(arguments.value).suffix == ".npy":

@@ -135,6 +135,14 @@ def diff(arguments: Namespace, output: Output) -> int:
     if isinstance(found, hub.TableDiff):
         output.value(asdict(found), str(found).splitlines() if found else [])
         return PROBLEMS if found else DONE
+    if isinstance(found, hub.DatasetDiff):
+        told: dict[str, Any] = {name: list(getattr(found, name)) for name in ("added", "dropped", "replaced")}
+        told |= {
+            "renamed": dict(found.renamed),
+            "changed": {name: len(one.chunks) for name, one in found.changed.items()},
+        }
+        output.value(told, str(found).splitlines() if found else [])
+        return PROBLEMS if found else DONE
     regions = [[[part.start, part.stop] for part in region] for region in found.regions]
     lines = ["[" + ", ".join(f"{part.start}:{part.stop}" for part in region) + "]" for region in found.regions]
     facts: dict[str, Any] = {"regions": regions, "shapes": [list(shape) for shape in found.shapes]}

@@ -1,4 +1,4 @@
-"""What operations on arrays change of their dataset: one draft out of those of its arrays."""
+"""Changes of a dataset: one draft out of what operations make of its arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.blobs.ref import Refs, new_id
-from hubarray.datasets.description import MAX_ARRAYS, Description, Member, checked_name, description_of, view_of
+from hubarray.datasets.description import MAX_ARRAYS, Description, Entry, checked_name, description_of, view_of
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError
 from hubarray.history.commit import Draft
 from hubarray.history.contents import present_refs
@@ -57,7 +57,7 @@ class Changes:
         one = self._arrays.get(name)
         return None if one is None else one.id
 
-    def create(self, name: str, member: Member) -> None:
+    def create(self, name: str, entry: Entry) -> None:
         """Add an array.
 
         Raises
@@ -69,7 +69,7 @@ class Changes:
             raise AlreadyExistsError(f"{self._base.name.at(None)}: has an array {name!r} already; delete it first")
         if len(self._arrays) >= MAX_ARRAYS:
             raise ConfigError(f"{self._base.name.at(None)}: has {MAX_ARRAYS:,} arrays, and no dataset has more")
-        self._arrays[name] = member
+        self._arrays[name] = entry
         self._messages.append(f"add {name}")
 
     def drop(self, name: str) -> None:
@@ -79,7 +79,7 @@ class Changes:
         ------
         NotFoundError
         """
-        one = self._member(name)
+        one = self._entry(name)
         self._drop(one.extents.without(*_EVERY)[1])
         del self._arrays[name]
         self._messages.append(f"drop {name}")
@@ -91,7 +91,7 @@ class Changes:
         ------
         NotFoundError, AlreadyExistsError, ConfigError
         """
-        self._member(old)
+        self._entry(old)
         checked_name(new)
         if new in self._arrays:
             raise AlreadyExistsError(f"{self._base.name.at(None)}: has an array {new!r} already; delete it first")
@@ -115,7 +115,7 @@ class Changes:
 
     def add(self, name: str, draft: Draft) -> None:
         """Take over what an operation on one array makes of :meth:`view`."""
-        one, seen = self._member(name), self.view(name)
+        one, seen = self._entry(name), self.view(name)
         numbers, refs = draft.numbers, draft.refs
         if draft.renumbered is not None:
             # Its numbers mean other chunks from now on: all of it moves to extents of its own.
@@ -147,12 +147,12 @@ class Changes:
         source, record : Version, Record
             An array's; or a dataset's, whose array of this name keeps its id.
         """
-        if record.part is None and record.head.kind == "dataset":
+        if record.member is None and record.head.kind == "dataset":
             id, record = description_of(record).arrays[name].id, view_of(record, description_of(record), name)
         else:
             id = new_id()
-        self.create(name, Member(id, record.description, record.attrs, record.grid))
-        whole = record if record.part is None else record.part.whole
+        self.create(name, Entry(id, record.description, record.attrs, record.grid))
+        whole = record if record.member is None else record.member.whole
         home = self._version.name.home
         for other in sorted(set(whole.homes) - {home}):
             write_referrer(self._version.store, other, home)
@@ -190,7 +190,7 @@ class Changes:
             numbers = self._set.numbers
             self._set = self._set.where((numbers < np.uint64(first)) | (numbers > np.uint64(end - 1)))
 
-    def _member(self, name: str) -> Member:
+    def _entry(self, name: str) -> Entry:
         one = self._arrays.get(name)
         if one is None:
             raise NotFoundError(f"{self._base.name.at(None)}: has no array {shown_text(str(name))[:80]!r}")

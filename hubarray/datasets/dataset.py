@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.metadata import metadata_of
 from hubarray.arrays.operations import Append, Resize, SetElements
 from hubarray.arrays.spec import ArraySpec
+from hubarray.blobs.pools import pools
 from hubarray.datasets import growing, operations
 from hubarray.datasets.description import Description, checked_name, description_of, view
 from hubarray.datasets.member import DatasetArray
@@ -114,11 +115,11 @@ class Dataset(Handle):
         ConfigError
         """
         record = self._writable_record()
-        self._commit(Steps(self.steps_to_add(checked_name(name), array)), record)
+        self.commit_operation(Steps(steps_to_add(self._version, checked_name(name), array)), record)
 
     def __delitem__(self, name: str) -> None:
         """Take an array away, in one commit; earlier commits have it still."""
-        self._commit(Steps([operations.drop(name)]), self._writable_record())
+        self.commit_operation(Steps([operations.drop(name)]), self._writable_record())
 
     def rename(self, old: str, new: str, *, message: str | None = None) -> None:
         """Give an array another name, in one commit; no data is moved.
@@ -127,7 +128,42 @@ class Dataset(Handle):
         ------
         NotFoundError, AlreadyExistsError, ConfigError
         """
-        self._commit(Steps([operations.rename(old, new)]), self._writable_record(), message)
+        self.commit_operation(Steps([operations.rename(old, new)]), self._writable_record(), message)
+
+    def samples(self) -> list[str]:
+        """The arrays that begin with the same dimension, as images and their labels do.
+
+        Raises
+        ------
+        ConfigError
+            Arrays begin with several dimensions.
+        """
+        return growing.samples(self._description)
+
+    def rows(self, at: Any, columns: Sequence[str] | None = None) -> dict[str, Any]:
+        """Rows of several arrays of one commit, fetched side by side: ``ds.rows(17)``, ``ds.rows(slice(0, 32))``.
+
+        Parameters
+        ----------
+        at : int, slice, mask or array of int
+            What each array is indexed by along its first axis.
+        columns : sequence of str, optional
+            Arrays; by default those that begin with the dimension that all named ones begin with.
+
+        Returns
+        -------
+        dict of str to ndarray or scalar
+
+        Raises
+        ------
+        IndexError, ConfigError, NotFoundError, CorruptDataError, StorageError
+        """
+        pinned = self.snapshot()
+        names = pinned.samples() if columns is None else list(columns)
+        arrays = [pinned[name] for name in names]
+        others = [pools.ahead.submit(one.__getitem__, at) for one in arrays[1:]]
+        found = [one[at] for one in arrays[:1]]
+        return dict(zip(names, [*found, *(one.result() for one in others)], strict=True))
 
     def append(self, rows: Mapping[str, Any], *, message: str | None = None) -> slice:
         """Add rows to all arrays that begin with the same dimension, in one commit, and say where they are.
@@ -178,7 +214,7 @@ class Dataset(Handle):
         if not count:
             return slice(start, start)
         appends = {name: Append(given) for name, given in values.items()}
-        self._commit(Steps([operations.on_array(name, one) for name, one in appends.items()]), record, message)
+        self.commit_operation(Steps([operations.on_array(name, one) for name, one in appends.items()]), record, message)
         start = next(iter(appends.values())).start
         return slice(start, start + count)
 
@@ -199,7 +235,7 @@ class Dataset(Handle):
             checked = chunking.checked_shape(shape, metadata.dtype.itemsize)
             steps.append(operations.on_array(name, Resize(checked, metadata.shape)))
         if steps:
-            self._commit(Steps(steps), record, message)
+            self.commit_operation(Steps(steps), record, message)
 
     def transaction(self, message: str | None = None) -> DatasetTransaction:
         """Many writes to several arrays as one commit: ``with ds.transaction("why") as t: t["image"][3] = ...``.
@@ -226,32 +262,19 @@ class Dataset(Handle):
         """A read-only handle on the commit this one reads now; it never moves."""
         return Dataset(self._root, self._version, self._record(), pinned=True)
 
-    def newest(self) -> tuple[Version, Record]:
-        """The version and its newest commit, which is looked for now, to be written on.
+    def newest_record(self) -> tuple[Record, Version]:
+        """The newest commit and whose it is, looked for now, to be written on: for code that works on records.
 
         Raises
         ------
         ReadOnlyError, NotFoundError, ConflictError
         """
         self._writable_record()
-        return self._version, self._checked(self._version.refresh())
+        return self._checked(self._version.refresh()), self._version
 
     def array_at(self, record: Record, name: str) -> DatasetArray:
-        """An array of the dataset, to be written on a record of it."""
+        """An array as a record of the dataset has it, to be written on."""
         return DatasetArray(self._root, self._version, view(record, name), pinned=False)
-
-    def commit_steps(self, steps: Steps, base: Record, message: str | None, **begun: Any) -> None:
-        """Commit what a transaction on this dataset gathered."""
-        self._commit(steps, base, message, **begun)
-
-    def steps_to_add(self, name: str, array: ArraySpec | Array | np.ndarray) -> list[Step]:
-        """What makes an array part of this dataset.
-
-        Raises
-        ------
-        ConfigError
-        """
-        return steps_to_add(self._version, name, array)
 
     def __reduce__(self) -> tuple[Any, ...]:
         record = self._record()
@@ -274,21 +297,21 @@ class Dataset(Handle):
         return description_of(self._record())
 
     def _change_attrs(self, updates: dict[str, Any], removals: tuple[str, ...]) -> None:
-        self._commit(SetAttributes(updates, removals), self._writable_record())
+        self.commit_operation(SetAttributes(updates, removals), self._writable_record())
 
 
 _SHOWN_ARRAYS = 40
 
 
 def steps_to_add(version: Version, name: str, array: ArraySpec | Array | np.ndarray) -> list[Step]:
-    """What makes an array part of a dataset of some version.
+    """Steps that make an array part of a dataset of some version.
 
     Raises
     ------
     ConfigError
     """
     if isinstance(array, ArraySpec):
-        return [operations.create(name, operations.member_of(array.metadata(), array.attributes()))]
+        return [operations.create(name, operations.entry_of(array.metadata(), array.attributes()))]
     if isinstance(array, Array):
         state = array.refresh().state() if not array.fixed else array.state()
         if array.root != version.fetcher.root:
@@ -298,7 +321,7 @@ def steps_to_add(version: Version, name: str, array: ArraySpec | Array | np.ndar
         return [operations.adopt(name, state.version, state.record)]
     if isinstance(array, np.ndarray):
         metadata = ArraySpec(array.shape, array.dtype).metadata()
-        steps = [operations.create(name, operations.member_of(metadata, {}))]
+        steps = [operations.create(name, operations.entry_of(metadata, {}))]
         if array.size:
             values = array.astype(metadata.dtype, copy=False)
             whole = selection.parse(..., array.shape)

@@ -13,7 +13,7 @@ from hubarray.errors import ConfigError, NotFoundError
 from hubarray.history.descriptions import Descriptions
 from hubarray.history.extents import MOST_NUMBERS, Extents, are_apart
 from hubarray.history.fields import MAX_INT64, Fields
-from hubarray.history.record import Part, Record, record_key
+from hubarray.history.record import Member, Record, record_key
 from hubarray.shown import shown_text
 
 MAX_ARRAYS = 10_000
@@ -23,7 +23,7 @@ _MAX_TRIPLE = 3
 
 
 @dataclass(frozen=True)
-class Member:
+class Entry:
     """One array of a dataset.
 
     Attributes
@@ -57,17 +57,17 @@ class Description:
 
     Attributes
     ----------
-    arrays : dict of str to Member
+    arrays : dict of str to Entry
     following : int
         The first of the manifest's numbers that no array was ever given.
     """
 
-    arrays: Mapping[str, Member] = field(default_factory=dict)
+    arrays: Mapping[str, Entry] = field(default_factory=dict)
     following: int = 0
     _views: dict[str, Record] = field(default_factory=dict, compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """What the record says."""
+        """The JSON that the record has."""
         arrays = [
             {"name": name, "id": one.id, "array": one.array}
             | ({"attrs": one.attrs} if one.attrs else {})
@@ -146,7 +146,7 @@ def view_of(record: Record, description: Description, name: str) -> Record:
     if one is None:
         raise NotFoundError(f"{record.name}: has no array {shown_text(str(name))[:80]!r}; {_there(description)}")
     found = description._views.get(name)
-    if found is None or found.part is None or found.part.whole is not record:
+    if found is None or found.member is None or found.member.whole is not record:
         found = replace(
             record,
             head=replace(record.head, kind="array"),
@@ -154,7 +154,7 @@ def view_of(record: Record, description: Description, name: str) -> Record:
             attrs=one.attrs,
             grid=one.grid,
             digest=f"{record.digest}/{one.id}",
-            part=Part(name, one.extents, record),
+            member=Member(name, one.extents, record),
         )
         description._views[name] = found
     return found
@@ -171,7 +171,7 @@ def _read(record: Record) -> Description:
     found = Fields(record.description, where, "dataset")
     found.only(frozenset({"arrays", "following"}))
     following = found.integer("following", 0, MOST_NUMBERS)
-    arrays: dict[str, Member] = {}
+    arrays: dict[str, Entry] = {}
     for i, given in enumerate(found.items("arrays", MAX_ARRAYS)):
         one = Fields(given, where, f"dataset.arrays[{i}]")
         one.only(frozenset({"name", "id", "array", "attrs", "numbering_grid", "extents"}))
@@ -182,13 +182,13 @@ def _read(record: Record) -> Description:
             one.refuse("name", "is no name for an array")
         if name in arrays:
             one.refuse("name", "is that of another array too")
-        arrays[name] = _member(one)
+        arrays[name] = _entry(one)
     if not are_apart((one.extents for one in arrays.values()), following):
         found.refuse("arrays", "have extents that overlap")
     return Description(arrays, following)
 
 
-def _member(found: Fields) -> Member:
+def _entry(found: Fields) -> Entry:
     array = found.take("array", dict)
     shape = found.inner("array").integers("shape", _MAX_AXES, 0, MAX_INT64)
     names = array.get("dimension_names")
@@ -206,7 +206,7 @@ def _member(found: Fields) -> Member:
         extents = Extents.from_json(triples)
     except ValueError as error:
         found.refuse("extents", str(error))
-    return Member(
+    return Entry(
         id=found.id("id"),
         array=array,
         attrs=found.take("attrs", dict, {}),

@@ -15,10 +15,12 @@ from hubarray.history.version import Version
 
 Side = tuple[Version, Record]
 
+_SHOWN_REGIONS = 5
+
 
 @dataclass(frozen=True)
 class DatasetDiff:
-    """What differs between two commits of datasets; false where nothing does.
+    """Differences between two commits of datasets; false where nothing does.
 
     Attributes
     ----------
@@ -40,6 +42,17 @@ class DatasetDiff:
 
     def __bool__(self) -> bool:
         return bool(self.added or self.dropped or self.renamed or self.changed or self.replaced)
+
+    def __str__(self) -> str:
+        lines = [f"{name}: added" for name in self.added] + [f"{name}: dropped" for name in self.dropped]
+        lines += [f"{old}: renamed to {new}" for old, new in self.renamed.items()]
+        lines += [f"{name}: is stored otherwise" for name in self.replaced]
+        for name, one in self.changed.items():
+            regions = ", ".join(_region(region) for region in one.regions[:_SHOWN_REGIONS])
+            more = f" and {len(one.regions) - _SHOWN_REGIONS} more" if len(one.regions) > _SHOWN_REGIONS else ""
+            shapes = "" if one.shapes[0] == one.shapes[1] else f"shape {one.shapes[0]} to {one.shapes[1]}, "
+            lines.append(f"{name}: {shapes}{regions}{more}" if regions else f"{name}: {shapes}".rstrip(", "))
+        return "\n".join(lines) or "no difference"
 
 
 def diff_datasets(one: Side, two: Side, *, elements: bool) -> DatasetDiff:
@@ -71,3 +84,7 @@ def diff_datasets(one: Side, two: Side, *, elements: bool) -> DatasetDiff:
         changed=changed,
         replaced=tuple(replaced),
     )
+
+
+def _region(region: tuple[slice, ...]) -> str:
+    return "[" + ", ".join(f"{part.start}:{part.stop}" for part in region) + "]"

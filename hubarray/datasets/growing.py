@@ -51,6 +51,24 @@ def check_append(description: Description, given: Collection[str]) -> str | None
     return dim
 
 
+def samples(description: Description) -> list[str]:
+    """The arrays whose first axis is the dimension that all named ones begin with; of none named, all with an axis.
+
+    Raises
+    ------
+    ConfigError
+        They begin with several, so that nothing says which of them are samples.
+    """
+    firsts = {name: one.lengths[0][0] for name, one in description.arrays.items() if one.lengths}
+    dims = {dim for dim in firsts.values() if dim is not None}
+    if len(dims) > 1 or not firsts:
+        raise ConfigError(
+            f"its arrays begin with the dimensions {', '.join(sorted(dims)) or 'of nothing'}, so nothing says which of "
+            "them are samples; name the arrays"
+        )
+    return [name for name, dim in firsts.items() if not dims or dim in dims]
+
+
 def along(description: Description, dim: str) -> list[str]:
     """The arrays whose first axis is a dimension."""
     return [name for name, one in description.arrays.items() if one.lengths and one.lengths[0][0] == dim]

@@ -12,7 +12,7 @@ from hubarray.datasets.description import description_of, view
 from hubarray.datasets.operations import Steps, on_array
 from hubarray.errors import ConflictError, NotFoundError
 from hubarray.history.commit import Operation, commit
-from hubarray.history.record import Part, Record
+from hubarray.history.record import Member, Record
 from hubarray.history.version import Version, version_of
 from hubarray.names import Name
 from hubarray.storage.url import Root
@@ -28,9 +28,9 @@ class DatasetArray(Array):
     __slots__ = ("_id", "_key")
 
     def __init__(self, root: Root, version: Version, record: Record, *, pinned: bool) -> None:
-        part = _part(record)
-        self._key = part.name
-        self._id = description_of(part.whole).arrays[part.name].id
+        member = _member(record)
+        self._key = member.name
+        self._id = description_of(member.whole).arrays[member.name].id
         super().__init__(root, version, record, pinned=pinned)
 
     @property
@@ -65,7 +65,7 @@ class DatasetArray(Array):
             raise ConflictError(f"{record.name}: its array {self._key!r} was replaced; take it from the dataset again")
         return view(record, self._key)
 
-    def _commit(
+    def commit_operation(
         self,
         operation: Operation,
         base: Record,
@@ -74,13 +74,14 @@ class DatasetArray(Array):
         packs: PackWriter | None = None,
         began: float | None = None,
     ) -> None:
+        """Commit an operation on this array, as a commit of the dataset."""
         steps = Steps([on_array(self._key, operation, id=self._id)])
-        commit(self._version, steps, base=_part(base).whole, message=message, packs=packs, began=began)
+        commit(self._version, steps, base=_member(base).whole, message=message, packs=packs, began=began)
 
 
-def _part(record: Record) -> Part:
-    assert record.part is not None
-    return record.part
+def _member(record: Record) -> Member:
+    assert record.member is not None
+    return record.member
 
 
 def _restored(root: Root, name: Name, number: int, key: str, pinned: bool) -> DatasetArray:

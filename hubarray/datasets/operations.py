@@ -10,7 +10,7 @@ from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import new_id
 from hubarray.datasets.changes import Changes
-from hubarray.datasets.description import Description, Member
+from hubarray.datasets.description import Description, Entry
 from hubarray.errors import ConflictError
 from hubarray.history.commit import Contents, Draft, Operation
 from hubarray.history.record import Head, Record
@@ -19,10 +19,10 @@ from hubarray.history.version import Version
 Step = Callable[[Changes, Version, PackWriter], None]
 
 
-def member_of(metadata: ArrayMetadata, attrs: dict[str, Any]) -> Member:
+def entry_of(metadata: ArrayMetadata, attrs: dict[str, Any]) -> Entry:
     """A new array, without chunks."""
     counts = numbering.chunk_counts(metadata.shape, metadata.chunks)
-    return Member(new_id(), metadata.to_json(), attrs, numbering.numbering_grid(counts))
+    return Entry(new_id(), metadata.to_json(), attrs, numbering.numbering_grid(counts))
 
 
 def creation(version: Version, steps: Sequence[Step], attrs: dict[str, Any], packs: PackWriter) -> Draft:
@@ -87,9 +87,9 @@ def on_array(name: str, operation: Operation, *, id: str | None = None) -> Step:
     return take
 
 
-def create(name: str, member: Member) -> Step:
+def create(name: str, entry: Entry) -> Step:
     """A step: an array more, without chunks."""
-    return lambda changes, version, packs: changes.create(name, member)
+    return lambda changes, version, packs: changes.create(name, entry)
 
 
 def drop(name: str) -> Step:

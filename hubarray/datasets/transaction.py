@@ -51,7 +51,7 @@ class DatasetTransaction:
             raise HubError("a transaction is used once; begin another one with dataset.transaction()")
         check_message(self._message)
         self._began = uptime_seconds()
-        self._version, self._base = self._dataset.newest()
+        self._base, self._version = self._dataset.newest_record()
         check_writable(self._base, Steps([]))
         self._packs = PackWriter(self._version.store, self._version.name.home)
         self._open: dict[str, Transaction] = {}
@@ -75,7 +75,7 @@ class DatasetTransaction:
         there = description_of(self._base).arrays
         # Those that were only read are checked too.
         steps = Steps([on_array(name, one, id=there[name].id) for name, one in self._open.items()])
-        self._dataset.commit_steps(steps, self._base, self._message, packs=self._packs, began=self._began)
+        self._dataset.commit_operation(steps, self._base, self._message, packs=self._packs, began=self._began)
 
     def __getitem__(self, name: str) -> Transaction:
         """An array within the transaction.
@@ -166,7 +166,7 @@ class DatasetWorker:
 
 
 class DatasetPartWriter:
-    """What a worker's block writes through: ``w["image"]`` takes NumPy's indexing. After the block there is a part."""
+    """A worker's block: ``w["image"]`` takes NumPy's indexing to write with. After the block there is a part."""
 
     def __init__(self, workers: dict[str, Worker]) -> None:
         self._workers = workers
@@ -190,7 +190,7 @@ class DatasetPartWriter:
 
     @property
     def part(self) -> Parts:
-        """What was written in the block; only after its end."""
+        """The arrays' parts that were written in the block; only after its end."""
         if self._part is None:
             raise HubError("a worker's part is there after its 'with' block")
         return self._part

@@ -1,6 +1,6 @@
 """Contents of a record: the refs of numbered blobs, its overlay over its manifest.
 
-Of a record that is seen for one part of its version, numbers are the part's own.
+Of a record that is seen for one member of its version, numbers are the member's own.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import REF, Refs
 from hubarray.history.manifest import Manifest, differing_leaves
 from hubarray.history.overlay import LEAF_NUMBERS, Numbers, Overlay
-from hubarray.history.record import Part, Record
+from hubarray.history.record import Member, Record
 
 _EVERY_NUMBER = range(1 << 64)
 
 
 def refs_of(fetcher: Fetcher, record: Record, numbers: Numbers) -> Refs:
     """The refs of chunks at a record: its overlay over its manifest."""
-    if record.part is not None:
+    if record.member is not None:
         refs = np.zeros(len(numbers), REF)
-        inner, there = record.part.extents.in_manifest(numbers)
+        inner, there = record.member.extents.in_manifest(numbers)
         if there.any():
-            refs[there] = refs_of(fetcher, record.part.whole, inner[there])
+            refs[there] = refs_of(fetcher, record.member.whole, inner[there])
         return refs
     found, refs = record.overlay.lookup(numbers)
     out = Manifest(fetcher, record.manifest).lookup(numbers) if not found.all() else None
@@ -36,9 +36,9 @@ def refs_of(fetcher: Fetcher, record: Record, numbers: Numbers) -> Refs:
 
 def ref_of(fetcher: Fetcher, record: Record, number: int) -> np.void | None:
     """The ref of one chunk at a record, or None; as :func:`refs_of`, and several times as fast."""
-    if record.part is not None:
-        inner, there = record.part.extents.in_manifest(np.array([number], np.uint64))
-        return ref_of(fetcher, record.part.whole, int(inner[0])) if there[0] else None
+    if record.member is not None:
+        inner, there = record.member.extents.in_manifest(np.array([number], np.uint64))
+        return ref_of(fetcher, record.member.whole, int(inner[0])) if there[0] else None
     overlay = record.overlay.numbers
     position = int(overlay.searchsorted(np.uint64(number)))
     if position < len(overlay) and overlay[position] == number:
@@ -51,10 +51,10 @@ def present_refs(
 ) -> Iterator[tuple[Numbers, Refs]]:
     """Every present chunk of a record by number, in batches of about so many stored bytes.
 
-    Reads the manifest leaf by leaf: all of it, or a stretch of numbers; of a part, what its extents have.
+    Reads the manifest leaf by leaf: all of it, or a stretch of numbers; of a member, what its extents have.
     """
-    if record.part is not None:
-        yield from _present_of_part(fetcher, record.part, batch_bytes)
+    if record.member is not None:
+        yield from _present_of_member(fetcher, record.member, batch_bytes)
         return
     inside = (record.overlay.numbers >= np.uint64(stretch.start)) & (
         record.overlay.numbers <= np.uint64(stretch.stop - 1)
@@ -84,40 +84,40 @@ def present_refs(
         yield np.concatenate(numbers), np.concatenate(refs)
 
 
-def _present_of_part(fetcher: Fetcher, part: Part, batch_bytes: int) -> Iterator[tuple[Numbers, Refs]]:
-    """In the order of the part's numbers, an extent's leaves after the other's."""
-    for first, start, size in part.extents.to_json():
+def _present_of_member(fetcher: Fetcher, member: Member, batch_bytes: int) -> Iterator[tuple[Numbers, Refs]]:
+    """In the order of the member's numbers, an extent's leaves after the other's."""
+    for first, start, size in member.extents.to_json():
         stretch = range(start, start + size)
-        for numbers, refs in present_refs(fetcher, part.whole, batch_bytes=batch_bytes, stretch=stretch):
+        for numbers, refs in present_refs(fetcher, member.whole, batch_bytes=batch_bytes, stretch=stretch):
             yield numbers - np.uint64(start) + np.uint64(first), refs
 
 
 def differing_numbers(one: tuple[Fetcher, Record], two: tuple[Fetcher, Record]) -> Numbers:
     """Numbers of chunks that may differ between two records that number them alike, in order.
 
-    Costs the manifest nodes that the two do not share; of parts, of all parts of the version.
+    Costs the manifest nodes that the two do not share; of members, of all members of the version.
     """
-    wholes = [(fetcher, record if record.part is None else record.part.whole) for fetcher, record in (one, two)]
+    wholes = [(fetcher, record if record.member is None else record.member.whole) for fetcher, record in (one, two)]
     trees = [Manifest(fetcher, record.manifest) for fetcher, record in wholes]
     found = [record.overlay.numbers for _, record in wholes]
     for leaf, *tables in differing_leaves(*trees):
         present = np.flatnonzero(sum(table["length"] for table in tables if table is not None))
         found.append(present.astype(np.uint64) + np.uint64(leaf * LEAF_NUMBERS))
     every = np.unique(np.concatenate(found))
-    parts = [record.part for _, record in (one, two)]
-    if parts[0] is None or parts[1] is None:
+    members = [record.member for _, record in (one, two)]
+    if members[0] is None or members[1] is None:
         return every
-    mine = [part.extents.in_part(every) for part in parts if part is not None]
+    mine = [member.extents.in_member(every) for member in members if member is not None]
     return np.unique(np.concatenate([numbers[there] for numbers, there in mine]))
 
 
 def numbered_alike(one: Record, two: Record) -> bool:
-    """Whether a manifest's number means the same chunk in both: of arrays with a grid, of parts with extents too."""
-    if one.grid != two.grid or (one.part is None) != (two.part is None):
+    """Whether a manifest's number means the same chunk in both: of arrays with a grid, of members with extents too."""
+    if one.grid != two.grid or (one.member is None) != (two.member is None):
         return False
-    if one.part is None or two.part is None:
+    if one.member is None or two.member is None:
         return True
-    return one.part.extents.includes(two.part.extents) or two.part.extents.includes(one.part.extents)
+    return one.member.extents.includes(two.member.extents) or two.member.extents.includes(one.member.extents)
 
 
 def _with_gaps(leaves: Iterator[tuple[int, Refs]], wanted: list[int]) -> Iterator[tuple[int, Refs]]:

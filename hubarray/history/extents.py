@@ -1,7 +1,7 @@
-"""Extents: which of a manifest's numbers are those of one part of a version, an array of a dataset. Pure.
+"""Extents: which of a manifest's numbers are those of one member of a version, an array of a dataset. Pure.
 
-A part numbers its blobs from 0. Each extent maps a stretch of these numbers onto one of the manifest's, as long: a
-power of two, aligned to itself on both sides. Extents are given out as numbers are first written, so that a part that
+A member numbers its blobs from 0. Each extent maps a stretch of these numbers onto one of the manifest's, as long: a
+power of two, aligned to itself on both sides. Extents are given out as numbers are first written, so that one that
 is mostly empty takes little of the manifest; ``docs/FORMAT.md``, "Datasets", has the rule.
 """
 
@@ -18,7 +18,7 @@ from hubarray.errors import ConfigError
 Numbers = npt.NDArray[np.uint64]
 
 LEAST = 8
-# Of parts that are written here and there: so many extents of a size, then larger ones.
+# Of members that are written here and there: so many extents of a size, then larger ones.
 _ALIKE = 16
 MAX_EXTENTS = 4096
 MOST_NUMBERS = 1 << 63
@@ -30,12 +30,12 @@ def _none() -> Numbers:
 
 @dataclass(frozen=True, eq=False)
 class Extents:
-    """The extents of one part, by its own numbers.
+    """The extents of one member, by its own numbers.
 
     Attributes
     ----------
     firsts : array of uint64
-        The part's number that each begins with, in order.
+        The member's number that each begins with, in order.
     starts : array of uint64
         The manifest's number that each begins with.
     sizes : array of uint64
@@ -54,11 +54,11 @@ class Extents:
     __hash__ = None  # type: ignore[assignment]
 
     def in_manifest(self, numbers: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-        """The manifest's numbers of the part's, and which have one; the others are 0."""
+        """The manifest's numbers of the member's, and which have one; the others are 0."""
         return _mapped(numbers, self.firsts, self.starts, self.sizes)
 
-    def in_part(self, numbers: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
-        """The part's numbers of the manifest's, and which are the part's at all."""
+    def in_member(self, numbers: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+        """The member's numbers of the manifest's, and which are the member's at all."""
         order = np.argsort(self.starts)
         return _mapped(numbers, self.starts[order], self.firsts[order], self.sizes[order])
 
@@ -72,7 +72,7 @@ class Extents:
         Parameters
         ----------
         numbers : array of uint64
-            The part's, sorted.
+            The member's, sorted.
         following : int
             The first of the manifest's numbers that nobody has been given.
 
@@ -123,7 +123,7 @@ class Extents:
         return before and (at == len(self) or int(self.firsts[at]) >= first + size)
 
     def without(self, first: int, end: int) -> tuple[Extents, list[tuple[int, int]]]:
-        """What is left without a stretch of the part's numbers, and the manifest's stretches that are absent then.
+        """The rest without a stretch of the member's numbers, and the manifest's stretches that are absent then.
 
         An extent that the stretch has in part stays.
         """
@@ -137,7 +137,7 @@ class Extents:
         return Extents(self.firsts[mask], self.starts[mask], self.sizes[mask]), stretches
 
     def to_json(self) -> list[list[int]]:
-        """Triples: first number of the part, first of the manifest, how many."""
+        """Triples: first number of the member, first of the manifest, how many."""
         return [list(one) for one in zip(self.firsts.tolist(), self.starts.tolist(), self.sizes.tolist(), strict=True)]
 
     @staticmethod
@@ -147,7 +147,7 @@ class Extents:
         Raises
         ------
         ValueError
-            They are no extents of one part.
+            They are no extents of one member.
         """
         triples = list(found)
         if len(triples) > MAX_EXTENTS:

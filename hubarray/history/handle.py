@@ -132,7 +132,7 @@ class Handle:
             )
         return self._record()
 
-    def _commit(
+    def commit_operation(
         self,
         operation: Operation,
         base: Record,

@@ -101,14 +101,14 @@ class Changed:
 
 
 @dataclass(frozen=True)
-class Part:
-    """Which part of a version a record is seen for.
+class Member:
+    """Which member of a version a record is seen for: some of its blobs, under numbers of their own.
 
     Attributes
     ----------
     name : str
     extents : Extents
-        Which of the manifest's numbers are the part's.
+        Which of the manifest's numbers are the member's.
     whole : Record
         The record of the version.
     """
@@ -140,8 +140,8 @@ class Record:
     changed : Changed
     digest : str
         BLAKE3 of the record's bytes.
-    part : Part or None
-        Of a record as it is seen for one part of its version, such as an array of a dataset; nothing of it is written.
+    member : Member or None
+        Of a record as it is seen for one member of its version, such as an array of a dataset; never written.
     """
 
     head: Head
@@ -154,7 +154,7 @@ class Record:
     homes: tuple[str, ...] = ()
     changed: Changed = Changed()
     digest: str = ""
-    part: Part | None = None
+    member: Member | None = None
 
     @property
     def name(self) -> Name:

@@ -83,7 +83,8 @@ def open_source(
     if isinstance(source, Array):
         return ArraySource({VALUE: source})
     if isinstance(source, Dataset):
-        return ArraySource(_samples(source))
+        pinned = source.snapshot()
+        return ArraySource({name: pinned[name] for name in pinned.samples()})
     if isinstance(source, Table):
         return TableSource(source.loader())
     if isinstance(source, RowLoader):
@@ -122,19 +123,6 @@ def is_name(text: str) -> bool:
     if text.startswith((".", "/", "~", "\\")):
         return False
     return ":" in text or "@" in text or not os.path.exists(text)
-
-
-def _samples(dataset: Dataset) -> Mapping[str, Array]:
-    """The arrays whose first axis is the dimension that all of them begin with."""
-    pinned = dataset.snapshot()
-    firsts = {name: one.dims[0] if one.dims else None for name, one in pinned.arrays.items()}
-    dims = {str(dim) for dim in firsts.values() if dim is not None}
-    if len(dims) > 1 or not pinned:
-        raise ConfigError(
-            f"{dataset.name}:{dataset.version}: its arrays begin with the dimensions {', '.join(sorted(dims))}, so "
-            "nothing says which of them are samples; name the arrays: {'image': dataset['image'], ...}"
-        )
-    return {name: pinned[name] for name, dim in firsts.items() if not dims or dim in dims}
 
 
 def _array(one: Any, name: str, root: Any) -> Array:

@@ -28,7 +28,7 @@ def test_numbers_of_several_parts_keep_places_of_their_own(writes):
     for (part, number), place in places.items():
         assert parts[part].in_manifest(array(number))[0].tolist() == [place]
         for other in range(3):
-            (back,), (mine,) = parts[other].in_part(array(place))
+            (back,), (mine,) = parts[other].in_member(array(place))
             assert mine == (other == part)
             assert back == number or not mine
     for part in parts:

@@ -165,7 +165,7 @@ def test_every_kind_of_root_refuses_it(served, forget, field):
 @pytest.mark.parametrize(
     "change",
     [
-        _head(kind="dataset"),
+        _head(kind="volume"),
         _array(data_type="float8_e9m9"),
         _array(data_type={"name": "variable_length_utf8", "configuration": {}}),
         _array(chunk_grid={"name": "rectilinear", "configuration": {"chunk_shape": [1, 4]}}),

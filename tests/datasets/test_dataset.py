@@ -1,0 +1,258 @@
+"""Datasets on ordinary days: what is made, read, refused and told."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+import hubarray as hub
+from hubarray.cli.main import main
+
+PAIR = {
+    "image": hub.ArraySpec((0, 4, 4), "uint8", chunks=(2, 4, 4), dims=("sample", "y", "x")),
+    "label": hub.ArraySpec(0, "int64", chunks=100, dims=("sample",)),
+}
+NAME = "lab/train:v1"
+
+
+def images(count, value=1):
+    return np.full((count, 4, 4), value, "u1")
+
+
+@pytest.fixture
+def ds(any_root):
+    made = hub.dataset(PAIR, NAME, {"by": "us"}, root=any_root)
+    made.append({"image": images(5), "label": range(5)})
+    return made
+
+
+@pytest.fixture
+def local(root):
+    made = hub.dataset(PAIR, NAME, root=root)
+    made.append({"image": images(5), "label": range(5)})
+    return made
+
+
+def test_what_is_made_is_loaded_with_its_arrays_dimensions_and_attributes(ds, any_root):
+    found = hub.load(NAME, root=any_root)
+    assert (list(found), found.dims, dict(found.attrs), found.kind) == (
+        ["image", "label"], {"sample": 5, "y": 4, "x": 4}, {"by": "us"}, "dataset"
+    )  # fmt: skip
+    assert found["label"][:].tolist() == [0, 1, 2, 3, 4]
+    assert found["image"].shape == (5, 4, 4)
+    assert found.commit == 2
+    assert "label" in found
+    assert "sample: 5" in repr(found)
+    assert hub.dataset({**PAIR, "image": hub.ArraySpec((5, 4, 4), "uint8", dims=("sample", "y", "x")),
+                        "label": hub.ArraySpec(5, "int64")}, NAME, root=any_root).commit == 2  # fmt: skip
+
+
+def test_an_array_of_it_is_an_array(ds):
+    label = ds["label"]
+    assert isinstance(label, hub.Array)
+    assert (label.key, label.dims, label.dtype, len(label), label.mean()) == ("label", ("sample",), np.int64, 5, 2.0)
+    label[1:3] = [10, 20]
+    label.attrs["unit"] = "class"
+    assert ds.commit == 4
+    assert dict(ds["label"].attrs) == {"unit": "class"}
+    assert list(label) == [0, 10, 20, 3, 4]
+    assert np.asarray(label).sum() == label.to_dask().sum().compute() == label.lazy[:].sum() == 37
+    assert pickle.loads(pickle.dumps(label))[1] == 10
+    assert [one.message for one in label.log()][:2] == ["label: set attributes", "label: set elements in 1 chunk"]
+    assert "'label' of lab/train:v1" in repr(label)
+
+
+def test_an_older_commit_is_read_and_not_written(ds, any_root):
+    ds["label"][0] = 9
+    before = hub.load(f"{NAME}@2", root=any_root)
+    assert before["label"][0] == 0
+    for write in (
+        lambda: before["label"].append([1]),
+        lambda: before.append({}),
+        lambda: before.__delitem__("label"),
+        lambda: before.transaction().__enter__(),
+    ):
+        with pytest.raises(hub.ReadOnlyError):
+            write()
+
+
+def test_rows_of_all_arrays_come_together(local):
+    found = local.rows(3)
+    assert (found["label"], found["image"].shape) == (3, (4, 4))
+    assert local.rows(slice(1, 3), ["label"])["label"].tolist() == [1, 2]
+    assert local.rows([4, 0])["label"].tolist() == [4, 0]
+    local["class"] = np.arange(3)
+    assert list(local.rows(0)) == ["image", "label"]
+    with pytest.raises(IndexError):
+        local.rows(5)
+
+
+def test_what_is_appended_has_to_be_all_of_the_dimension(local):
+    for rows, why in (
+        ({"image": images(1)}, "'label' grow along 'sample' too"),
+        ({"image": images(2), "label": [1]}, "as many rows for each"),
+        ({"image": images(1), "label": [1], "mask": [1]}, "has no array 'mask'"),
+        ({}, "one array at least"),
+        ([1, 2], "a mapping of arrays"),
+    ):
+        with pytest.raises((hub.ConfigError, hub.NotFoundError), match=why):
+            local.append(rows)
+    with pytest.raises(hub.ConfigError, match="'sample' would have 5 in 'image' and 6 in 'label'"):
+        local["label"].append([1])
+    with pytest.raises(hub.ConfigError, match="grow together"):
+        local["image"].resize((3, 4, 4))
+    assert local.commit == 2
+    local.resize(sample=3, y=6)
+    assert (local["image"].shape, local["label"].shape) == ((3, 6, 4), (3,))
+    with pytest.raises(hub.ConfigError, match="no array has a dimension 'z'"):
+        local.resize(z=1)
+
+
+def test_arrays_without_names_of_axes_grow_by_themselves(root):
+    ds = hub.dataset({"a": hub.ArraySpec(0), "b": hub.ArraySpec(0)}, NAME, root=root)
+    assert ds.append({"a": [1.0, 2.0]}) == slice(0, 2)
+    ds["b"].append([3.0])
+    with pytest.raises(hub.ConfigError, match="nothing says that they belong together"):
+        ds.append({"a": [1.0], "b": [2.0]})
+
+
+def test_arrays_are_added_renamed_and_dropped_without_moving_data(local, root):
+    other = hub.array((5, 3), "lab/boxes:v1", "f4", root=root, dims=("sample", None))
+    other[...] = np.arange(15).reshape(5, 3)
+    packs = len(list(root.store.list("lab/train/packs/")))
+    local["boxes"] = other
+    local.rename("boxes", "box")
+    assert len(list(root.store.list("lab/train/packs/"))) == packs
+    assert local["box"][...].tolist() == other[...].tolist()
+    local["box"][0, 0] = 99
+    assert (local["box"][0, 0], other[0, 0]) == (99, 0)
+    hub.delete("lab/boxes:v1", root=root)
+    assert local["box"][4, 2] == 14
+    kept = local["box"]
+    del local["box"]
+    assert list(local) == ["image", "label"]
+    with pytest.raises(hub.NotFoundError, match="'box' was dropped"):
+        kept[0]
+    local["box"] = np.zeros((5, 2))
+    with pytest.raises(hub.ConflictError, match="'box' was replaced"):
+        kept[0]
+    assert hub.load(f"{NAME}@5", root=root)["box"][0, 0] == 99
+
+
+@pytest.mark.parametrize("name", ["", "a/b", ".x", "__x", "a\nb", "x" * 129, 3])
+def test_what_is_no_name_of_an_array_is_refused(root, name):
+    with pytest.raises(hub.ConfigError, match="no name for an array"):
+        hub.dataset({name: hub.ArraySpec(3)}, NAME, root=root)
+    assert not hub.exists(NAME, root=root)
+
+
+def test_a_name_that_is_taken_by_something_else_is_refused(local, root):
+    hub.array(3, "lab/array:v1", root=root)
+    for make in (
+        lambda: hub.dataset(PAIR, "lab/array:v1", root=root),
+        lambda: hub.array(3, NAME, root=root),
+        lambda: hub.dataset({"image": PAIR["image"]}, NAME, root=root),
+        lambda: local.__setitem__("label", hub.ArraySpec(5)),
+        lambda: local.rename("label", "image"),
+    ):
+        with pytest.raises(hub.AlreadyExistsError):
+            make()
+    with pytest.raises(hub.ConfigError, match="under another root"):
+        local["there"] = hub.array(3, "lab/there:v1", root=f"memory://{root.url[-8:]}")
+    with pytest.raises(hub.ConfigError, match=r"give a hub\.ArraySpec"):
+        local["x"] = [1, 2]
+
+
+def test_a_dataset_of_arrays_that_are_there_is_one_commit(root):
+    a = hub.array((3, 2), "lab/a:v1", "i4", root=root, dims=("sample", None))
+    a[...] = [[1, 2], [3, 4], [5, 6]]
+    ds = hub.dataset({"a": a, "b": np.array([7, 8, 9])}, NAME, root=root)
+    assert (ds.commit, ds["a"][...].tolist(), ds["b"][:].tolist()) == (1, [[1, 2], [3, 4], [5, 6]], [7, 8, 9])
+    with pytest.raises(hub.ConfigError, match="'sample' would have 3 in 'a' and 4 in 'b'"):
+        hub.dataset({"a": a, "b": hub.ArraySpec(4, dims=("sample",))}, "lab/other:v1", root=root)
+
+
+def test_history_works_on_it_as_one_name(local, root):
+    hub.tag(NAME, "first", root=root)
+    local["label"][0] = 7
+    local.append({"image": images(1, 9), "label": [9]})
+    found = hub.diff(f"{NAME}@first", NAME, elements=True, root=root)
+    assert (found.added, found.dropped, sorted(found.changed)) == ((), (), ["image", "label"])
+    assert found.changed["label"].elements == 2
+    hub.undo(NAME, root=root)
+    assert local.refresh()["label"][:].tolist() == [7, 1, 2, 3, 4]
+    hub.restore(NAME, "first", root=root)
+    assert local.refresh()["label"][:].tolist() == [0, 1, 2, 3, 4]
+    assert hub.compact(NAME, root=root) is not None
+    hub.copy(NAME, "lab/train:v2", root=root)
+    other = hub.load("lab/train:v2", root=root)
+    other["label"][1] = 50
+    other["mask"] = np.arange(4)
+    other.rename("image", "picture")
+    local["label"][2] = 60
+    hub.merge_version("lab/train:v2", into=NAME, root=root)
+    assert local.refresh()["label"][:].tolist() == [0, 50, 60, 3, 4]
+    assert list(local) == ["picture", "label", "mask"]
+    assert local["mask"][:].tolist() == [0, 1, 2, 3]
+    hub.freeze(NAME, root=root)
+    with pytest.raises(hub.FrozenError):
+        local["label"][0] = 1
+    hub.transfer(NAME, f"memory://{root.url[-9:]}", root=root)
+    assert hub.load(NAME, root=f"memory://{root.url[-9:]}")["label"][2] == 60
+    hub.rename(NAME, "lab/renamed:v1", root=root)
+    assert hub.load("lab/renamed:v1", root=root)["picture"][0].sum() == 16
+    hub.expire("lab/renamed:v1", keep_last=1, root=root)
+    usage = hub.du("lab/renamed:v1", root=root)
+    assert usage.logical == 5 * 16 + 5 * 8 + 4 * 8
+    assert hub.verify("lab/renamed:v1", root=root).problems == []
+    hub.delete("lab/renamed:v1", root=root)
+    assert not hub.exists("lab/renamed:v1", root=root)
+
+
+def test_both_sides_changes_to_one_element_are_a_conflict_of_a_merge(local, root):
+    hub.copy(NAME, "lab/train:v2", root=root)
+    other = hub.load("lab/train:v2", root=root)
+    other["label"][0], local["label"][0] = 1, 2
+    with pytest.raises(hub.ConflictError, match=r"\[0:1\]"):
+        hub.merge_version("lab/train:v2", into=NAME, root=root)
+    hub.merge_version("lab/train:v2", into=NAME, on_conflict="theirs", root=root)
+    assert local.refresh()["label"][0] == 1
+    del other["image"]
+    local["image"][0] = 5
+    with pytest.raises(hub.ConflictError, match="dropped the array 'image'"):
+        hub.merge_version("lab/train:v2", into=NAME, root=root)
+
+
+def test_damage_is_told_by_array(local, root):
+    for one in root.store.list("lab/train/packs/"):
+        data = bytearray(root.store.get(one.key))
+        data[len(data) // 2] ^= 255
+        root.store.put(one.key, bytes(data))
+    report = hub.verify(NAME, root=root)
+    assert report.problems
+    assert any("array 'image'" in one or "array 'label'" in one for one in report.affected)
+
+
+def test_readers_take_a_dataset(local):
+    with hub.make_reader(local, shuffle_row_groups=False) as reader:
+        rows = list(reader)
+    assert [int(row.label) for row in rows] == [0, 1, 2, 3, 4]
+    assert rows[0].image.shape == (4, 4)
+    with hub.make_batch_reader(local, ["label"], shuffle_row_groups=False) as reader:
+        assert np.concatenate([batch.label for batch in reader]).tolist() == [0, 1, 2, 3, 4]
+    local["time"] = hub.ArraySpec(3, dims=("t",))
+    with pytest.raises(hub.ConfigError, match="nothing says which"):
+        hub.make_reader(local)
+
+
+def test_the_command_line_shows_it(local, root, capsys):
+    hub.configure(root=root.url)
+    assert main(["ls", "--long"]) == 0
+    assert "2 arrays" in capsys.readouterr().out
+    assert main(["info", NAME]) == 0
+    out = capsys.readouterr().out
+    assert "sample" in out
+    assert "label" in out
+    assert main(["log", NAME]) == 0
+    assert main(["diff", f"{NAME}@1", NAME]) == 3
+    assert "label" in capsys.readouterr().out

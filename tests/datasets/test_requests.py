@@ -1,0 +1,73 @@
+"""How many requests things cost on datasets. The counts are promises; the engine counts them itself."""
+
+import numpy as np
+import pytest
+
+import hubarray as hub
+from tests.promises.test_requests import Counting, _without_hints
+
+NAME = "t/many:v0"
+
+
+def many(root, count, length=0):
+    specs = {f"a{i}": hub.ArraySpec((length, 8), "f4", chunks=(1, 8), dims=("sample", None)) for i in range(count)}
+    return hub.dataset(specs, NAME, root=root)
+
+
+@pytest.fixture(params=["memory", "s3"])
+def counted(request, make_root):
+    root = make_root(request.param)
+    hub.array(1, "warm/up", root=root)[0] = 1
+    return root
+
+
+def test_a_dataset_of_fifty_arrays_opens_as_an_array_does(counted, forget):
+    many(counted, 50)
+    hub.flush()
+    forget()
+    with Counting(counted) as cost:
+        found = hub.load(NAME, root=counted)
+        assert [one.shape for one in found.arrays.values()] == [(0, 8)] * 50
+    assert _without_hints(cost.counts) == {"get": 2, "head": 1}
+
+
+def test_one_sample_of_three_arrays_is_three_requests_at_once(counted, forget):
+    ds = many(counted, 3)
+    for name in ds:
+        # A pack each.
+        ds.append({one: np.ones((1, 8)) for one in ds}, message=name)
+    forget()
+    ds = hub.load(NAME, root=counted)
+    with Counting(counted) as cost:
+        found = ds.rows(1)
+    assert list(found) == ["a0", "a1", "a2"]
+    assert cost.counts["get"] <= 3
+    assert cost.requests <= 3
+
+
+def test_a_commit_over_three_arrays_is_its_packs_and_one_record(counted):
+    ds = many(counted, 3)
+    hub.flush()
+    with Counting(counted) as cost:
+        ds.append({name: np.ones((2, 8)) for name in ds})
+    assert {verb: n for verb, n in cost.counts.items() if verb.startswith("put") and n} == {
+        "put": 1,
+        "put_if_absent": 1,
+    }
+
+
+def test_an_append_to_a_thousand_small_arrays_writes_packs_a_record_and_eight_leaves_at_most(root, forget):
+    ds = many(root, 1000)
+    hub.flush()
+    for _ in range(3):
+        before = {one.key for one in root.store.list("t/many/manifest/")}
+        with Counting(root) as cost:
+            ds.append({name: np.ones((2, 8)) for name in ds})
+        leaves = len(list(root.store.list("t/many/manifest/"))) - len(before)
+        # One node above them, and the list of what changed.
+        assert leaves <= 8 + 2
+        assert cost.counts["put_if_absent"] == 1
+    forget()
+    found = hub.load(NAME, root=root)
+    assert found.dims["sample"] == 6
+    assert found["a999"][...].sum() == 48
