@@ -25,10 +25,10 @@ def test_a_parameter_a_member_or_a_base_that_changes_is_a_difference(monkeypatch
     changed = [line for line in _difference(before).splitlines()[2:] if line[0] in "+-"]
     assert changed == [
         "+    added",
-        # Of DatasetArray, which is one.
-        "+    added",
         "-class ConfigError is HubError, ValueError",
         "+class ConfigError is HubError",
+        # Of DatasetArray, which is an Array.
+        "+    added",
         "-exists(name, *, root=None)",
         "+exists(name, *, root='')",
     ]

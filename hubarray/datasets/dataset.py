@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hubarray.arrays import chunking, selection
+from hubarray.arrays.adapters import needed_adapter
 from hubarray.arrays.array import Array
 from hubarray.arrays.assignment import rows_that_fit
-from hubarray.arrays.attributes import Attributes
+from hubarray.arrays.attributes import Attributes, checked_attrs
 from hubarray.arrays.metadata import metadata_of
 from hubarray.arrays.operations import Append, Resize, SetElements
 from hubarray.arrays.spec import ArraySpec
@@ -27,6 +28,11 @@ from hubarray.history.record import Record
 from hubarray.history.version import Version, version_of
 from hubarray.names import Name
 from hubarray.storage.url import Root
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from hubarray.interop.zarr_group import HubGroupStore
 
 
 class Dataset(Handle):
@@ -119,7 +125,25 @@ class Dataset(Handle):
 
     def __delitem__(self, name: str) -> None:
         """Take an array away, in one commit; earlier commits have it still."""
-        self.commit_operation(Steps([operations.drop(name)]), self._writable_record())
+        self.drop([name])
+
+    def drop(self, names: Sequence[str], *, message: str | None = None) -> None:
+        """Take arrays away, in one commit; earlier commits have them still.
+
+        Raises
+        ------
+        NotFoundError
+            There is no array of a name. Nothing was written.
+        """
+        record = self._writable_record()
+        if names:
+            self.commit_operation(Steps([operations.drop(name) for name in names]), record, message)
+
+    def set_attrs(self, attrs: Mapping[str, Any], *, message: str | None = None) -> None:
+        """Have these attributes and no others, in one commit."""
+        wanted, there = checked_attrs(attrs), dict(self.attrs)
+        gone = tuple(key for key in there if key not in wanted)
+        self.commit_operation(SetAttributes(wanted, gone), self._writable_record(), message)
 
     def rename(self, old: str, new: str, *, message: str | None = None) -> None:
         """Give an array another name, in one commit; no data is moved.
@@ -218,8 +242,15 @@ class Dataset(Handle):
         start = next(iter(appends.values())).start
         return slice(start, start + count)
 
-    def resize(self, *, message: str | None = None, **lengths: int) -> None:
+    def resize(self, lengths: Mapping[str, int] | None = None, *, message: str | None = None, **more: int) -> None:
         """Change the length of dimensions in all arrays that have them, in one commit: ``ds.resize(sample=100)``.
+
+        Parameters
+        ----------
+        lengths : mapping of str to int, optional
+            By dimension, as the keywords.
+        message : str, optional
+        **more : int
 
         Raises
         ------
@@ -230,7 +261,7 @@ class Dataset(Handle):
         """
         record = self._writable_record()
         steps: list[Step] = []
-        for name, shape in growing.resized(description_of(record), lengths).items():
+        for name, shape in growing.resized(description_of(record), {**(lengths or {}), **more}).items():
             metadata = metadata_of(view(record, name))
             checked = chunking.checked_shape(shape, metadata.dtype.itemsize)
             steps.append(operations.on_array(name, Resize(checked, metadata.shape)))
@@ -257,6 +288,33 @@ class Dataset(Handle):
         np.float64(2.0)
         """
         return DatasetTransaction(self, message)
+
+    def to_xarray(self, *, decode_cf: bool = True) -> xr.Dataset:
+        """The newest commit this handle sees as an ``xarray.Dataset``, lazily through Dask.
+
+        Dimensions, coordinates and attributes are the arrays'; an array that has the name of its only dimension is the
+        index of that. Axes without a name get one of their own.
+
+        Parameters
+        ----------
+        decode_cf : bool
+            Have xarray decode times, fill values and packed numbers by their attributes.
+
+        Raises
+        ------
+        MissingPackageError
+        """
+        found: xr.Dataset = needed_adapter("dataset_to_xarray", "xarray")(self, decode_cf=decode_cf)
+        return found
+
+    def to_zarr_store(self, *, transaction: DatasetTransaction | None = None) -> HubGroupStore:
+        """A Zarr v3 store over this version, a group: ``zarr.open_group(ds.to_zarr_store())``, ``xr.open_zarr(...)``.
+
+        What is written through it are commits, a chunk each; with ``transaction=t`` all of it is part of that one. See
+        :class:`hubarray.interop.zarr_group.HubGroupStore`.
+        """
+        store: HubGroupStore = needed_adapter("dataset_to_zarr_store", "zarr")(self, transaction=transaction)
+        return store
 
     def snapshot(self) -> Dataset:
         """A read-only handle on the commit this one reads now; it never moves."""

@@ -14,6 +14,7 @@ from hubarray import catalog, kinds, process
 from hubarray.arrays.array import Array
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.worker import Part, Worker
+from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError, SourceError
 from hubarray.history.publishing import NOTE, publish, removed_on_failure, staging_name
 from hubarray.history.version import version_of
@@ -87,9 +88,10 @@ def store(
     codec: Any = "auto",
     attrs: Mapping[str, Any] | None = None,
     overwrite: bool = False,
+    encoding: Mapping[Any, Mapping[str, Any]] | None = None,
     root: RootLike = None,
     message: str | None = None,
-) -> Array:
+) -> Array | Dataset:
     """Write a Dask array, or any other, under a name: workers upload, in parallel, and one commit shows all of it.
 
     Where the name exists with the same shape and dtype, its contents are replaced in that commit; else it appears when
@@ -100,10 +102,13 @@ def store(
     source : dask.array.Array, or array
         Of known chunk sizes. Rechunk it to multiples of the array's chunks for speed; any chunks are right. Arrays of
         NumPy, xarray, Zarr, h5py, PyTorch on the CPU and whatever has ``__array__`` are taken too, with names of axes
-        and attributes where they have them; so is a frame whose columns are of one dtype.
+        and attributes where they have them; so is a frame whose columns are of one dtype. An ``xarray.Dataset`` becomes
+        a dataset, with chunks as Dask has them; of that ``chunks`` and ``codec`` may be mappings by variable.
     name : str
     chunks, codec, attrs, overwrite
         As for :func:`hubarray.array`.
+    encoding : mapping of str to mapping, optional
+        Of an ``xarray.Dataset``, by variable, as for its ``to_zarr``: ``dtype``, ``scale_factor``, ``_FillValue``, ...
     root : str, path or Root, optional
     message : str, optional
         For the log.
@@ -132,6 +137,16 @@ def store(
     with process.importing:
         from hubarray.interop.sources.memory import array_like, refuse_objects
 
+    if type(source).__module__.startswith("xarray.") and hasattr(source, "data_vars"):
+        with process.importing:
+            from hubarray.interop import xarray
+
+        return xarray.store(
+            source, name, chunks=chunks, codec=codec, attrs=attrs, overwrite=overwrite, encoding=encoding, root=root,
+            message=message,
+        )  # fmt: skip
+    if encoding is not None:
+        raise ConfigError("encoding= says how the variables of an xarray.Dataset are stored")
     found = array_like(source)
     if found is None:
         raise ConfigError(
@@ -193,15 +208,22 @@ def _write_all(array: Array, source: da.Array, name: str, message: str | None) -
     from hubarray.interop.lazy import computed
 
     with array.transaction(message or _MESSAGE) as transaction:
-        worker = transaction.worker()
-        tasks = []
-        delayed = source.to_delayed()
-        begins = [np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int).tolist() for sizes in source.chunks]
-        for place in np.ndindex(delayed.shape):
-            key = tuple(slice(b[i], b[i] + sizes[i]) for b, i, sizes in zip(begins, place, source.chunks, strict=True))
-            tasks.append(dask.delayed(_write, pure=False)(worker, key, source.dtype, delayed[place]))
+        tasks = delayed_writes(transaction.worker(), source)
         for part in computed(dask.delayed(list)(tasks), f"storing {name}"):
             transaction.add(part)
+
+
+def delayed_writes(worker: Worker, source: da.Array) -> list[Any]:
+    """What Dask's workers do to write an array: a task a block, each of which gives a part of the transaction."""
+    import dask
+
+    tasks = []
+    delayed = source.to_delayed()
+    begins = [np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int).tolist() for sizes in source.chunks]
+    for place in np.ndindex(delayed.shape):
+        key = tuple(slice(b[i], b[i] + sizes[i]) for b, i, sizes in zip(begins, place, source.chunks, strict=True))
+        tasks.append(dask.delayed(_write, pure=False)(worker, key, source.dtype, delayed[place]))
+    return tasks
 
 
 def _write(worker: Worker, key: tuple[slice, ...], dtype: np.dtype[Any], block: np.ndarray) -> Part:

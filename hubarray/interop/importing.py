@@ -109,9 +109,11 @@ def import_(
     if catalog.exists(str(parsed), root=where):
         raise AlreadyExistsError(f"{parsed}: exists already; choose another version, or delete it first")
     if dask_interop.is_dask(source):
-        return dask_interop.store(
+        stored: Any = dask_interop.store(
             source, str(parsed), chunks=chunks, codec=codec, attrs=attrs, root=where, message=message
         )
+        array: Array = stored
+        return array
     opened = open_source(source, key=key, follow_links=follow_links)
     alone = opened.fingerprint is None
     staged = version_of(where, staging_name(parsed, "importing", own=alone))

@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 
 def plain_json(value: Any) -> Any:
     """The value with words for what JSON has no numbers for, as in Zarr's fill values, and pairs for complex numbers.
@@ -15,6 +17,10 @@ def plain_json(value: Any) -> Any:
     >>> plain_json({"fill": float("nan"), "range": (0.0, float("inf"))})
     {'fill': 'NaN', 'range': [0.0, 'Infinity']}
     """
+    if isinstance(value, np.generic) and value.dtype.kind in "biufcSU":
+        value = value.item()
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufcSU":
+        value = value.tolist()
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, complex):

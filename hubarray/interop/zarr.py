@@ -57,6 +57,8 @@ class HubStore(Store):
     read_only : bool, optional
     transaction : Transaction, optional
         Of the array: what is written becomes part of it, and so one commit. Shape, attributes and axes stay.
+    seen : Array, optional
+        The commit that reads are of; by default the newest.
     """
 
     supports_writes = True
@@ -70,6 +72,7 @@ class HubStore(Store):
         variable: str | None = None,
         read_only: bool | None = None,
         transaction: Transaction | None = None,
+        seen: Array | None = None,
     ) -> None:
         if variable is not None and (not variable or "/" in variable):
             raise ConfigError(f"variable={variable!r}: give one name, without '/'")
@@ -81,7 +84,7 @@ class HubStore(Store):
         self._variable = variable
         self._transaction = transaction
         self._emptied = False
-        self._seen = array.snapshot()
+        self._seen = array.snapshot() if seen is None else seen
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -220,7 +223,9 @@ class HubStore(Store):
         described = zarr_json(self._seen)
         if self._variable is not None:
             names = described.get(DIMENSION_NAMES) or [None] * self._seen.ndim
-            described[DIMENSION_NAMES] = [f"dim_{axis}" if one is None else one for axis, one in enumerate(names)]
+            # Those of several arrays in one group are not the same.
+            before = "dim" if self._seen.key is None else f"{self._seen.key}_dim"
+            described[DIMENSION_NAMES] = [f"{before}_{axis}" if one is None else one for axis, one in enumerate(names)]
         return described
 
     def _place(self, key: str) -> Any:
@@ -319,10 +324,12 @@ class HubStore(Store):
         gone = tuple(key for key in there if key not in attributes)
         if gone or any(there.get(key, ...) != value for key, value in attributes.items()):
             state = self._array.newest_state()
-            commit(state.version, SetAttributes(attributes, gone), base=state.record)
+            self._array.commit_operation(SetAttributes(attributes, gone), state.record)
 
     def _begin_anew(self, metadata: ArrayMetadata, attributes: dict[str, Any]) -> None:
         array = self._array
+        if array.key is not None:
+            raise ConfigError(f"{array.key!r} is an array of a dataset: drop it there, and add another one")
         state = array.newest_state()
         record = commit(state.version, Overwrite(metadata, checked_attrs(attributes)), base=state.record)
         self._array, self._emptied = Array(array.root, state.version, record, pinned=False), False

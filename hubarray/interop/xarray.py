@@ -1,0 +1,258 @@
+"""Datasets, and arrays, as xarray sees them: opened lazily, and stored by Dask's workers in one commit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from xarray.backends import BackendArray, BackendEntrypoint
+from xarray.backends.common import AbstractDataStore
+from xarray.backends.store import StoreBackendEntrypoint
+from xarray.core import indexing
+
+from hubarray import catalog, gathering
+from hubarray.arrays.array import Array
+from hubarray.arrays.attributes import checked_attrs
+from hubarray.arrays.spec import ArraySpec
+from hubarray.datasets.dataset import Dataset
+from hubarray.datasets.transaction import DatasetTransaction
+from hubarray.errors import ConfigError
+from hubarray.history.publishing import NOTE, publish, removed_on_failure, staging_name
+from hubarray.history.version import version_of
+from hubarray.interop.dask import delayed_writes
+from hubarray.interop.lazy import computed
+from hubarray.interop.plain import plain_json
+from hubarray.interop.zarr_attributes import decoded_attributes
+from hubarray.lookup import RootLike, locate
+
+_MESSAGE = "store"
+
+
+def to_xarray(dataset: Dataset, *, decode_cf: bool = True) -> xr.Dataset:
+    """See :meth:`hubarray.Dataset.to_xarray`."""
+    handle: Any = dataset.snapshot()
+    return xr.open_dataset(handle, engine=HubarrayBackend, chunks={}, decode_cf=decode_cf)
+
+
+class HubarrayBackend(BackendEntrypoint):
+    """``xarray.open_dataset("lab/climate:v1", engine="hubarray")``: a dataset or an array, by name or by its handle.
+
+    Nothing is read but the record, and the coordinates that index a dimension. Elements are fetched when they are
+    asked for; with ``chunks={}`` through Dask. What is read is the commit that was the newest when it was opened.
+    """
+
+    description = "Datasets and arrays of hubarray, by name"
+    url = "https://github.com/hubarray/hubarray"
+
+    def open_dataset(
+        self,
+        filename_or_obj: Any,
+        *,
+        drop_variables: str | Iterable[str] | None = None,
+        mask_and_scale: Any = True,
+        decode_times: Any = True,
+        concat_characters: Any = True,
+        decode_coords: Any = True,
+        use_cftime: Any = None,
+        decode_timedelta: Any = None,
+        root: RootLike = None,
+    ) -> xr.Dataset:
+        """Open a name, ``owner/name:version@commit``, or a handle.
+
+        Parameters
+        ----------
+        filename_or_obj : str, Dataset or Array
+        drop_variables : str or sequence of str, optional
+        root : str, path or Root, optional
+            Where, if not under the configured root.
+        mask_and_scale, decode_times, concat_characters, decode_coords, use_cftime, decode_timedelta
+            As of ``xarray.open_dataset``.
+        """
+        found = filename_or_obj
+        if isinstance(found, (str, os.PathLike)):
+            found = catalog.load(os.fspath(found), root=root)
+        if not isinstance(found, (Dataset, Array)):
+            raise ConfigError(f"engine='hubarray' opens names, datasets and arrays, not a {type(found).__name__}")
+        dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
+        opened: xr.Dataset = StoreBackendEntrypoint().open_dataset(
+            _Variables(found.snapshot(), dropped),
+            mask_and_scale=mask_and_scale,
+            decode_times=decode_times,
+            concat_characters=concat_characters,
+            decode_coords=decode_coords,
+            use_cftime=use_cftime,
+            decode_timedelta=decode_timedelta,
+        )
+        return opened
+
+    def guess_can_open(self, filename_or_obj: Any) -> bool:
+        """Whether something is a handle; names look like those of files, so they want ``engine="hubarray"``."""
+        return isinstance(filename_or_obj, (Dataset, Array))
+
+
+class _Variables(AbstractDataStore):
+    """The arrays of one commit as variables."""
+
+    def __init__(self, found: Dataset | Array, dropped: set[str]) -> None:
+        every = found.arrays if isinstance(found, Dataset) else {found.key or found.name.partition("/")[2]: found}
+        self._arrays = {name: one for name, one in every.items() if name not in dropped}
+        self._attrs = dict(found.attrs) if isinstance(found, Dataset) else {}
+
+    def get_variables(self) -> Any:
+        """Each array as a variable whose elements are fetched when they are asked for."""
+        return {name: _variable(name, array) for name, array in self._arrays.items()}
+
+    def get_attrs(self) -> Any:
+        """The dataset's attributes."""
+        return self._attrs
+
+    def get_dimensions(self) -> Any:
+        """The length of each dimension."""
+        return {dim: n for one in self.get_variables().values() for dim, n in one.sizes.items()}
+
+    def get_encoding(self) -> Any:
+        """Nothing of all."""
+        return {}
+
+    def close(self) -> None:
+        """Handles hold nothing open."""
+
+
+def _variable(name: str, array: Array) -> xr.Variable:
+    dims = tuple(f"{name}_{axis}" if dim is None else dim for axis, dim in enumerate(array.dims))
+    lazy = indexing.LazilyIndexedArray(_Elements(array))
+    chunks = tuple(max(1, min(n, size)) for n, size in zip(array.chunks, array.shape, strict=True))
+    encoding = {"chunks": array.chunks, "preferred_chunks": dict(zip(dims, chunks, strict=True))}
+    return xr.Variable(dims, lazy, dict(array.attrs), encoding)
+
+
+class _Elements(BackendArray):
+    """An array's elements, indexed as xarray does."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+        self.shape, self.dtype = array.shape, array.dtype
+
+    def __getitem__(self, key: indexing.ExplicitIndexer) -> Any:
+        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.OUTER_1VECTOR, self._read)
+
+    def _read(self, key: tuple[Any, ...]) -> Any:
+        return self._array[key]
+
+
+def store(
+    source: xr.Dataset,
+    name: str,
+    *,
+    chunks: Any = "auto",
+    codec: Any = "auto",
+    attrs: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
+    encoding: Mapping[Any, Mapping[str, Any]] | None = None,
+    root: RootLike = None,
+    message: str | None = None,
+) -> Dataset:
+    """Write an xarray.Dataset under a name: see :func:`hubarray.store`, which comes here.
+
+    Variables are encoded as for a file: times as numbers with their units, packed values packed, coordinates named in
+    the attributes.
+    """
+    variables, attributes = _encoded(source, encoding or {})
+    attributes = checked_attrs(plain_json(attributes) | dict(attrs or {}))
+    specs = {str(key): _spec(key, one, chunks, codec) for key, one in variables.items()}
+    where, parsed = locate(name, root)
+    if catalog.exists(str(parsed), root=where) and not overwrite:
+        dataset = gathering.dataset(specs, str(parsed), root=where)
+        _write_all(dataset, variables, name, message)
+        return dataset
+    staged = version_of(where, staging_name(parsed, "storing", own=True))
+    with removed_on_failure(staged):
+        staging = gathering.dataset(specs, str(staged.name), {NOTE: "store"}, root=where)
+        _write_all(staging, variables, name, message)
+    target = version_of(where, parsed)
+    publish(staged, target, attrs=attributes, message=message or _MESSAGE, overwrite=overwrite)
+    found: Any = catalog.load(str(parsed), root=where)
+    return found
+
+
+def _encoded(
+    source: xr.Dataset, encoding: Mapping[Any, Mapping[str, Any]]
+) -> tuple[dict[Any, xr.Variable], dict[Any, Any]]:
+    """Variables as a file would have them."""
+    for key in encoding:
+        if key not in source.variables:
+            raise ConfigError(f"encoding: there is no variable {key!r}")
+    if encoding:
+        source = source.copy()
+        for key, how in encoding.items():
+            source[key].encoding = dict(how)
+    variables, attributes = xr.conventions.encode_dataset_coordinates(source)
+    found, attributes = xr.conventions.cf_encoder(variables, attributes)
+    for key, one in found.items():
+        if one.dtype.hasobject or one.dtype.kind == "T":
+            found[key] = xr.Variable(one.dims, _text(key, np.asarray(one.data)), one.attrs, one.encoding)
+    return found, attributes
+
+
+def _text(key: Any, values: np.ndarray) -> np.ndarray:
+    """Text and byte strings of any length, as long as the longest."""
+    plain = values.reshape(-1).tolist()
+    for kind, dtype in ((str, "U"), (bytes, "S")):
+        if all(isinstance(value, kind) for value in plain):
+            longest = max([1, *map(len, plain)])
+            return np.array(plain, f"{dtype}{longest}").reshape(values.shape)
+    raise ConfigError(f"{key!r}: holds objects that are no text, or not only; fill what is missing, or give it a dtype")
+
+
+def _spec(key: Any, variable: xr.Variable, chunks: Any, codec: Any) -> ArraySpec:
+    if not isinstance(key, str):
+        raise ConfigError(f"{key!r}: the name of a variable has to be text")
+    cut = chunks.get(key, "auto") if isinstance(chunks, Mapping) else chunks
+    if (
+        isinstance(cut, str)
+        and cut == "auto"
+        and variable.chunks
+        and all(len(set(one[:-1])) < 2 for one in variable.chunks)
+    ):
+        # As Dask has it, where its blocks are no larger than chunks should be.
+        blocks = tuple(one[0] for one in variable.chunks)
+        cut = blocks if _are_small(blocks, variable.dtype) else cut
+    return ArraySpec(
+        variable.shape,
+        variable.dtype,
+        chunks=cut,
+        codec=codec.get(key, "auto") if isinstance(codec, Mapping) else codec,
+        dims=tuple(str(dim) for dim in variable.dims),
+        attrs=decoded_attributes(plain_json(variable.attrs), variable.dtype),
+    )
+
+
+def _are_small(blocks: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
+    return 0 < int(np.prod(blocks, dtype=np.int64)) * dtype.itemsize <= 8 << 20
+
+
+def _write_all(dataset: Dataset, variables: Mapping[Any, xr.Variable], name: str, message: str | None) -> None:
+    import dask
+    import dask.array as da
+
+    with dataset.transaction(message or _MESSAGE) as transaction:
+        tasks = []
+        for key, one in variables.items():
+            if not one.size:
+                continue
+            array = one.data if isinstance(one.data, da.Array) else da.from_array(np.asarray(one.data), name=False)
+            tasks += [dask.delayed(_named, pure=False)(str(key), write)
+                      for write in delayed_writes(transaction[str(key)].worker(), array)]  # fmt: skip
+        for key, part in computed(dask.delayed(list)(tasks), f"storing {name}"):
+            _add(transaction, key, part)
+
+
+def _named(key: str, part: Any) -> tuple[str, Any]:
+    return key, part
+
+
+def _add(transaction: DatasetTransaction, key: str, part: Any) -> None:
+    transaction[key].add(part)

@@ -1,0 +1,263 @@
+"""A dataset as a Zarr v3 group: what zarr-python and xarray read and write, key by key."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import json
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+from zarr.abc.store import ByteRequest, Store
+from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
+
+from hubarray.arrays.array import Array
+from hubarray.arrays.attributes import checked_attrs
+from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.spec import ArraySpec
+from hubarray.datasets.dataset import Dataset
+from hubarray.datasets.transaction import DatasetTransaction
+from hubarray.errors import ConfigError, ReadOnlyError
+from hubarray.interop.zarr import HubStore
+from hubarray.interop.zarr_attributes import decoded_attributes
+
+_GROUP = "zarr.json"
+
+
+def to_zarr_store(dataset: Dataset, *, transaction: DatasetTransaction | None = None) -> HubGroupStore:
+    """See :meth:`hubarray.Dataset.to_zarr_store`."""
+    return HubGroupStore(dataset, transaction=transaction)
+
+
+class HubGroupStore(Store):
+    """A dataset as a Zarr v3 store: a group with an array for each of its arrays.
+
+    Reads are of the commit that was the newest when the store was made, or of the last one written through it. Each
+    write is a commit: of a chunk, or of a description, by which arrays are added, and resized with all arrays that
+    share the dimension. Deleting the folder of an array drops it; emptying the store drops all.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        A fixed commit makes the store read-only.
+    read_only : bool, optional
+    transaction : DatasetTransaction, optional
+        Of the dataset: chunks that are written become part of it, and so one commit. Arrays and attributes stay.
+    """
+
+    supports_writes = True
+    supports_deletes = True
+    supports_listing = True
+
+    def __init__(
+        self, dataset: Dataset, *, read_only: bool | None = None, transaction: DatasetTransaction | None = None
+    ) -> None:
+        if dataset.fixed and read_only is False:
+            raise ReadOnlyError(f"{dataset.name}:{dataset.version}: a fixed commit can only be read")
+        super().__init__(read_only=dataset.fixed if read_only is None else read_only)
+        self._dataset, self._transaction = dataset, transaction
+        self._shown: dict[str, tuple[int, ...]] = {}
+        self._look()
+
+    def _look(self) -> None:
+        self._seen = self._dataset.snapshot()
+        self._stores: dict[str, HubStore] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, HubGroupStore)
+            and (self._dataset.root, self._dataset.name, self._dataset.version, self._seen.commit)
+            == (other._dataset.root, other._dataset.name, other._dataset.version, other._seen.commit)
+        )  # fmt: skip
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"HubGroupStore({self._dataset.name}:{self._dataset.version}@{self._seen.commit})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_stores": {}}
+
+    def with_read_only(self, read_only: bool = False) -> HubGroupStore:
+        """The same store, to read only or to write."""
+        return HubGroupStore(self._dataset, read_only=read_only, transaction=self._transaction)
+
+    async def get(self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None) -> Buffer | None:
+        """The bytes of a key, or None."""
+        await self._ensure_open()
+        return await asyncio.to_thread(self.get_sync, key, prototype=prototype, byte_range=byte_range)
+
+    async def get_partial_values(
+        self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
+    ) -> builtins.list[Buffer | None]:
+        """The bytes of several keys."""
+        return list(await asyncio.gather(*(self.get(key, prototype, span) for key, span in key_ranges)))
+
+    async def exists(self, key: str) -> bool:
+        """Whether a key has bytes."""
+        return await self.get(key, default_buffer_prototype()) is not None
+
+    async def set(self, key: str, value: Buffer) -> None:
+        """Write a chunk, or a description: one commit."""
+        await self._ensure_open()
+        self._check_writable()
+        await asyncio.to_thread(self.set_sync, key, value)
+
+    async def delete(self, key: str) -> None:
+        """Make a chunk fill value again, or drop an array whose description it is: one commit."""
+        await self._ensure_open()
+        self._check_writable()
+        await asyncio.to_thread(self.delete_sync, key)
+
+    async def delete_dir(self, prefix: str) -> None:
+        """Drop an array, or all of them."""
+        await self._ensure_open()
+        self._check_writable()
+        name = prefix.strip("/")
+        if not name:
+            await self.clear()
+        elif name in self._seen:
+            await asyncio.to_thread(self._drop, [name])
+        else:
+            await super().delete_dir(prefix)
+
+    async def clear(self) -> None:
+        """Drop all arrays."""
+        await self._ensure_open()
+        self._check_writable()
+        await asyncio.to_thread(self._drop, list(self._dataset))
+
+    def get_sync(
+        self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
+    ) -> Buffer | None:
+        """:meth:`get` without an event loop."""
+        kind = default_buffer_prototype() if prototype is None else prototype
+        if key == _GROUP:
+            described = {"zarr_format": 3, "node_type": "group", "attributes": dict(self._seen.attrs)}
+            data = kind.buffer.from_bytes(json.dumps(described).encode())
+            # Nobody asks for a part of it but whoever looks how long it is.
+            return data if byte_range is None else None
+        store = self._store(key)
+        found = None if store is None else store.get_sync(key, prototype=kind, byte_range=byte_range)
+        name, _, rest = key.partition("/")
+        if found is not None and rest == _GROUP and name in self._shown:
+            described = json.loads(found.to_bytes()) | {"shape": list(self._shown[name])}
+            return kind.buffer.from_bytes(json.dumps(described).encode())
+        return found
+
+    def set_sync(self, key: str, value: Buffer) -> None:
+        """:meth:`set` without an event loop."""
+        self._check_writable()
+        if key == _GROUP:
+            self._describe_group(json.loads(value.to_bytes()))
+            return
+        name, _, rest = key.partition("/")
+        if rest == _GROUP and self._transaction is None:
+            self._describe(name, json.loads(value.to_bytes()), key, value)
+            return
+        store = self._store(key)
+        if store is None:
+            raise ConfigError(f"{key}: {self._dataset.name} has no array {name!r}; write its zarr.json first")
+        store.set_sync(key, value)
+        if self._transaction is None:
+            self._look()
+
+    def delete_sync(self, key: str) -> None:
+        """:meth:`delete` without an event loop."""
+        self._check_writable()
+        name, _, rest = key.partition("/")
+        if rest == _GROUP and name in self._seen:
+            self._drop([name])
+            return
+        store = self._store(key)
+        if store is not None:
+            store.delete_sync(key)
+            if self._transaction is None:
+                self._look()
+
+    async def list(self) -> AsyncIterator[str]:
+        """All keys; reads the whole manifest."""
+        await self._ensure_open()
+        yield _GROUP
+        for name in self._seen:
+            async for key in self._store_of(name).list_prefix(f"{name}/"):
+                yield key
+
+    async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
+        """Keys that begin with a prefix."""
+        name, slash, _ = prefix.partition("/")
+        if slash and name in self._seen:
+            async for key in self._store_of(name).list_prefix(prefix):
+                yield key
+            return
+        async for key in self.list():
+            if key.startswith(prefix):
+                yield key
+
+    async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+        """The names right below a folder."""
+        folder = prefix.strip("/")
+        if not folder:
+            for name in [_GROUP, *self._seen]:
+                yield name
+        elif folder.partition("/")[0] in self._seen:
+            async for name in self._store_of(folder.partition("/")[0]).list_dir(folder):
+                yield name
+
+    def _store(self, key: str) -> HubStore | None:
+        name, slash, _ = key.partition("/")
+        return self._store_of(name) if slash and name in self._seen else None
+
+    def _store_of(self, name: str) -> HubStore:
+        found = self._stores.get(name)
+        if found is None:
+            seen = self._seen[name]
+            array: Array = seen if self._dataset.fixed else self._dataset[name]
+            transaction = None if self._transaction is None else self._transaction[name]
+            found = HubStore(array, variable=name, transaction=transaction, seen=seen)
+            self._stores[name] = found
+        return found
+
+    def _describe_group(self, wanted: dict[str, Any]) -> None:
+        attributes = checked_attrs(wanted.get("attributes", {}))
+        there = dict(self._dataset.attrs)
+        if attributes == there:
+            return
+        if self._transaction is not None:
+            raise ConfigError("a transaction keeps the dataset's attributes; change them before it or after it")
+        self._dataset.set_attrs(attributes)
+        self._look()
+
+    def _describe(self, name: str, wanted: dict[str, Any], key: str, value: Buffer) -> None:
+        if wanted.get("node_type") != "array":
+            raise ConfigError(f"{key}: a dataset holds arrays, and no groups within it")
+        after = ArrayMetadata.from_json(wanted)
+        if name not in self._dataset:
+            attributes = decoded_attributes(wanted.get("attributes", {}), after.dtype)
+            self._dataset[name] = ArraySpec(
+                after.shape, after.dtype, after.chunks, list(after.codecs), after.fill[()], after.dims, attributes
+            )
+            self._look()
+            return
+        array = self._dataset[name]
+        grown = {
+            dim: new
+            for dim, old, new in zip(array.dims, array.shape, after.shape, strict=False)
+            if dim is not None and old != new
+        }
+        if grown and len(after.shape) == array.ndim:
+            # Arrays that share the dimension grow with it. Whoever appends to one after the other adds to the length
+            # that each had, so those are shown as they were until they are asked for themselves.
+            before = {other: self._shown.get(other, one.shape) for other, one in self._dataset.arrays.items()}
+            self._dataset.resize(grown)
+            self._shown |= {other: shape for other, shape in before.items() if self._dataset[other].shape != shape}
+        self._shown.pop(name, None)
+        self._store_of(name).set_sync(key, value)
+        self._look()
+
+    def _drop(self, names: builtins.list[str]) -> None:
+        if self._transaction is not None:
+            raise ConfigError("a transaction keeps the dataset's arrays; drop them before it or after it")
+        self._dataset.drop(names)
+        self._shown = {name: shape for name, shape in self._shown.items() if name not in names}
+        self._look()
