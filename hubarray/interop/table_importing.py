@@ -265,7 +265,12 @@ def _csv(path: Path, key: str | None, follow_links: bool) -> _Source:
     with readable(where), path.open(newline="", encoding="utf-8-sig") as file:
         delimiter = delimiter_of(file.readline())
         file.seek(0)
-        rows = list(csv.DictReader(file, strict=True, delimiter=delimiter))
+        reader = csv.DictReader(file, strict=True, delimiter=delimiter)
+        header = list(reader.fieldnames or ())
+        for name in header:
+            if header.count(name) > 1:
+                raise SourceError(f"{where}: has two columns {shown_text(name)[:80]!r}; rename one")
+        rows = list(reader)
     if not rows or any(None in row or None in row.values() for row in rows):
         raise SourceError(f"{where}: has no rows, or rows that are longer or shorter than its header")
     columns = {name: [row[name] for row in rows] for name in rows[0]}

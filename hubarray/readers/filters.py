@@ -134,6 +134,9 @@ def _value(value: Any) -> Any:
     """A value of a clause as Arrow takes it, which takes Python's integers to have a sign."""
     import pyarrow as pa
 
+    if isinstance(value, np.datetime64) and np.datetime_data(value.dtype)[0] not in ("s", "ms", "us", "ns"):
+        # Arrow has days as dates of Python, and neither hours nor minutes.
+        value = value.item() if np.datetime_data(value.dtype)[0] == "D" else value.astype("M8[s]")
     some = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
     if not any(type(one) is int and one >= 1 << 63 for one in some):
         return value
@@ -143,8 +146,14 @@ def _value(value: Any) -> Any:
 def _plain(column: Column) -> Any:
     if isinstance(column, np.ndarray):
         return column if column.ndim == 1 else list(column)
-    return [value.item() if isinstance(value, np.generic) and not isinstance(value, np.datetime64) else value
-            for value in column]  # fmt: skip
+    return [_plain_value(value) for value in column]
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, np.datetime64):
+        # Arrow has no days among nulls but as dates of Python.
+        return value.item() if np.datetime_data(value.dtype)[0] == "D" else value
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _clauses(filters: Any) -> list[list[Clause]]:

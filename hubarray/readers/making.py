@@ -293,7 +293,7 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
         source, rest = narrowed(source, FilterPredicate(given["filters"], source.schema))
     if predicate is not None:
         _known(predicate, source.schema)
-        source, predicate = narrowed(source, predicate)
+        source, predicate = narrowed(source, predicate, batched=batched)
     if rest is not None:
         predicate = rest if predicate is None else FilteredPredicate(rest, predicate)
     if not source.rows:

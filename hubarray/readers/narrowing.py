@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from hubarray.readers.predicates import PredicateBase
+from hubarray.readers.predicates import AsFrames, PredicateBase, is_elementwise
 from hubarray.readers.source import Source
 
 
-def narrowed(source: Source, predicate: PredicateBase) -> tuple[Source, PredicateBase | None]:
+def narrowed(source: Source, predicate: PredicateBase, *, batched: bool = False) -> tuple[Source, PredicateBase | None]:
     """A source of fewer rows, and what of the predicate only rows can decide.
 
     Parameters
     ----------
     source : Source
         Asked by its method ``narrowed``, if it has one.
+    predicate : PredicateBase
+    batched : bool
+        Of batches: one that looks at a whole batch is asked with DataFrames here too.
 
     Returns
     -------
@@ -21,5 +24,6 @@ def narrowed(source: Source, predicate: PredicateBase) -> tuple[Source, Predicat
     decide = getattr(source, "narrowed", None)
     if decide is None:
         return source, predicate
-    found: tuple[Source, PredicateBase | None] = decide(predicate)
-    return found
+    asked = AsFrames(predicate) if batched and not is_elementwise(predicate) else predicate
+    found, rest = decide(asked)
+    return found, predicate if rest is not None else None

@@ -10,6 +10,7 @@ import numpy as np
 
 from hubarray.errors import ConfigError
 from hubarray.readers.frames import frame_of, mask_of_answer
+from hubarray.readers.moments import Moment, moment
 from hubarray.readers.source import Column, row_values
 
 # Petastorm's: the largest index of a 64-bit machine.
@@ -67,7 +68,11 @@ class in_set(VectorPredicate):  # noqa: N801 - Petastorm's name
     """
 
     def __init__(self, inclusion_values: Collection[Any], predicate_field: str) -> None:
-        self._values, self._field = set(inclusion_values), predicate_field
+        if isinstance(inclusion_values, (str, bytes)):
+            raise ConfigError(f"in_set: give a list of values, [{inclusion_values!r}], as letters alone match nothing")
+        self._values, self._field = {moment(value) for value in inclusion_values}, predicate_field
+        # Times of any kind and unit are the same moments; no other value has to be looked at so closely.
+        self._has_times = any(isinstance(value, Moment) for value in self._values)
 
     def get_fields(self) -> set[str]:
         """The fields it looks at."""
@@ -76,11 +81,16 @@ class in_set(VectorPredicate):  # noqa: N801 - Petastorm's name
     def do_include(self, values: Any) -> Any:
         """Whether it lets a row pass."""
         value = values[self._field]
-        return value.isin(self._values) if _is_series(value) else value in self._values
+        if _is_series(value):
+            return value.map(self._has) if self._has_times else value.isin(self._values)
+        return self._has(value)
 
     def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
         """Which rows pass."""
-        return np.fromiter((value in self._values for value in row_values(columns[self._field])), bool, rows)
+        return np.fromiter(map(self._has, row_values(columns[self._field])), bool, rows)
+
+    def _has(self, value: Any) -> bool:
+        return (moment(value) if self._has_times else value) in self._values
 
 
 class in_intersection(VectorPredicate):  # noqa: N801 - Petastorm's name
@@ -268,6 +278,31 @@ def mask_of(predicate: PredicateBase, columns: Mapping[str, Column], rows: int, 
             "make_batch_reader a predicate gets columns, and gives a bool for each row"
         )
     return answer.astype(bool)
+
+
+class AsFrames(PredicateBase):
+    """A predicate of batches that is asked about values that a whole batch shares: with a DataFrame of one row."""
+
+    def __init__(self, predicate: PredicateBase) -> None:
+        self.predicate = predicate
+
+    def get_fields(self) -> set[str]:
+        """The fields it looks at."""
+        return self.predicate.get_fields()
+
+    def do_include(self, values: Any) -> Any:
+        """Whether it lets such a batch pass."""
+        columns = {name: [value] for name, value in values.items()}
+        return bool(mask_of(self.predicate, columns, 1, batched=True)[0])
+
+
+def is_elementwise(predicate: PredicateBase) -> bool:
+    """Whether a predicate says of a row the same whatever other rows it is asked with."""
+    if isinstance(predicate, in_negate):
+        return is_elementwise(predicate._predicate)
+    if isinstance(predicate, in_reduce):
+        return all(map(is_elementwise, predicate._predicates))
+    return isinstance(predicate, VectorPredicate) and type(predicate).__module__.startswith("hubarray.")
 
 
 def _mask_within(predicate: PredicateBase, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:

@@ -12,7 +12,7 @@ from hubarray.readers.buffers import Buffers
 from hubarray.readers.filters import FilterPredicate
 from hubarray.readers.groups import BUFFERS
 from hubarray.readers.planning import EXPANSION
-from hubarray.readers.predicates import PredicateBase, mask_of
+from hubarray.readers.predicates import AsFrames, PredicateBase, mask_of
 from hubarray.readers.source import Columns
 from hubarray.readers.unischema import Unischema, UnischemaField
 from hubarray.tables.loader import RowLoader
@@ -93,6 +93,9 @@ class TableSource:
 
     def narrowed(self, predicate: PredicateBase) -> tuple[TableSource, PredicateBase | None]:
         """The rows that a predicate includes, where the index alone tells which."""
+        if isinstance(predicate, AsFrames):
+            # Which rows make a batch only the reader knows.
+            return self, predicate
         fields = sorted(predicate.get_fields())
         tables = self.loader.tables()
         columns = [self.loader.column(name) for name in fields]

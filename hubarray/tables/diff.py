@@ -230,8 +230,10 @@ def _unequal(one: Sequence[Any], two: Sequence[Any]) -> np.ndarray:
 
 
 def _same(one: Any, two: Any) -> bool:
-    if one is None or two is None or type(one) in (str, bytes):
-        return one is two or bool(one == two)
+    if one is None or two is None:
+        return one is two
+    if type(one) in (str, bytes):
+        return bool(one == two)
     a, b = np.asarray(one), np.asarray(two)
     return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
 

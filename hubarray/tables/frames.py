@@ -165,6 +165,8 @@ def _arrow_values(field: Field, column: pa.Array, name: str) -> Column:
 
 
 def _zero(kind: pa.DataType) -> pa.Scalar:
+    if pa.types.is_date32(kind):
+        return pa.scalar(0, pa.int32()).cast(kind)
     return pa.scalar(False if pa.types.is_boolean(kind) else 0).cast(kind)
 
 

@@ -52,6 +52,8 @@ def merge(
     if how not in ("inner", "left", "right", "outer"):
         raise ConfigError(f"how={how!r}: give 'inner', 'left', 'right' or 'outer'")
     left, right = _sides(a, b, keys, suffixes, aligned=True)
+    if how != "inner":
+        left, right = _nullable(left, keys), _nullable(right, keys)
     try:
         return pd.merge(left, right, on=keys, how=how, suffixes=suffixes or ("", ""))
     except (ValueError, TypeError, KeyError) as error:
@@ -98,6 +100,7 @@ def merge_asof(
     equal = [] if by is None else _keys(by, a, b)
     (key,) = _keys(on, a, b)
     left, right = _sides(a, b, [*equal, key], suffixes, aligned=False)
+    right = _nullable(right, [*equal, key])
     if left[key].isna().any() or right[key].isna().any():
         raise ConfigError(f"on={key!r}: has nulls, which are near to nothing; filter them out")
     order = np.argsort(left[key].to_numpy(), kind="stable")
@@ -109,6 +112,34 @@ def merge_asof(
     except (ValueError, TypeError) as error:
         raise ConfigError(f"on={key!r}: {error}") from None
     return found.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
+
+
+def _nullable(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Whole numbers and bools as pandas' nullable types: as floats beside nulls, large ones would be others."""
+    from pandas.api.types import is_bool_dtype, is_integer_dtype, pandas_dtype
+
+    names = {}
+    for name in frame.columns:
+        dtype = frame[name].dtype
+        if name in keys or is_service(name) or not isinstance(dtype, np.dtype):
+            continue
+        if is_bool_dtype(dtype):
+            names[name] = pandas_dtype("boolean")
+        elif is_integer_dtype(dtype):
+            names[name] = pandas_dtype(dtype.name.replace("i", "I", 1).replace("u", "U", 1))
+    return frame.astype(names) if names else frame
+
+
+def _refuse_mixed_keys(keys: Sequence[str], a: pd.DataFrame, b: pd.DataFrame) -> None:
+    from pandas.api.types import is_float_dtype, is_integer_dtype
+
+    for key in keys:
+        one, two = a[key].dtype, b[key].dtype
+        if (is_integer_dtype(one) and is_float_dtype(two)) or (is_float_dtype(one) and is_integer_dtype(two)):
+            raise ConfigError(
+                f"on={key!r}: is {one} in one index and {two} in the other, and as floats whole numbers beyond 2**53 "
+                "are equal to others; cast one of them first, .astype('Int64')"
+            )
 
 
 def _keys(on: str | Sequence[str], a: pd.DataFrame, b: pd.DataFrame) -> list[str]:
@@ -126,6 +157,7 @@ def _keys(on: str | Sequence[str], a: pd.DataFrame, b: pd.DataFrame) -> list[str
         for which, frame in (("first", a), ("second", b)):
             if key not in frame.columns:
                 raise ConfigError(f"on={key!r}: the {which} index has no such column; it has {_shown(frame)}")
+    _refuse_mixed_keys(keys, a, b)
     if not keys:
         raise ConfigError("on: name one column of both indexes at least")
     return keys

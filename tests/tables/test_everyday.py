@@ -4,6 +4,7 @@ import datetime
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import hubarray as hub
@@ -189,3 +190,30 @@ def test_a_table_that_is_written_again_after_its_deletion_begins_without_tags(ro
     assert hub.tags("t/again:v1", root=root) == {}
     hub.tag("t/again:v1", "best", root=root)
     assert len(hub.load("t/again:v1@best", root=root)) == 5
+
+
+def test_an_array_that_one_side_lacks_is_a_difference(root):
+    schema = hub.Schema({"k": hub.Field("i8", index=True), "v": hub.Field("f4", (None,), nullable=True)})
+    for version, value in (("v1", np.zeros(2, "f4")), ("v2", None)):
+        write(f"t/lacking:{version}", {"a": [{"k": 0, "v": value}]}, root, schema)
+    assert hub.diff("t/lacking:v1", "t/lacking:v2", root=root).columns["v"] == 1
+
+
+def test_days_with_nulls_are_written_from_arrow_and_imported(root):
+    days = [datetime.date(2020, 1, 1), None, datetime.date(1969, 5, 5)]
+    schema = hub.Schema({"d": hub.Field("M8[D]", nullable=True), "ms": hub.Field("M8[ms]", nullable=True)})
+    with hub.table_writer("t/days:v1", schema, root=root) as w, w.partition("a") as p:
+        p.extend(pa.table({"d": days, "ms": days}))
+    found = hub.load("t/days:v1", root=root)[:]
+    assert [None if row["d"] is None else row["d"].item() for row in found] == days
+    assert [None if row["ms"] is None else row["ms"].item().date() for row in found] == days
+    hub.import_table(pd.DataFrame({"d": days, "i": range(3)}), "t/days:v2", root=root)
+    assert [
+        None if row["d"] is None else row["d"].astype("M8[D]").item() for row in hub.load("t/days:v2", root=root)
+    ] == days
+
+
+def test_a_csv_with_a_name_twice_is_refused(root, tmp_path):
+    (tmp_path / "a.csv").write_text("id,x,x\n1,2,3\n")
+    with pytest.raises(hub.SourceError, match="two columns 'x'"):
+        hub.import_table(tmp_path / "a.csv", "t/csv:v1", root=root)

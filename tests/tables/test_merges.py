@@ -132,3 +132,27 @@ def test_an_asof_merge_has_the_nearest_row_of_a_naive_loop(tables, data):
     b = right.assign(time=right["b.time"])
     index = hub.merge_asof(a, b, on="time", by="key", direction=direction, tolerance=tolerance)
     assert loaded(index, "ab", tables) == naive_asof(some, others, direction, tolerance)
+
+
+def test_large_whole_numbers_stay_apart_through_merges_that_lack_rows(root):
+    def table(name, fields, rows):
+        schema = hub.Schema({field: hub.Field(kind, index=True) for field, kind in fields.items()})
+        with hub.table_writer(f"lab/{name}:v1", schema, root=root) as writer, writer.partition("p") as part:
+            part.extend(rows)
+        return hub.read_index(f"lab/{name}:v1", root=root)
+
+    big = 2**62
+    frames = table("frames", {"frame": "i8"}, [{"frame": i} for i in range(3)])
+    objects = table("objects", {"frame": "i8", "track": "i8", "seen": "?"},
+                    [{"frame": i, "track": big + 1 + i, "seen": bool(i)} for i in range(2)])  # fmt: skip
+    tracks = table("tracks", {"track": "i8", "name": str}, [{"track": big + 1 + i, "name": "ab"[i]} for i in range(2)])
+    for how in ("left", "outer"):
+        both = hub.merge(frames, objects, on="frame", how=how)
+        assert [str(both[name].dtype) for name in ("track", "seen")] == ["Int64", "boolean"]
+        found = hub.row_loader(hub.merge(both, tracks, on="track"), root=root).get_batch(range(2))
+        assert [(row["frame"], row["name"], row["track"]) for row in found] == [(0, "a", big + 1), (1, "b", big + 2)]
+    near = hub.merge_asof(frames, objects, on="frame", tolerance=0)
+    assert len(near[near["track"] == big + 2]) == 1
+    mixed = frames.assign(frame=frames["frame"].astype("float64"))
+    with pytest.raises(hub.ConfigError, match="as floats whole numbers"):
+        hub.merge(mixed, objects, on="frame")

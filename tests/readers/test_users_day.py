@@ -1,0 +1,64 @@
+"""Readers as a user met them on an ordinary day: dates, predicates of batches, filters beside nulls."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hubarray as hub
+from tests.tables import rows as model
+
+DAYS = [datetime.date(2020, 1, 1) + datetime.timedelta(days=i) for i in range(40)]
+
+
+def read(source, **options):
+    with hub.make_reader(source, shuffle_row_groups=False, **options) as reader:
+        return list(reader)
+
+
+@pytest.mark.parametrize(
+    "day", [DAYS[3], np.datetime64("2020-01-04"), pd.Timestamp("2020-01-04"), datetime.datetime(2020, 1, 4),
+            datetime.datetime(2020, 1, 4, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))]
+)  # fmt: skip
+def test_a_set_has_a_day_whoever_names_it(tmp_path, root, day):
+    pq.write_table(pa.table({"d": DAYS, "i": range(40)}), tmp_path / "d.parquet")
+    assert [row.i for row in read(tmp_path / "d.parquet", predicate=hub.in_set([day], "d"))] == [3]
+    schema = hub.Schema({"i": hub.Field("i8"), "at": hub.Field("M8[us]", index=True), "day": hub.Field("M8[D]")})
+    rows = [{"i": i, "at": np.datetime64(one, "us"), "day": np.datetime64(one)} for i, one in enumerate(DAYS)]
+    table = model.write("t/days:v1", {"a": rows}, root, schema)
+    for field in ("at", "day"):
+        assert [int(row.i) for row in read(table, predicate=hub.in_set([day], field))] == [3]
+        with hub.make_batch_reader(table, predicate=hub.in_set([day], field)) as batches:
+            assert [int(i) for batch in batches for i in batch.i] == [3]
+
+
+def test_letters_are_no_set():
+    with pytest.raises(hub.ConfigError, match="give a list of values"):
+        hub.in_set("sun", "weather")
+
+
+def test_filters_on_dates_do_not_mind_nulls(tmp_path):
+    pq.write_table(pa.table({"d": [*DAYS, None], "i": range(41)}), tmp_path / "d.parquet")
+    for value in (DAYS[30], np.datetime64(DAYS[30]), pd.Timestamp(DAYS[30])):
+        found = read(tmp_path / "d.parquet", filters=[("d", ">=", value)])
+        assert [row.i for row in found] == list(range(30, 40))
+
+
+def test_a_predicate_of_batches_gets_frames_whatever_it_looks_at(tmp_path, root):
+    schema = hub.Schema({"i": hub.Field("i8", index=True), "x": hub.Field("f4")})
+    table = model.write("t/x:v1", {"a": [{"i": i, "x": np.float32(i)} for i in range(20)]}, root, schema)
+    pq.write_to_dataset(pa.table({"i": range(20), "key": [i % 2 for i in range(20)]}), tmp_path, ["key"])
+    seen = []
+
+    def isin(series):
+        seen.append(type(series).__name__)
+        return series.isin([1, 2])
+
+    for source, field in ((table, "i"), (table, "x"), (str(tmp_path), "key"), (str(tmp_path), "i")):
+        with hub.make_batch_reader(source, predicate=hub.in_lambda([field], isin)) as reader:
+            found = sorted(int(i) for batch in reader for i in batch.i)
+        assert found == (list(range(1, 20, 2)) if field == "key" else [1, 2])
+    assert set(seen) == {"Series"}
