@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.errors import ConfigError, NotFoundError, SourceError
+from hubarray.errors import ConfigError, CorruptDataError, NotFoundError, SourceError
 from hubarray.readers.arrow_fields import as_objects
 from hubarray.readers.frames import column_of_series, frame_of, null_filled
 from hubarray.readers.ngram import NGram
@@ -17,6 +17,9 @@ from hubarray.readers.source import Column, Source, row_values, taken, users_fun
 from hubarray.readers.transform import TransformSpec, as_declared
 from hubarray.readers.unischema import Unischema
 from hubarray.readers.windows import Stretches
+
+# An outage is none.
+_DAMAGE = (SourceError, NotFoundError, CorruptDataError)
 
 
 @dataclass
@@ -98,7 +101,7 @@ class Pipeline:
             try:
                 found = self._load(left)
                 break
-            except (SourceError, NotFoundError) as error:
+            except _DAMAGE as error:
                 damaged = getattr(error, "damaged_rows", None)
                 gone = _within(left, damaged)
                 if not gone.any():
@@ -122,7 +125,7 @@ class Pipeline:
         for some in (rows[:middle], rows[middle:]):
             try:
                 parts.append(self._load(some))
-            except (SourceError, NotFoundError):
+            except _DAMAGE:
                 parts.append(self._rows_that_can_be_read(some))
         first, second = parts
         names = list(first.columns)

@@ -62,3 +62,26 @@ def test_a_predicate_of_batches_gets_frames_whatever_it_looks_at(tmp_path, root)
             found = sorted(int(i) for batch in reader for i in batch.i)
         assert found == (list(range(1, 20, 2)) if field == "key" else [1, 2])
     assert set(seen) == {"Series"}
+
+
+@pytest.mark.parametrize("make", [hub.make_reader, hub.make_batch_reader])
+def test_damaged_rows_of_tables_and_arrays_are_passed_over_and_counted(root, make):
+    schema = hub.Schema({"i": hub.Field("i8", index=True), "x": hub.Field("u1", (None,))})
+    rows = [{"i": i, "x": np.full(5000, i, "u1")} for i in range(20)]
+    table = model.write("t/x:v1", {"a": rows}, root, schema)
+    array = hub.array((20, 5000), "t/a:v1", "u1", chunks=(1, 5000), codec="none", root=root)
+    array[...] = np.arange(100, 120)[:, None]
+    for home in ("t/x", "t/a"):
+        pack = max(root.store.list(f"{home}/packs/"), key=lambda one: one.size_bytes)
+        data = bytearray(root.store.get(pack.key))
+        data[52_500] ^= 255
+        root.store.put(pack.key, bytes(data))
+    for source, field in ((table, "x"), (array, "value")):
+        with pytest.raises(hub.CorruptDataError):
+            list(make(source))
+        with make(source, on_error="skip", shuffle_row_groups=False) as reader:
+            items = list(reader)
+            values = [one for item in items for one in getattr(item, field)] if reader.batched_output else [
+                getattr(item, field) for item in items]  # fmt: skip
+            assert reader.diagnostics["rows_skipped"] == 1
+        assert [int(value[0]) % 100 for value in values] == [i for i in range(20) if i != 10]
