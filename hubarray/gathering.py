@@ -33,7 +33,7 @@ def dataset(
     message: str | None = None,
     grace_seconds: float | None = None,
 ) -> Dataset:
-    """Create a dataset of several arrays under one name, or open the one that is there if it has the same arrays.
+    """Create a dataset of several arrays under one name, or open the one that is there if it is made of the same specs.
 
     Costs the same few requests whatever the shapes.
 

@@ -164,6 +164,18 @@ def test_the_code_of_the_page_on_tables_runs(capsys):
     assert len(names["records"]) == 25
 
 
+def test_the_code_of_the_page_on_datasets_runs(capsys):
+    names = {}
+    text = (REPOSITORY / "docs" / "datasets.md").read_text()
+    for code in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        exec(compile(code, "docs/datasets.md", "exec"), names)
+    names["reader"].stop()
+    names["reader"].join()
+    assert "label: [0:10]" in capsys.readouterr().out
+    assert names["ds"]["label"][3] == 1
+    assert list(names["ds"]) == ["image", "label", "weight", "boxes"]
+
+
 @pytest.mark.parametrize("document", ["docs/training.md", "docs/scale.md"])
 def test_the_code_of_the_guides_runs(document, tmp_path, monkeypatch):
     import tensorflow as tf

@@ -6,6 +6,7 @@ fork, or the last merge of the one into the other.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,7 @@ class Merge:
         self._bases = find_bases(theirs, (version, base)) if self._given is None else self._given
         ours = metadata_of(base)
         shape = self._merged_shape(ours, version)
+        dims = self._merged_dims(ours, version)
         olds = [one.attrs for _, one in self._bases]
         attrs = merged_attrs(olds, self._theirs.attrs, base.attrs, self._on_conflict, version)
         staging = Staging(State.of(version, base), ours.with_shape(shape), packs)
@@ -157,11 +159,11 @@ class Merge:
                 f"{self._theirs.name} into {version.name}: both changed {', '.join(conflicts[:_SHOWN_REGIONS])}{more}; "
                 "nothing was written. Say whose elements stay with on_conflict='ours' or 'theirs'"
             )
-        if not staging.touched and shape == ours.shape and attrs == base.attrs:
+        if not staging.touched and (shape, dims, attrs) == (ours.shape, ours.dims, base.attrs):
             return None
         return draft_of(
             base,
-            ours.with_shape(shape),
+            replace(ours.with_shape(shape), dims=dims),
             attrs=attrs,
             changed=staging.flush(),
             source=str(self._theirs.name),
@@ -198,6 +200,20 @@ class Merge:
                 merged[changed] = theirs[changed]
                 staging.put(one, merged, changed)
         return conflicts
+
+    def _merged_dims(self, ours: ArrayMetadata, version: Version) -> tuple[str | None, ...] | None:
+        """The names of the axes: theirs where they named them anew."""
+        theirs, olds = metadata_of(self._theirs).dims, [metadata_of(one).dims for _, one in self._bases]
+        if theirs == ours.dims or all(theirs == old for old in olds):
+            return ours.dims
+        if any(ours.dims != old for old in olds):
+            if self._on_conflict is None:
+                raise ConflictError(
+                    f"{self._theirs.name} and {version.name}: both named the axes anew, {theirs} and {ours.dims}; "
+                    "nothing was written. Say whose names stay with on_conflict='ours' or 'theirs'"
+                )
+            return ours.dims if self._on_conflict == "ours" else theirs
+        return theirs
 
     def _merged_shape(self, ours: ArrayMetadata, version: Version) -> tuple[int, ...]:
         theirs = metadata_of(self._theirs)

@@ -72,8 +72,19 @@ class Transaction:
         check_writable(base.record, self)
         return self.begin(base, PackWriter(base.version.store, base.version.name.home), began)
 
-    def begin(self, base: State, packs: PackWriter, began: float) -> Transaction:
-        """Begin on a state, with a pack writer that others may share; the block of ``with`` does it by itself."""
+    def begin(
+        self,
+        base: State,
+        packs: PackWriter,
+        began: float,
+        *,
+        id: str | None = None,
+        lock: threading.RLock | None = None,
+    ) -> Transaction:
+        """Begin on a state; the block of ``with`` does it by itself.
+
+        Transactions that share a pack writer share a lock too, as that is one thread's at a time.
+        """
         self._began, self._base, self._packs = began, base, packs
         self._version = base.version
         self._staging = Staging(base, base.metadata, self._packs)
@@ -81,9 +92,9 @@ class Transaction:
         self._reads: list[Selection] = []
         self._shape_seen = False
         self._appended = 0
-        self._id = new_id()
+        self._id = new_id() if id is None else id
         self._added: dict[Coords, list[tuple[bytes | None, bytes]]] = {}
-        self._lock = threading.RLock()
+        self._lock = threading.RLock() if lock is None else lock
         self._state = "open"
         return self
 
@@ -117,6 +128,11 @@ class Transaction:
         """The shape within the transaction; looking at it makes a resize by others a conflict."""
         self._check_open()
         self._shape_seen = True
+        return self._staging.metadata.shape
+
+    @property
+    def staged_shape(self) -> tuple[int, ...]:
+        """The shape within the transaction, for workers; unlike :attr:`shape` no look that a resize conflicts with."""
         return self._staging.metadata.shape
 
     @property
@@ -218,7 +234,16 @@ class Transaction:
         with self._lock:
             self._add(part)
 
-    def _add(self, part: Part) -> None:
+    def require_addable(self, part: Part) -> None:
+        """Raise what :meth:`add` would, and add nothing."""
+        self._check_open()
+        if part.transaction != self._id:
+            raise ReadOnlyError("this part was written for another transaction; add it there")
+        with self._lock:
+            self._fresh(part)
+
+    def _fresh(self, part: Part) -> tuple[np.ndarray, list[int], dict[int, np.ndarray]]:
+        """A part's refs, which of its chunks were not added before, and the masks of those; refuses overlaps."""
         refs = np.frombuffer(part.refs, REF).copy()
         homes.load(refs, part.homes)
         hashes = chunk_hashes(refs)
@@ -226,8 +251,13 @@ class Transaction:
             i for i, coords in enumerate(part.coords) if (part.written[i], hashes[i]) not in self._added.get(coords, ())
         ]
         masks = {i: part.mask(i, self._staging.metadata.chunks) for i in fresh}
-        overlapping = [i for i in fresh if self._staging.is_written(part.coords[i])]
         self._refuse_overlaps(part, masks)
+        return refs, fresh, masks
+
+    def _add(self, part: Part) -> None:
+        refs, fresh, masks = self._fresh(part)
+        hashes = chunk_hashes(refs)
+        overlapping = [i for i in fresh if self._staging.is_written(part.coords[i])]
         both = [part.coords[i] for i in overlapping]
         theirs = self._base.chunks(both, refs[overlapping])
         ours = self._staging.chunks(both)

@@ -151,6 +151,8 @@ class Changes:
             id, record = description_of(record).arrays[name].id, view_of(record, description_of(record), name)
         else:
             id = new_id()
+        # What has expired may be collected at any time.
+        source.to_build_on(record.head.number)
         self.create(name, Entry(id, record.description, record.attrs, record.grid))
         whole = record if record.member is None else record.member.whole
         home = self._version.name.home

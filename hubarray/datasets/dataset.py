@@ -27,6 +27,7 @@ from hubarray.history.operations import SetAttributes
 from hubarray.history.record import Record
 from hubarray.history.version import Version, version_of
 from hubarray.names import Name
+from hubarray.shown import shown_text
 from hubarray.storage.url import Root
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Dataset(Handle):
         ConfigError
         """
         record = self._writable_record()
-        self.commit_operation(Steps(steps_to_add(self._version, checked_name(name), array)), record)
+        self.commit_operation(Steps(steps_to_add(self._version, checked_name(name), array), seen=record), record)
 
     def __delitem__(self, name: str) -> None:
         """Take an array away, in one commit; earlier commits have it still."""
@@ -137,7 +138,9 @@ class Dataset(Handle):
         """
         record = self._writable_record()
         if names:
-            self.commit_operation(Steps([operations.drop(name) for name in names]), record, message)
+            there = description_of(record).arrays
+            ids = {name: there[name].id for name in names if name in there}
+            self.commit_operation(Steps([operations.drop(name, ids.get(name)) for name in names]), record, message)
 
     def set_attrs(self, attrs: Mapping[str, Any], *, message: str | None = None) -> None:
         """Have these attributes and no others, in one commit."""
@@ -152,7 +155,11 @@ class Dataset(Handle):
         ------
         NotFoundError, AlreadyExistsError, ConfigError
         """
-        self.commit_operation(Steps([operations.rename(old, new)]), self._writable_record(), message)
+        record = self._writable_record()
+        there = description_of(record).arrays.get(old)
+        if there is None or old != new:
+            steps = [operations.rename(old, new, None if there is None else there.id)]
+            self.commit_operation(Steps(steps), record, message)
 
     def samples(self) -> list[str]:
         """The arrays that begin with the same dimension, as images and their labels do.
@@ -226,9 +233,8 @@ class Dataset(Handle):
         array([8, 9])
         """
         record = self._writable_record()
-        if not isinstance(rows, Mapping):
-            raise ConfigError(f"append takes a mapping of arrays to rows, not a {type(rows).__name__}")
-        growing.check_append(description_of(record), list(rows))
+        described = description_of(record)
+        growing.check_append(described, growing.checked_mapping(rows))
         values = {name: rows_that_fit(given, metadata_of(view(record, name))) for name, given in rows.items()}
         count = growing.check_rows(values)
         for name, given in values.items():
@@ -238,7 +244,8 @@ class Dataset(Handle):
         if not count:
             return slice(start, start)
         appends = {name: Append(given) for name, given in values.items()}
-        self.commit_operation(Steps([operations.on_array(name, one) for name, one in appends.items()]), record, message)
+        steps = [operations.on_array(name, one, id=described.arrays[name].id) for name, one in appends.items()]
+        self.commit_operation(Steps(steps, seen=record), record, message)
         start = next(iter(appends.values())).start
         return slice(start, start + count)
 
@@ -261,12 +268,13 @@ class Dataset(Handle):
         """
         record = self._writable_record()
         steps: list[Step] = []
-        for name, shape in growing.resized(description_of(record), {**(lengths or {}), **more}).items():
+        described = description_of(record)
+        for name, shape in growing.resized(described, {**(lengths or {}), **more}).items():
             metadata = metadata_of(view(record, name))
             checked = chunking.checked_shape(shape, metadata.dtype.itemsize)
-            steps.append(operations.on_array(name, Resize(checked, metadata.shape)))
+            steps.append(operations.on_array(name, Resize(checked, metadata.shape), id=described.arrays[name].id))
         if steps:
-            self.commit_operation(Steps(steps), record, message)
+            self.commit_operation(Steps(steps, seen=record), record, message)
 
     def transaction(self, message: str | None = None) -> DatasetTransaction:
         """Many writes to several arrays as one commit: ``with ds.transaction("why") as t: t["image"][3] = ...``.
@@ -344,8 +352,9 @@ class Dataset(Handle):
         lines = [f"<hubarray.Dataset {self._version.name}@{record.head.number} in {self._root.url}: "
                  f"{len(self)} arrays{state}>"]  # fmt: skip
         for name, one in list(self.arrays.items())[:_SHOWN_ARRAYS]:
-            axes = ", ".join(f"{dim}: {n}" if dim else str(n) for dim, n in zip(one.dims, one.shape, strict=True))
-            lines.append(f"  {name:16} {one.dtype!s:10} ({axes})")
+            named = zip(one.dims, one.shape, strict=True)
+            axes = ", ".join(f"{shown_text(dim)}: {n}" if dim else str(n) for dim, n in named)
+            lines.append(f"  {shown_text(name):16} {one.dtype!s:10} ({axes})")
         if len(self) > _SHOWN_ARRAYS:
             lines.append(f"  and {len(self) - _SHOWN_ARRAYS} more")
         return "\n".join(lines)
@@ -377,6 +386,8 @@ def steps_to_add(version: Version, name: str, array: ArraySpec | Array | np.ndar
                 f"{name!r}: {array.name}:{array.version} is under another root; hub.transfer brings it here first"
             )
         return [operations.adopt(name, state.version, state.record)]
+    if isinstance(array, np.ma.MaskedArray):
+        raise ConfigError(f"{name!r}: masks are not stored; fill the array first: array.filled(...)")
     if isinstance(array, np.ndarray):
         metadata = ArraySpec(array.shape, array.dtype).metadata()
         steps = [operations.create(name, operations.entry_of(metadata, {}))]

@@ -91,9 +91,10 @@ class Description:
                     continue
                 there, other = found.setdefault(dim, (length, name))
                 if there != length:
+                    shown = shown_text(dim)
                     raise ConfigError(
-                        f"the dimension {dim!r} would have {there:,} in {other!r} and {length:,} in {name!r}; arrays "
-                        f"that share a dimension grow together: dataset.append({{...}}), or dataset.resize({dim}=...)"
+                        f"the dimension {shown!r} would have {there:,} in {other!r} and {length:,} in {name!r}; arrays "
+                        f"that share a dimension grow together: dataset.append({{...}}), or dataset.resize({shown}=...)"
                     )
         return {dim: length for dim, (length, _) in found.items()}
 
@@ -124,9 +125,15 @@ def description_of(record: Record) -> Description:
 
     Raises
     ------
+    NotFoundError
+        It is of another kind.
     CorruptDataError
         It describes none; the record's key is named.
     """
+    if record.head.kind == "deleted":
+        raise NotFoundError(f"{record.name}: was deleted")
+    if record.head.kind != "dataset":
+        raise NotFoundError(f"{record.name}: is a {record.head.kind} now, and no dataset; load it again")
     return _described.of(record)
 
 
@@ -153,7 +160,7 @@ def view_of(record: Record, description: Description, name: str) -> Record:
             description=one.array,
             attrs=one.attrs,
             grid=one.grid,
-            digest=f"{record.digest}/{one.id}",
+            digest=f"{record.digest}/{one.id}/{name}",
             member=Member(name, one.extents, record),
         )
         description._views[name] = found
@@ -172,6 +179,7 @@ def _read(record: Record) -> Description:
     found.only(frozenset({"arrays", "following"}))
     following = found.integer("following", 0, MOST_NUMBERS)
     arrays: dict[str, Entry] = {}
+    ids: set[str] = set()
     for i, given in enumerate(found.items("arrays", MAX_ARRAYS)):
         one = Fields(given, where, f"dataset.arrays[{i}]")
         one.only(frozenset({"name", "id", "array", "attrs", "numbering_grid", "extents"}))
@@ -183,9 +191,17 @@ def _read(record: Record) -> Description:
         if name in arrays:
             one.refuse("name", "is that of another array too")
         arrays[name] = _entry(one)
+        if arrays[name].id in ids:
+            one.refuse("id", "is that of another array too")
+        ids.add(arrays[name].id)
     if not are_apart((one.extents for one in arrays.values()), following):
         found.refuse("arrays", "have extents that overlap")
-    return Description(arrays, following)
+    description = Description(arrays, following)
+    try:
+        description.dimensions()
+    except ConfigError:
+        found.refuse("arrays", "differ in the length of a dimension that they share")
+    return description
 
 
 def _entry(found: Fields) -> Entry:

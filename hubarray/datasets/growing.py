@@ -9,6 +9,18 @@ from hubarray.datasets.description import Description
 from hubarray.errors import ConfigError, NotFoundError
 
 
+def checked_mapping(rows: Any) -> list[str]:
+    """The names of the arrays that rows are given for.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if not isinstance(rows, Mapping):
+        raise ConfigError(f"append takes a mapping of arrays to rows, not a {type(rows).__name__}")
+    return list(rows)
+
+
 def check_append(description: Description, given: Collection[str]) -> str | None:
     """The dimension along which some arrays grow, which all arrays that begin with it have to.
 
@@ -102,6 +114,9 @@ def resized(description: Description, lengths: Mapping[str, int]) -> dict[str, t
         if dim not in there:
             raise ConfigError(f"resize: no array has a dimension {dim!r}; there are {', '.join(there) or 'none'}")
     found = {}
+    for dim, length in lengths.items():
+        if isinstance(length, bool):
+            raise ConfigError(f"resize: {dim}={length} is no length")
     for name, one in description.arrays.items():
         shape = tuple(lengths.get(dim, length) if dim else length for dim, length in one.lengths)
         if shape != tuple(length for _, length in one.lengths):

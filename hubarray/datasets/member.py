@@ -48,7 +48,7 @@ class DatasetArray(Array):
 
     def __reduce__(self) -> tuple[Any, ...]:
         number = self._record().head.number
-        return _restored, (self._root, self._version.name, number, self._key, self._pinned is not None)
+        return _restored, (self._root, self._version.name, number, self._key, self._pinned is not None, self._id)
 
     def view_of_workers(self) -> View:
         """See :meth:`hubarray.Array.view_of_workers`."""
@@ -75,8 +75,9 @@ class DatasetArray(Array):
         began: float | None = None,
     ) -> None:
         """Commit an operation on this array, as a commit of the dataset."""
-        steps = Steps([on_array(self._key, operation, id=self._id)])
-        commit(self._version, steps, base=_member(base).whole, message=message, packs=packs, began=began)
+        whole = _member(base).whole
+        steps = Steps([on_array(self._key, operation, id=self._id)], seen=whole)
+        commit(self._version, steps, base=whole, message=message, packs=packs, began=began)
 
 
 def _member(record: Record) -> Member:
@@ -84,12 +85,15 @@ def _member(record: Record) -> Member:
     return record.member
 
 
-def _restored(root: Root, name: Name, number: int, key: str, pinned: bool) -> DatasetArray:
+def _restored(root: Root, name: Name, number: int, key: str, pinned: bool, id: str) -> DatasetArray:
     """Unpickle: a handle no older than it was; one request, none if this process knows the commit."""
     version = version_of(root, name)
     known = version.known
     if not pinned and known is not None and known.head.number >= number:
-        return DatasetArray(root, version, view(known, key), pinned=False)
+        array = DatasetArray(root, version, view(known, key), pinned=False)
+        if description_of(known).arrays[key].id != id:
+            raise ConflictError(f"{known.name}: its array {key!r} was replaced; take it from the dataset again")
+        return array
     record = version.cached(number)
     if not pinned:
         # It counts as old: the first use looks for newer commits.

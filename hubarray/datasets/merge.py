@@ -72,9 +72,14 @@ class MergeDataset:
                 changes.adopt(name, self._version, self._theirs)
                 return
             if any(self._differs(side, old, name) for side, old in known):
+                if self._on_conflict == "theirs":
+                    changes.adopt(name, self._version, self._theirs)
+                    return
+                if self._on_conflict == "ours":
+                    return
                 raise ConflictError(
                     f"{self._theirs.name} changed the array {name!r}, which {version.name} has dropped; nothing was "
-                    "written. Drop it there too, or add it here again"
+                    "written. Say which counts with on_conflict='ours' or 'theirs'"
                 )
             return
         if not known:
@@ -102,7 +107,9 @@ class MergeDataset:
             if old is None:
                 continue
             before, now = view(side[1], old), changes.view(name)
-            same = before.description == now.description and not differing_chunks((side[0], before), (version, now))[0]
+            same = (before.description, before.attrs) == (now.description, now.attrs) and not differing_chunks(
+                (side[0], before), (version, now)
+            )[0]
             if not same and self._on_conflict is None:
                 raise ConflictError(
                     f"{self._theirs.name} dropped the array {name!r}, which {version.name} has changed; nothing was "
@@ -114,7 +121,7 @@ class MergeDataset:
 
     def _differs(self, side: tuple[Version, Record], old: str, name: str) -> bool:
         before, after = view(side[1], old), view(self._theirs, name)
-        if before.description != after.description:
+        if (before.description, before.attrs) != (after.description, after.attrs):
             return True
         return bool(differing_chunks((side[0], before), (self._version, after))[0])
 

@@ -11,7 +11,7 @@ from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import new_id
 from hubarray.datasets.changes import Changes
 from hubarray.datasets.description import Description, Entry
-from hubarray.errors import ConflictError
+from hubarray.errors import ConfigError, ConflictError
 from hubarray.history.commit import Contents, Draft, Operation
 from hubarray.history.record import Head, Record
 from hubarray.history.version import Version
@@ -50,19 +50,28 @@ class Steps:
     ----------
     steps : sequence of callable
         Each is given the changes so far, the version and the pack writer.
+    seen : Record, optional
+        What the caller decided by: what does not fit a newer one is a conflict, and no mistake of the caller's.
     """
 
     on_frozen = False
 
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self._steps = steps
+    def __init__(self, steps: Sequence[Step], *, seen: Record | None = None) -> None:
+        self._steps, self._seen = steps, seen
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commit.Operation`."""
         changes = Changes(version, base)
         for step in self._steps:
             step(changes, version, packs)
-        return changes.draft()
+        try:
+            return changes.draft()
+        except ConfigError as error:
+            if self._seen is None or self._seen.digest == base.digest:
+                raise
+            raise ConflictError(
+                f"{version.name}: was changed by somebody else meanwhile, so that {error.args[0]}; nothing was written"
+            ) from None
 
 
 def on_array(name: str, operation: Operation, *, id: str | None = None) -> Step:
@@ -75,11 +84,7 @@ def on_array(name: str, operation: Operation, *, id: str | None = None) -> Step:
     """
 
     def take(changes: Changes, version: Version, packs: PackWriter) -> None:
-        if id is not None and changes.id_of(name) != id:
-            raise ConflictError(
-                f"{version.name}: the array {name!r} was dropped or replaced by somebody else meanwhile; nothing was "
-                "written"
-            )
+        _require_same(changes, version, name, id)
         draft = operation.apply(changes.view(name), version, packs)
         if draft is not None:
             changes.add(name, draft)
@@ -87,19 +92,37 @@ def on_array(name: str, operation: Operation, *, id: str | None = None) -> Step:
     return take
 
 
+def _require_same(changes: Changes, version: Version, name: str, id: str | None) -> None:
+    if id is not None and changes.id_of(name) != id:
+        raise ConflictError(
+            f"{version.name}: the array {name!r} was dropped, renamed or replaced by somebody else meanwhile; nothing "
+            "was written"
+        )
+
+
 def create(name: str, entry: Entry) -> Step:
     """A step: an array more, without chunks."""
     return lambda changes, version, packs: changes.create(name, entry)
 
 
-def drop(name: str) -> Step:
-    """A step: an array less."""
-    return lambda changes, version, packs: changes.drop(name)
+def drop(name: str, id: str | None) -> Step:
+    """A step: an array less; the one of an id."""
+
+    def take(changes: Changes, version: Version, packs: PackWriter) -> None:
+        _require_same(changes, version, name, id)
+        changes.drop(name)
+
+    return take
 
 
-def rename(old: str, new: str) -> Step:
-    """A step: another name for an array."""
-    return lambda changes, version, packs: changes.rename(old, new)
+def rename(old: str, new: str, id: str | None) -> Step:
+    """A step: another name for an array; for the one of an id."""
+
+    def take(changes: Changes, version: Version, packs: PackWriter) -> None:
+        _require_same(changes, version, old, id)
+        changes.rename(old, new)
+
+    return take
 
 
 def adopt(name: str, source: Version, record: Record) -> Step:

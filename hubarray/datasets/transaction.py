@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import os
 import threading
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from hubarray.arrays.assignment import rows_that_fit
+from hubarray.arrays.metadata import metadata_of
 from hubarray.arrays.state import State
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.worker import Part, PartWriter, Worker
 from hubarray.blobs.pack import PackWriter
+from hubarray.blobs.ref import new_id
 from hubarray.datasets import growing
 from hubarray.datasets.description import description_of, view
 from hubarray.datasets.operations import Steps, on_array
@@ -55,7 +59,9 @@ class DatasetTransaction:
         check_writable(self._base, Steps([]))
         self._packs = PackWriter(self._version.store, self._version.name.home)
         self._open: dict[str, Transaction] = {}
-        self._lock = threading.Lock()
+        # One for all arrays: they share a pack writer, and rows of several arrays stay in step.
+        self._lock = threading.RLock()
+        self._id = new_id()
         self._state = "open"
         return self
 
@@ -74,7 +80,7 @@ class DatasetTransaction:
             return
         there = description_of(self._base).arrays
         # Those that were only read are checked too.
-        steps = Steps([on_array(name, one, id=there[name].id) for name, one in self._open.items()])
+        steps = Steps([on_array(name, one, id=there[name].id) for name, one in self._open.items()], seen=self._base)
         self._dataset.commit_operation(steps, self._base, self._message, packs=self._packs, began=self._began)
 
     def __getitem__(self, name: str) -> Transaction:
@@ -88,18 +94,21 @@ class DatasetTransaction:
         with self._lock:
             if name not in self._open:
                 array = self._dataset.array_at(self._base, name)
+                state = State.of(self._version, view(self._base, name))
                 self._open[name] = Transaction(array, None).begin(
-                    State.of(self._version, view(self._base, name)), self._packs, self._began
+                    state, self._packs, self._began, id=self._id, lock=self._lock
                 )
             return self._open[name]
 
     def append(self, rows: dict[str, Any]) -> None:
         """Add rows to all arrays that begin with the same dimension; as :meth:`hubarray.Dataset.append`."""
         self._check_open()
-        growing.check_append(description_of(self._base), list(rows))
-        growing.check_rows(rows)
-        for name, given in rows.items():
-            self[name].append(given)
+        growing.check_append(description_of(self._base), growing.checked_mapping(rows))
+        values = {name: rows_that_fit(given, metadata_of(view(self._base, name))) for name, given in rows.items()}
+        growing.check_rows(values)
+        with self._lock:
+            for name, given in values.items():
+                self[name].append(given)
 
     def worker(self) -> DatasetWorker:
         """A picklable handle through which other processes write to several arrays for this transaction.
@@ -122,15 +131,25 @@ class DatasetTransaction:
         [0.0, -1.0, -2.0, -3.0]
         """
         self._check_open()
-        return DatasetWorker({name: self[name].worker() for name in description_of(self._base).arrays})
+        workers = {}
+        for name in description_of(self._base).arrays:
+            # Those that this block has not touched are not opened for it: dropping them would be a conflict.
+            opened = self._open.get(name)
+            shape = metadata_of(view(self._base, name)).shape if opened is None else opened.staged_shape
+            root, number = self._dataset.root, self._base.head.number
+            workers[name] = Worker(root, self._version.name, number, shape, self._id, partial(view, name=name))
+        return DatasetWorker(workers)
 
     def add(self, part: Parts) -> None:
         """Make what a worker wrote part of this transaction; as :meth:`hubarray.Transaction.add`, array by array."""
         self._check_open()
         if not isinstance(part, dict) or not all(isinstance(one, Part) for one in part.values()):
             raise ConfigError(f"add takes the part of a worker's block, not {type(part).__name__}")
-        for name, one in part.items():
-            self[name].add(one)
+        with self._lock:
+            for name, one in part.items():
+                self[name].require_addable(one)
+            for name, one in part.items():
+                self[name].add(one)
 
     def _check_open(self) -> None:
         if self._state == "new":

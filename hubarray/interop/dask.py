@@ -214,7 +214,7 @@ def _write_all(array: Array, source: da.Array, name: str, message: str | None) -
 
 
 def delayed_writes(worker: Worker, source: da.Array) -> list[Any]:
-    """What Dask's workers do to write an array: a task a block, each of which gives a part of the transaction."""
+    """Tasks by which Dask's workers write an array: one a block, each of which gives a part of the transaction."""
     import dask
 
     tasks = []

@@ -14,6 +14,7 @@ import numpy as np
 from hubarray import catalog, process
 from hubarray.arrays.array import Array
 from hubarray.blobs.scheduling import run_all
+from hubarray.datasets.dataset import Dataset
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, ObjectMissingError
 from hubarray.interop.missing import needed
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, zarr_json
@@ -84,6 +85,11 @@ def export(
     """
     found = catalog.load(name, root=root)
     where = target.url if isinstance(target, Root) else os.fspath(target)
+    if isinstance(found, Dataset):
+        raise ConfigError(
+            f"{shown_url(name)}: is a dataset; hub.load({shown_url(name)!r}).to_xarray() writes it, with .to_zarr(...) "
+            "or .to_netcdf(...), and np.save an array of it"
+        )
     if not isinstance(found, Array):
         _export_table(found.snapshot(), target, where, format, key, columns, overwrite)
         return

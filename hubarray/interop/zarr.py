@@ -89,8 +89,8 @@ class HubStore(Store):
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, HubStore)
-            and (self._array.root, self._array.name, self._array.version, self._variable)
-            == (other._array.root, other._array.name, other._array.version, other._variable)
+            and (self._array.root, self._array.name, self._array.version, self._array.key, self._variable)
+            == (other._array.root, other._array.name, other._array.version, other._array.key, other._variable)
             and self._seen.commit == other._seen.commit
         )
 

@@ -72,7 +72,7 @@ def read(table: TableState, columns: Sequence[str] | str | None = None, filters:
         else:
             part = table.index(append, slab, deciding)
             row = pa.field(_ROW, pa.int64())
-            kept = part.append_column(row, pa.array(numbers)).filter(expression)[_ROW].to_numpy()
+            kept = _kept(part.append_column(row, pa.array(numbers)), expression)
             if not len(kept):
                 return
             part = table.index(append, slab, names or [PARTITION]).take(pa.array(kept - first))
@@ -86,6 +86,18 @@ def read(table: TableState, columns: Sequence[str] | str | None = None, filters:
     empty = pa.schema([*(schema.field(name) for name in names), _number_field(table)]).empty_table()
     parts = [found[key] for key in sorted(found)]
     return pa.concat_tables([empty, *parts]).unify_dictionaries().combine_chunks()
+
+
+def _kept(part: pa.Table, expression: pc.Expression) -> np.ndarray:
+    try:
+        found: np.ndarray = part.filter(expression)[_ROW].to_numpy()
+    except pa.ArrowException as error:
+        # Arrow compares whole numbers with floats as floats, and refuses those that have no float.
+        types = ", ".join(f"{name!r} is {part.schema.field(name).type}" for name in part.column_names if name != _ROW)
+        raise ConfigError(
+            f"filters: a value cannot be compared with a column ({types}): {str(error)[:200]}; give values of its type"
+        ) from None
+    return found
 
 
 def _number_field(table: TableState) -> pa.Field:

@@ -1,0 +1,147 @@
+"""xarray and datasets: what is stored comes back, lazily, in one commit, and through Zarr as through the engine."""
+
+import contextlib
+import uuid
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+import zarr
+
+import hubarray as hub
+
+NAME = "lab/climate:v1"
+
+
+def climate(times=20, first=0):
+    return xr.Dataset(
+        {
+            "t2m": (("time", "lat", "lon"), da.random.random((times, 6, 4), chunks=(5, 6, 4)), {"units": "K"}),
+            "mask": (("lat", "lon"), np.ones((6, 4), bool)),
+            "station": (("s",), np.array(["a", "bcd"], object)),
+        },
+        coords={
+            "time": pd.date_range("2020-01-01", periods=times) + pd.Timedelta(days=first),
+            "lat": np.linspace(-90, 90, 6),
+            "lon": np.arange(4.0),
+            "area": (("lat", "lon"), np.full((6, 4), 2.0)),
+        },
+        attrs={"title": "a climate"},
+    ).compute()
+
+
+@pytest.mark.parametrize("kind", ["local", "s3"])
+def test_a_dataset_of_xarray_is_stored_in_one_commit_and_comes_back(make_root, kind):
+    root, source = make_root(kind), climate()
+    ds = hub.store(source.chunk({"time": 5}), NAME, root=root)
+    assert (ds.commit, ds.kind, ds.dims["time"], ds["t2m"].chunks[0]) == (1, "dataset", 20, 5)
+    back = ds.to_xarray()
+    assert back["t2m"].chunks is not None
+    xr.testing.assert_identical(back.load(), source.assign(station=source["station"].astype(str)))
+    again = hub.store(source.assign(t2m=source["t2m"] * 2), NAME, root=root)
+    assert again.commit == 2
+    assert float(ds.refresh().to_xarray()["t2m"].sum()) == pytest.approx(2 * float(source["t2m"].sum()))
+    assert hub.list(root=root) == [NAME]
+
+
+def test_the_engine_reads_what_is_asked_for(root):
+    source = climate()
+    hub.store(source, NAME, root=root)
+    with xr.open_dataset(NAME, engine="hubarray", root=root) as found:
+        xr.testing.assert_equal(found["t2m"].isel(lat=[4, 1], lon=[0, 3, 2], time=slice(2, 9, 3)),
+                                source["t2m"].isel(lat=[4, 1], lon=[0, 3, 2], time=slice(2, 9, 3)))  # fmt: skip
+        assert found.sel(time="2020-01-05")["t2m"].shape == (6, 4)
+        assert found["t2m"].mean().item() == pytest.approx(source["t2m"].mean().item())
+    dropped = xr.open_dataset(f"{NAME}@1", engine="hubarray", root=root, drop_variables="mask")
+    assert "mask" not in dropped
+    hub.array((3, 2), "lab/plain:v1", root=root, dims=("x", None))[:] = 5
+    assert float(xr.open_dataset("lab/plain:v1", engine="hubarray", root=root)["plain"].sum()) == 30
+    with pytest.raises(hub.NotFoundError):
+        xr.open_dataset("lab/nothing:v1", engine="hubarray", root=root)
+
+
+def test_packed_values_are_stored_packed(root):
+    encoding = {"t2m": {"dtype": "int16", "scale_factor": 0.01, "_FillValue": -1}}
+    source = climate().where(lambda one: one["lon"] > 0)
+    ds = hub.store(source[["t2m"]], NAME, encoding=encoding, root=root)
+    assert ds["t2m"].dtype == np.int16
+    xr.testing.assert_allclose(ds.to_xarray().load(), source[["t2m"]], atol=0.01)
+    with pytest.raises(hub.ConfigError, match="no variable 'x'"):
+        hub.store(source, "lab/x:v1", encoding={"x": {}}, root=root)
+    with pytest.raises(hub.ConfigError, match="encoding= says"):
+        hub.store(np.zeros(3), "lab/x:v1", encoding={}, root=root)
+    with pytest.raises(hub.ConfigError, match="objects that are no text"):
+        hub.store(xr.Dataset({"x": ("t", np.array(["a", None], object))}), "lab/x:v1", root=root)
+    assert hub.list(root=root) == [NAME]
+
+
+def test_zarr_reads_and_writes_it_as_a_group(root):
+    ds = hub.dataset({}, NAME, root=root)
+    source = climate(6).drop_vars("station")
+    source.to_zarr(ds.to_zarr_store(), mode="w", consolidated=False)
+    opened = xr.open_zarr(ds.to_zarr_store(), consolidated=False).load()
+    xr.testing.assert_identical(opened, source)
+    more = climate(3, 6)[["t2m"]].drop_vars("area")
+    more.to_zarr(ds.to_zarr_store(), append_dim="time", consolidated=False)
+    assert ds.dims["time"] == 9
+    opened = xr.open_zarr(ds.to_zarr_store(), consolidated=False)
+    assert (opened["time"].values == pd.date_range("2020-01-01", periods=9).values).all()
+    xr.testing.assert_equal(opened["t2m"].isel(time=slice(6, 9)).load().drop_vars("area"), more["t2m"])
+    part = (source[["t2m"]].isel(time=slice(1, 3)) * 0 + 7).drop_vars(["time", "lat", "lon", "area"])
+    part.to_zarr(ds.to_zarr_store(), region={"time": slice(1, 3)}, consolidated=False)
+    assert np.unique(ds["t2m"][1:3]).tolist() == [7]
+    commits = ds.commit
+    with ds.transaction() as t:
+        (part + 1).to_zarr(ds.to_zarr_store(transaction=t), region={"time": slice(1, 3)}, consolidated=False)
+    assert ds.commit == commits + 1
+    assert np.unique(ds["t2m"][1:3]).tolist() == [8]
+    group = zarr.open_group(ds.to_zarr_store(), mode="r")
+    assert sorted(name for name, _ in group.arrays()) == sorted(ds)
+    assert group["lat"][...].tolist() == source["lat"].values.tolist()
+    group = zarr.open_group(ds.to_zarr_store(), mode="a")
+    group.attrs["title"] = "another"
+    del group["mask"]
+    assert ds.refresh().attrs["title"] == "another"
+    assert "mask" not in ds
+    source[["mask"]].to_zarr(ds.to_zarr_store(), mode="w", consolidated=False)
+    assert sorted(ds.refresh()) == ["area", "lat", "lon", "mask"]
+    with pytest.raises(ValueError, match="read-only"):
+        source.to_zarr(ds.snapshot().to_zarr_store(), mode="w", consolidated=False)
+
+
+@contextlib.contextmanager
+def roundtrip(root, data, save_kwargs=None, open_kwargs=None):
+    name = f"t/x{uuid.uuid4().hex}:v0"
+    hub.store(data, name, root=root, **(save_kwargs or {}))
+    with xr.open_dataset(name, engine="hubarray", root=root, **(open_kwargs or {})) as found:
+        yield found
+
+
+def _own_tests():
+    from xarray.tests.test_backends import CFEncodedBase
+
+    class Backend(CFEncodedBase):
+        def __init__(self, root):
+            self._root = root
+
+        @contextlib.contextmanager
+        def roundtrip(self, data, save_kwargs=None, open_kwargs=None, allow_cleanup_failure=False):
+            with roundtrip(self._root, data, save_kwargs, open_kwargs) as found:
+                yield found
+
+    return Backend
+
+
+OWN = ["test_zero_dimensional_variable", "test_roundtrip_test_data", "test_load", "test_dataset_compute",
+       "test_pickle", "test_pickle_dataarray", "test_dataset_caching", "test_roundtrip_float64_data",
+       "test_roundtrip_coordinates", "test_roundtrip_global_coordinates", "test_roundtrip_boolean_dtype",
+       "test_orthogonal_indexing", "test_vectorized_indexing", "test_isel_dataarray", "test_dropna",
+       "test_ondisk_after_print", "test_roundtrip_endian", "test_encoding_kwarg_dates",
+       "test_roundtrip_example_1_netcdf"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_it_is_what_xarrays_own_suite_wants_of_a_backend(name, root):
+    getattr(_own_tests()(root), name)()
