@@ -231,4 +231,5 @@ def _entry(found: Fields) -> Entry:
     )
 
 
-_described = Descriptions(_read)
+# Those of a thousand arrays take a MiB each.
+_described = Descriptions(_read, most=16)

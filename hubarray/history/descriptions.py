@@ -19,10 +19,12 @@ class Descriptions(Generic[T]):
     ----------
     read : callable
         Checks and decodes the description of a record.
+    most : int
+        How many are remembered at a time.
     """
 
-    def __init__(self, read: Callable[[Record], T]) -> None:
-        self._read = read
+    def __init__(self, read: Callable[[Record], T], *, most: int = _MOST_REMEMBERED) -> None:
+        self._read, self._most = read, most
         self._known: dict[str, T] = {}
 
     def of(self, record: Record) -> T:
@@ -31,7 +33,7 @@ class Descriptions(Generic[T]):
         if known is None:
             known = self._read(record)
             if record.digest:
-                if len(self._known) >= _MOST_REMEMBERED:
+                if len(self._known) >= self._most:
                     self._known.clear()
                 self._known[record.digest] = known
         return known

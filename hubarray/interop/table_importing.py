@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.csv_cells import delimiter_of, typed_cells
+from hubarray.interop.missing import needed
 from hubarray.interop.parquet import exported_schema, row_groups_of
 from hubarray.interop.parquet_dataset import petastorm_metadata
 from hubarray.interop.parquet_dataset.files import located
@@ -192,6 +193,11 @@ def _rows_of(table: pa.Table, key: str, value: Any) -> Callable[[], Rows]:
     return lambda: [table.filter(pc.equal(table[key], pa.scalar(value).cast(_plain_type(table[key].type))))]
 
 
+_LOOKED_AT = 100
+# Modes of Pillow that RGB of 8 bits shows as they are.
+_CONVERTED = ("P", "PA", "1", "L", "LA", "CMYK", "YCbCr", "RGB", "RGBA")
+
+
 def _plain_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
@@ -239,11 +245,12 @@ def _image(path: Path, codec: str) -> bytes | np.ndarray:
     where = shown_text(str(path))
     with readable(where):
         data = path.read_bytes()
+    reasons: dict[str, ValueError] = {}
     for kind in (codec, *sorted({"jpeg", "png"} - {codec})):
         try:
             shape, dtype = image_header(kind, data)
         except ValueError as error:
-            reason = error
+            reasons[kind] = error
             continue
         if (kind, dtype, shape[2:]) == (codec, "uint8", (3,)):
             return data
@@ -257,7 +264,21 @@ def _image(path: Path, codec: str) -> bytes | np.ndarray:
             raise SourceError(f"{where}: {error}") from None
         pixels = pixels if pixels.ndim == 3 else pixels[:, :, None]
         return np.ascontiguousarray(np.broadcast_to(pixels[:, :, :3], (*pixels.shape[:2], 3)))
-    raise SourceError(f"{where}: {reason}")
+    return _as_rgb(path, where, reasons[_IMAGES[path.suffix.lower()]])
+
+
+def _as_rgb(path: Path, where: str, reason: ValueError) -> np.ndarray:
+    """The pixels of an image of a kind that is not stored as it is: with a palette, CMYK, of two tones."""
+    pillow = needed("PIL.Image", extra="images", why=f"importing {where}")
+    try:
+        with readable(where), pillow.open(path, formats=("PNG", "JPEG")) as image:
+            if image.mode not in _CONVERTED:
+                raise SourceError(f"{where}: {reason}")
+            if image.width * image.height * 3 > _MOST_IMAGE_BYTES:
+                raise SourceError(f"{where}: has {image.height:,} x {image.width:,} pixels, more than are imported")
+            return np.asarray(image.convert("RGB"))
+    except (pillow.UnidentifiedImageError, SyntaxError):
+        raise SourceError(f"{where}: {reason}") from None
 
 
 def _csv(path: Path, key: str | None, follow_links: bool) -> _Source:
@@ -278,7 +299,10 @@ def _csv(path: Path, key: str | None, follow_links: bool) -> _Source:
         raise ConfigError(f"{where}: a column {PARTITION!r} is the index's own; rename it, and give key= its new name")
     if key is not None and key not in columns:
         raise ConfigError(f"key={key!r}: {where} has no such column; it has {', '.join(columns)}"[:300])
-    images = next((name for name, values in columns.items() if _is_image_column(path.parent, values)), None)
+    named = [name for name, values in columns.items() if _is_image_column(path.parent, values)]
+    images = named[0] if named else None
+    if named[1:]:
+        announce(f"{where}: takes the images of {named[0]!r}; of {', '.join(map(repr, named[1:]))} it takes the paths")
     fields: dict[str, Field] = {}
     typed: dict[str, Sequence[Any]] = {}
     for name, values in columns.items():
@@ -312,7 +336,10 @@ def _csv(path: Path, key: str | None, follow_links: bool) -> _Source:
 
 def _is_image_column(folder: Path, values: Sequence[str]) -> bool:
     there = [value for value in values if value]
-    return bool(there) and all(Path(one).suffix.lower() in _IMAGES for one in there) and (folder / there[0]).is_file()
+    if not there or not all(Path(one).suffix.lower() in _IMAGES for one in there):
+        return False
+    # One that is missing is an error when it is read, and no reason to take paths for text.
+    return any((folder / one).is_file() for one in there[:_LOOKED_AT])
 
 
 def _parquet(files: Mapping[str, Path], folder: Path) -> _Source:

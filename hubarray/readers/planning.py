@@ -87,7 +87,9 @@ def sizes(
     group_bytes = given / groups
     fitting = max(1, int(group_bytes / row_bytes))
     if not shuffle:
-        return Sizes(min(chunk_rows, fitting), min(fitting, max(shared, chunk_rows)), 1)
+        # The order is that of the rows, whatever a unit is; there have to be few, as each takes memory.
+        unit_rows = max(min(chunk_rows, fitting), -(-rows // MAX_UNITS))
+        return Sizes(unit_rows, max(unit_rows, min(fitting, max(shared, chunk_rows))), 1)
     chunk_bytes = chunk_rows * row_bytes
     chunks = -(-rows // chunk_rows)
     unit_bytes = min(UNIT_BYTES, max(group_bytes / GOOD_POOL_UNITS, min(REQUEST_BYTES, group_bytes / 11)))

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hubarray as hub
+from hubarray.readers import planning
 from tests.tables import rows as model
 
 DAYS = [datetime.date(2020, 1, 1) + datetime.timedelta(days=i) for i in range(40)]
@@ -85,3 +86,11 @@ def test_damaged_rows_of_tables_and_arrays_are_passed_over_and_counted(root, mak
                 getattr(item, field) for item in items]  # fmt: skip
             assert reader.diagnostics["rows_skipped"] == 1
         assert [int(value[0]) % 100 for value in values] == [i for i in range(20) if i != 10]
+
+
+def test_a_table_of_many_rows_that_are_not_shuffled_takes_little_memory():
+    for rows in (10, 10**6, 5 * 10**8, 10**12):
+        found = planning.sizes(rows, 100.0, 1, shuffle=False)
+        assert -(-rows // found.unit_rows) <= planning.MAX_UNITS
+        assert found.group_rows >= found.unit_rows
+    assert planning.sizes(10**6, 100.0, 1, shuffle=False).unit_rows == 1

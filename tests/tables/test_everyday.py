@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from PIL import Image
 
 import hubarray as hub
 from hubarray.tables import writer as writer_module
@@ -217,3 +218,19 @@ def test_a_csv_with_a_name_twice_is_refused(root, tmp_path):
     (tmp_path / "a.csv").write_text("id,x,x\n1,2,3\n")
     with pytest.raises(hub.SourceError, match="two columns 'x'"):
         hub.import_table(tmp_path / "a.csv", "t/csv:v1", root=root)
+
+
+def test_pictures_of_rare_kinds_are_imported_as_rgb_and_broken_ones_are_named(root, tmp_path):
+    pixels = np.arange(48, dtype="u1").reshape(4, 4, 3)
+    for name, mode in (("a.png", "RGB"), ("b.png", "P"), ("c.png", "1"), ("d.jpg", "CMYK")):
+        Image.fromarray(pixels).convert(mode).save(tmp_path / name)
+    table = hub.import_table(tmp_path, "t/pictures:v1", root=root)
+    shapes = {row["path"]: row["image"].shape for row in table}
+    assert shapes == dict.fromkeys(["a.png", "b.png", "c.png", "d.jpg"], (4, 4, 3))
+    (tmp_path / "d.jpg").write_bytes(b"no picture")
+    with pytest.raises(hub.SourceError, match=r"d\.jpg: cannot be read"):
+        hub.import_table(tmp_path, "t/pictures:v2", root=root)
+    (tmp_path / "d.jpg").unlink()
+    (tmp_path / "a.csv").write_text("id,path\n1,nope.png\n2,a.png\n")
+    with pytest.raises(hub.SourceError, match="nope"):
+        hub.import_table(tmp_path / "a.csv", "t/pictures:v3", root=root)
