@@ -146,7 +146,7 @@ def test_what_is_no_name_of_an_array_is_refused(root, name):
     assert not hub.exists(NAME, root=root)
 
 
-def test_a_name_that_is_taken_by_something_else_is_refused(local, root):
+def test_a_name_that_is_taken_by_something_else_is_refused(local, root, make_root):
     hub.array(3, "lab/array:v1", root=root)
     for make in (
         lambda: hub.dataset(PAIR, "lab/array:v1", root=root),
@@ -158,7 +158,7 @@ def test_a_name_that_is_taken_by_something_else_is_refused(local, root):
         with pytest.raises(hub.AlreadyExistsError):
             make()
     with pytest.raises(hub.ConfigError, match="under another root"):
-        local["there"] = hub.array(3, "lab/there:v1", root=f"memory://{root.url[-8:]}")
+        local["there"] = hub.array(3, "lab/there:v1", root=make_root("memory"))
     with pytest.raises(hub.ConfigError, match=r"give a hub\.ArraySpec"):
         local["x"] = [1, 2]
 
@@ -172,7 +172,7 @@ def test_a_dataset_of_arrays_that_are_there_is_one_commit(root):
         hub.dataset({"a": a, "b": hub.ArraySpec(4, dims=("sample",))}, "lab/other:v1", root=root)
 
 
-def test_history_works_on_it_as_one_name(local, root):
+def test_history_works_on_it_as_one_name(local, root, make_root):
     hub.tag(NAME, "first", root=root)
     local["label"][0] = 7
     local.append({"image": images(1, 9), "label": [9]})
@@ -197,8 +197,9 @@ def test_history_works_on_it_as_one_name(local, root):
     hub.freeze(NAME, root=root)
     with pytest.raises(hub.FrozenError):
         local["label"][0] = 1
-    hub.transfer(NAME, f"memory://{root.url[-9:]}", root=root)
-    assert hub.load(NAME, root=f"memory://{root.url[-9:]}")["label"][2] == 60
+    elsewhere = make_root("memory")
+    hub.transfer(NAME, elsewhere, root=root)
+    assert hub.load(NAME, root=elsewhere)["label"][2] == 60
     hub.rename(NAME, "lab/renamed:v1", root=root)
     assert hub.load("lab/renamed:v1", root=root)["picture"][0].sum() == 16
     hub.expire("lab/renamed:v1", keep_last=1, root=root)
