@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -185,6 +186,28 @@ def _lance(base: Place, table: pa.Table) -> Any:
     return Lance()
 
 
+def _and_megabytes(work: Callable[[], Any]) -> tuple[Any, float]:
+    """What some work gives, and by how many MB the process grew on the way at most."""
+
+    def held() -> int:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * resource.getpagesize()
+
+    def watch() -> None:
+        while not ended.wait(0.002):
+            seen.append(held())
+
+    seen, ended = [held()], threading.Event()
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        found = work()
+    finally:
+        ended.set()
+        watching.join()
+    return found, (max(seen) - seen[0]) / 1e6
+
+
 def table_index(megabytes: int) -> list[Row]:
     """Opening the index of many rows in six groups: 10 million at the full size, with blocks of many rows."""
     count = max(100_000, min(10_000_000, megabytes * 10_000))
@@ -209,10 +232,8 @@ def table_index(megabytes: int) -> list[Row]:
         if lance is not None:
             lance.write()
         before, sent = root.store.stats.requests, root.store.stats.counts()["read_bytes"]
-        held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        frame = hub.read_index("bench/many:v1", root=root)
+        frame, grown = _and_megabytes(lambda: hub.read_index("bench/many:v1", root=root))
         requests, read = root.store.stats.requests - before, root.store.stats.counts()["read_bytes"] - sent
-        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held
         taken = int(frame.memory_usage(deep=True).sum())
         contenders: dict[str, Work] = {
             OURS: lambda: len(hub.read_index("bench/many:v1", root=root)),
@@ -220,9 +241,11 @@ def table_index(megabytes: int) -> list[Row]:
         }
         if lance is not None:
             contenders["lance"] = lambda: _sum(lance.scan(None))
+        peers = {name: _and_megabytes(work)[1] for name, work in contenders.items() if name != OURS}
+        told = "".join(f", {name} {megabytes:.0f}" for name, megabytes in peers.items())
         note = (
             f"{requests} requests, {read / 1e6:.0f} MB read; the DataFrame takes {taken / count:.1f} bytes a row, and "
-            f"reading it {grown / 1e3:.0f} MB at most; written in {wrote:.0f} s"
+            f"reading it {grown:.0f} MB at most{told}; written in {wrote:.0f} s"
         )
         return [
             measure(f"the index of {count:,} rows from S3", contenders, size_bytes=index.nbytes, note=note, rounds=3)
