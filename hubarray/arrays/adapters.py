@@ -28,6 +28,8 @@ _PLACES = {
     "to_tensorflow": "hubarray.interop.tensorflow:to_tensorflow",
     "table_to_tensorflow": "hubarray.interop.tensorflow:table_to_tensorflow",
     "to_zarr_store": "hubarray.interop.zarr:to_zarr_store",
+    "dataset_to_pytorch": "hubarray.interop.torch:dataset_to_pytorch",
+    "dataset_to_tensorflow": "hubarray.interop.tensorflow:dataset_to_tensorflow",
     "dataset_to_xarray": "hubarray.interop.xarray:to_xarray",
     "dataset_to_zarr_store": "hubarray.interop.zarr_group:to_zarr_store",
     "needed": "hubarray.interop.missing:needed",

@@ -35,7 +35,9 @@ def checked_shape(shape: Any, itemsize: int) -> tuple[int, ...]:
     try:
         lengths = tuple(operator.index(length) for length in axes)
     except TypeError:
-        raise ConfigError(f"shape {shape!r}: lengths are whole numbers") from None
+        unknown = any(length is None for length in axes)
+        more = "; rows of unequal lengths belong into a table: hub.table_writer" if unknown else ""
+        raise ConfigError(f"shape {shape!r}: lengths are whole numbers{more}") from None
     if any(length < 0 for length in lengths):
         raise ConfigError(f"shape {lengths}: lengths are 0 or more")
     if len(lengths) > 64:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from hubarray.shown import shown_text
 from hubarray.storage.url import Root
 
 if TYPE_CHECKING:
+    import tensorflow as tf
     import xarray as xr
 
     from hubarray.interop.zarr_group import HubGroupStore
@@ -296,6 +297,50 @@ class Dataset(Handle):
         np.float64(2.0)
         """
         return DatasetTransaction(self, message)
+
+    def to_pytorch(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        transform: Callable[[Any], Any] | None = None,
+        iterable: bool = False,
+        rows: Any = None,
+        **options: Any,
+    ) -> Any:
+        """A PyTorch dataset of the samples, each a dictionary of arrays' rows.
+
+        Parameters
+        ----------
+        columns : str or sequence of str, optional
+            Arrays; by default :meth:`samples`.
+        transform, iterable, rows, **options
+            As of :meth:`hubarray.Array.to_pytorch`.
+
+        Returns
+        -------
+        torch.utils.data.Dataset
+
+        Raises
+        ------
+        ConfigError, MissingPackageError
+        """
+        return needed_adapter("dataset_to_pytorch", "torch")(
+            self, columns, transform=transform, iterable=iterable, rows=rows, **options
+        )
+
+    def to_tensorflow(
+        self, columns: str | Sequence[str] | None = None, *, rows: Any = None, **options: Any
+    ) -> tf.data.Dataset:
+        """A ``tf.data.Dataset`` of the samples: dictionaries; see :meth:`hubarray.Array.to_tensorflow`.
+
+        Raises
+        ------
+        ConfigError, MissingPackageError
+        """
+        found: tf.data.Dataset = needed_adapter("dataset_to_tensorflow", "tensorflow")(
+            self, columns, rows=rows, **options
+        )
+        return found
 
     def to_xarray(self, *, decode_cf: bool = True) -> xr.Dataset:
         """The newest commit this handle sees as an ``xarray.Dataset``, lazily through Dask.

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hubarray.arrays.array import Array
+from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError
 from hubarray.interop.missing import needed
-from hubarray.readers.array_source import ArraySource
+from hubarray.readers.array_source import ArraySource, dataset_source
 from hubarray.readers.groups import fed
 from hubarray.readers.sampler import Segment
 from hubarray.readers.source import Column
@@ -32,6 +33,14 @@ def to_tensorflow(array: Array, others: Sequence[Array] = (), *, rows: Any = Non
     """See :meth:`hubarray.Array.to_tensorflow`."""
     source = ArraySource({str(i): one for i, one in enumerate([array, *others])}, rows)
     return _dataset(source, list(source.schema.fields), "tuple" if others else "value", **options)
+
+
+def dataset_to_tensorflow(
+    dataset: Dataset, columns: Sequence[str] | None = None, *, rows: Any = None, **options: Any
+) -> tf.data.Dataset:
+    """See :meth:`hubarray.Dataset.to_tensorflow`."""
+    source = dataset_source(dataset, columns, rows)
+    return _dataset(source, list(source.schema.fields), "dict", **options)
 
 
 def table_to_tensorflow(

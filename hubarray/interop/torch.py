@@ -9,13 +9,16 @@ import numpy as np
 from torch.utils.data import Dataset, default_collate
 
 from hubarray.arrays.array import Array
+from hubarray.datasets.dataset import Dataset as HubDataset
 from hubarray.errors import ConfigError
 from hubarray.interop.torch_readers import BatchedDataLoader, DataLoader, InMemBatchedDataLoader
 from hubarray.interop.torch_stream import Stream, only_streams
 from hubarray.interop.torch_values import has_tensors, tensors
-from hubarray.readers.array_source import ArraySource
+from hubarray.readers.array_source import ArraySource, dataset_source
 
-__all__ = ["BatchedDataLoader", "DataLoader", "InMemBatchedDataLoader", "Rows", "Stream", "to_pytorch"]
+__all__ = [
+    "BatchedDataLoader", "DataLoader", "InMemBatchedDataLoader", "Rows", "Stream", "dataset_to_pytorch", "to_pytorch",
+]  # fmt: skip
 
 Transform = Callable[[Any], Any]
 
@@ -41,11 +44,35 @@ def to_pytorch(
     return Stream(source, list(source.schema.fields), form, transform, **options)
 
 
-class Columns:
-    """Arrays of equal length, read together; each stays at the commit it had."""
+def dataset_to_pytorch(
+    dataset: HubDataset,
+    columns: Sequence[str] | None = None,
+    *,
+    transform: Transform | None = None,
+    iterable: bool = False,
+    rows: Any = None,
+    **options: Any,
+) -> Rows | Stream:
+    """See :meth:`hubarray.Dataset.to_pytorch`."""
+    source = dataset_source(dataset, columns, rows)
+    if transform is None:
+        for one in source.arrays:
+            _check_dtype(one)
+    names = list(source.schema.fields)
+    if iterable:
+        return Stream(source, names, "dict", transform, **options)
+    only_streams(options)
+    return Rows(Columns(source.arrays, transform, names))
 
-    def __init__(self, arrays: Sequence[Any], transform: Transform | None) -> None:
-        self.arrays, self.transform = arrays, transform
+
+class Columns:
+    """Arrays of equal length, read together; each stays at the commit it had.
+
+    A sample is a value, of several arrays a tuple, and with ``names`` a dictionary.
+    """
+
+    def __init__(self, arrays: Sequence[Any], transform: Transform | None, names: Sequence[str] | None = None) -> None:
+        self.arrays, self.transform, self.names = arrays, transform, names
 
     def __len__(self) -> int:
         return len(self.arrays[0])
@@ -60,8 +87,14 @@ class Columns:
 
     def sample(self, parts: Sequence[Any]) -> Any:
         """One sample, transformed and as tensors."""
-        value = parts[0] if len(self.arrays) == 1 else tuple(parts)
+        value = self.together(parts)
         return tensors(value if self.transform is None else self.transform(value))
+
+    def together(self, parts: Sequence[Any]) -> Any:
+        """The parts of one sample, or of a batch, as one."""
+        if self.names is not None:
+            return dict(zip(self.names, parts, strict=True))
+        return parts[0] if len(self.arrays) == 1 else tuple(parts)
 
 
 def _check_dtype(array: Any) -> None:
@@ -102,7 +135,7 @@ class Rows(Dataset[Any]):
         parts = self._columns.read(np.asarray(indices, np.intp))
         samples = Samples(self._columns.sample(one) for one in zip(*parts, strict=True))
         if self._columns.transform is None:
-            samples.batch = tensors(parts[0] if len(parts) == 1 else tuple(parts))
+            samples.batch = tensors(self._columns.together(parts))
         return samples
 
     @staticmethod

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays.array import Array
+from hubarray.datasets.dataset import Dataset
 from hubarray.readers.columns import ChosenRows, columns, row_bytes
 from hubarray.readers.groups import BUFFERS, RowReader
 from hubarray.readers.source import Columns
@@ -90,3 +91,15 @@ class ArraySource:
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_readers": {}}
+
+
+def dataset_source(dataset: Dataset, columns: Sequence[str] | None = None, rows: Any = None) -> ArraySource:
+    """The samples of a dataset at the commit that is the newest: those of some arrays, or of all that begin alike.
+
+    Raises
+    ------
+    ConfigError, NotFoundError
+    """
+    pinned = dataset.snapshot()
+    names = pinned.samples() if columns is None else [columns] if isinstance(columns, str) else list(columns)
+    return ArraySource({name: pinned[name] for name in names}, rows)

@@ -15,7 +15,7 @@ from hubarray.arrays.array import Array
 from hubarray.blobs.pools import core_count
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError, NoDataAvailableError
-from hubarray.readers.array_source import VALUE, ArraySource
+from hubarray.readers.array_source import VALUE, ArraySource, dataset_source
 from hubarray.readers.filters import FilteredPredicate, FilterPredicate
 from hubarray.readers.loop import Loop, cut_units, uniform_units
 from hubarray.readers.narrowing import narrowed
@@ -83,8 +83,7 @@ def open_source(
     if isinstance(source, Array):
         return ArraySource({VALUE: source})
     if isinstance(source, Dataset):
-        pinned = source.snapshot()
-        return ArraySource({name: pinned[name] for name in pinned.samples()})
+        return dataset_source(source)
     if isinstance(source, Table):
         return TableSource(source.loader())
     if isinstance(source, RowLoader):
