@@ -77,6 +77,7 @@ from hubarray.upkeep import collect_garbage, compact, du, repair, transfer, veri
 if TYPE_CHECKING:
     from hubarray.interop.parquet_dataset.indexes import FieldNotNullIndexer, SingleFieldIndexer, build_rowgroup_index
     from hubarray.interop.parquet_dataset.writing import parquet_writer
+    from hubarray.interop.references import references
     from hubarray.interop.spark_readers import (
         dataset_as_rdd,
         dict_to_spark_row,
@@ -168,6 +169,7 @@ _LAZY = {
     "balanced": "hubarray.readers.choosing",
     "WeightedSamplingReader": "hubarray.readers.weighted",
     "read_index": "hubarray.tabling",
+    "references": "hubarray.interop.references",
     "row_loader": "hubarray.tabling",
     "table_writer": "hubarray.tabling",
     "write_index": "hubarray.tabling",
@@ -282,6 +284,7 @@ __all__ = [
     "merge_version",
     "parquet_writer",
     "read_index",
+    "references",
     "rename",
     "repair",
     "restore",

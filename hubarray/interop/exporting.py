@@ -118,7 +118,7 @@ def export(
     if isinstance(target, Root) or "://" in text:
         raise ConfigError(f"{text}: {kind} is written to local files; export to Zarr, or copy the file there")
     write = partial(_write_npy, array) if kind == "npy" else partial(_write_hdf5, array, key or "data")
-    _to_file(where, write, overwrite)
+    to_file(where, write, overwrite)
 
 
 def _export_table(
@@ -132,10 +132,16 @@ def _export_table(
     # Arrow is imported where it is needed.
     with process.importing:
         from hubarray.interop.parquet import write_parquet
-    _to_file(where, lambda path: write_parquet(table, path, columns), overwrite)
+    to_file(where, lambda path: write_parquet(table, path, columns), overwrite)
 
 
-def _to_file(path: str, write: Callable[[str], None], overwrite: bool) -> None:
+def to_file(path: str, write: Callable[[str], None], overwrite: bool) -> None:
+    """Write a file under another name, and give it its own once it is complete.
+
+    Raises
+    ------
+    AlreadyExistsError, ConfigError
+    """
     path = os.path.realpath(path)
     mode = None
     if os.path.lexists(path):

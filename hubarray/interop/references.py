@@ -1,0 +1,103 @@
+"""References: a commit's chunks told as ranges of its packs, for others to read without an export."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from hubarray import catalog
+from hubarray.arrays.array import Array
+from hubarray.blobs.ref import blob_place
+from hubarray.datasets.dataset import Dataset
+from hubarray.errors import ConfigError
+from hubarray.interop.exporting import to_file
+from hubarray.interop.zarr_attributes import DIMENSION_NAMES, zarr_json
+from hubarray.lookup import RootLike
+from hubarray.progress import progress
+from hubarray.shown import shown_url
+
+_FOR_OTHERS = ("file://", "s3://", "gs://", "http://", "https://")
+
+
+def references(name: str, target: str | os.PathLike[str], *, overwrite: bool = False, root: RootLike = None) -> None:
+    """Write where the chunks of a commit are, as a Zarr v3 hierarchy of kerchunk references, version 1.
+
+    zarr-python and xarray read the data live from the bucket through fsspec's reference filesystem, without hubarray:
+    ``xr.open_zarr("reference://", storage_options={"fo": "refs.json"}, consolidated=False)``; of a bucket that wants
+    them, with ``"remote_options": {"asynchronous": True, "key": ...}`` besides. Costs the manifest; no data is read or
+    moved. What the references name stays as long as the commit: tag it, so that it does not expire.
+
+    Parameters
+    ----------
+    name : str
+        A dataset, which becomes a group, or an array; ``owner/name:version``, or with ``@`` and a number or tag.
+    target : path
+        A ``.json`` file.
+    overwrite : bool
+        Replace the file.
+    root : str, path or Root, optional
+        A folder, or a bucket that whoever reads can read.
+
+    Raises
+    ------
+    ConfigError, AlreadyExistsError, NotFoundError, CorruptDataError, StorageError
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> import hubarray as hub
+    >>> a = hub.array((4, 2), "docs/referred:v0", dtype="int64", chunks=(2, 2))
+    >>> a[:2] = 7
+    >>> path = tempfile.mkdtemp() + "/refs.json"
+    >>> hub.references("docs/referred:v0", path)
+    >>> sorted(json.load(open(path))["refs"])
+    ['c/0/0', 'zarr.json']
+    """
+    found: Any = catalog.load(name, root=root)
+    where = os.fspath(target)
+    if os.path.splitext(where)[1].lower() != ".json":
+        raise ConfigError(f"{shown_url(where)}: references are written to a .json file")
+    if not isinstance(found, (Array, Dataset)):
+        raise ConfigError(
+            f"{shown_url(name)}: is a {found.kind}, whose blocks Zarr does not know; hub.export writes it"
+        )
+    pinned = found.snapshot()
+    if not pinned.root.url.startswith(_FOR_OTHERS):
+        raise ConfigError(f"{shown_url(pinned.root.url)}: nobody else can read there")
+    to_file(where, partial(_write, pinned), overwrite)
+
+
+def _write(found: Array | Dataset, path: str) -> None:
+    with open(path, "w", encoding="utf-8") as file, progress(None, f"referring to {found.name}") as bar:
+        file.write('{"version": 1, "refs": {')
+        for i, (key, value) in enumerate(_references(found)):
+            file.write(f"{',' if i else ''}\n{json.dumps(key)}: {json.dumps(value)}")
+            bar.update(1)
+        file.write("\n}}\n")
+
+
+def _references(found: Array | Dataset) -> Iterator[tuple[str, Any]]:
+    if isinstance(found, Array):
+        yield from _of_array(found, "")
+        return
+    group = {"zarr_format": 3, "node_type": "group", "attributes": dict(found.attrs)}
+    yield "zarr.json", json.dumps(group)
+    for name, array in found.arrays.items():
+        yield from _of_array(array, f"{name}/")
+
+
+def _of_array(array: Array, before: str) -> Iterator[tuple[str, Any]]:
+    described = zarr_json(array)
+    if before:
+        # xarray wants names, and those of several arrays in one group are not the same.
+        described[DIMENSION_NAMES] = [f"{array.key}_dim_{axis}" if one is None else one
+                                      for axis, one in enumerate(array.dims)]  # fmt: skip
+    yield f"{before}zarr.json", json.dumps(described)
+    place = array.root.url.rstrip("/")
+    for coords, refs in array.state().present():
+        for one, ref in zip(coords.tolist(), refs, strict=True):
+            blob = blob_place(ref)
+            yield "/".join([f"{before}c", *map(str, one)]), [f"{place}/{blob.key}", blob.offset, blob.length]
