@@ -50,7 +50,6 @@ def test_columns_are_named_and_a_series_is_a_column(root):
     [
         (pd.DataFrame({"a": [1], "b": ["x"]}), "each as an array of its own"),
         (pd.DataFrame({"a": [1], "b": [1.5]}), "2 dtypes"),
-        (xarray.Dataset({"v": ("x", [1.0])}), "say which with key="),
         (pd.DataFrame({"a": pd.array([1, None, 2**60 + 1], "Int64")}), "missing values"),
         (pd.DataFrame({"a": ["x", None]}), "Python objects"),
         (pd.Series([True, None], dtype="boolean"), "Python objects"),
@@ -65,6 +64,13 @@ def test_what_is_no_one_array_is_refused(root, source, words):
         with pytest.raises(hub.ConfigError, match=words):
             make(source, "t/x:v0", root=root)
     assert hub.list(root=root) == []
+
+
+def test_a_dataset_of_xarray_is_imported_by_variable_and_stored_whole(root):
+    source = xarray.Dataset({"v": ("x", [1.0])})
+    with pytest.raises(hub.ConfigError, match="say which with key="):
+        hub.import_(source, "lab/x:v1", root=root)
+    assert hub.store(source, "lab/x:v1", root=root)["v"][:].tolist() == [1.0]
 
 
 def test_text_and_views_of_other_kinds_are_taken_as_their_values(root):
