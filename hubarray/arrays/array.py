@@ -27,10 +27,10 @@ from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.worker import View
 from hubarray.blobs.pools import pools
 from hubarray.errors import ConfigError, CorruptDataError, NotFoundError
-from hubarray.history.handle import Handle
+from hubarray.history.handle import Handle, unpickled
 from hubarray.history.operations import SetAttributes
 from hubarray.history.record import Record
-from hubarray.history.version import Version, version_of
+from hubarray.history.version import Version
 from hubarray.names import Name
 from hubarray.storage.url import Root
 
@@ -430,15 +430,7 @@ class Array(Handle, NoOperators, Adapters):
 
 
 def _restored(root: Root, name: Name, number: int, pinned: bool) -> Array:
-    """Unpickle: a handle no older than it was; one request, none if this process knows the commit."""
-    version = version_of(root, name)
-    known = version.known
-    if not pinned and known is not None and known.head.number >= number:
-        return Array(root, version, known, pinned=False)
-    record = version.cached(number)
-    if not pinned:
-        # It counts as old: the first use looks for newer commits.
-        version.saw(record, float("-inf"))
+    version, record = unpickled(root, name, number, pinned=pinned)
     return Array(root, version, record, pinned=pinned)
 
 

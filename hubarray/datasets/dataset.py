@@ -22,10 +22,10 @@ from hubarray.datasets.member import DatasetArray
 from hubarray.datasets.operations import Step, Steps
 from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.errors import ConfigError
-from hubarray.history.handle import Handle
+from hubarray.history.handle import Handle, unpickled
 from hubarray.history.operations import SetAttributes
 from hubarray.history.record import Record
-from hubarray.history.version import Version, version_of
+from hubarray.history.version import Version
 from hubarray.names import Name
 from hubarray.shown import shown_text
 from hubarray.storage.url import Root
@@ -448,13 +448,5 @@ def steps_to_add(version: Version, name: str, array: ArraySpec | Array | np.ndar
 
 
 def _restored(root: Root, name: Name, number: int, pinned: bool) -> Dataset:
-    """Unpickle: a handle no older than it was; one request, none if this process knows the commit."""
-    version = version_of(root, name)
-    known = version.known
-    if not pinned and known is not None and known.head.number >= number:
-        return Dataset(root, version, known, pinned=False)
-    record = version.cached(number)
-    if not pinned:
-        # It counts as old: the first use looks for newer commits.
-        version.saw(record, float("-inf"))
+    version, record = unpickled(root, name, number, pinned=pinned)
     return Dataset(root, version, record, pinned=pinned)

@@ -12,8 +12,9 @@ from hubarray.datasets.description import description_of, view
 from hubarray.datasets.operations import Steps, on_array
 from hubarray.errors import ConflictError, NotFoundError
 from hubarray.history.commit import Operation, commit
+from hubarray.history.handle import unpickled
 from hubarray.history.record import Member, Record
-from hubarray.history.version import Version, version_of
+from hubarray.history.version import Version
 from hubarray.names import Name
 from hubarray.storage.url import Root
 
@@ -86,16 +87,8 @@ def _member(record: Record) -> Member:
 
 
 def _restored(root: Root, name: Name, number: int, key: str, pinned: bool, id: str) -> DatasetArray:
-    """Unpickle: a handle no older than it was; one request, none if this process knows the commit."""
-    version = version_of(root, name)
-    known = version.known
-    if not pinned and known is not None and known.head.number >= number:
-        array = DatasetArray(root, version, view(known, key), pinned=False)
-        if description_of(known).arrays[key].id != id:
-            raise ConflictError(f"{known.name}: its array {key!r} was replaced; take it from the dataset again")
-        return array
-    record = version.cached(number)
-    if not pinned:
-        # It counts as old: the first use looks for newer commits.
-        version.saw(record, float("-inf"))
-    return DatasetArray(root, version, view(record, key), pinned=pinned)
+    version, record = unpickled(root, name, number, pinned=pinned)
+    array = DatasetArray(root, version, view(record, key), pinned=pinned)
+    if description_of(record).arrays[key].id != id:
+        raise ConflictError(f"{record.name}: its array {key!r} was replaced; take it from the dataset again")
+    return array

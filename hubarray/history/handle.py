@@ -13,7 +13,8 @@ from hubarray.history import timeline
 from hubarray.history.commit import Operation, commit
 from hubarray.history.record import Record
 from hubarray.history.timeline import Commit
-from hubarray.history.version import Version
+from hubarray.history.version import Version, version_of
+from hubarray.names import Name
 from hubarray.storage.url import Root
 
 
@@ -143,3 +144,19 @@ class Handle:
     ) -> None:
         """Commit an operation on a record that this handle saw."""
         commit(self._version, operation, base=base, message=message, packs=packs, began=began)
+
+
+def unpickled(root: Root, name: Name, number: int, *, pinned: bool) -> tuple[Version, Record]:
+    """The version of a handle that was pickled, and a commit no older than that it was at; pinned, that one.
+
+    Costs one request, none if this process knows the commit.
+    """
+    version = version_of(root, name)
+    known = version.known
+    if not pinned and known is not None and known.head.number >= number:
+        return version, known
+    record = version.cached(number)
+    if not pinned:
+        # It counts as old: the first use looks for newer commits.
+        version.saw(record, float("-inf"))
+    return version, record
