@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -84,19 +84,23 @@ class Changes:
         del self._arrays[name]
         self._messages.append(f"drop {name}")
 
-    def rename(self, old: str, new: str) -> None:
-        """Give an array another name, in its place.
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Give arrays other names, in their places and at once, so that two may swap theirs.
 
         Raises
         ------
         NotFoundError, AlreadyExistsError, ConfigError
         """
-        self._entry(old)
-        checked_name(new)
-        if new in self._arrays:
-            raise AlreadyExistsError(f"{self._base.name.at(None)}: has an array {new!r} already; delete it first")
-        self._arrays = {new if name == old else name: one for name, one in self._arrays.items()}
-        self._messages.append(f"rename {old} to {new}")
+        taken = self._arrays.keys() - names.keys()
+        for old, new in names.items():
+            self._entry(old)
+            if checked_name(new) in taken:
+                raise AlreadyExistsError(
+                    f"{self._base.name.at(None)}: has an array {new!r} already; choose another name, or drop it first"
+                )
+            taken = taken | {new}
+            self._messages.append(f"rename {old} to {new}")
+        self._arrays = {names.get(name, name): one for name, one in self._arrays.items()}
 
     def set_attrs(self, attrs: dict[str, Any]) -> None:
         """Replace the dataset's own attributes."""
@@ -158,7 +162,10 @@ class Changes:
         home = self._version.name.home
         for other in sorted(set(whole.homes) - {home}):
             write_referrer(self._version.store, other, home)
-        for numbers, refs in present_refs(source.fetcher, record, batch_bytes=_BATCH_BYTES):
+        # All at once: what is set so far is copied each time.
+        parts = list(_batches(source, record))
+        if parts:
+            numbers, refs = (np.concatenate(some) for some in zip(*parts, strict=True))
             self.set_refs(name, numbers, refs)
 
     def draft(self, *, message: str = "", source: str | None = None) -> Draft | None:

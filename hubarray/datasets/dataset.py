@@ -11,7 +11,7 @@ from hubarray.arrays import chunking, selection
 from hubarray.arrays.adapters import needed_adapter
 from hubarray.arrays.array import Array
 from hubarray.arrays.assignment import rows_that_fit
-from hubarray.arrays.attributes import Attributes, checked_attrs
+from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.metadata import metadata_of
 from hubarray.arrays.operations import Append, Resize, SetElements
 from hubarray.arrays.spec import ArraySpec
@@ -143,12 +143,6 @@ class Dataset(Handle):
             ids = {name: there[name].id for name in names if name in there}
             self.commit_operation(Steps([operations.drop(name, ids.get(name)) for name in names]), record, message)
 
-    def set_attrs(self, attrs: Mapping[str, Any], *, message: str | None = None) -> None:
-        """Have these attributes and no others, in one commit."""
-        wanted, there = checked_attrs(attrs), dict(self.attrs)
-        gone = tuple(key for key in there if key not in wanted)
-        self.commit_operation(SetAttributes(wanted, gone), self._writable_record(), message)
-
     def rename(self, old: str, new: str, *, message: str | None = None) -> None:
         """Give an array another name, in one commit; no data is moved.
 
@@ -162,25 +156,27 @@ class Dataset(Handle):
             steps = [operations.rename(old, new, None if there is None else there.id)]
             self.commit_operation(Steps(steps), record, message)
 
-    def samples(self) -> list[str]:
-        """The arrays that begin with the same dimension, as images and their labels do.
+    def samples(self, columns: str | Sequence[str] | None = None) -> list[str]:
+        """The arrays that begin with the same dimension, as images and their labels do; or those that are named.
 
         Raises
         ------
         ConfigError
             Arrays begin with several dimensions.
         """
-        return growing.samples(self._description)
+        if columns is None:
+            return growing.samples(self._description)
+        return [columns] if isinstance(columns, str) else list(columns)
 
-    def rows(self, at: Any, columns: Sequence[str] | None = None) -> dict[str, Any]:
+    def rows(self, at: Any, columns: str | Sequence[str] | None = None) -> dict[str, Any]:
         """Rows of several arrays of one commit, fetched side by side: ``ds.rows(17)``, ``ds.rows(slice(0, 32))``.
 
         Parameters
         ----------
         at : int, slice, mask or array of int
             What each array is indexed by along its first axis.
-        columns : sequence of str, optional
-            Arrays; by default those that begin with the dimension that all named ones begin with.
+        columns : str or sequence of str, optional
+            Arrays; by default :meth:`samples`.
 
         Returns
         -------
@@ -191,7 +187,7 @@ class Dataset(Handle):
         IndexError, ConfigError, NotFoundError, CorruptDataError, StorageError
         """
         pinned = self.snapshot()
-        names = pinned.samples() if columns is None else list(columns)
+        names = pinned.samples(columns)
         arrays = [pinned[name] for name in names]
         others = [pools.ahead.submit(one.__getitem__, at) for one in arrays[1:]]
         found = [one[at] for one in arrays[:1]]

@@ -11,7 +11,7 @@ from typing import Any
 
 from hubarray.errors import ConfigError, NotFoundError
 from hubarray.history.descriptions import Descriptions
-from hubarray.history.extents import MOST_NUMBERS, Extents, are_apart
+from hubarray.history.extents import MAX_EXTENTS, MOST_NUMBERS, Extents, are_apart
 from hubarray.history.fields import MAX_INT64, Fields
 from hubarray.history.record import Member, Record, record_key
 from hubarray.shown import shown_text
@@ -212,7 +212,7 @@ def _entry(found: Fields) -> Entry:
         isinstance(names, list) and len(names) == len(shape) and all(one is None or type(one) is str for one in names)
     ):
         found.inner("array").refuse("dimension_names", "are not a name or null for each axis")
-    triples = found.items("extents", 1 << 16)
+    triples = found.items("extents", MAX_EXTENTS)
     if not all(
         isinstance(one, list) and len(one) == _MAX_TRIPLE and all(type(n) is int and 0 <= n < 1 << 64 for n in one)
         for one in triples

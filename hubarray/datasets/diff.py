@@ -67,6 +67,7 @@ def diff_datasets(one: Side, two: Side, *, elements: bool) -> DatasetDiff:
     pairs = {name: by_id[member.id] for name, member in before.items() if member.id in by_id}
     paired = set(pairs.values())
     pairs |= {name: name for name in before if name not in pairs and name in after and name not in paired}
+    paired = set(pairs.values())
     changed: dict[str, Diff] = {}
     replaced = []
     for old, new in pairs.items():
@@ -78,7 +79,7 @@ def diff_datasets(one: Side, two: Side, *, elements: bool) -> DatasetDiff:
         if found:
             changed[new] = found
     return DatasetDiff(
-        added=tuple(name for name in after if name not in set(pairs.values())),
+        added=tuple(name for name in after if name not in paired),
         dropped=tuple(name for name in before if name not in pairs),
         renamed={old: new for old, new in pairs.items() if old != new},
         changed=changed,

@@ -6,11 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from hubarray.arrays import kind as array_kind
 from hubarray.arrays.metadata import metadata_of
-from hubarray.blobs.ref import Refs
+from hubarray.blobs.ref import Refs, blob_names
 from hubarray.datasets.dataset import Dataset
 from hubarray.datasets.description import description_of, view
 from hubarray.datasets.diff import DatasetDiff, diff_datasets
@@ -80,12 +78,10 @@ def require_compactable(version: Version) -> None:
 
 def affected(version: Version, record: Record, damaged: Refs) -> Iterable[str]:
     """The arrays that damaged chunks are of."""
-    packs = {(one["pack"].tobytes(), int(one["offset"])) for one in damaged}
+    lost = set(blob_names(damaged))
     for name in description_of(record).arrays:
-        count = 0
-        for _, refs in present_refs(version.fetcher, view(record, name), batch_bytes=_BATCH_BYTES):
-            places = zip(np.ascontiguousarray(refs["pack"]), refs["offset"].tolist(), strict=True)
-            count += sum((pack.tobytes(), offset) in packs for pack, offset in places)
+        present = present_refs(version.fetcher, view(record, name), batch_bytes=_BATCH_BYTES)
+        count = sum(one in lost for _, refs in present for one in blob_names(refs))
         if count:
             yield f"array {name!r}, {count:,} chunks" if count > 1 else f"array {name!r}, 1 chunk"
 

@@ -39,11 +39,6 @@ class DatasetArray(Array):
         """Its name in the dataset; see :attr:`hubarray.Array.key`."""
         return self._key
 
-    @property
-    def kind(self) -> str:
-        """``array``."""
-        return "array"
-
     def __repr__(self) -> str:
         return super().__repr__().replace("hubarray.Array ", f"hubarray.Array {self._key!r} of ", 1)
 

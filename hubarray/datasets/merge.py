@@ -6,11 +6,15 @@ from hubarray.arrays.diff import differing_chunks
 from hubarray.arrays.merge import CONFLICT_SIDES, Merge, find_bases, merged_attrs
 from hubarray.blobs.pack import PackWriter
 from hubarray.datasets.changes import Changes
-from hubarray.datasets.description import Description, description_of, view
+from hubarray.datasets.description import description_of, view
 from hubarray.errors import ConfigError, ConflictError
 from hubarray.history.commit import Draft
 from hubarray.history.record import Record
 from hubarray.history.version import Version
+
+Side = tuple[Version, Record]
+
+_SAY = "nothing was written. Say which counts with on_conflict='ours' or 'theirs'"
 
 
 class MergeDataset:
@@ -24,7 +28,7 @@ class MergeDataset:
     version, record : Version, Record
         Theirs.
     on_conflict : None, "ours" or "theirs"
-        Whose elements and attributes stay where both changed them; None refuses.
+        What stays where both changed elements, attributes, a name or an array as a whole; None refuses.
     """
 
     on_frozen = False
@@ -34,97 +38,126 @@ class MergeDataset:
             raise ConfigError(
                 f"on_conflict={on_conflict!r}: give 'ours' (the version merged into), 'theirs', or nothing"
             )
-        self._version, self._theirs, self._on_conflict = version, record, on_conflict
+        self._theirs, self._on_conflict = (version, record), on_conflict
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commit.Operation`."""
-        bases = find_bases((self._version, self._theirs), (version, base))
-        changes = Changes(version, base)
-        theirs, ours = description_of(self._theirs), description_of(base)
-        olds = [description_of(record) for _, record in bases]
-        for name in theirs.arrays:
-            self._merge_array(name, changes, bases, olds, ours, version, packs)
-        for id, name in _by_id(ours).items():
-            if id not in _by_id(theirs) and any(id in _by_id(old) for old in olds):
-                self._drop(name, changes, bases, version)
-        attrs = merged_attrs(
-            [record.attrs for _, record in bases], self._theirs.attrs, base.attrs, self._on_conflict, version
-        )
-        changes.set_attrs(attrs)
-        return changes.draft(message=f"merge {self._theirs.name}", source=str(self._theirs.name))
+        return _Attempt(self._theirs, (version, base), self._on_conflict).draft(packs)
 
-    def _merge_array(
-        self,
-        name: str,
-        changes: Changes,
-        bases: list[tuple[Version, Record]],
-        olds: list[Description],
-        ours: Description,
-        version: Version,
-        packs: PackWriter,
-    ) -> None:
-        member = description_of(self._theirs).arrays[name]
-        here = _by_id(ours).get(member.id)
-        names = [_by_id(old).get(member.id) for old in olds]
-        known = [(side, old) for side, old in zip(bases, names, strict=True) if old is not None]
-        if here is None:
-            if not known:
-                changes.adopt(name, self._version, self._theirs)
-                return
-            if any(self._differs(side, old, name) for side, old in known):
-                if self._on_conflict == "theirs":
-                    changes.adopt(name, self._version, self._theirs)
-                    return
-                if self._on_conflict == "ours":
-                    return
-                raise ConflictError(
-                    f"{self._theirs.name} changed the array {name!r}, which {version.name} has dropped; nothing was "
-                    "written. Say which counts with on_conflict='ours' or 'theirs'"
-                )
+
+class _Attempt:
+    """A merge onto one record."""
+
+    def __init__(self, theirs: Side, ours: Side, on_conflict: str | None) -> None:
+        self._theirs, self._ours, self._on_conflict = theirs, ours, on_conflict
+        self._changes = Changes(*ours)
+        self._bases = find_bases(theirs, ours)
+        # Of each commit the names of its arrays, by their ids.
+        self._their_names, self._our_names = _names(theirs), _names(ours)
+        self._old_names = [_names(side) for side in self._bases]
+
+    def draft(self, packs: PackWriter) -> Draft | None:
+        """What becomes of ours. Names that are given up come before those that are taken.
+
+        Raises
+        ------
+        ConflictError
+        """
+        for id, name in self._our_names.items():
+            if id not in self._their_names and self._before(id):
+                self._drop(id, name)
+        common = {id: name for id, name in self._our_names.items() if id in self._their_names}
+        for id, name in common.items():
+            self._merge_elements(id, name, packs)
+        self._rename(common)
+        for id, name in self._their_names.items():
+            if id not in self._our_names:
+                self._add(id, name)
+        (_, theirs), (version, ours) = self._theirs, self._ours
+        olds = [record.attrs for _, record in self._bases]
+        self._changes.set_attrs(merged_attrs(olds, theirs.attrs, ours.attrs, self._on_conflict, version))
+        return self._changes.draft(message=f"merge {theirs.name}", source=str(theirs.name))
+
+    def _before(self, id: str) -> list[Side]:
+        """What the common commits have of an array."""
+        known = zip(self._bases, self._old_names, strict=True)
+        return [(version, view(record, names[id])) for (version, record), names in known if id in names]
+
+    def _drop(self, id: str, name: str) -> None:
+        if _has_changed(self._before(id), (self._ours[0], self._changes.view(name))) and self._keeps_ours(
+            f"{self._theirs[1].name} dropped the array {name!r}, which {self._ours[0].name} has changed"
+        ):
             return
-        if not known:
-            raise ConflictError(f"{self._theirs.name} and {version.name}: the array {name!r} has no commit in common")
-        sides = [(side[0], view(side[1], old)) for side, old in known]
-        merge = Merge(self._version, view(self._theirs, name), self._on_conflict, bases=sides)
-        draft = merge.apply(changes.view(here), version, packs)
-        if draft is not None:
-            changes.add(here, draft)
-        if all(old != name for _, old in known) and here != name:
-            if any(here == old for _, old in known):
-                changes.rename(here, name)
-            elif self._on_conflict is None:
-                raise ConflictError(
-                    f"{self._theirs.name} and {version.name}: both renamed an array, to {name!r} and to {here!r}; "
-                    "nothing was written. Say whose name stays with on_conflict='ours' or 'theirs'"
-                )
-            elif self._on_conflict == "theirs":
-                changes.rename(here, name)
+        self._changes.drop(name)
 
-    def _drop(self, name: str, changes: Changes, bases: list[tuple[Version, Record]], version: Version) -> None:
-        id = changes.id_of(name)
-        for side in bases:
-            old = _by_id(description_of(side[1])).get(id or "")
-            if old is None:
-                continue
-            before, now = view(side[1], old), changes.view(name)
-            same = (before.description, before.attrs) == (now.description, now.attrs) and not differing_chunks(
-                (side[0], before), (version, now)
-            )[0]
-            if not same and self._on_conflict is None:
-                raise ConflictError(
-                    f"{self._theirs.name} dropped the array {name!r}, which {version.name} has changed; nothing was "
-                    "written. Say which counts with on_conflict='ours' or 'theirs'"
-                )
-            if not same and self._on_conflict == "ours":
+    def _add(self, id: str, name: str) -> None:
+        version, record = self._theirs
+        before = self._before(id)
+        if before:
+            if not _has_changed(before, (version, view(record, name))):
                 return
-        changes.drop(name)
+            if self._keeps_ours(f"{record.name} changed the array {name!r}, which {self._ours[0].name} has dropped"):
+                return
+        if self._changes.id_of(name) is not None:
+            if self._keeps_ours(f"{record.name} and {self._ours[0].name}: both have an array {name!r} of their own"):
+                return
+            self._changes.drop(name)
+        self._changes.adopt(name, version, record)
 
-    def _differs(self, side: tuple[Version, Record], old: str, name: str) -> bool:
-        before, after = view(side[1], old), view(self._theirs, name)
-        if (before.description, before.attrs) != (after.description, after.attrs):
-            return True
-        return bool(differing_chunks((side[0], before), (self._version, after))[0])
+    def _merge_elements(self, id: str, name: str, packs: PackWriter) -> None:
+        before = self._before(id)
+        if not before:
+            raise ConflictError(
+                f"{self._theirs[1].name} and {self._ours[0].name}: the array {name!r} has no commit in common; nothing "
+                "was written. Drop it on one side"
+            )
+        version, record = self._theirs
+        merge = Merge(version, view(record, self._their_names[id]), self._on_conflict, bases=before)
+        draft = merge.apply(self._changes.view(name), self._ours[0], packs)
+        if draft is not None:
+            self._changes.add(name, draft)
+
+    def _rename(self, common: dict[str, str]) -> None:
+        renamed = {}
+        for id, ours in common.items():
+            theirs, before = self._their_names[id], {names[id] for names in self._old_names if id in names}
+            if ours == theirs or theirs in before:
+                continue
+            if ours not in before and self._keeps_ours(
+                f"{self._theirs[1].name} and {self._ours[0].name}: both renamed an array, to {theirs!r} and to {ours!r}"
+            ):
+                continue
+            renamed[ours] = theirs
+        for ours, theirs in list(renamed.items()):
+            taken = theirs not in renamed and self._changes.id_of(theirs) is not None
+            if taken and self._keeps_ours(
+                f"{self._theirs[1].name} renamed {ours!r} to {theirs!r}, which is another array of {self._ours[0].name}"
+            ):
+                del renamed[ours]
+            elif taken:
+                self._changes.drop(theirs)
+        self._changes.rename(renamed)
+
+    def _keeps_ours(self, why: str) -> bool:
+        """Whether what ours has stays; a conflict if nobody said.
+
+        Raises
+        ------
+        ConflictError
+        """
+        if self._on_conflict is None:
+            raise ConflictError(f"{why}; {_SAY}")
+        return self._on_conflict == "ours"
 
 
-def _by_id(description: Description) -> dict[str, str]:
-    return {one.id: name for name, one in description.arrays.items()}
+def _names(side: Side) -> dict[str, str]:
+    return {one.id: name for name, one in description_of(side[1]).arrays.items()}
+
+
+def _has_changed(before: list[Side], now: Side) -> bool:
+    """Whether an array differs from what it was in one of some commits, in whatever respect."""
+    return any(
+        (record.description, record.attrs) != (now[1].description, now[1].attrs)
+        or bool(differing_chunks((version, record), now)[0])
+        for version, record in before
+    )

@@ -120,7 +120,7 @@ def rename(old: str, new: str, id: str | None) -> Step:
 
     def take(changes: Changes, version: Version, packs: PackWriter) -> None:
         _require_same(changes, version, old, id)
-        changes.rename(old, new)
+        changes.rename({old: new})
 
     return take
 

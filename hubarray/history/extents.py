@@ -20,6 +20,7 @@ Numbers = npt.NDArray[np.uint64]
 LEAST = 8
 # Of members that are written here and there: so many extents of a size, then larger ones.
 _ALIKE = 16
+_MOST_DOUBLINGS = 48
 MAX_EXTENTS = 4096
 MOST_NUMBERS = 1 << 63
 
@@ -110,7 +111,7 @@ class Extents:
 
     def _size(self, number: int) -> int:
         """How long the extent of a number is: as all there is behind its end, longer where there are many, and free."""
-        size = LEAST << (len(self) // _ALIKE)
+        size = LEAST << min(len(self) // _ALIKE, _MOST_DOUBLINGS)
         if len(self) and number < int(self.firsts[-1] + self.sizes[-1]) + LEAST:
             size = max(size, 1 << (int(self.sizes.sum()).bit_length() - 1))
         while size > LEAST and not self._is_free(number // size * size, size):

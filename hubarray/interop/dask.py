@@ -155,7 +155,7 @@ def store(
     if np.dtype(found.array.dtype).hasobject:
         refuse_objects(f"the {type(source).__name__}", found.array)
     attrs = plain_json(found.attrs) | dict(attrs or {})
-    source = found.array if isinstance(found.array, da.Array) else _as_blocks(found.array)
+    source = found.array if isinstance(found.array, da.Array) else as_blocks(found.array)
     if any(n != n for n in source.shape):
         raise ConfigError(f"{name}: the Dask array's shape is unknown; call its compute_chunk_sizes() first")
     if isinstance(source._meta, np.ma.MaskedArray):
@@ -194,7 +194,7 @@ def is_dask(source: Any) -> bool:
     return hasattr(source, "__dask_graph__") and source.__dask_graph__() is not None and hasattr(source, "dtype")
 
 
-def _as_blocks(array: Any) -> da.Array:
+def as_blocks(array: Any) -> da.Array:
     """An array in memory, or opened elsewhere, as a Dask array of blocks of its own chunks."""
     import dask.array as da
 

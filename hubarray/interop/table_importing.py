@@ -270,15 +270,12 @@ def _image(path: Path, codec: str) -> bytes | np.ndarray:
 def _as_rgb(path: Path, where: str, reason: ValueError) -> np.ndarray:
     """The pixels of an image of a kind that is not stored as it is: with a palette, CMYK, of two tones."""
     pillow = needed("PIL.Image", extra="images", why=f"importing {where}")
-    try:
-        with readable(where), pillow.open(path, formats=("PNG", "JPEG")) as image:
-            if image.mode not in _CONVERTED:
-                raise SourceError(f"{where}: {reason}")
-            if image.width * image.height * 3 > _MOST_IMAGE_BYTES:
-                raise SourceError(f"{where}: has {image.height:,} x {image.width:,} pixels, more than are imported")
-            return np.asarray(image.convert("RGB"))
-    except (pillow.UnidentifiedImageError, SyntaxError):
-        raise SourceError(f"{where}: {reason}") from None
+    with readable(where), pillow.open(path, formats=("PNG", "JPEG")) as image:
+        if image.mode not in _CONVERTED:
+            raise SourceError(f"{where}: {reason}")
+        if image.width * image.height * 3 > _MOST_IMAGE_BYTES:
+            raise SourceError(f"{where}: has {image.height:,} x {image.width:,} pixels, more than are imported")
+        return np.asarray(image.convert("RGB"))
 
 
 def _csv(path: Path, key: str | None, follow_links: bool) -> _Source:

@@ -36,7 +36,7 @@ def to_tensorflow(array: Array, others: Sequence[Array] = (), *, rows: Any = Non
 
 
 def dataset_to_tensorflow(
-    dataset: Dataset, columns: Sequence[str] | None = None, *, rows: Any = None, **options: Any
+    dataset: Dataset, columns: str | Sequence[str] | None = None, *, rows: Any = None, **options: Any
 ) -> tf.data.Dataset:
     """See :meth:`hubarray.Dataset.to_tensorflow`."""
     source = dataset_source(dataset, columns, rows)

@@ -46,7 +46,7 @@ def to_pytorch(
 
 def dataset_to_pytorch(
     dataset: HubDataset,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     *,
     transform: Transform | None = None,
     iterable: bool = False,

@@ -13,20 +13,19 @@ from xarray.backends.common import AbstractDataStore
 from xarray.backends.store import StoreBackendEntrypoint
 from xarray.core import indexing
 
-from hubarray import catalog, gathering
+from hubarray import catalog, gathering, kinds
 from hubarray.arrays.array import Array
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.spec import ArraySpec
 from hubarray.datasets.dataset import Dataset
-from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.errors import ConfigError
 from hubarray.history.publishing import NOTE, publish, removed_on_failure, staging_name
 from hubarray.history.version import version_of
-from hubarray.interop.dask import delayed_writes
+from hubarray.interop.dask import as_blocks, delayed_writes
 from hubarray.interop.lazy import computed
 from hubarray.interop.plain import plain_json
 from hubarray.interop.zarr_attributes import decoded_attributes
-from hubarray.lookup import RootLike, locate
+from hubarray.lookup import RootLike, existing, locate
 
 _MESSAGE = "store"
 
@@ -45,7 +44,6 @@ class HubarrayBackend(BackendEntrypoint):
     """
 
     description = "Datasets and arrays of hubarray, by name"
-    url = "https://github.com/hubarray/hubarray"
 
     def open_dataset(
         self,
@@ -162,9 +160,12 @@ def store(
     """
     variables, attributes = _encoded(source, encoding or {})
     attributes = checked_attrs(plain_json(attributes) | dict(attrs or {}))
-    specs = {str(key): _spec(key, one, chunks, codec) for key, one in variables.items()}
+    specs = {key: _spec(key, one, chunks, codec) for key, one in variables.items()}
     where, parsed = locate(name, root)
-    if catalog.exists(str(parsed), root=where) and not overwrite:
+    exists = catalog.exists(str(parsed), root=where)
+    if exists and overwrite:
+        kinds.require(existing(where, parsed)[1], "dataset", "delete it first, or choose another version")
+    if exists and not overwrite:
         dataset = gathering.dataset(specs, str(parsed), root=where)
         _write_all(dataset, variables, name, message)
         return dataset
@@ -239,20 +240,12 @@ def _write_all(dataset: Dataset, variables: Mapping[Any, xr.Variable], name: str
     import dask.array as da
 
     with dataset.transaction(message or _MESSAGE) as transaction:
-        tasks = []
+        keys: list[str] = []
+        tasks: list[Any] = []
         for key, one in variables.items():
-            if not one.size:
-                continue
-            array = one.data if isinstance(one.data, da.Array) else da.from_array(np.asarray(one.data), name=False)
-            tasks += [dask.delayed(_named, pure=False)(str(key), write)
-                      for write in delayed_writes(transaction[str(key)].worker(), array)]  # fmt: skip
-        for key, part in computed(dask.delayed(list)(tasks), f"storing {name}"):
-            _add(transaction, key, part)
-
-
-def _named(key: str, part: Any) -> tuple[str, Any]:
-    return key, part
-
-
-def _add(transaction: DatasetTransaction, key: str, part: Any) -> None:
-    transaction[key].add(part)
+            if one.size:
+                array = one.data if isinstance(one.data, da.Array) else as_blocks(np.asarray(one.data))
+                tasks += delayed_writes(transaction[key].worker(), array)
+                keys += [key] * (len(tasks) - len(keys))
+        for key, part in zip(keys, computed(dask.delayed(list)(tasks), f"storing {name}"), strict=True):
+            transaction[key].add(part)

@@ -110,7 +110,7 @@ class HubStore(Store):
         """The bytes of a key, or None. One coalesced request at most, hash checked."""
         await self._ensure_open()
         data = await asyncio.to_thread(self._bytes, key)
-        return None if data is None else prototype.buffer.from_bytes(_cut(data, byte_range))
+        return None if data is None else prototype.buffer.from_bytes(cut(data, byte_range))
 
     async def get_partial_values(
         self, prototype: BufferPrototype, key_ranges: Iterable[tuple[str, ByteRequest | None]]
@@ -159,7 +159,7 @@ class HubStore(Store):
         """:meth:`get` without an event loop."""
         data = self._bytes(key)
         kind = default_buffer_prototype() if prototype is None else prototype
-        return None if data is None else kind.buffer.from_bytes(_cut(data, byte_range))
+        return None if data is None else kind.buffer.from_bytes(cut(data, byte_range))
 
     def set_sync(self, key: str, value: Buffer) -> None:
         """:meth:`set` without an event loop."""
@@ -363,7 +363,8 @@ class HubStore(Store):
         return own
 
 
-def _cut(data: bytes, byte_range: ByteRequest | None) -> bytes:
+def cut(data: bytes, byte_range: ByteRequest | None) -> bytes:
+    """The part of a value that is asked for."""
     if byte_range is None:
         return data
     if isinstance(byte_range, RangeByteRequest):

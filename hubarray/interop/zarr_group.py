@@ -18,7 +18,8 @@ from hubarray.arrays.spec import ArraySpec
 from hubarray.datasets.dataset import Dataset
 from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.errors import ConfigError, ReadOnlyError
-from hubarray.interop.zarr import HubStore
+from hubarray.history.operations import SetAttributes
+from hubarray.interop.zarr import HubStore, cut
 from hubarray.interop.zarr_attributes import decoded_attributes
 
 _GROUP = "zarr.json"
@@ -132,18 +133,23 @@ class HubGroupStore(Store):
     ) -> Buffer | None:
         """:meth:`get` without an event loop."""
         kind = default_buffer_prototype() if prototype is None else prototype
-        if key == _GROUP:
-            described = {"zarr_format": 3, "node_type": "group", "attributes": dict(self._seen.attrs)}
-            data = kind.buffer.from_bytes(json.dumps(described).encode())
-            # Nobody asks for a part of it but whoever looks how long it is.
-            return data if byte_range is None else None
+        described = self._described(key)
+        if described is not None:
+            return kind.buffer.from_bytes(cut(json.dumps(described).encode(), byte_range))
         store = self._store(key)
-        found = None if store is None else store.get_sync(key, prototype=kind, byte_range=byte_range)
+        return None if store is None else store.get_sync(key, prototype=kind, byte_range=byte_range)
+
+    def _described(self, key: str) -> dict[str, Any] | None:
+        """The group's description, or that of an array that is shown with another shape than it has."""
+        if key == _GROUP:
+            return {"zarr_format": 3, "node_type": "group", "attributes": dict(self._seen.attrs)}
         name, _, rest = key.partition("/")
-        if found is not None and rest == _GROUP and name in self._shown:
-            described = json.loads(found.to_bytes()) | {"shape": list(self._shown[name])}
-            return kind.buffer.from_bytes(json.dumps(described).encode())
-        return found
+        if rest != _GROUP or name not in self._shown:
+            return None
+        found = self._store_of(name).get_sync(key)
+        assert found is not None
+        described: dict[str, Any] = json.loads(found.to_bytes())
+        return described | {"shape": list(self._shown[name])}
 
     def set_sync(self, key: str, value: Buffer) -> None:
         """:meth:`set` without an event loop."""
@@ -225,7 +231,9 @@ class HubGroupStore(Store):
             return
         if self._transaction is not None:
             raise ConfigError("a transaction keeps the dataset's attributes; change them before it or after it")
-        self._dataset.set_attrs(attributes)
+        record, _ = self._dataset.newest_record()
+        gone = tuple(key for key in there if key not in attributes)
+        self._dataset.commit_operation(SetAttributes(attributes, gone), record)
         self._look()
 
     def _describe(self, name: str, wanted: dict[str, Any], key: str, value: Buffer) -> None:

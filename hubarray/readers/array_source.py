@@ -93,7 +93,7 @@ class ArraySource:
         return self.__dict__ | {"_readers": {}}
 
 
-def dataset_source(dataset: Dataset, columns: Sequence[str] | None = None, rows: Any = None) -> ArraySource:
+def dataset_source(dataset: Dataset, columns: str | Sequence[str] | None = None, rows: Any = None) -> ArraySource:
     """The samples of a dataset at the commit that is the newest: those of some arrays, or of all that begin alike.
 
     Raises
@@ -101,5 +101,4 @@ def dataset_source(dataset: Dataset, columns: Sequence[str] | None = None, rows:
     ConfigError, NotFoundError
     """
     pinned = dataset.snapshot()
-    names = pinned.samples() if columns is None else [columns] if isinstance(columns, str) else list(columns)
-    return ArraySource({name: pinned[name] for name in names}, rows)
+    return ArraySource({name: pinned[name] for name in pinned.samples(columns)}, rows)

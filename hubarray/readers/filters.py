@@ -134,13 +134,18 @@ def _value(value: Any) -> Any:
     """A value of a clause as Arrow takes it, which takes Python's integers to have a sign."""
     import pyarrow as pa
 
-    if isinstance(value, np.datetime64) and np.datetime_data(value.dtype)[0] not in ("s", "ms", "us", "ns"):
-        # Arrow has days as dates of Python, and neither hours nor minutes.
-        value = value.item() if np.datetime_data(value.dtype)[0] == "D" else value.astype("M8[s]")
-    some = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
+    value = [_time(one) for one in value] if isinstance(value, (list, tuple, set, frozenset)) else _time(value)
+    some = value if isinstance(value, list) else [value]
     if not any(type(one) is int and one >= 1 << 63 for one in some):
         return value
     return pa.scalar(value, pa.uint64()) if some is not value else pa.array(list(some), pa.uint64())
+
+
+def _time(value: Any) -> Any:
+    """A time as Arrow takes it, which has days as dates of Python, and neither hours nor minutes."""
+    if not isinstance(value, np.datetime64) or np.datetime_data(value.dtype)[0] in ("s", "ms", "us", "ns"):
+        return value
+    return value.item() if np.datetime_data(value.dtype)[0] == "D" else value.astype("M8[s]")
 
 
 def _plain(column: Column) -> Any:
@@ -151,8 +156,7 @@ def _plain(column: Column) -> Any:
 
 def _plain_value(value: Any) -> Any:
     if isinstance(value, np.datetime64):
-        # Arrow has no days among nulls but as dates of Python.
-        return value.item() if np.datetime_data(value.dtype)[0] == "D" else value
+        return _time(value)
     return value.item() if isinstance(value, np.generic) else value
 
 

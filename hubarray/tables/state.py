@@ -125,6 +125,8 @@ class TableState:
             # for.
             name = blob_place(self._ref(number)[0]).name
             key = ("locations", self.fetcher.identity, name, rows, append.chunk_files, rows_per_block > 1)
+            if len(self._location_keys) >= _REMEMBERED_REFS:
+                self._location_keys.clear()
             self._location_keys[number] = key
         found: Locations | None = self.fetcher.memory.get(key)
         if found is None:

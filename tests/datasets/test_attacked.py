@@ -189,3 +189,59 @@ def test_merges_keep_names_of_axes_and_attributes_of_dropped_arrays(root):
     hub.merge_version("a/d:v1", into=NAME, on_conflict="theirs", root=root)
     assert ds.refresh()["a"].dims == ("time",)
     assert dict(ds["b"].attrs) == {"unit": "K"}
+
+
+@pytest.fixture
+def forked(root):
+    """A dataset, and the copy of it that is merged back."""
+    ds = hub.dataset({"a": np.arange(3), "b": np.arange(3) + 10}, NAME, root=root)
+    hub.copy(NAME, "a/d:v1", root=root)
+    return ds, hub.load("a/d:v1", root=root)
+
+
+def swap(other):
+    other.rename("a", "c")
+    other.rename("b", "a")
+    other.rename("c", "b")
+
+
+def replace_in_place(other):
+    del other["a"]
+    other["a"] = np.arange(5)
+
+
+def drop_and_rename(other):
+    del other["a"]
+    other.rename("b", "a")
+
+
+@pytest.mark.parametrize(
+    ("change", "wanted"),
+    [
+        (swap, {"a": [10, 11, 12], "b": [0, 1, 2]}),
+        (replace_in_place, {"a": [0, 1, 2, 3, 4], "b": [10, 11, 12]}),
+        (drop_and_rename, {"a": [10, 11, 12]}),
+    ],
+)
+def test_a_merge_takes_over_names_that_were_given_again(forked, root, change, wanted):
+    ds, other = forked
+    change(other)
+    hub.merge_version("a/d:v1", into=NAME, root=root)
+    assert {name: one[:].tolist() for name, one in ds.refresh().arrays.items()} == wanted
+
+
+def test_two_arrays_of_one_name_are_a_conflict_that_a_side_decides(forked, root):
+    ds, other = forked
+    ds["new"], other["new"] = np.zeros(2), np.ones(4)
+    with pytest.raises(hub.ConflictError, match="both have an array 'new'"):
+        hub.merge_version("a/d:v1", into=NAME, root=root)
+    hub.merge_version("a/d:v1", into=NAME, on_conflict="ours", root=root)
+    assert len(ds.refresh()["new"]) == 2
+    other["other"], ds["other"] = np.ones(4), np.zeros(2)
+    hub.merge_version("a/d:v1", into=NAME, on_conflict="theirs", root=root)
+    assert len(ds.refresh()["other"]) == 4
+
+
+def test_rows_of_one_column_may_be_named_alone(root):
+    ds = hub.dataset({"label": np.arange(3), "b": np.arange(3)}, NAME, root=root)
+    assert ds.rows(1, "label") == {"label": 1}

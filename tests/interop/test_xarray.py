@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 import zarr
+from zarr.abc.store import RangeByteRequest
 
 import hubarray as hub
 
@@ -40,10 +41,13 @@ def test_a_dataset_of_xarray_is_stored_in_one_commit_and_comes_back(make_root, k
     back = ds.to_xarray()
     assert back["t2m"].chunks is not None
     xr.testing.assert_identical(back.load(), source.assign(station=source["station"].astype(str)))
+    hub.array(3, "lab/array:v1", root=root)
+    with pytest.raises(hub.AlreadyExistsError, match="is a array and no dataset"):
+        hub.store(source, "lab/array:v1", overwrite=True, root=root)
     again = hub.store(source.assign(t2m=source["t2m"] * 2), NAME, root=root)
     assert again.commit == 2
     assert float(ds.refresh().to_xarray()["t2m"].sum()) == pytest.approx(2 * float(source["t2m"].sum()))
-    assert hub.list(root=root) == [NAME]
+    assert hub.list(root=root) == ["lab/array:v1", NAME]
 
 
 def test_the_engine_reads_what_is_asked_for(root):
@@ -66,6 +70,7 @@ def test_packed_values_are_stored_packed(root):
     encoding = {"t2m": {"dtype": "int16", "scale_factor": 0.01, "_FillValue": -1}}
     source = climate().where(lambda one: one["lon"] > 0)
     ds = hub.store(source[["t2m"]], NAME, encoding=encoding, root=root)
+    assert "scale_factor" not in source["t2m"].encoding
     assert ds["t2m"].dtype == np.int16
     xr.testing.assert_allclose(ds.to_xarray().load(), source[["t2m"]], atol=0.01)
     with pytest.raises(hub.ConfigError, match="no variable 'x'"):
@@ -100,6 +105,10 @@ def test_zarr_reads_and_writes_it_as_a_group(root):
     group = zarr.open_group(ds.to_zarr_store(), mode="r")
     assert sorted(name for name, _ in group.arrays()) == sorted(ds)
     assert group["lat"][...].tolist() == source["lat"].values.tolist()
+    store, whole = ds.to_zarr_store(), zarr.core.buffer.default_buffer_prototype()
+    for key in ("zarr.json", "lat/zarr.json"):
+        every = store.get_sync(key, prototype=whole).to_bytes()
+        assert store.get_sync(key, prototype=whole, byte_range=RangeByteRequest(3, 9)).to_bytes() == every[3:9]
     group = zarr.open_group(ds.to_zarr_store(), mode="a")
     group.attrs["title"] = "another"
     del group["mask"]

@@ -46,6 +46,8 @@ def test_filters_on_dates_do_not_mind_nulls(tmp_path):
     for value in (DAYS[30], np.datetime64(DAYS[30]), pd.Timestamp(DAYS[30])):
         found = read(tmp_path / "d.parquet", filters=[("d", ">=", value)])
         assert [row.i for row in found] == list(range(30, 40))
+        found = read(tmp_path / "d.parquet", filters=[("d", "in", [value])])
+        assert [row.i for row in found] == [30]
 
 
 def test_a_predicate_of_batches_gets_frames_whatever_it_looks_at(tmp_path, root):
