@@ -9,7 +9,6 @@ commits is one that could have run, whole, at the moment of its commit.
 
 from __future__ import annotations
 
-import os
 import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ import numpy as np
 
 from hubarray.arrays import chunking, selection
 from hubarray.arrays.assignment import assignable, rows_that_fit
+from hubarray.arrays.block_life import BlockLife
 from hubarray.arrays.fields import names_fields, read_fields, write_fields
 from hubarray.arrays.operations import draft_of
 from hubarray.arrays.rebase import Work, rebased, region_text, row_selection
@@ -27,7 +27,7 @@ from hubarray.arrays.state import State
 from hubarray.arrays.worker import Part, Worker, chunk_hashes
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, homes, new_id
-from hubarray.errors import ConfigError, ConflictError, HubError, ReadOnlyError
+from hubarray.errors import ConfigError, ConflictError, ReadOnlyError
 from hubarray.history.commit import Draft, check_message, check_writable
 from hubarray.history.record import Record
 from hubarray.history.version import Version
@@ -60,12 +60,10 @@ class Transaction:
     def __init__(self, array: Array, message: str | None) -> None:
         self._array = array
         self._message = message
-        self._process = os.getpid()
-        self._state = "new"
+        self._life = BlockLife("array.transaction()")
 
     def __enter__(self) -> Transaction:
-        if self._state != "new":
-            raise HubError("a transaction is used once; begin another one with array.transaction()")
+        self._life.require_new()
         check_message(self._message)
         began = uptime_seconds()
         base = self._array.newest_state()
@@ -95,28 +93,23 @@ class Transaction:
         self._id = new_id() if id is None else id
         self._added: dict[Coords, list[tuple[bytes | None, bytes]]] = {}
         self._lock = threading.RLock() if lock is None else lock
-        self._state = "open"
+        self._life.begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._state != "open":
+        if not self._life.is_open:
             return
-        self._state = "ended"
-        if os.getpid() != self._process:
-            raise ReadOnlyError("a transaction belongs to the process that began it, so this one commits nothing")
-        if kind is not None:
-            self._packs.abandon()
-            return
-        if not self.has_changes:
+        self._life.end()
+        if kind is not None or not self.has_changes:
             self._packs.abandon()
             return
         self._array.commit_operation(self, self._base.record, self._message, packs=self._packs, began=self._began)
 
     def end(self) -> None:
         """End what :meth:`begin` began, without a commit of its own."""
-        self._state = "ended"
+        self._life.end()
 
     @property
     def has_changes(self) -> bool:
@@ -126,7 +119,7 @@ class Transaction:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape within the transaction; looking at it makes a resize by others a conflict."""
-        self._check_open()
+        self._life.require_open()
         self._shape_seen = True
         return self._staging.metadata.shape
 
@@ -145,7 +138,7 @@ class Transaction:
 
     def __getitem__(self, key: Any) -> Any:
         """Read elements: the commit the transaction began from, with its own writes over it."""
-        self._check_open()
+        self._life.require_open()
         if names_fields(key, self.dtype):
             return read_fields(self.shape, self.dtype, key, self.__getitem__)
         with self._lock:
@@ -161,7 +154,7 @@ class Transaction:
         is not committed, even if the error is caught within the block. One that fails before it changed anything
         (NumPy refuses its key or its shape, or what it would change in part cannot be read) leaves it as it was.
         """
-        self._check_open()
+        self._life.require_open()
         if names_fields(key, self.dtype):
             write_fields(self.shape, self.dtype, key, value, self.__getitem__, self.__setitem__)
             return
@@ -173,7 +166,7 @@ class Transaction:
 
     def append(self, rows: Any) -> None:
         """Add rows after the last one; rows that others append meanwhile stay before them."""
-        self._check_open()
+        self._life.require_open()
         with self._lock:
             metadata = self._staging.metadata
             values = rows_that_fit(rows, metadata)
@@ -210,7 +203,7 @@ class Transaction:
         >>> a[:, 0].tolist()
         [0, 1, 2, 3]
         """
-        self._check_open()
+        self._life.require_open()
         base = self._base.record.head.number
         view = self._array.view_of_workers()
         return Worker(self._array.root, self._version.name, base, self._staging.metadata.shape, self._id, view)
@@ -226,17 +219,15 @@ class Transaction:
         ConflictError
             It has elements that another worker, or this transaction itself, wrote differently. Nothing is added.
         """
-        self._check_open()
-        if not isinstance(part, Part):
-            raise ConfigError(f"add takes the part of a worker's block, not {type(part).__name__}")
-        if part.transaction != self._id:
-            raise ReadOnlyError("this part was written for another transaction; add it there")
+        self.require_addable(part)
         with self._lock:
             self._add(part)
 
     def require_addable(self, part: Part) -> None:
         """Raise what :meth:`add` would, and add nothing."""
-        self._check_open()
+        self._life.require_open()
+        if not isinstance(part, Part):
+            raise ConfigError(f"add takes the part of a worker's block, not {type(part).__name__}")
         if part.transaction != self._id:
             raise ReadOnlyError("this part was written for another transaction; add it there")
         with self._lock:
@@ -300,14 +291,6 @@ class Transaction:
         chosen = selection.parse(key, self._staging.metadata.shape)
         self._keys.append((key, chosen))
         return chosen
-
-    def _check_open(self) -> None:
-        if self._state == "new":
-            raise HubError("the transaction has not begun; enter it by `with array.transaction() as t:`")
-        if self._state != "open":
-            raise ReadOnlyError("the transaction has ended; what is done after its block is not part of it")
-        if os.getpid() != self._process:
-            raise ReadOnlyError("a transaction belongs to the process that began it; begin one in this process")
 
     def _move_onto(self, base: State) -> None:
         """Check against what others did, and stage everything again on their record."""

@@ -57,7 +57,7 @@ class _Attempt:
         self._old_names = [_names(side) for side in self._bases]
 
     def draft(self, packs: PackWriter) -> Draft | None:
-        """What becomes of ours. Names that are given up come before those that are taken.
+        """Our record, merged. Names that are given up come before those that are taken.
 
         Raises
         ------
@@ -79,7 +79,7 @@ class _Attempt:
         return self._changes.draft(message=f"merge {theirs.name}", source=str(theirs.name))
 
     def _before(self, id: str) -> list[Side]:
-        """What the common commits have of an array."""
+        """The array as the common commits have it."""
         known = zip(self._bases, self._old_names, strict=True)
         return [(version, view(record, names[id])) for (version, record), names in known if id in names]
 

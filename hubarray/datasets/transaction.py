@@ -6,13 +6,13 @@ commit and checked array by array, and become one commit together.
 
 from __future__ import annotations
 
-import os
 import threading
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from hubarray.arrays.assignment import rows_that_fit
+from hubarray.arrays.block_life import BlockLife
 from hubarray.arrays.metadata import metadata_of
 from hubarray.arrays.state import State
 from hubarray.arrays.transaction import Transaction
@@ -22,7 +22,7 @@ from hubarray.blobs.ref import new_id
 from hubarray.datasets import growing
 from hubarray.datasets.description import description_of, view
 from hubarray.datasets.operations import Steps, on_array
-from hubarray.errors import ConfigError, HubError, ReadOnlyError
+from hubarray.errors import ConfigError, HubError
 from hubarray.history.commit import check_message, check_writable
 from hubarray.process import uptime_seconds
 
@@ -47,12 +47,10 @@ class DatasetTransaction:
 
     def __init__(self, dataset: Dataset, message: str | None) -> None:
         self._dataset, self._message = dataset, message
-        self._state = "new"
-        self._process = os.getpid()
+        self._life = BlockLife("dataset.transaction()")
 
     def __enter__(self) -> DatasetTransaction:
-        if self._state != "new":
-            raise HubError("a transaction is used once; begin another one with dataset.transaction()")
+        self._life.require_new()
         check_message(self._message)
         self._began = uptime_seconds()
         self._base, self._version = self._dataset.newest_record()
@@ -62,17 +60,15 @@ class DatasetTransaction:
         # One for all arrays: they share a pack writer, and rows of several arrays stay in step.
         self._lock = threading.RLock()
         self._id = new_id()
-        self._state = "open"
+        self._life.begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._state != "open":
+        if not self._life.is_open:
             return
-        self._state = "ended"
-        if os.getpid() != self._process:
-            raise ReadOnlyError("a transaction belongs to the process that began it, so this one commits nothing")
+        self._life.end()
         for one in self._open.values():
             one.end()
         if kind is not None or not any(one.has_changes for one in self._open.values()):
@@ -90,7 +86,7 @@ class DatasetTransaction:
         ------
         NotFoundError, ReadOnlyError
         """
-        self._check_open()
+        self._life.require_open()
         with self._lock:
             if name not in self._open:
                 array = self._dataset.array_at(self._base, name)
@@ -102,7 +98,7 @@ class DatasetTransaction:
 
     def append(self, rows: dict[str, Any]) -> None:
         """Add rows to all arrays that begin with the same dimension; as :meth:`hubarray.Dataset.append`."""
-        self._check_open()
+        self._life.require_open()
         growing.check_append(description_of(self._base), growing.checked_mapping(rows))
         values = {name: rows_that_fit(given, metadata_of(view(self._base, name))) for name, given in rows.items()}
         growing.check_rows(values)
@@ -130,7 +126,7 @@ class DatasetTransaction:
         >>> ds["y"][:].tolist()
         [0.0, -1.0, -2.0, -3.0]
         """
-        self._check_open()
+        self._life.require_open()
         workers = {}
         for name in description_of(self._base).arrays:
             # Those that this block has not touched are not opened for it: dropping them would be a conflict.
@@ -142,7 +138,7 @@ class DatasetTransaction:
 
     def add(self, part: Parts) -> None:
         """Make what a worker wrote part of this transaction; as :meth:`hubarray.Transaction.add`, array by array."""
-        self._check_open()
+        self._life.require_open()
         if not isinstance(part, dict) or not all(isinstance(one, Part) for one in part.values()):
             raise ConfigError(f"add takes the part of a worker's block, not {type(part).__name__}")
         with self._lock:
@@ -150,14 +146,6 @@ class DatasetTransaction:
                 self[name].require_addable(one)
             for name, one in part.items():
                 self[name].add(one)
-
-    def _check_open(self) -> None:
-        if self._state == "new":
-            raise HubError("the transaction has not begun; enter it by `with dataset.transaction() as t:`")
-        if self._state != "open":
-            raise ReadOnlyError("the transaction has ended; what is done after its block is not part of it")
-        if os.getpid() != self._process:
-            raise ReadOnlyError("a transaction belongs to the process that began it; begin one in this process")
 
 
 class DatasetWorker:

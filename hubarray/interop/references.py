@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 from hubarray import catalog
 from hubarray.arrays.array import Array
@@ -97,6 +98,9 @@ def _of_array(array: Array, before: str) -> Iterator[tuple[str, Any]]:
                                       for axis, one in enumerate(array.dims)]  # fmt: skip
     yield f"{before}zarr.json", json.dumps(described)
     place = array.root.url.rstrip("/")
+    if place.startswith("file://"):
+        # fsspec takes what follows for a path as it is.
+        place = unquote(place)
     for coords, refs in array.state().present():
         for one, ref in zip(coords.tolist(), refs, strict=True):
             blob = blob_place(ref)

@@ -5,8 +5,10 @@ import subprocess
 import sys
 import textwrap
 
+import fsspec
 import numpy as np
 import pytest
+import zarr
 
 import hubarray as hub
 
@@ -58,6 +60,11 @@ def test_what_others_cannot_read_is_refused(root, make_root, tmp_path):
     hub.references("lab/a:v1", tmp_path / "refs.json", root=root)
     with pytest.raises(hub.AlreadyExistsError):
         hub.references("lab/a:v1", tmp_path / "refs.json", root=root)
+    spaced = hub.Root(tmp_path / "a b%20c")
+    hub.array(3, "lab/a:v1", "i4", root=spaced)[:] = 5
+    hub.references("lab/a:v1", tmp_path / "spaced.json", root=spaced)
+    system = fsspec.filesystem("reference", fo=str(tmp_path / "spaced.json"), asynchronous=True)
+    assert zarr.open_array(zarr.storage.FsspecStore(system, read_only=True), mode="r")[:].tolist() == [5, 5, 5]
     elsewhere = make_root("memory")
     hub.array(3, "lab/a:v1", root=elsewhere)
     with pytest.raises(hub.ConfigError, match="nobody else"):

@@ -1,63 +1,15 @@
 """kill -9 of a dataset's writer at every storage call in turn: each commit is there whole, or not at all."""
 
-import json
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 import hubarray as hub
 from tests.ageing import age
+from tests.promises.killing import killed_writers
 from tests.rounds import rounds
 
-PROGRAM = """
-import json, os, signal, sys, threading, traceback
-import numcodecs.blosc, numpy as np, obstore.store
-import hubarray as hub
-from hubarray.storage.base import Store
-from tests.promises.test_dataset_kills import change
-
-calls, turn = 0, threading.Lock()
-
-def dying(verb, kill_at):
-    real = getattr(Store, verb)
-    def call(self, key, *args, **kwargs):
-        global calls
-        with turn:
-            calls += 1
-            own = calls
-        if own == kill_at and own % 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = real(self, key, *args, **kwargs)
-        if own == kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-    setattr(Store, verb, call)
-
-def work(url, cache, kill_at, what):
-    hub.configure(root=url, cache_dir=cache)
-    for verb in ("get", "put", "put_if_absent", "head", "delete"):
-        dying(verb, kill_at)
-    change(what, None)
-
-for line in sys.stdin:
-    reader, pipe = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            work(*json.loads(line))
-            os.write(pipe, b"%d" % calls)
-            os._exit(0)
-        finally:
-            traceback.print_exc()
-            os._exit(1)
-    os.close(pipe)
-    _, status = os.waitpid(child, 0)
-    print(json.dumps([os.waitstatus_to_exitcode(status), int(os.read(reader, 9) or 0)]), flush=True)
-    os.close(reader)
-"""
 NAME = "t/pairs:v0"
 WHAT = ["create", "append", "transaction", "workers", "adopt", "drop", "grid"]
 
@@ -96,18 +48,15 @@ def change(what, root):
         ds.resize(x=40)
 
 
+def work(what):
+    """What a writer does until it is killed."""
+    change(what, None)
+
+
 @pytest.fixture(scope="module")
 def writing():
-    """Runs a writer that is killed at one of its calls; gives its exit code, and how many calls it made."""
-    pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", PROGRAM], **pipe) as writers:
-
-        def run(root, tmp_path, kill_at, what):
-            print(json.dumps([root.url, str(tmp_path / "cache"), kill_at, what]), file=writers.stdin, flush=True)
-            return json.loads(writers.stdout.readline())
-
+    with killed_writers(__name__) as run:
         yield run
-        writers.stdin.close()
 
 
 def begin(root):

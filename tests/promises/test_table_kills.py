@@ -1,9 +1,6 @@
 """kill -9 of a table's writer at every storage call in turn: the table is there whole, or not at all; and it goes on."""
 
-import json
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,39 +8,23 @@ import pytest
 import hubarray as hub
 from hubarray.tables import writer
 from tests.ageing import age
+from tests.promises.killing import killed_writers
 from tests.rounds import rounds
 from tests.tables.rows import assert_rows
 
-PROGRAM = """
-import json, os, signal, sys, threading, traceback
-import numcodecs.blosc, numpy as np, obstore.store, pandas, pyarrow.parquet
-import hubarray as hub
-from hubarray.storage.base import Store
-from hubarray.tables import writer
-from tests.promises.test_table_kills import SCHEMA, rows_of
+SCHEMA = {"i": hub.Field("i8", index=True), "x": hub.Field("u1", (None,)), "y": hub.Field("f4", nullable=True)}
 
-writer.MAX_WAITING_PARTS = 2
-calls, turn = 0, threading.Lock()
 
-def dying(verb, kill_at):
-    real = getattr(Store, verb)
-    def call(self, key, *args, **kwargs):
-        global calls
-        with turn:
-            calls += 1
-            own = calls
-        if own == kill_at and own % 2:
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = real(self, key, *args, **kwargs)
-        if own == kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-    setattr(Store, verb, call)
+def rows_of(key, first=0):
+    return [
+        {"i": np.int64(first + i), "x": np.full(i, ord(key[0]), "u1"), "y": None if i % 2 else np.float32(i)}
+        for i in range(6)
+    ]
 
-def write(url, cache, kill_at, what):
-    hub.configure(root=url, cache_dir=cache)
-    for verb in ("get", "put", "put_if_absent", "head", "delete"):
-        dying(verb, kill_at)
+
+def work(what):
+    """What a writer does until it is killed."""
+    writer.MAX_WAITING_PARTS = 2
     if what in ("index", "move"):
         hub.write_index(hub.read_index("t/old:v1").iloc[::-2], "t/x:v1", move=what == "move")
         return
@@ -64,44 +45,11 @@ def write(url, cache, kill_at, what):
                 with w.partition(key) as p:
                     p.extend(rows_of(key))
 
-for line in sys.stdin:
-    reader, pipe = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            write(*json.loads(line))
-            os.write(pipe, b"%d" % calls)
-            os._exit(0)
-        finally:
-            traceback.print_exc()
-            os._exit(1)
-    os.close(pipe)
-    _, status = os.waitpid(child, 0)
-    print(json.dumps([os.waitstatus_to_exitcode(status), int(os.read(reader, 9) or 0)]), flush=True)
-    os.close(reader)
-"""
-SCHEMA = {"i": hub.Field("i8", index=True), "x": hub.Field("u1", (None,)), "y": hub.Field("f4", nullable=True)}
-
-
-def rows_of(key, first=0):
-    return [
-        {"i": np.int64(first + i), "x": np.full(i, ord(key[0]), "u1"), "y": None if i % 2 else np.float32(i)}
-        for i in range(6)
-    ]
-
 
 @pytest.fixture(scope="module")
 def writing():
-    """Runs a writer that is killed at one of its calls; gives its exit code, and how many calls it made."""
-    pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", PROGRAM], **pipe) as writers:
-
-        def run(root, tmp_path, kill_at, what):
-            print(json.dumps([root.url, str(tmp_path / "cache"), kill_at, what]), file=writers.stdin, flush=True)
-            return json.loads(writers.stdout.readline())
-
+    with killed_writers(__name__) as run:
         yield run
-        writers.stdin.close()
 
 
 def _start(root):
