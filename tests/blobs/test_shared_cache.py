@@ -1,5 +1,7 @@
 """One cache folder, many processes, a budget smaller than the data: right answers, and the budget is kept."""
 
+import contextlib
+import fcntl
 import multiprocessing
 import os
 import random
@@ -71,7 +73,7 @@ def test_eight_processes_under_kills_and_damage_get_right_answers_and_keep_the_b
         largest = max(largest, _used(cache))
         files = _files(cache)
         if files:
-            _damage(rng, rng.choice(files))
+            _damage(rng, rng.choice(files), cache)
         if rng.random() < 0.05:
             number = rng.randrange(8)
             readers[number].kill()
@@ -90,18 +92,24 @@ def test_eight_processes_under_kills_and_damage_get_right_answers_and_keep_the_b
     assert _used(cache) <= BUDGET
 
 
-def _damage(rng, path):
-    try:
-        data = bytearray(path.read_bytes())
+def _damage(rng, path, cache):
+    """Flip a bit, or put half of the file in its place.
+
+    Under the cache's lock, or a file that was evicted meanwhile would come back uncounted. And by a file of its own, as
+    one cut in place is counted by what is left of it, and grows back when its writer goes on.
+    """
+    with open(cache / "v1" / "lock") as lock, contextlib.suppress(FileNotFoundError):
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        data = path.read_bytes()
         if data and rng.random() < 0.5:
-            data[rng.randrange(len(data))] ^= 1
+            at = rng.randrange(len(data))
+            with open(path, "r+b") as file:
+                file.seek(at)
+                file.write(bytes([data[at] ^ 1]))
         else:
-            data = data[: len(data) // 2]
-        with open(path, "r+b") as file:
-            file.write(data)
-            file.truncate(len(data))
-    except FileNotFoundError:
-        pass
+            half = cache / "half"
+            half.write_bytes(data[: len(data) // 2])
+            half.replace(path)
 
 
 ON_A_FULL_DISK = """

@@ -8,10 +8,10 @@ import pytest
 
 import hubarray as hub
 from hubarray.arrays import array as arrays
-from hubarray.arrays import read_ahead
+from hubarray.arrays import block_life, read_ahead
 from hubarray.arrays import transaction as transactions
 from hubarray.arrays.worker import Part
-from hubarray.history import commit, log, safety, search
+from hubarray.history import commit, log, safety, search, version
 from hubarray.storage.local import LocalStore
 
 retrying = importlib.import_module("hubarray.history.retry")
@@ -101,7 +101,7 @@ def commits_beyond_a_stale_hint_are_found(root):
         array[i] = i + 1
     hub.flush()
     root.store.put("t/x/log/v0/head.json", stale)
-    assert log.Log(root.store, arrays.version_of(root, hub.names.parse("t/x:v0")).name).newest().head.number == 7
+    assert log.Log(root.store, version.version_of(root, hub.names.parse("t/x:v0")).name).newest().head.number == 7
 
 
 def an_iteration_reads_one_commit(root):
@@ -138,7 +138,7 @@ RULES = {
     ),
     "12: a transaction belongs to its process": (
         a_transaction_is_of_no_use_in_a_forked_child,
-        lambda patch: patch.setattr(transactions.os, "getpid", lambda: 7),
+        lambda patch: patch.setattr(block_life.os, "getpid", lambda: 7),
     ),
     "12: an unknown outcome is not run again": (
         retry_does_not_run_again_when_the_outcome_is_unknown,
