@@ -1,7 +1,8 @@
-"""Commits a second of 1, 4 and 16 writers on one version, and how evenly they get their turns.
+"""Commits a second of several writers on one version, and how evenly they get their turns.
 
-Each writer is a process of its own that assigns to its own element of one shared
-chunk, in a loop. S3 is SeaweedFS on loopback.
+Each writer is a process of its own that assigns in a loop to its own element, of one chunk that all share or of a chunk
+of its own. Writers of one machine share a cache folder, and so take turns; those of several have one each. S3 is
+SeaweedFS on loopback.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from typing import Any
 import hubarray as hub
 
 SECONDS = 6.0
-WRITERS = (1, 4, 16)
+WRITERS = ((1, 1), (4, 1), (16, 1), (4, 4), (16, 16))
+"""Processes, and the machines that they are on."""
+CHUNKS = {"one for all": 64, "one each": 1}
 
 
-def _write(root: hub.Root, index: int, start_at: float, results: Any) -> None:
+def _write(root: hub.Root, cache_dir: str, index: int, start_at: float, results: Any) -> None:
+    hub.configure(cache_dir=cache_dir)
     array = hub.load("bench/commits", root=root)
     time.sleep(max(0.0, start_at - time.time()))
     count, slowest = 0, 0.0
@@ -30,29 +34,39 @@ def _write(root: hub.Root, index: int, start_at: float, results: Any) -> None:
     results.put((count, slowest))
 
 
-def _measure(kind: str, root: hub.Root, writers: int) -> dict[str, Any]:
-    hub.array(64, "bench/commits", "int64", root=root, overwrite=True)
+def _measure(
+    kind: str, root: hub.Root, folder: Path, chunks: str, writers: int, machines: int, alone: float | None
+) -> dict[str, Any]:
+    hub.array(64, "bench/commits", "int64", chunks=CHUNKS[chunks], root=root, overwrite=True)
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     start_at = time.time() + 1 + writers * 0.5
-    processes = [context.Process(target=_write, args=(root, i, start_at, results)) for i in range(writers)]
+    processes = [
+        context.Process(target=_write, args=(root, str(folder / f"cache{i % machines}"), i, start_at, results))
+        for i in range(writers)
+    ]
     for process in processes:
         process.start()
     counts, slowest = zip(*(results.get() for _ in processes), strict=True)
     for process in processes:
         process.join()
+    commits = sum(counts) / SECONDS
     return {
         "store": kind,
+        "chunks": chunks,
         "writers": writers,
-        "commits/s": sum(counts) / SECONDS,
+        "machines": machines,
+        "commits/s": commits,
+        "of one writer's": commits / (alone or commits),
         "fewest of one writer": min(counts),
         "most of one writer": max(counts),
         "slowest assignment, s": max(slowest),
+        "the same, in rounds": max(slowest) * commits / writers,
     }
 
 
 def commits(megabytes: int) -> list[dict[str, Any]]:
-    """One row for each store and number of writers."""
+    """One row for each store, way of sharing chunks, and number of writers and machines."""
     from tests.servers import seaweedfs
 
     rows = []
@@ -62,5 +76,9 @@ def commits(megabytes: int) -> list[dict[str, Any]]:
             "s3": hub.Root(f"{server.url}/bench", storage_options=server.options),
         }
         for kind, root in roots.items():
-            rows += [_measure(kind, root, writers) for writers in WRITERS]
+            for chunks in CHUNKS:
+                alone = None
+                for writers, machines in WRITERS:
+                    rows.append(_measure(kind, root, Path(folder), chunks, writers, machines, alone))
+                    alone = alone or rows[-1]["commits/s"]
     return rows

@@ -101,12 +101,13 @@ def _scale(pyplot: Any, rows: list[dict[str, Any]]) -> Any:
 
 def _commits(pyplot: Any, rows: list[dict[str, Any]]) -> Any:
     figure, axis = pyplot.subplots(figsize=(5, 3.2))
-    for store in dict.fromkeys(row["store"] for row in rows):
-        some = [row for row in rows if row["store"] == store]
-        axis.plot([row["writers"] for row in some], [row["commits/s"] for row in some], marker="o", label=store)
+    for store, chunks in dict.fromkeys((row["store"], row["chunks"]) for row in rows):
+        some = [row for row in rows if (row["store"], row["chunks"], row["machines"]) == (store, chunks, 1)]
+        label = f"{store}, a chunk {chunks.removeprefix('one ')}"
+        axis.plot([row["writers"] for row in some], [row["commits/s"] for row in some], marker="o", label=label)
     axis.set_xscale("log", base=2)
     axis.set_ylim(bottom=0)
-    axis.set_xlabel("writers of one version")
+    axis.set_xlabel("writers of one version, on one machine")
     axis.set_ylabel("commits/s")
     axis.legend(fontsize=8)
     return figure

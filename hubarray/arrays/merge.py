@@ -125,6 +125,7 @@ class Merge:
     """
 
     on_frozen = False
+    quick = False
 
     def __init__(
         self, version: Version, record: Record, on_conflict: str | None, *, bases: list[Side] | None = None

@@ -25,7 +25,7 @@ from hubarray.arrays.state import State
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import Refs
 from hubarray.errors import ConflictError
-from hubarray.history.commit import Draft
+from hubarray.history.commit import QUICK_BYTES, Draft
 from hubarray.history.overlay import Numbers
 from hubarray.history.record import Record
 from hubarray.history.version import Version
@@ -100,6 +100,7 @@ class SetElements:
         self._selection = selection
         self._value = value
         self._writer = ChunkWriter()
+        self.quick = value.size * value.dtype.itemsize <= QUICK_BYTES
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commit.Operation`."""
@@ -142,6 +143,7 @@ class Append:
 
     def __init__(self, rows: np.ndarray) -> None:
         self._rows = rows
+        self.quick = rows.nbytes <= QUICK_BYTES
         self.start = -1
         self._writer = ChunkWriter()
 
@@ -170,6 +172,7 @@ class Resize:
     """``a.resize(shape)``: sets the lengths of the axes that differ from what the caller saw."""
 
     on_frozen = False
+    quick = False
 
     def __init__(self, shape: tuple[int, ...], seen: tuple[int, ...]) -> None:
         self._lengths = {axis: length for axis, length in enumerate(shape) if length != seen[axis]}
@@ -226,6 +229,7 @@ class SetDims:
     """Name the axes anew."""
 
     on_frozen = False
+    quick = True
 
     def __init__(self, dims: tuple[str | None, ...] | None) -> None:
         self._dims = dims
@@ -242,6 +246,7 @@ class Overwrite:
     """Begin a new generation with another description; the history stays."""
 
     on_frozen = False
+    quick = True
 
     def __init__(self, metadata: ArrayMetadata, attrs: dict[str, Any]) -> None:
         self._metadata = metadata

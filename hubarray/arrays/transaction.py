@@ -276,6 +276,7 @@ class Transaction:
                     )
 
     on_frozen = False
+    quick = False
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commit.Operation`."""

@@ -232,6 +232,11 @@ class Fetcher:
 
         return self._once(blob.name, fetch)
 
+    def keep(self, key: str, pieces: list[Buffer]) -> None:
+        """Put a pack that was just uploaded into the disk cache, for other processes of this machine."""
+        if self._sections is not None:
+            self._sections.put(key, [(0, b"".join(pieces))])
+
     def _once(self, name: Hashable, fetch: Callable[[], Buffer]) -> Buffer:
         mine, theirs = self._flights.board([(0, name)])
         if theirs:

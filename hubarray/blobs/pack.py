@@ -45,6 +45,11 @@ class PackWriter:
         ``owner/name`` that the packs belong to.
     most_bytes : int, optional
         How much may be on its way up at once; :func:`uploading_bytes` of the cores by default.
+
+    Attributes
+    ----------
+    small : (str, list of buffers) or None
+        The key and the pieces of the last pack, where it has less than a MiB.
     """
 
     def __init__(self, store: Store, home: str, *, most_bytes: int | None = None) -> None:
@@ -57,6 +62,7 @@ class PackWriter:
         self._most_bytes = most_bytes or uploading_bytes(core_count())
         self._keys: list[str] = []
         self._failure: Exception | None = None
+        self.small: tuple[str, list[Buffer]] | None = None
 
     def add(self, blob: Buffer | Sequence[Buffer], digest: bytes | None = None) -> Refs:
         """Add a blob, whole or in pieces that follow each other; its hash may be known already. Returns its ref."""
@@ -85,6 +91,7 @@ class PackWriter:
         """
         if self._open and not self._uploads and self._open_bytes < OWN_PACK_BYTES:
             self._put(self._open_id, self._open)
+            self.small = pack_key(self._home, self._open_id), self._open
             self._begin_pack()
         elif self._open:
             self._close_open()

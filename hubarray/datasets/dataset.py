@@ -242,7 +242,8 @@ class Dataset(Handle):
             return slice(start, start)
         appends = {name: Append(given) for name, given in values.items()}
         steps = [operations.on_array(name, one, id=described.arrays[name].id) for name, one in appends.items()]
-        self.commit_operation(Steps(steps, seen=record), record, message)
+        quick = all(one.quick for one in appends.values())
+        self.commit_operation(Steps(steps, seen=record, quick=quick), record, message)
         start = next(iter(appends.values())).start
         return slice(start, start + count)
 

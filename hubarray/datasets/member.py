@@ -72,7 +72,7 @@ class DatasetArray(Array):
     ) -> None:
         """Commit an operation on this array, as a commit of the dataset."""
         whole = _member(base).whole
-        steps = Steps([on_array(self._key, operation, id=self._id)], seen=whole)
+        steps = Steps([on_array(self._key, operation, id=self._id)], seen=whole, quick=operation.quick)
         commit(self._version, steps, base=whole, message=message, packs=packs, began=began)
 
 

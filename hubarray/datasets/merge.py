@@ -32,6 +32,7 @@ class MergeDataset:
     """
 
     on_frozen = False
+    quick = False
 
     def __init__(self, version: Version, record: Record, on_conflict: str | None) -> None:
         if on_conflict not in CONFLICT_SIDES:

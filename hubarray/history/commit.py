@@ -23,7 +23,16 @@ from hubarray import config
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import pools
 from hubarray.blobs.ref import REF, Refs, blob_hash, homes, new_id
-from hubarray.errors import ConfigError, ConflictError, FrozenError, NotFoundError
+from hubarray.errors import (
+    ConfigError,
+    ConflictError,
+    CorruptDataError,
+    FrozenError,
+    NotFoundError,
+    ObjectMissingError,
+)
+from hubarray.history.fields import MAX_NUMBER
+from hubarray.history.machine_queue import Turn
 from hubarray.history.manifest import Manifest, NodeRef, TreeRoot
 from hubarray.history.overlay import EMPTY_OVERLAY, Numbers, Overlay, split_for_fold
 from hubarray.history.record import (
@@ -39,6 +48,9 @@ from hubarray.history.safety import require_atomic_create
 from hubarray.history.turns import retry_seconds
 from hubarray.history.version import Version
 from hubarray.process import uptime_seconds
+
+QUICK_BYTES = 1 << 20
+"""Values that a quick operation has at most."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +124,18 @@ class Operation(Protocol):
 
     ``apply`` may upload blobs through the pack writer, and should remember
     what it uploaded, so that applying again uploads only what differs.
+
+    Attributes
+    ----------
+    on_frozen : bool
+        Whether it may follow the record that froze the version.
+    quick : bool
+        Whether it has so little to encode and upload that this machine's other writers may wait for it, and it for
+        them: it begins with what they made. Others upload first.
     """
 
     on_frozen: bool
+    quick: bool
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """The changes to ``base``; None when it is so already.
@@ -176,8 +197,10 @@ def commit(
     commit_id = new_id()
     tried = False
     attempt = 0
+    turn = version.queue.turn()
     try:
-        time.sleep(version.turns.pause_seconds(time.monotonic()))
+        if operation.quick:
+            base = _begin_turn(turn, version, base)
         while True:
             attempt_began = time.monotonic()
             check_writable(base, operation)
@@ -193,6 +216,8 @@ def commit(
                 continue
             packs.finish()
             proof.result()
+            # What is uploaded holds up nobody.
+            turn.take()
             with version.commit_lock:
                 known = version.known
                 if known is not None and known.head.number > base.head.number:
@@ -204,17 +229,36 @@ def commit(
                 there, ours = version.log.create(record)
                 if ours:
                     version.committed(there)
-                    version.turns.won(time.monotonic(), time.monotonic() - attempt_began)
+                    turn.traffic.won(time.monotonic(), time.monotonic() - attempt_began)
+                    if packs.small is not None and turn.others_wait:
+                        version.fetcher.keep(*packs.small)
                     return there
                 version.saw(there)
             attempt += 1
-            version.turns.lost(time.monotonic())
+            turn.traffic.lost(time.monotonic())
             time.sleep(retry_seconds(attempt))
             base = version.refresh()
     except BaseException:
         if not tried:
             packs.abandon()
         raise
+    finally:
+        turn.end(version.known.head.number if version.known else 0)
+
+
+def _begin_turn(turn: Turn, version: Version, base: Record) -> Record:
+    """Wait for this machine's other writers, and then as its traffic wants it; returns the newest record known then."""
+    turn.take()
+    time.sleep(turn.traffic.pause_seconds(time.monotonic()))
+    if not base.head.number < turn.newest <= MAX_NUMBER:
+        return base
+    try:
+        # From the log, and not from a cache: what is built on has to be there.
+        record = version.log.read(turn.newest)
+    except (ObjectMissingError, CorruptDataError):
+        # It was another version's, or what became of this one shows in the log.
+        return base
+    return version.saw(record) if record.head.line == base.head.line else base
 
 
 def create_version(

@@ -105,6 +105,7 @@ class Compact:
     """
 
     on_frozen = False
+    quick = False
 
     def __init__(self, packs: Packs) -> None:
         self._packs = packs

@@ -19,6 +19,7 @@ class SetAttributes:
     """Set some attributes and remove others; those of other writers stay."""
 
     on_frozen = False
+    quick = True
 
     def __init__(self, updates: dict[str, Any], removals: tuple[str, ...] = ()) -> None:
         self._updates = updates
@@ -43,6 +44,7 @@ class Tag:
     """
 
     on_frozen = True
+    quick = True
 
     def __init__(self, tag: str, number: int) -> None:
         self._tag = tag
@@ -70,6 +72,7 @@ class Untag:
     """Take a tag away."""
 
     on_frozen = True
+    quick = True
 
     def __init__(self, tag: str) -> None:
         self._tag = tag
@@ -86,6 +89,7 @@ class Expire:
     """Let commits up to a number go; their data follows when it is collected, after the grace period."""
 
     on_frozen = True
+    quick = True
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -102,6 +106,7 @@ class Freeze:
     """Make the version immutable, for good."""
 
     on_frozen = True
+    quick = True
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commit.Operation`."""
@@ -120,6 +125,7 @@ class Delete:
     """
 
     on_frozen = True
+    quick = True
 
     def __init__(self, only_onto: int | None = None) -> None:
         self._only_onto = only_onto
@@ -143,6 +149,7 @@ class Restore:
     """
 
     on_frozen = False
+    quick = True
 
     def __init__(self, old: Record, only_onto: int | None = None) -> None:
         self._old = old
@@ -176,6 +183,7 @@ class Replace:
     """
 
     on_frozen = False
+    quick = True
 
     def __init__(self, record: Record, attrs: dict[str, Any]) -> None:
         self._record = record

@@ -1,68 +1,100 @@
 """Taking turns: how long a writer waits so that others of the same version get theirs. Pure.
 
-Without it, a writer that commits in a tight loop starves one whose commit takes
-a little longer: by the time the other has read what it lost to and merged, the
-number is taken again, for as long as the loop runs. There is no lock to queue
-at, so writers are polite instead:
+Without it, a writer that commits in a tight loop starves one whose commit takes a little longer: by the time the other
+has read what it lost to and merged, the number is taken again, for as long as the loop runs. Writers of one machine
+queue (``machine_queue.py``). Between machines there is nothing to queue at, so they are polite instead:
 
 * after losing a race, a writer tries again the sooner the more often it lost;
-* a writer that has met others lately leaves a gap after each commit of its own;
-* one that has met nobody leaves a gap a few times a second, in case somebody
-  waits whom it cannot see.
+* a machine that has met others lately makes a few commits in a row, and then leaves a gap as long as those took for
+  each of the others it seems to have met: in a row it wins nearly every race, and what others try meanwhile is lost;
+* one that has met nobody leaves a gap a few times a second, in case somebody waits whom it cannot see.
 """
 
 from __future__ import annotations
 
+import math
 import random
-import threading
-
-from hubarray import process
+import struct
+from dataclasses import dataclass
 
 CONTENDED_SECONDS = 2.0
 RUN_SECONDS = 0.3
+BURST_COMMITS = 4
 LOOP_GAP_SECONDS = 0.05
-MAX_PAUSE_SECONDS = 0.05
+MAX_PAUSE_SECONDS = 0.15
 RETRY_SECONDS = 0.02
 
+_STATE = struct.Struct("<5d")
+STATE_BYTES = _STATE.size
 
-class Turns:
-    """One process's knowledge of the traffic on a version; times are monotonic seconds."""
 
-    def __init__(self) -> None:
-        self._lost_at = self._won_at = self._run_began = float("-inf")
-        self._commit_seconds = 0.002
-        self._lock = threading.Lock()
-        process.register(self)
+@dataclass
+class Traffic:
+    """A version's traffic, as the writers of one machine know it; times are monotonic seconds.
 
-    def after_fork(self) -> None:
-        """Start afresh in a forked child."""
-        self._lock = threading.Lock()
+    Attributes
+    ----------
+    lost_at, won_at : float
+        When a commit of another machine came first, and when one of this machine was made.
+    run_began : float
+        When the commits in a row began.
+    commit_seconds : float
+        How long a commit takes, on average.
+    others : float
+        How many other machines there seem to be, on average.
+    """
+
+    lost_at: float = -math.inf
+    won_at: float = -math.inf
+    run_began: float = -math.inf
+    commit_seconds: float = 0.002
+    others: float = 0.0
+
+    @classmethod
+    def decoded(cls, data: bytes) -> Traffic:
+        """The state that :meth:`encoded` gave; as new where that cannot be.
+
+        Examples
+        --------
+        >>> Traffic.decoded(Traffic(lost_at=3.0).encoded()).lost_at
+        3.0
+        >>> Traffic.decoded(b"?")
+        Traffic(lost_at=-inf, won_at=-inf, run_began=-inf, commit_seconds=0.002, others=0.0)
+        """
+        if len(data) != STATE_BYTES:
+            return cls()
+        values = _STATE.unpack(data)
+        if any(math.isnan(value) for value in values):
+            return cls()
+        return cls(*values)
+
+    def encoded(self) -> bytes:
+        """All of it in 40 bytes."""
+        return _STATE.pack(self.lost_at, self.won_at, self.run_began, self.commit_seconds, self.others)
 
     def won(self, now: float, commit_seconds: float) -> None:
-        """A commit of this process was made, and took so long."""
-        with self._lock:
-            if now - self._won_at > LOOP_GAP_SECONDS + commit_seconds:
-                self._run_began = now
-            self._won_at = now
-            self._commit_seconds += 0.2 * (commit_seconds - self._commit_seconds)
+        """A commit of this machine was made, and took so long."""
+        if now - self.won_at > LOOP_GAP_SECONDS + commit_seconds:
+            self.run_began = now
+        self.won_at = now
+        self.commit_seconds += 0.2 * (commit_seconds - self.commit_seconds)
 
     def lost(self, now: float) -> None:
-        """A commit of another process came first."""
-        with self._lock:
-            self._lost_at = now
+        """A commit of another machine came first."""
+        self.lost_at = now
 
     def pause_seconds(self, now: float) -> float:
         """How long to wait before beginning the next commit; 0 for a writer that is alone and not in a loop."""
-        with self._lock:
-            if now - self._won_at > LOOP_GAP_SECONDS:
-                return 0.0
-            gap = min(MAX_PAUSE_SECONDS, random.uniform(1.5, 3.0) * self._commit_seconds)
-            if now - self._lost_at < CONTENDED_SECONDS:
-                return gap
-            if now - self._run_began > RUN_SECONDS:
-                self._run_began = now
-                return gap
+        if now < self.won_at or now - self.won_at > LOOP_GAP_SECONDS:
             return 0.0
+        took = min(max(self.commit_seconds, 0.0), MAX_PAUSE_SECONDS)
+        contended = 0 <= now - self.lost_at < CONTENDED_SECONDS
+        if now - self.run_began <= (BURST_COMMITS * took if contended else RUN_SECONDS):
+            return 0.0
+        commits = BURST_COMMITS if contended else 1
+        gap = min(MAX_PAUSE_SECONDS, random.uniform(1.5, 3.0) * commits * took)
+        self.run_began = now + gap
+        return gap
 
 
 def retry_seconds(attempt: int) -> float:

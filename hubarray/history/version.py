@@ -19,8 +19,8 @@ from hubarray.history.clock import store_time
 from hubarray.history.frozen_copy import FrozenCopy
 from hubarray.history.hints import hint_writer
 from hubarray.history.log import Log
+from hubarray.history.machine_queue import MachineQueue
 from hubarray.history.record import Record, encode, record_key
-from hubarray.history.turns import Turns
 from hubarray.names import Name
 from hubarray.process import uptime_seconds
 from hubarray.storage.base import Store
@@ -39,8 +39,8 @@ class Version:
     ----------
     name : Name
     fetcher : Fetcher
-    turns : Turns
-        How this process's committers wait for those of others.
+    queue : MachineQueue
+        Where this machine's committers wait for each other.
     commit_lock : Lock
         Held by this process's committers in turn, so that they do not race
         each other for a number.
@@ -51,7 +51,7 @@ class Version:
         self.name = Name(name.owner, name.name, name.version)
         self._newest: Record | None = None
         self._checked_at = float("-inf")
-        self.turns = Turns()
+        self.queue = MachineQueue(f"{fetcher.identity} {self.name}")
         self.after_fork()
         process.register(self)
 
@@ -161,7 +161,7 @@ class Version:
         if newest is not None and newest.head.number == number:
             return newest
         disk = self.fetcher.disk
-        cache_key = f"{self.fetcher.identity} {record_key(self.name, number)}"
+        cache_key = self._cache_key(number)
         if disk is not None and (cached := disk.get(cache_key)) is not None:
             try:
                 return self.log.decode(cached, number)
@@ -171,6 +171,9 @@ class Version:
         if disk is not None:
             disk.put(cache_key, encode(record)[0])
         return record
+
+    def _cache_key(self, number: int) -> str:
+        return f"{self.fetcher.identity} {record_key(self.name, number)}"
 
     def uncached(self, number: int) -> Record:
         """One commit as it is in the log now, past the cache.

@@ -54,6 +54,7 @@ class AddParts:
     """
 
     on_frozen = False
+    quick = False
 
     def __init__(self, parts: Sequence[TablePart]) -> None:
         self._parts = sorted_by_key(parts)

@@ -237,9 +237,9 @@ class Schema:
     Parameters
     ----------
     fields : mapping of str to Field
-    rows_per_block : mapping of str to int, optional
-        How many rows of a group are stored together, a power of two. By default 1 for ragged or encoded groups and for
-        rows of 16 KiB and more, else what makes about 32 KiB.
+    rows_per_block : mapping of str to int, or int, optional
+        How many rows of a group, or of each, are stored together, a power of two. By default 1 for ragged or encoded
+        groups and for rows of 16 KiB and more, else what makes about 32 KiB.
 
     Raises
     ------
@@ -255,7 +255,7 @@ class Schema:
 
     __slots__ = ("_fields", "_rows_per_block", "groups")
 
-    def __init__(self, fields: Mapping[str, Field], *, rows_per_block: Mapping[str, int] | None = None) -> None:
+    def __init__(self, fields: Mapping[str, Field], *, rows_per_block: Mapping[str, int] | int | None = None) -> None:
         if not isinstance(fields, Mapping):
             raise ConfigError(f"a schema is a mapping of names to fields, not a {type(fields).__name__}")
         if not 0 < len(fields) <= MAX_FIELDS:
@@ -267,11 +267,12 @@ class Schema:
             if field.index and name == PARTITION:
                 raise ConfigError(f"field {name!r}: the index has a column of that name, for the partition's key")
         self._fields = dict(fields)
-        self._rows_per_block = dict(rows_per_block or {})
         members: dict[str, list[str]] = {}
         for name, field in self._fields.items():
             for group in _groups_of(name, field):
                 members.setdefault(group, []).append(name)
+        given = rows_per_block or {}
+        self._rows_per_block = dict(given) if isinstance(given, Mapping) else dict.fromkeys(members, given)
         for group in self._rows_per_block:
             if group not in members:
                 raise ConfigError(f"rows_per_block: there is no group {group!r}; there are {', '.join(members)}")

@@ -135,6 +135,7 @@ class _Stage:
     """Put parts beside those that are there."""
 
     on_frozen = False
+    quick = False
 
     def __init__(self, staged: StagedParts, parts: Sequence[TablePart], *, first: bool) -> None:
         self._staged, self._parts, self._first = staged, parts, first

@@ -1,9 +1,11 @@
-"""Politeness between writers, as arithmetic over made-up clocks."""
+"""Politeness between machines, as arithmetic over made-up clocks."""
 
 import itertools
 
+import pytest
+
 from hubarray.history import turns
-from hubarray.history.turns import Turns, retry_seconds
+from hubarray.history.turns import Traffic, retry_seconds
 
 
 def _loop(one, seconds, commit_seconds=0.005):
@@ -18,11 +20,11 @@ def _loop(one, seconds, commit_seconds=0.005):
 
 
 def test_a_lone_writer_in_a_loop_loses_little_time():
-    assert 0 < _loop(Turns(), 10) < 0.08
+    assert 0 < _loop(Traffic(), 10) < 0.08
 
 
 def test_a_lone_writer_leaves_a_gap_a_few_times_a_second():
-    one, now, gaps = Turns(), 100.0, []
+    one, now, gaps = Traffic(), 100.0, []
     for _ in range(1000):
         pause = one.pause_seconds(now)
         if pause:
@@ -32,24 +34,41 @@ def test_a_lone_writer_leaves_a_gap_a_few_times_a_second():
     assert max(b - a for a, b in itertools.pairwise(gaps)) < 2 * turns.RUN_SECONDS
 
 
-def test_a_writer_that_met_others_leaves_a_gap_after_each_commit_until_they_are_gone():
-    one = Turns()
-    one.won(100.0, 0.005)
-    one.lost(100.0)
-    assert one.pause_seconds(100.01) > 0
-    one.won(102.5, 0.005)
-    one.won(102.51, 0.005)
-    assert one.pause_seconds(102.51) == 0
+def test_a_machine_that_met_others_leaves_a_gap_after_a_few_commits_until_they_are_gone():
+    one, now, run, runs = Traffic(), 100.0, 0, []
+    for _ in range(200):
+        one.lost(now)
+        pause = one.pause_seconds(now)
+        if pause:
+            runs.append(run)
+            run = 0
+        run += 1
+        now += pause + 0.005
+        one.won(now, 0.005)
+    assert 2 <= max(runs[5:]) <= turns.BURST_COMMITS + 2
+    one.won(now + 2.5, 0.005)
+    one.won(now + 2.51, 0.005)
+    assert one.pause_seconds(now + 2.51) == 0
 
 
 def test_a_writer_that_writes_now_and_then_never_waits():
-    one, now = Turns(), 100.0
+    one, now = Traffic(), 100.0
     for _ in range(100):
         now += 0.2
         assert one.pause_seconds(now) == 0
         one.won(now, 0.005)
 
 
+@pytest.mark.parametrize("data", [b"", b"\xff" * turns.STATE_BYTES, b"\0" * (turns.STATE_BYTES - 1)])
+def test_a_state_that_cannot_be_is_as_new(data):
+    assert Traffic.decoded(data) == Traffic()
+
+
+def test_whatever_a_state_says_the_pause_is_bounded():
+    for values in itertools.product((float("inf"), -float("inf"), 1e300, -1e300, 0.0, 99.99), repeat=4):
+        assert 0 <= Traffic(*values).pause_seconds(100.0) <= turns.MAX_PAUSE_SECONDS
+
+
 def test_who_lost_more_often_waits_less():
     assert max(retry_seconds(10) for _ in range(100)) < turns.RETRY_SECONDS / 10 + 1e-9
-    assert max(one.pause_seconds(100.0) for one in [Turns()]) == 0
+    assert Traffic().pause_seconds(100.0) == 0

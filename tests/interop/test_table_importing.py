@@ -211,3 +211,82 @@ def test_frames_of_polars_and_their_views_are_tables(root):
     assert [(row["s"], row["b"]) for row in table[:]] == [("x", b"1"), (None, b"2")]
     fixed = pa.table({"f": pa.array([b"ab", b"cd"], pa.binary(2))})
     assert hub.import_table(fixed, "lab/fixed:v1", root=root)[1] == b"cd"
+
+
+def test_a_given_schema_decides_where_nothing_could_be_guessed(tmp_path, root):
+    empty = hub.Schema({"d": hub.Field("i8", nullable=True), "n": hub.Field("i4", index=True)})
+    source = pa.table({"d": pa.array([None, None]), "n": [1, 2], "more": [3, 4]})
+    assert hub.import_table(source, "lab/frame:v1", empty, root=root)[:] == [{"d": None, "n": 1}, {"d": None, "n": 2}]
+    pq.write_table(source, tmp_path / "a.parquet")
+    table = hub.import_table(tmp_path / "a.parquet", "lab/file:v1", empty, root=root)
+    assert [row["n"] for row in table] == [1, 2]
+    with pytest.raises(hub.ConfigError, match="null has no field"):
+        hub.import_table(source, "lab/guessed:v1", root=root)
+
+
+def test_what_a_schema_does_not_name_is_left_out_and_said(root, capsys):
+    schema = {"id": hub.Field("i4", index=True), "vector": hub.Field("f8", (None,))}
+    table = hub.import_table(some(3), "lab/some:v1", schema, root=root)
+    assert sorted(table[0]) == ["id", "vector"]
+    assert "the schema has no 'when', 'name', 'box', 'raw'; left out" in capsys.readouterr().err
+    with pytest.raises(hub.ConfigError, match="ident"):
+        hub.import_table(some(3), "lab/other:v1", {"ident": hub.Field("i4")}, root=root)
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_arrays_in_the_cells_of_a_frame_are_arrays(root, given):
+    pictures = [RNG.integers(0, 255, (2, i + 1, 3), "u1") for i in range(3)]
+    frame = pd.DataFrame({"drive": ["a", "b", "a"], "n": [1, 2, 3]})
+    frame["picture"] = pictures
+    schema = {"drive": hub.Field(str, index=True), "n": hub.Field("i8"), "picture": hub.Field("u1", (None, None, 3))}
+    table = hub.import_table(frame, "lab/cells:v1", schema if given else None, key="drive", root=root)
+    assert [row["n"] for row in table] == [1, 3, 2]
+    for row, i in zip(table, (0, 2, 1), strict=True):
+        np.testing.assert_array_equal(row["picture"], pictures[i])
+
+
+@pytest.mark.parametrize("codec", ["png", "jpeg", None])
+def test_images_are_stored_with_the_codec_of_the_schema(tmp_path, root, codec):
+    pixels = images(tmp_path / "pets")
+    schema = {"path": hub.Field(str, index=True), "image": hub.Field("u1", (None, None, 3), codec=codec)}
+    for row in hub.import_table(tmp_path / "pets", "lab/pets:v1", schema, root=root):
+        assert sorted(row) == ["image", "path"]
+        if codec != "jpeg":
+            np.testing.assert_array_equal(row["image"], pixels[str(row["path"])])
+        assert row["image"].shape == pixels[str(row["path"])].shape
+
+
+def test_numbers_of_a_csv_become_what_the_schema_says(tmp_path, root):
+    (tmp_path / "t.csv").write_text("x,n,y\n0.5,1,a\n-2.25,,b\n")
+    schema = {"x": hub.Field("f4"), "n": hub.Field("u2", nullable=True)}
+    table = hub.import_table(tmp_path / "t.csv", "lab/csv:v1", schema, root=root)
+    assert table[:] == [{"x": np.float32(0.5), "n": 1}, {"x": np.float32(-2.25), "n": None}]
+    with pytest.raises(hub.ConfigError, match="'n'"):
+        hub.import_table(tmp_path / "t.csv", "lab/csv2:v1", {"n": hub.Field("u2")}, root=root)
+
+
+def test_several_files_are_named_by_a_list_or_a_pattern(tmp_path, root):
+    for i, day in enumerate(["mon", "tue"]):
+        (tmp_path / f"day={day}").mkdir()
+        for part in range(2):
+            pq.write_table(some(2, 10 * i + part), tmp_path / f"day={day}" / f"{part}.parquet")
+    listed = hub.import_table(sorted(tmp_path.rglob("*.parquet"))[1:], "lab/listed:v1", root=root)
+    assert [(row["id"], row["day"]) for row in listed][::2] == [(1, "mon"), (10, "tue"), (11, "tue")]
+    for source, name in (
+        (str(tmp_path / "day=tue" / "*.parquet"), "one"),
+        (str(tmp_path / "**" / "1.parquet"), "deep"),
+    ):
+        table = hub.import_table(source, f"lab/{name}:v1", root=root)
+        assert {row["day"] for row in table} == ({"tue"} if name == "one" else {"mon", "tue"})
+    with pytest.raises(hub.SourceError, match="no such file"):
+        hub.import_table(str(tmp_path / "day=wed" / "*.parquet"), "lab/none:v1", root=root)
+    with pytest.raises(hub.SourceError, match="an empty list"):
+        hub.import_table([], "lab/none:v1", root=root)
+
+
+def test_a_schema_that_was_not_guessed_is_not_called_so(tmp_path, root, capsys):
+    hub.import_table(some(3), "lab/first:v1", root=root)
+    hub.export("lab/first:v1", tmp_path / "first.parquet", root=root)
+    capsys.readouterr()
+    hub.import_table(tmp_path / "first.parquet", "lab/second:v1", root=root)
+    assert "the schema that it has:" in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""Sources that tables are imported from."""

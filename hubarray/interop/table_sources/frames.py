@@ -1,0 +1,101 @@
+"""Frames as sources of tables: pandas, Arrow, and what speaks Arrow's C stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubarray.errors import ConfigError
+from hubarray.interop.table_sources.base import ALL, Rows, TableSource, taken
+from hubarray.interop.table_sources.guessing import guessed_field, guessed_schema, plain_type
+from hubarray.tables.frames import arrow_batches
+from hubarray.tables.schema import PARTITION, Field, Schema
+
+
+def opened(source: Any, schema: Schema | None, key: str | None) -> TableSource:
+    """A frame, cut by the column that is the key.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if hasattr(source, "iloc"):
+        named = [name for name in source.index.names if name is not None]
+        source = source.reset_index() if named else source
+        if any(_has_arrays(source[name]) for name in source.columns):
+            return _pandas(source, schema, key)
+        try:
+            source = pa.Table.from_pandas(source, preserve_index=False)
+        except (pa.ArrowException, ValueError) as error:
+            raise ConfigError(f"the frame has a column that Arrow cannot hold: {error}"[:400]) from None
+    table = arrow_batches(source).read_all()
+    partitions: dict[str | int, Callable[[], Rows]] = {ALL: lambda: [kept]}
+    _require_key(key, table.column_names)
+    names = taken([name for name in table.column_names if name != key or schema is None or key in schema], schema, "it")
+    kept = table.select(names)
+    if key is not None:
+        keys = [plain_key(one) for one in table[key].unique().to_pylist()]
+        partitions = {one: _rows_of(table, names, key, one) for one in keys}
+    return TableSource(schema or guessed_schema(table.schema), partitions, schema is None)
+
+
+def plain_key(value: Any) -> str | int:
+    """A cell as a partition's key.
+
+    Raises
+    ------
+    ConfigError
+    """
+    value = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise ConfigError(f"key: {value!r} is neither text nor a whole number, and keys of partitions are")
+    return value
+
+
+def _require_key(key: str | None, columns: list[Any]) -> None:
+    if key is not None and key not in columns:
+        raise ConfigError(f"key={key!r}: there is no such column; there are {', '.join(map(str, columns))}"[:300])
+
+
+def _rows_of(table: pa.Table, names: list[str], key: str, value: Any) -> Callable[[], Rows]:
+    chosen = pa.scalar(value)
+    return lambda: [table.filter(pc.equal(table[key], chosen.cast(plain_type(table[key].type)))).select(names)]
+
+
+def _has_arrays(column: Any) -> bool:
+    """Whether its cells are arrays of several dimensions, which Arrow cannot hold."""
+    return column.dtype == object and any(isinstance(value, np.ndarray) and value.ndim > 1 for value in column)
+
+
+def _pandas(frame: Any, schema: Schema | None, key: str | None) -> TableSource:
+    _require_key(key, list(frame.columns))
+    columns = [name for name in frame.columns if name != key or schema is None or key in schema]
+    guessed = schema or Schema({name: _guessed(frame, name) for name in frame.columns})
+    kept = frame[taken(columns, schema, "the frame")]
+    if key is None:
+        return TableSource(guessed, {ALL: lambda: [kept]}, schema is None)
+    keys = {plain_key(one): one for one in frame[key].unique()}
+
+    def rows(value: Hashable) -> Callable[[], Rows]:
+        return lambda: [kept[(frame[key] == value).to_numpy(dtype=bool, na_value=False)]]
+
+    return TableSource(guessed, {one: rows(value) for one, value in keys.items()}, schema is None)
+
+
+def _guessed(frame: Any, name: Any) -> Field:
+    if name == PARTITION:
+        raise ConfigError(f"a column {PARTITION!r} is the index's own; rename it, and give key= its new name")
+    column = frame[name]
+    if column.dtype == object:
+        there = [value for value in column if isinstance(value, np.ndarray)]
+        if there and all(one.ndim == there[0].ndim and one.dtype == there[0].dtype for one in there):
+            gone = len(there) < len(column)
+            return Field(there[0].dtype, (None,) * there[0].ndim, nullable=gone)
+    try:
+        return guessed_field(pa.Schema.from_pandas(frame[[name]], preserve_index=False).field(0))
+    except (pa.ArrowException, ValueError) as error:
+        raise ConfigError(f"column {name!r}: Arrow cannot hold it: {error}"[:400]) from None

@@ -1,0 +1,68 @@
+"""Fields for the columns of Arrow and pandas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hubarray.errors import ConfigError
+from hubarray.tables.schema import PARTITION, Field, Schema
+
+
+def guessed_schema(columns: Iterable[pa.Field]) -> Schema:
+    """A schema for columns of Arrow.
+
+    Raises
+    ------
+    ConfigError
+    """
+    fields = {}
+    for one in columns:
+        if one.name == PARTITION:
+            raise ConfigError(f"a column {PARTITION!r} is the index's own; rename it, and give key= its new name")
+        fields[one.name] = guessed_field(one)
+    return Schema(fields)
+
+
+_BINARY = (
+    pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary
+)  # fmt: skip
+
+
+def guessed_field(one: pa.Field) -> Field:
+    """Numbers, times and text are fields of the index, lists are arrays.
+
+    Raises
+    ------
+    ConfigError
+    """
+    kind = plain_type(one.type)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return Field(str, index=True, nullable=one.nullable)
+    if any(is_kind(kind) for is_kind in _BINARY):
+        return Field(bytes, nullable=one.nullable)
+    shape: list[int | None] = []
+    while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        shape.append(kind.list_size if pa.types.is_fixed_size_list(kind) else None)
+        kind = kind.value_type
+    if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
+        unit = "ms" if kind.unit == "s" else kind.unit
+        dtype: Any = f"{'M8' if pa.types.is_timestamp(kind) else 'm8'}[{unit}]"
+    elif pa.types.is_date(kind):
+        dtype = "M8[ms]"
+    else:
+        try:
+            dtype = np.dtype(kind.to_pandas_dtype())
+        except NotImplementedError:
+            dtype = np.dtype(object)
+        if dtype.kind not in "biuf":
+            raise ConfigError(f"column {one.name!r}: {kind} has no field that it could be; give a schema, or drop it")
+    return Field(dtype, shape, index=not shape, nullable=one.nullable)
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values, of a dictionary too."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -1,0 +1,99 @@
+"""Parquet files as sources of tables: a partition a file, folders ``name=value`` as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hubarray.errors import SourceError
+from hubarray.interop.parquet import exported_schema, row_groups_of
+from hubarray.interop.sources.base import readable
+from hubarray.interop.table_sources.base import Rows, TableSource, taken
+from hubarray.interop.table_sources.guessing import guessed_schema
+from hubarray.shown import shown_text
+from hubarray.tables.schema import PARTITION, Schema
+
+_BATCH_ROWS = 4096
+
+
+def opened(files: Mapping[str, Path], folder: Path, given: Schema | None) -> TableSource:
+    """Files of equal columns, by the keys of their partitions; a file that was exported from a table is that table.
+
+    Raises
+    ------
+    ConfigError, SourceError
+    """
+    first = next(iter(files))
+    if len(files) == 1 and given is None:
+        exported = _exported(files[first])
+        if exported is not None:
+            return exported
+    schema: pa.Schema | None = None
+    for path in files.values():
+        with readable(shown_text(str(path))), pq.ParquetFile(path) as file:
+            own = _with_hive(file.schema_arrow, _hive(path, folder)).remove_metadata()
+        if schema is not None and own != schema:
+            raise SourceError(
+                f"{shown_text(str(path))}: has other columns than {shown_text(first)}; give it a table of its own"
+            )
+        schema = own
+    assert schema is not None
+    names = None if given is None else taken(schema.names, given, shown_text(str(folder)))
+    rows: dict[str | int, Callable[[], Rows]] = {
+        name: _batches(path, _hive(path, folder), names) for name, path in files.items()
+    }
+    return TableSource(given or guessed_schema(schema), rows, given is None)
+
+
+def _exported(path: Path) -> TableSource | None:
+    """A table that was exported to a Parquet file: its own schema, and its own partitions."""
+    where = shown_text(str(path))
+    with readable(where), pq.ParquetFile(path) as file:
+        schema = exported_schema(file.schema_arrow.metadata, where)
+        if schema is None or PARTITION not in file.schema_arrow.names:
+            return None
+        groups = row_groups_of(file)
+    names = [name for name in schema if name != PARTITION]
+    return TableSource(schema, {key: _batches(path, {}, names, some) for key, some in groups.items()}, False)
+
+
+def _hive(path: Path, folder: Path) -> dict[str, str]:
+    """The columns that the names of folders say."""
+    parts = path.relative_to(folder).parts[:-1] if path.is_relative_to(folder) else ()
+    return {unquote(name): unquote(value) for name, _, value in (one.partition("=") for one in parts) if value}
+
+
+def _with_hive(schema: pa.Schema, columns: Mapping[str, str]) -> pa.Schema:
+    for name in columns:
+        if name not in schema.names:
+            schema = schema.append(pa.field(name, pa.string(), nullable=False))
+    return schema
+
+
+def _batches(
+    path: Path, columns: Mapping[str, str], names: Sequence[str] | None, groups: Sequence[int] | None = None
+) -> Callable[[], Rows]:
+    def read() -> Iterator[pa.Table]:
+        where = shown_text(str(path))
+        with readable(where):
+            file = pq.ParquetFile(path)
+        with file:
+            # The schema of an exported table names columns that its file has; of others, what folders say is beside.
+            wanted = None if names is None else [one for one in file.schema_arrow.names if one in set(names)]
+            batches = file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=wanted)
+            while True:
+                with readable(where):
+                    batch = next(batches, None)
+                if batch is None:
+                    return
+                table = pa.Table.from_batches([batch])
+                for name, value in columns.items():
+                    if name not in table.column_names and (names is None or name in names):
+                        table = table.append_column(name, pa.array([value] * len(table), pa.string()))
+                yield table
+
+    return read

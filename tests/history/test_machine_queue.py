@@ -1,0 +1,214 @@
+"""Turns of one machine's writers: in order, and never in anybody's way."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+import hubarray as hub
+from hubarray.history import machine_queue
+from hubarray.history.machine_queue import MachineQueue
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path):
+    hub.configure(cache_dir=tmp_path / "cache")
+    return tmp_path / "cache"
+
+
+def _hold(cache, held):
+    hub.configure(cache_dir=cache)
+    turn = MachineQueue("x").turn()
+    turn.take()
+    held.set()
+    time.sleep(60)
+
+
+def _holder(cache):
+    held = SPAWN.Event()
+    process = SPAWN.Process(target=_hold, args=(str(cache), held))
+    process.start()
+    assert held.wait(30)
+    return process
+
+
+def _seconds(work):
+    began = time.monotonic()
+    work()
+    return time.monotonic() - began
+
+
+def test_turns_are_taken_in_the_order_of_asking_and_hand_over_the_newest_commit():
+    order, threads = [], []
+    first = MachineQueue("x").turn()
+    first.take()
+
+    def take(i):
+        turn = MachineQueue("x").turn()
+        turn.take()
+        order.append((i, turn.newest))
+        turn.end(100 + i)
+
+    for i in range(5):
+        threads.append(threading.Thread(target=take, args=(i,)))
+        threads[-1].start()
+        time.sleep(0.05)
+    assert order == []
+    first.end(99)
+    for thread in threads:
+        thread.join(10)
+    assert order == [(0, 99), (1, 100), (2, 101), (3, 102), (4, 103)]
+
+
+def test_a_turn_lasts_for_a_few_commits_of_one_process_while_others_wait():
+    queue, waiting = MachineQueue("x"), threading.Event()
+    turn = queue.turn()
+    turn.take()
+    done = []
+
+    def wait():
+        other = MachineQueue("x").turn()
+        waiting.set()
+        other.take()
+        done.append(time.monotonic())
+        other.end(0)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    waiting.wait()
+    time.sleep(0.1)
+    assert turn.others_wait
+    for _ in range(machine_queue.MOST_COMMITS - 1):
+        turn.end(0)
+        turn = queue.turn()
+        turn.take()
+        assert not done
+    turn.end(0)
+    thread.join(10)
+    assert done
+
+
+def test_a_turn_that_nobody_goes_on_with_is_passed_on():
+    queue = MachineQueue("x")
+    turn = queue.turn()
+    turn.take()
+    taken = threading.Event()
+
+    def wait():
+        other = MachineQueue("x").turn()
+        other.take()
+        taken.set()
+        other.end(0)
+
+    threading.Thread(target=wait).start()
+    time.sleep(0.1)
+    turn.end(0)
+    assert taken.wait(5)
+
+
+def test_a_killed_holder_costs_nothing(cache):
+    holder = _holder(cache)
+    threading.Timer(0.2, holder.kill).start()
+    assert 0.1 < _seconds(MachineQueue("x").turn().take) < 0.9
+    holder.join()
+
+
+def test_a_holder_that_makes_no_headway_is_waited_for_once(cache):
+    holder = _holder(cache)
+    os.kill(holder.pid, signal.SIGSTOP)
+    queue = MachineQueue("x")
+    assert 0.9 < _seconds(queue.turn().take) < 5
+    assert _seconds(queue.turn().take) < 0.1
+    holder.kill()
+    holder.join()
+
+
+def test_a_forked_child_holds_nothing_of_its_parent():
+    queue = MachineQueue("x")
+    turn = queue.turn()
+    turn.take()
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(30,))
+    child.start()
+    time.sleep(0.1)
+    turn.end(0)
+    assert _seconds(MachineQueue("x").turn().take) < 0.5
+    child.kill()
+    child.join()
+
+
+@pytest.mark.parametrize("damage", ["folder", "link", "hard link", "large", "noise", "no folder"])
+def test_a_file_that_cannot_be_used_costs_nothing(cache, damage, tmp_path):
+    number = MachineQueue("x")._number
+    path, mine = cache / "turns" / f"{number:03x}", tmp_path / "mine"
+    mine.write_bytes(b"mine")
+    if damage == "no folder":
+        cache.write_text("a file")
+    else:
+        path.parent.mkdir(parents=True)
+    if damage == "folder":
+        path.mkdir()
+    elif damage == "link":
+        path.symlink_to(mine)
+    elif damage == "hard link":
+        path.hardlink_to(mine)
+    elif damage == "large":
+        path.write_bytes(bytes(5000))
+    elif damage == "noise":
+        path.write_bytes(b"\xff" * 64)
+    turn = MachineQueue("x").turn()
+    assert _seconds(turn.take) < 0.5
+    turn.end(3)
+    assert mine.read_bytes() == b"mine"
+    assert 0 <= turn.traffic.pause_seconds(100.0) < 1
+
+
+def test_a_hint_of_a_commit_that_is_not_there_is_ignored(root):
+    array = hub.array(3, "t/x:v0", "i8", root=root)
+    array[0] = 1
+    turn = array._version.queue.turn()
+    turn.take()
+    turn.end(1_000_000)
+    array[1] = 2
+    assert array[...].tolist() == [1, 2, 0]
+
+
+def _assign(root, cache, index, count, end):
+    hub.configure(cache_dir=cache)
+    array = hub.load("t/x:v0", root=root)
+    for i in range(count):
+        array[index] = i + 1
+    end.wait(60)
+
+
+@pytest.mark.parametrize("kind", ["local", "s3"])
+def test_processes_that_assign_to_one_chunk_lose_hardly_any_race(make_root, cache, kind):
+    root = make_root(kind)
+    array = hub.array(8, "t/x:v0", "i8", root=root)
+    end = SPAWN.Barrier(4)
+    writers = [SPAWN.Process(target=_assign, args=(root, str(cache), i, 20, end)) for i in range(4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(90)
+    assert array.refresh()[:4].tolist() == [20] * 4
+    assert array.commit == 81
+
+
+def test_a_version_that_was_made_anew_does_not_go_on_from_what_the_file_says(make_root):
+    root = make_root("s3")
+    array = hub.array(3, "t/x:v0", "i8", root=root)
+    for i in range(5):
+        array[0] = i + 1
+    hub.flush()
+    turn = array._version.queue.turn()
+    turn.take()
+    turn.end(6)
+    root.store.delete([entry.key for entry in root.store.list("t/x/")])
+    again = hub.array(3, "t/x:v0", "i8", root=root)
+    again[1] = 7
+    assert (again.commit, again[...].tolist()) == (2, [0, 7, 0])
