@@ -26,13 +26,11 @@ from hubarray.blobs.ref import REF, Refs, blob_hash, homes, new_id
 from hubarray.errors import (
     ConfigError,
     ConflictError,
-    CorruptDataError,
     FrozenError,
     NotFoundError,
     ObjectMissingError,
 )
 from hubarray.history.fields import MAX_NUMBER
-from hubarray.history.machine_queue import Turn
 from hubarray.history.manifest import Manifest, NodeRef, TreeRoot
 from hubarray.history.overlay import EMPTY_OVERLAY, Numbers, Overlay, split_for_fold
 from hubarray.history.record import (
@@ -200,7 +198,9 @@ def commit(
     turn = version.queue.turn()
     try:
         if operation.quick:
-            base = _begin_turn(turn, version, base)
+            turn.take()
+        time.sleep(turn.traffic.pause_seconds(time.monotonic()))
+        base = _as_told(turn.newest, version, base)
         while True:
             attempt_began = time.monotonic()
             check_writable(base, operation)
@@ -246,19 +246,15 @@ def commit(
         turn.end(version.known.head.number if version.known else 0)
 
 
-def _begin_turn(turn: Turn, version: Version, base: Record) -> Record:
-    """Wait for this machine's other writers, and then as its traffic wants it; returns the newest record known then."""
-    turn.take()
-    time.sleep(turn.traffic.pause_seconds(time.monotonic()))
-    if not base.head.number < turn.newest <= MAX_NUMBER:
+def _as_told(newest: int, version: Version, base: Record) -> Record:
+    """The record that another writer of this machine says is the newest, if it is there; else the base."""
+    if not base.head.number < newest <= MAX_NUMBER:
         return base
     try:
         # From the log, and not from a cache: what is built on has to be there.
-        record = version.log.read(turn.newest)
-    except (ObjectMissingError, CorruptDataError):
-        # It was another version's, or what became of this one shows in the log.
+        return version.saw(version.log.read(newest))
+    except ObjectMissingError:
         return base
-    return version.saw(record) if record.head.line == base.head.line else base
 
 
 def create_version(

@@ -5,8 +5,8 @@ has read what it lost to and merged, the number is taken again, for as long as t
 queue (``machine_queue.py``). Between machines there is nothing to queue at, so they are polite instead:
 
 * after losing a race, a writer tries again the sooner the more often it lost;
-* a machine that has met others lately makes a few commits in a row, and then leaves a gap as long as those took for
-  each of the others it seems to have met: in a row it wins nearly every race, and what others try meanwhile is lost;
+* a machine that has met others lately makes a few commits in a row, and then leaves a gap of about twice their time: in
+  a row it wins nearly every race, and what others try meanwhile is lost;
 * one that has met nobody leaves a gap a few times a second, in case somebody waits whom it cannot see.
 """
 
@@ -19,12 +19,13 @@ from dataclasses import dataclass
 
 CONTENDED_SECONDS = 2.0
 RUN_SECONDS = 0.3
-BURST_COMMITS = 4
+RUN_COMMITS = 4
+"""How many commits in a row a machine makes while it meets others."""
 LOOP_GAP_SECONDS = 0.05
 MAX_PAUSE_SECONDS = 0.15
 RETRY_SECONDS = 0.02
 
-_STATE = struct.Struct("<5d")
+_STATE = struct.Struct("<4d")
 STATE_BYTES = _STATE.size
 
 
@@ -40,15 +41,12 @@ class Traffic:
         When the commits in a row began.
     commit_seconds : float
         How long a commit takes, on average.
-    others : float
-        How many other machines there seem to be, on average.
     """
 
     lost_at: float = -math.inf
     won_at: float = -math.inf
     run_began: float = -math.inf
     commit_seconds: float = 0.002
-    others: float = 0.0
 
     @classmethod
     def decoded(cls, data: bytes) -> Traffic:
@@ -59,7 +57,7 @@ class Traffic:
         >>> Traffic.decoded(Traffic(lost_at=3.0).encoded()).lost_at
         3.0
         >>> Traffic.decoded(b"?")
-        Traffic(lost_at=-inf, won_at=-inf, run_began=-inf, commit_seconds=0.002, others=0.0)
+        Traffic(lost_at=-inf, won_at=-inf, run_began=-inf, commit_seconds=0.002)
         """
         if len(data) != STATE_BYTES:
             return cls()
@@ -69,8 +67,8 @@ class Traffic:
         return cls(*values)
 
     def encoded(self) -> bytes:
-        """All of it in 40 bytes."""
-        return _STATE.pack(self.lost_at, self.won_at, self.run_began, self.commit_seconds, self.others)
+        """All of it in 32 bytes."""
+        return _STATE.pack(self.lost_at, self.won_at, self.run_began, self.commit_seconds)
 
     def won(self, now: float, commit_seconds: float) -> None:
         """A commit of this machine was made, and took so long."""
@@ -89,9 +87,9 @@ class Traffic:
             return 0.0
         took = min(max(self.commit_seconds, 0.0), MAX_PAUSE_SECONDS)
         contended = 0 <= now - self.lost_at < CONTENDED_SECONDS
-        if now - self.run_began <= (BURST_COMMITS * took if contended else RUN_SECONDS):
+        if now - self.run_began <= (RUN_COMMITS * took if contended else RUN_SECONDS):
             return 0.0
-        commits = BURST_COMMITS if contended else 1
+        commits = RUN_COMMITS if contended else 1
         gap = min(MAX_PAUSE_SECONDS, random.uniform(1.5, 3.0) * commits * took)
         self.run_began = now + gap
         return gap

@@ -51,7 +51,8 @@ class Version:
         self.name = Name(name.owner, name.name, name.version)
         self._newest: Record | None = None
         self._checked_at = float("-inf")
-        self.queue = MachineQueue(f"{fetcher.identity} {self.name}")
+        space = None if fetcher.disk is None else fetcher.disk.space
+        self.queue = MachineQueue(f"{fetcher.identity} {self.name}", space)
         self.after_fork()
         process.register(self)
 

@@ -5,12 +5,14 @@ import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 import hubarray as hub
 from hubarray.history import machine_queue
 from hubarray.history.machine_queue import MachineQueue
+from hubarray.history.record import encode
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -141,10 +143,10 @@ def test_a_forked_child_holds_nothing_of_its_parent():
     child.join()
 
 
-@pytest.mark.parametrize("damage", ["folder", "link", "hard link", "large", "noise", "no folder"])
+@pytest.mark.parametrize("damage", ["folder", "link", "large", "noise", "no folder", "open to others"])
 def test_a_file_that_cannot_be_used_costs_nothing(cache, damage, tmp_path):
-    number = MachineQueue("x")._number
-    path, mine = cache / "turns" / f"{number:03x}", tmp_path / "mine"
+    queue = MachineQueue("x")
+    path, mine = Path(queue._path), tmp_path / "mine"
     mine.write_bytes(b"mine")
     if damage == "no folder":
         cache.write_text("a file")
@@ -154,17 +156,50 @@ def test_a_file_that_cannot_be_used_costs_nothing(cache, damage, tmp_path):
         path.mkdir()
     elif damage == "link":
         path.symlink_to(mine)
-    elif damage == "hard link":
-        path.hardlink_to(mine)
     elif damage == "large":
-        path.write_bytes(bytes(5000))
+        path.write_bytes(b"7" * 5000)
     elif damage == "noise":
-        path.write_bytes(b"\xff" * 64)
-    turn = MachineQueue("x").turn()
+        path.write_bytes(b"\xff" * 56)
+    elif damage == "open to others":
+        (cache / "v1").chmod(0o777)
+    turn = queue.turn()
     assert _seconds(turn.take) < 0.5
     turn.end(3)
     assert mine.read_bytes() == b"mine"
     assert 0 <= turn.traffic.pause_seconds(100.0) < 1
+    assert path.is_file() == (damage in ("link", "large", "noise"))
+
+
+def test_threads_of_a_process_are_never_at_their_turns_together():
+    queue, inside, most = MachineQueue("x"), [], []
+
+    def work():
+        for _ in range(30):
+            turn = queue.turn()
+            turn.take()
+            inside.append(1)
+            most.append(len(inside))
+            time.sleep(0.0002)
+            inside.pop()
+            turn.end(0)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert max(most) == 1
+
+
+def test_a_lock_that_fails_after_a_commit_is_no_error(monkeypatch, root):
+    array = hub.array(3, "t/x:v0", "i8", root=root)
+
+    def fail(*args):
+        raise OSError("no locks")
+
+    monkeypatch.setattr("hubarray.history.byte_locks.LockFile.locked_by_others", fail)
+    array[0] = 1
+    assert array[...].tolist() == [1, 0, 0]
 
 
 def test_a_hint_of_a_commit_that_is_not_there_is_ignored(root):
@@ -197,6 +232,9 @@ def test_processes_that_assign_to_one_chunk_lose_hardly_any_race(make_root, cach
         writer.join(90)
     assert array.refresh()[:4].tolist() == [20] * 4
     assert array.commit == 81
+    # A lost race uploads its chunk again.
+    packs = sum(1 for _ in root.store.list("t/x/packs/"))
+    assert packs < 80 + 10
 
 
 def test_a_version_that_was_made_anew_does_not_go_on_from_what_the_file_says(make_root):
@@ -205,7 +243,9 @@ def test_a_version_that_was_made_anew_does_not_go_on_from_what_the_file_says(mak
     for i in range(5):
         array[0] = i + 1
     hub.flush()
-    turn = array._version.queue.turn()
+    version = array._version
+    version.fetcher.disk.put(version._cache_key(6), encode(version.known)[0])
+    turn = version.queue.turn()
     turn.take()
     turn.end(6)
     root.store.delete([entry.key for entry in root.store.list("t/x/")])

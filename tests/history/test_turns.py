@@ -45,7 +45,7 @@ def test_a_machine_that_met_others_leaves_a_gap_after_a_few_commits_until_they_a
         run += 1
         now += pause + 0.005
         one.won(now, 0.005)
-    assert 2 <= max(runs[5:]) <= turns.BURST_COMMITS + 2
+    assert 2 <= max(runs[5:]) <= turns.RUN_COMMITS + 2
     one.won(now + 2.5, 0.005)
     one.won(now + 2.51, 0.005)
     assert one.pause_seconds(now + 2.51) == 0
