@@ -43,12 +43,12 @@ def import_table(
     Parameters
     ----------
     source : path, paths, DataFrame, Arrow table, or what speaks Arrow's C stream
-        A Parquet file; a list of them, or a pattern such as ``day=1/*.parquet``; a folder of them, whose
-        ``name=value`` folders become columns; a CSV with a column of the paths
-        of JPEG and PNG images beside it, in which an empty cell is a null of numbers and images; a folder of such
-        images, those of a class in a folder of its own. Every file of Parquet and every class is a partition, and so is
-        the whole of a frame or a CSV. A file that :func:`hubarray.export` wrote has its table's schema and partitions.
-        Of a Petastorm dataset, which may be a URL too, the Unischema says the fields.
+        A Parquet file; a list of them, or a pattern such as ``day=1/*.parquet``; a folder of them, whose ``name=value``
+        folders become columns; a CSV with a column of the paths of JPEG and PNG images beside it, in which an empty
+        cell is a null of numbers and images; a folder of such images, those of a class in a folder of its own. Every
+        file of Parquet and every class is a partition, and so is the whole of a frame or a CSV. A file that
+        :func:`hubarray.export` wrote has its table's schema and partitions. Of a Petastorm dataset, which may be a URL
+        too, the Unischema says the fields.
     name : str
         Must not exist.
     schema : Schema, optional
@@ -118,8 +118,7 @@ def _opened(source: Any, schema: Schema | None, key: str | None, follow_links: b
         raise ConfigError(f"import_table takes paths, frames and Arrow tables, not a {type(source).__name__}")
     where = os.fspath(source)
     if _is_petastorm(where):
-        found, partitions = petastorm.partitions_of(parquet_source(where))
-        return TableSource(schema or found, partitions, False)
+        return petastorm.opened(parquet_source(where), schema)
     if "://" in where:
         raise ConfigError(
             f"{shown_url(where)}: import_table reads local files; download it first, or read it into Arrow"
@@ -150,9 +149,20 @@ def _files(files: Sequence[Path], schema: Schema | None) -> TableSource:
     if others or not files:
         shown = shown_text(others[0]) if others else "an empty list"
         raise SourceError(f"{shown}: of several files each is to be a Parquet file that is there, *.parquet")
-    folder = Path(os.path.commonpath([one.absolute().parent for one in files]))
-    named = {one.absolute().relative_to(folder).with_suffix("").as_posix(): one.absolute() for one in files}
-    return parquet.opened(named, _above_hive(folder), schema)
+    files = [one.absolute() for one in files]
+    folder = Path(os.path.commonpath([one.parent for one in files]))
+    return parquet.opened(_by_key(files, folder), _above_hive(folder), schema)
+
+
+def _by_key(files: Sequence[Path], folder: Path) -> dict[str, Path]:
+    """Parquet files by the keys of their partitions: their paths within the folder."""
+    found: dict[str, Path] = {}
+    for one in files:
+        key = one.relative_to(folder).with_suffix("").as_posix()
+        if key in found:
+            raise SourceError(f"{shown_text(str(one))}: is given twice, or has the name of another; leave one out")
+        found[key] = one
+    return found
 
 
 def _above_hive(folder: Path) -> Path:
@@ -166,7 +176,7 @@ def _folder(path: Path, schema: Schema | None, follow_links: bool) -> TableSourc
     files = [Path(one) for one in tree(str(path)) if not os.path.basename(one).startswith((".", "_"))]
     if not follow_links:
         refuse_links_out(str(path), [str(one) for one in files])
-    found = {one.relative_to(path).with_suffix("").as_posix(): one for one in files if one.suffix.lower() == ".parquet"}
+    found = _by_key([one for one in files if one.suffix.lower() == ".parquet"], path)
     pictures = [one for one in files if one.suffix.lower() in images.SUFFIXES]
     if found:
         if pictures:

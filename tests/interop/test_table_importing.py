@@ -290,3 +290,43 @@ def test_a_schema_that_was_not_guessed_is_not_called_so(tmp_path, root, capsys):
     capsys.readouterr()
     hub.import_table(tmp_path / "first.parquet", "lab/second:v1", root=root)
     assert "the schema that it has:" in capsys.readouterr().err
+
+
+def test_an_exported_file_keeps_its_partitions_under_a_given_schema(tmp_path, root):
+    frame = pd.DataFrame({"drive": ["b", "a", "b"], "n": [1, 2, 3]})
+    hub.import_table(frame, "lab/first:v1", key="drive", root=root)
+    hub.export("lab/first:v1", tmp_path / "first.parquet", root=root)
+    table = hub.import_table(tmp_path / "first.parquet", "lab/second:v1", {"n": hub.Field("i4")}, root=root)
+    assert table.partitions == ["a", "b"]
+    assert list(table) == [2, 1, 3]
+
+
+@pytest.mark.parametrize("cells", [[1, 2], [np.zeros((2, 2)), np.zeros((2, 2))]])
+def test_a_frame_with_a_column_twice_is_refused(root, cells):
+    frame = pd.concat([pd.Series(cells, name="n"), pd.Series(cells, name="n")], axis=1)
+    with pytest.raises(hub.ConfigError, match="two columns 'n'"):
+        hub.import_table(frame, "lab/twice:v1", root=root)
+
+
+def test_a_file_that_would_take_the_place_of_another_is_refused(tmp_path, root):
+    for name in ("a.parquet", "a.PARQUET"):
+        pq.write_table(some(2), tmp_path / name)
+    for source in (tmp_path, [tmp_path / "a.parquet"] * 2):
+        with pytest.raises(hub.SourceError, match="leave one out"):
+            hub.import_table(source, "lab/twice:v1", root=root)
+
+
+def test_text_of_a_csv_that_looks_like_numbers_is_text_if_the_schema_says_so(tmp_path, root):
+    (tmp_path / "t.csv").write_text("code,n\n1,2\n20,3\n")
+    table = hub.import_table(tmp_path / "t.csv", "lab/csv:v1", {"code": hub.Field(str)}, root=root)
+    assert list(table) == ["1", "20"]
+
+
+def test_a_petastorm_dataset_is_read_by_the_fields_of_a_given_schema(root):
+    place = Path(__file__).parent.parent / "golden" / "petastorm" / "0.7.6"
+    schema = {"id": hub.Field("i8", index=True), "id2": hub.Field("i8")}
+    with hub.make_reader(place, ["id", "id2"]) as reader:
+        wanted = {int(row.id): int(row.id2) for row in reader}
+    table = hub.import_table(place, "me/some:v1", schema, root=root)
+    assert {int(row["id"]): int(row["id2"]) for row in table} == wanted
+    assert set(table[0]) == {"id", "id2"}

@@ -34,11 +34,11 @@ class TableSource:
     guessed: bool
 
 
-def taken(columns: Collection[str], schema: Schema | None, where: str) -> list[str]:
-    """The columns that a given schema knows; the others are left out, and said."""
+def taken(columns: Collection[str], schema: Schema | None, where: str, *, key: str | None = None) -> list[str]:
+    """The columns that a given schema knows; the others are left out, and said, but for the one that is the key."""
     if schema is None:
         return list(columns)
-    others = [name for name in columns if name not in schema]
+    others = [name for name in columns if name not in schema and name != key]
     if others:
         shown = ", ".join(repr(shown_text(name)) for name in others[:10])
         announce(f"{where}: the schema has no {shown}{' and more' if len(others) > 10 else ''}; left out")

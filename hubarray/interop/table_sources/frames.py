@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from hubarray.errors import ConfigError
 from hubarray.interop.table_sources.base import ALL, Rows, TableSource, taken
 from hubarray.interop.table_sources.guessing import guessed_field, guessed_schema, plain_type
+from hubarray.shown import shown_text
 from hubarray.tables.frames import arrow_batches
 from hubarray.tables.schema import PARTITION, Field, Schema
 
@@ -26,6 +27,9 @@ def opened(source: Any, schema: Schema | None, key: str | None) -> TableSource:
     if hasattr(source, "iloc"):
         named = [name for name in source.index.names if name is not None]
         source = source.reset_index() if named else source
+        if not source.columns.is_unique:
+            twice = source.columns[source.columns.duplicated()][0]
+            raise ConfigError(f"the frame has two columns {shown_text(str(twice))[:80]!r}; rename one")
         if any(_has_arrays(source[name]) for name in source.columns):
             return _pandas(source, schema, key)
         try:
@@ -33,14 +37,13 @@ def opened(source: Any, schema: Schema | None, key: str | None) -> TableSource:
         except (pa.ArrowException, ValueError) as error:
             raise ConfigError(f"the frame has a column that Arrow cannot hold: {error}"[:400]) from None
     table = arrow_batches(source).read_all()
-    partitions: dict[str | int, Callable[[], Rows]] = {ALL: lambda: [kept]}
     _require_key(key, table.column_names)
-    names = taken([name for name in table.column_names if name != key or schema is None or key in schema], schema, "it")
-    kept = table.select(names)
-    if key is not None:
-        keys = [plain_key(one) for one in table[key].unique().to_pylist()]
-        partitions = {one: _rows_of(table, names, key, one) for one in keys}
-    return TableSource(schema or guessed_schema(table.schema), partitions, schema is None)
+    kept = table.select(taken(table.column_names, schema, "the table", key=key))
+    guessed = schema or guessed_schema(table.schema)
+    if key is None:
+        return TableSource(guessed, {ALL: lambda: [kept]}, schema is None)
+    keys = [plain_key(one) for one in table[key].unique().to_pylist()]
+    return TableSource(guessed, {one: _rows_of(kept, table[key], one) for one in keys}, schema is None)
 
 
 def plain_key(value: Any) -> str | int:
@@ -61,9 +64,8 @@ def _require_key(key: str | None, columns: list[Any]) -> None:
         raise ConfigError(f"key={key!r}: there is no such column; there are {', '.join(map(str, columns))}"[:300])
 
 
-def _rows_of(table: pa.Table, names: list[str], key: str, value: Any) -> Callable[[], Rows]:
-    chosen = pa.scalar(value)
-    return lambda: [table.filter(pc.equal(table[key], chosen.cast(plain_type(table[key].type)))).select(names)]
+def _rows_of(table: pa.Table, keys: pa.ChunkedArray, key: str | int) -> Callable[[], Rows]:
+    return lambda: [table.filter(pc.equal(keys, pa.scalar(key).cast(plain_type(keys.type))))]
 
 
 def _has_arrays(column: Any) -> bool:
@@ -73,9 +75,8 @@ def _has_arrays(column: Any) -> bool:
 
 def _pandas(frame: Any, schema: Schema | None, key: str | None) -> TableSource:
     _require_key(key, list(frame.columns))
-    columns = [name for name in frame.columns if name != key or schema is None or key in schema]
     guessed = schema or Schema({name: _guessed(frame, name) for name in frame.columns})
-    kept = frame[taken(columns, schema, "the frame")]
+    kept = frame[taken(list(frame.columns), schema, "the frame", key=key)]
     if key is None:
         return TableSource(guessed, {ALL: lambda: [kept]}, schema is None)
     keys = {plain_key(one): one for one in frame[key].unique()}

@@ -59,7 +59,8 @@ def folder(path: Path, images: Sequence[Path], schema: Schema | None) -> TableSo
 def _codec_of(images: Sequence[Path], schema: Schema | None, name: str) -> str | None:
     """The codec that a schema has for images; by default that which most files have already."""
     if schema is not None and name in schema:
-        return str((schema[name].codec or {})["name"]) if schema[name].is_image else None
+        codec = schema[name].codec
+        return str(codec["name"]) if codec is not None and schema[name].is_image else None
     kinds = [SUFFIXES[one.suffix.lower()] for one in images]
     return max(sorted(set(kinds)), key=kinds.count)
 
@@ -134,6 +135,9 @@ def table(path: Path, schema: Schema | None, key: str | None, follow_links: bool
     typed: dict[str, Sequence[Any]] = {}
     for name, values in columns.items():
         fields[name], typed[name] = typed_cells(values)
+        if schema is not None and name in schema and schema[name].dtype is None:
+            # Text stays text, though it may look like a number.
+            typed[name] = values
     codec, image_name = None, ""
     if images is not None:
         files = [path.parent / value for value in columns[images] if value]
@@ -142,7 +146,7 @@ def table(path: Path, schema: Schema | None, key: str | None, follow_links: bool
         image_name = "image" if "image" not in fields else f"{images}.image"
         codec = _codec_of(files, schema, image_name)
         fields[image_name] = Field("u1", (None, None, 3), codec=codec, nullable="" in columns[images])
-    names = taken([name for name in fields if name != key or schema is None or key in schema], schema, where)
+    names = taken(list(fields), schema, where, key=key)
 
     def row(i: int) -> dict[str, Any]:
         # Plain numbers, which every dtype takes that they fit.

@@ -21,15 +21,15 @@ _BATCH_ROWS = 4096
 
 
 def opened(files: Mapping[str, Path], folder: Path, given: Schema | None) -> TableSource:
-    """Files of equal columns, by the keys of their partitions; a file that was exported from a table is that table.
+    """Files of equal columns, by the keys of their partitions; one that was exported from a table has that table's.
 
     Raises
     ------
     ConfigError, SourceError
     """
     first = next(iter(files))
-    if len(files) == 1 and given is None:
-        exported = _exported(files[first])
+    if len(files) == 1:
+        exported = _exported(files[first], given)
         if exported is not None:
             return exported
     schema: pa.Schema | None = None
@@ -49,7 +49,7 @@ def opened(files: Mapping[str, Path], folder: Path, given: Schema | None) -> Tab
     return TableSource(given or guessed_schema(schema), rows, given is None)
 
 
-def _exported(path: Path) -> TableSource | None:
+def _exported(path: Path, given: Schema | None) -> TableSource | None:
     """A table that was exported to a Parquet file: its own schema, and its own partitions."""
     where = shown_text(str(path))
     with readable(where), pq.ParquetFile(path) as file:
@@ -57,8 +57,9 @@ def _exported(path: Path) -> TableSource | None:
         if schema is None or PARTITION not in file.schema_arrow.names:
             return None
         groups = row_groups_of(file)
-    names = [name for name in schema if name != PARTITION]
-    return TableSource(schema, {key: _batches(path, {}, names, some) for key, some in groups.items()}, False)
+    names = taken([name for name in schema if name != PARTITION], given, where)
+    rows: dict[str | int, Callable[[], Rows]] = {key: _batches(path, {}, names, some) for key, some in groups.items()}
+    return TableSource(given or schema, rows, False)
 
 
 def _hive(path: Path, folder: Path) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -10,16 +10,15 @@ import numpy as np
 
 from hubarray.errors import ConfigError
 from hubarray.interop.parquet_dataset.source import ParquetSource
+from hubarray.interop.table_sources.base import Rows, TableSource, taken
 from hubarray.readers.field_codecs import CompressedImageCodec
 from hubarray.readers.source import row_values
 from hubarray.readers.unischema import UnischemaField
 from hubarray.tables.schema import Field, Schema
 
-Rows = Callable[[], Iterator[list[dict[str, Any]]]]
 
-
-def partitions_of(source: ParquetSource) -> tuple[Schema, Mapping[str | int, Rows]]:
-    """The schema of the table that a dataset makes, and for each partition what gives its rows.
+def opened(source: ParquetSource, given: Schema | None) -> TableSource:
+    """A dataset, a partition a file.
 
     Numbers, times and text are fields of the index; images that are PNG or JPEG stay as they are stored; decimals are
     text.
@@ -29,16 +28,18 @@ def partitions_of(source: ParquetSource) -> tuple[Schema, Mapping[str | int, Row
     ConfigError
         A field is of a dtype that tables have not.
     """
-    fields = {name: _field(source, field) for name, field in source.schema.fields.items()}
+    names = taken(list(source.schema.fields), given, source.where)
+    fields = {name: given[name] if given else _field(source, source.schema.fields[name]) for name in names}
     units: dict[int, list[int]] = {}
     for unit, (file, _) in enumerate(source.units):
         units.setdefault(file, []).append(unit)
 
-    def rows(some: Sequence[int]) -> Rows:
+    def rows(some: Sequence[int]) -> Callable[[], Rows]:
         return lambda: (_rows(source, unit, fields) for unit in some)
 
     keys = {file: source.files[file].relative.removesuffix(".parquet") for file in units}
-    return Schema(fields), {keys[file]: rows(some) for file, some in units.items()}
+    partitions: dict[str | int, Callable[[], Rows]] = {keys[file]: rows(some) for file, some in units.items()}
+    return TableSource(given or Schema(fields), partitions, False)
 
 
 def _field(source: ParquetSource, field: UnischemaField) -> Field:
@@ -78,7 +79,7 @@ def _longest(source: ParquetSource, name: str) -> int:
 def _rows(source: ParquetSource, unit: int, fields: Mapping[str, Field]) -> list[dict[str, Any]]:
     bounds = source.unit_bounds
     assert bounds is not None
-    images = [name for name, field in source.schema.fields.items() if _is_image(field)]
+    images = [name for name in fields if _is_image(source.schema.fields[name])]
     others = [name for name in fields if name not in images]
     columns: dict[str, Sequence[Any]] = {}
     for name, column in source.read(np.arange(bounds[unit], bounds[unit + 1]), others).items():
@@ -92,4 +93,7 @@ def _value(value: Any, field: Field) -> Any:
         return str(value)
     if value is not None and field.shape and field.dtype is not None and field.dtype.kind in "US":
         return np.asarray(value).astype(field.dtype)
+    if isinstance(value, np.number) and value.dtype != field.dtype:
+        # Plain numbers, which every dtype takes that they fit.
+        return value.item()
     return value
