@@ -34,7 +34,7 @@ CASES = {
     "table_costs": "tables",
     "table_scans": "table_scans",
     "table_index": "table_scans",
-    "table_sharing": "table_scans",
+    "table_sharing": "table_sharing",
     "epochs": "epochs",
     "forked_workers": "epochs",
     "shuffle_quality": "shuffling",

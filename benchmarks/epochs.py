@@ -5,6 +5,7 @@ Petastorm wants an environment of its own: ``HUBARRAY_PETASTORM_PYTHON`` names i
 
 from __future__ import annotations
 
+import contextlib
 import io
 import multiprocessing
 import os
@@ -17,9 +18,10 @@ from unittest.mock import patch
 import numpy as np
 
 import hubarray as hub
-from benchmarks import places
+from benchmarks import data, places
 from benchmarks.harness import Bar, Row, measure
-from benchmarks.loader import BATCH, MAKERS, _checked_epoch, _samples, _seconds
+from benchmarks.loader import BATCH, MAKERS, SIDE, _checked_epoch, _samples, _seconds
+from benchmarks.observed import beside
 from benchmarks.ours import NAME, OURS, cold, root_of
 from benchmarks.places import Place
 
@@ -53,11 +55,11 @@ def epochs(megabytes: int) -> list[Row]:
         rows = _judged("epochs from a folder", _made(base, values, PEERS), values)
     with places.s3() as base:
         hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0)
-        few = {"pyarrow loop": _pyarrow_loop}
+        few = {name: PEERS[name] for name in FROM_S3 if name in PEERS}
         rows += _judged("epochs from S3, cold", _made(base, values, few), values, before=cold)
     with places.s3() as base:
         hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=8 << 30)
-        rows += _judged("epochs from S3, cached on disk", _made(base, values, {"pyarrow loop": _pyarrow_loop}), values)
+        rows += _judged("epochs from S3, cached on disk", _made(base, values, few), values)
     return rows
 
 
@@ -99,10 +101,13 @@ def _streamed(array: hub.Array, method: str) -> Epoch:
     return lambda: iter(loader)
 
 
-def _made(base: Place, values: np.ndarray, peers: dict[str, Any]) -> tuple[dict[str, Callable[[], Any]], list[str]]:
+def _made(
+    base: Place, values: np.ndarray, peers: dict[str, Any]
+) -> tuple[dict[str, Callable[[], Any]], list[str], dict[str, dict[str, float]]]:
+    """Contenders, notes on them, and what was seen beside their time."""
     contenders: dict[str, Callable[[], Any]] = {}
-    notes = []
-    for name, make in ({TABLE: _table, ARRAY: _array, PARQUET: _parquet} | peers).items():
+    notes, seen = [], {}
+    for name, make in (OURS_BY_SOURCE | peers).items():
         try:
             made = make(base, values)
         except ImportError:
@@ -112,23 +117,39 @@ def _made(base: Place, values: np.ndarray, peers: dict[str, Any]) -> tuple[dict[
         multiprocessing.set_start_method(None, force=True)
         if callable(made):
             contenders[name] = partial(_checked_epoch, made, values)
+            if name != "Petastorm":
+                seen[name] = beside(len(values), _alone, name, None, base, len(values))
             continue
         best = min(made, key=lambda workers: _seconds(made[workers]))
         notes.append(f"{name}: {best} workers")
         contenders[name] = partial(_checked_epoch, made[best], values)
-    return contenders, notes
+        seen[name] = beside(len(values), _alone, name, best, base, len(values))
+    return contenders, notes, seen
+
+
+@contextlib.contextmanager
+def _alone(name: str, workers: int | None, base: Place, count: int) -> Iterator[Epoch]:
+    """An epoch of one contender, made anew in another process."""
+    hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0 if base.kind == "s3" else None)
+    values = data.photographs(count, SIDE)
+    made = (OURS_BY_SOURCE | PEERS)[name](base.corner("alone"), values)
+    if not name.startswith("in memory"):
+        del values
+    yield made if workers is None else made[workers]
 
 
 def _judged(
     case: str,
-    made: tuple[dict[str, Callable[[], Any]], list[str]],
+    made: tuple[dict[str, Callable[[], Any]], list[str], dict[str, dict[str, float]]],
     values: np.ndarray,
     before: Callable[[], None] | None = None,
 ) -> list[Row]:
     """One measurement, and a row for each of our sources with its own bars."""
-    contenders, notes = made
+    contenders, notes, seen = made
     whole = measure(case, contenders, size_bytes=values.nbytes, before=before, note="; ".join(notes), one_process=False,
                     ours=TABLE)  # fmt: skip
+    for name, what in seen.items():
+        whole.timings[name].beside = what
     rows = []
     for ours in (TABLE, ARRAY, PARQUET):
         others = [name for name in contenders if not name.startswith("hubarray") and "(raw)" not in name]
@@ -328,6 +349,9 @@ def _mosaic(base: Place, values: np.ndarray) -> dict[int, Epoch]:
     return {workers: epoch(workers) for workers in (0, 2)}
 
 
+# Those that read S3 by themselves, batch by batch. Of Lance's plain bytes this measures the server, as above.
+FROM_S3 = ("pyarrow loop", "lance")
+OURS_BY_SOURCE: dict[str, Any] = {TABLE: _table, ARRAY: _array, PARQUET: _parquet}
 PEERS: dict[str, Any] = {
     "in memory (raw)": MAKERS["in memory (raw)"],
     "one .npy a sample (raw)": MAKERS["one .npy a sample (raw)"],

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
-import multiprocessing
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,13 +16,12 @@ import numpy as np
 import hubarray as hub
 from benchmarks import data, limits, places
 from benchmarks.harness import Bar, Row, measure
-from benchmarks.memory import memory_of_tree
+from benchmarks.observed import beside
 from benchmarks.ours import NAME, OURS, Blob, cold, root_of
 from benchmarks.places import Place
 
 SIDE, BATCH = 256, 32
 WORKERS = (0, 1, 2)
-SPAWN = multiprocessing.get_context("spawn")
 
 
 def loader(megabytes: int) -> list[Row]:
@@ -48,7 +44,7 @@ def _warm(values: np.ndarray) -> Row:
     with places.local() as base:
         hub.configure(memory_cache_bytes=64 << 20)
         contenders: dict[str, Callable[[], Any]] = {}
-        chosen, absent, beside = [], [], {}
+        chosen, absent, seen_of = [], [], {}
         for name, make in MAKERS.items():
             try:
                 loaders = make(base, values)
@@ -58,7 +54,7 @@ def _warm(values: np.ndarray) -> Row:
             best = min(loaders, key=lambda workers: _seconds(loaders[workers]))
             chosen.append(f"{name}: {best} workers")
             contenders[name] = partial(_checked_epoch, loaders[best], values)
-            beside[name] = _beside(_made, name, best, len(values))
+            seen_of[name] = beside(len(values), _made, name, best, len(values))
         bars = [Bar("one .npy a sample (raw)", "at least", 0.95), Bar("best peer", "at least", 1.2)]
         note = "; ".join([*chosen, *(f"{name} is not installed" for name in absent)])
         row = measure(
@@ -69,46 +65,9 @@ def _warm(values: np.ndarray) -> Row:
             note=note,
             one_process=False,
         )
-        for name, seen in beside.items():
+        for name, seen in seen_of.items():
             row.timings[name].beside = seen
         return row
-
-
-def _beside(make: Callable[..., Any], *arguments: Any) -> dict[str, float]:
-    """Time to the first batch, and memory that an epoch takes at its peak, in a process of its own."""
-    queue = SPAWN.Queue()
-    process = SPAWN.Process(target=_observed, args=(make, arguments, queue))
-    process.start()
-    process.join(600)
-    if process.exitcode:
-        return {"first batch, ms": float("nan"), "memory, MB": float("nan")}
-    first, peak = queue.get()
-    return {"first batch, ms": first * 1e3, "memory, MB": peak}
-
-
-def _observed(make: Callable[..., Any], arguments: tuple[Any, ...], queue: Any) -> None:
-    # Part of no contender's first batch.
-    importlib.import_module("torch")
-    with make(*arguments) as epoch:
-        # What making the data has freed is given back, so that it hides nothing.
-        ctypes.CDLL(None).malloc_trim(0)
-        before, peaks, over = memory_of_tree(), [0.0], threading.Event()
-
-        def watch() -> None:
-            while not over.wait(0.02):
-                peaks.append(memory_of_tree())
-
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        began = time.perf_counter()
-        batches = epoch()
-        next(batches)
-        first = time.perf_counter() - began
-        for _ in batches:
-            pass
-        over.set()
-        watcher.join()
-        queue.put((first, max(peaks) - before))
 
 
 @contextlib.contextmanager
@@ -212,17 +171,17 @@ def _peer(module: str, base: Place, values: np.ndarray) -> dict[int, Callable[[]
     return _torch_loaders(Indexed(partial(peer.open, place), len(values)))
 
 
-def _lance_rows(path: str, shape: tuple[int, ...]) -> Any:
+def _lance_rows(where: dict[str, Any], shape: tuple[int, ...]) -> Any:
     import lance
     import torch
 
     class Table(torch.utils.data.Dataset):  # type: ignore[type-arg]
         def __len__(self) -> int:
-            return lance.dataset(path).count_rows()
+            return lance.dataset(**where).count_rows()
 
         def __getitems__(self, indices: list[int]) -> Any:
             if not hasattr(self, "rows"):
-                self.rows = lance.dataset(path)
+                self.rows = lance.dataset(**where)
             column = self.rows.take(indices, columns=["x"]).column("x").combine_chunks()
             return np.asarray(column.flatten()).reshape(len(indices), *shape)
 
@@ -234,11 +193,12 @@ def _lance(base: Place, values: np.ndarray) -> dict[int, Callable[[], Iterator[A
     import pyarrow as pa
     import torch
 
-    path = f"{base.corner('lance').folder}"
+    where = importlib.import_module("benchmarks.peers.lance").PEER._where(base.corner("lance"))
     kind = pa.list_(pa.uint8(), values[0].size)
     flat = pa.array(values.reshape(-1))
-    lance.write_dataset(pa.table({"x": pa.FixedSizeListArray.from_arrays(flat, type=kind)}), path)
-    dataset = _lance_rows(path, values.shape[1:])
+    lance.write_dataset(pa.table({"x": pa.FixedSizeListArray.from_arrays(flat, type=kind)}), where["uri"],
+                        storage_options=where.get("storage_options"))  # fmt: skip
+    dataset = _lance_rows(where, values.shape[1:])
     options = {"collate_fn": torch.from_numpy}
     return {0: _torch_loaders(dataset, **options)[0]}
 
@@ -320,7 +280,7 @@ def _cold(values: np.ndarray) -> Row:
         row = measure("an epoch cold from S3", contenders, size_bytes=values.nbytes, bars=[Bar(bare, "at least", 0.85)],
                       before=cold, one_process=False)  # fmt: skip
         for name in contenders:
-            row.timings[name].beside = _beside(_opened, name, place)
+            row.timings[name].beside = beside(len(values), _opened, name, place)
         return row
 
 

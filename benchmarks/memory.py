@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
-import os
 import statistics
 from pathlib import Path
 from typing import Any
@@ -61,26 +59,6 @@ def _peak() -> float:
     # Not ru_maxrss: a spawned process inherits its parent's.
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
-
-
-def memory_of_tree() -> float:
-    """MB that this process and all below it hold, what they share counted once."""
-    parents = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-    tree: set[int] = set()
-    found = {os.getpid()}
-    while found:
-        tree |= found
-        found = {process for process, parent in parents.items() if parent in found}
-    total = 0
-    for process in tree:
-        with contextlib.suppress(OSError):
-            rollup = Path(f"/proc/{process}/smaps_rollup").read_text()
-            total += int(rollup.split("\nPss:")[1].split()[0])
-    return total / 1024
 
 
 def _write(contender: Any, place: Place, count: int) -> float:
