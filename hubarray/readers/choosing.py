@@ -59,6 +59,11 @@ class ChosenSource:
         """Where the stretches of the source begin among these rows."""
         return self._bounds_here(stretch_bounds(self._source, across))
 
+    def cache_counts(self) -> tuple[int, int]:
+        """Row groups that a disk cache had, and that it had not, of what this thread read."""
+        counts = getattr(self._source, "cache_counts", None)
+        return (0, 0) if counts is None else counts()
+
     def where_of(self, row: int) -> str:
         """The file and row group of a row, for messages."""
         told = getattr(self._source, "where_of", None)
@@ -97,9 +102,10 @@ def _chosen(source: Source, positions: np.ndarray) -> Any:
 
 
 def _column(source: Source, by: str) -> Column:
-    if by not in source.schema.fields:
-        raise ConfigError(f"{source.where}: has no field {by!r}; there are {', '.join(source.schema.fields)}"[:400])
-    if source.schema.fields[by].shape:
+    fields = getattr(source, "filter_schema", source.schema).fields
+    if by not in fields:
+        raise ConfigError(f"{source.where}: has no field {by!r}; there are {', '.join(fields)}"[:400])
+    if fields[by].shape:
         raise ConfigError(f"{source.where}: {by!r} is an array in each row; by= takes a field of single values")
     return source.read(np.arange(source.rows), [by])[by]
 
@@ -124,7 +130,8 @@ def split(
         As of :func:`hubarray.make_reader`: an index, a name, a mapping of arrays, Parquet.
     by : str, optional
         The field whose values go together, such as a log, a patient or a day; it is read of every row. By default rows
-        fall by their numbers; of Parquet by file and place in it, so that files may be added anywhere.
+        fall by partition or file and their place in it, so that these may be added anywhere; of arrays by their
+        numbers.
     seed : int
     storage_options, root
         As of :func:`hubarray.make_reader`.
@@ -153,8 +160,6 @@ def split(
     opened = open_source(source, storage_options=storage_options, root=root)
     if by is not None:
         where = fractions.value_fractions(_column(opened, by), seed)
-    elif isinstance(opened, TableSource):
-        where = fractions.row_fractions(np.asarray(opened.loader.selections[0], np.int64), seed)
     else:
         numbers = getattr(opened, "row_names", None)
         where = fractions.row_fractions(np.arange(opened.rows) if numbers is None else numbers(), seed)

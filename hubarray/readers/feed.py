@@ -19,8 +19,8 @@ class Feed(Generic[T]):
         Rows of each run.
     begin : callable
         Begins to load a run, given its number.
-    ahead : int
-        How many are loaded, or being loaded, beyond the newest one that was asked for.
+    held : int
+        How many are loaded, or being loaded, and not used up; more only where more are asked for at a time.
     opened : callable, optional
         Made of a result once, when it is first asked for, and given in its place.
     """
@@ -29,11 +29,11 @@ class Feed(Generic[T]):
         self,
         counts: Sequence[int],
         begin: Callable[[int], Future[Any]],
-        ahead: int,
+        held: int,
         opened: Callable[[Any], T] | None = None,
     ) -> None:
         self._left = list(counts)
-        self._begin, self._ahead, self._opened = begin, ahead, opened
+        self._begin, self._held, self._opened = begin, held, opened
         self._begun: dict[int, Future[Any]] = {}
         self._open: dict[int, T] = {}
         self._next = 0
@@ -43,7 +43,7 @@ class Feed(Generic[T]):
         """The result of a run."""
         if self._process != os.getpid():
             self._begin_again()
-        while self._next <= min(number + self._ahead, len(self._left) - 1):
+        while self._next < len(self._left) and (self._next <= number or len(self._begun) < self._held):
             if self._left[self._next] > 0:
                 self._begun[self._next] = self._begin(self._next)
             self._next += 1

@@ -16,9 +16,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hubarray.arrays.foreign_dtypes import check_header
+from hubarray.arrays.images import image_header
 from hubarray.errors import ConfigError, SourceError
 from hubarray.shown import shown_text
-from hubarray.tables.images import image_decoded, image_encoded, image_header
+from hubarray.tables.images import image_decoded, image_encoded
 
 MAX_VALUE_BYTES = 1 << 30
 _NPY_HEADER_BYTES = 1 << 16
@@ -126,7 +128,9 @@ def _single(kind: Any, value: Any) -> Any:
         return Decimal(value)
     dtype = np.dtype(kind)
     if dtype.kind == "U":
-        return str(value)
+        text = str(value)
+        text.encode()
+        return text
     if dtype.kind == "S":
         return value.encode() if isinstance(value, str) else bytes(memoryview(value))
     if dtype.kind == "b":
@@ -273,7 +277,9 @@ def scalar(field: FieldType, stored: Any) -> Any:
         if dtype.kind == "U":
             return stored.decode() if isinstance(stored, bytes) else str(stored)
         if dtype.kind == "S":
-            return stored.encode() if isinstance(stored, str) else bytes(stored)
+            if not isinstance(stored, (str, bytes)):
+                raise TypeError(f"is a {type(stored).__name__}, and bytes are wanted")
+            return stored.encode() if isinstance(stored, str) else stored
         if dtype.kind == "O":
             return stored
         return dtype.type(stored)
@@ -316,7 +322,9 @@ def _npy(field: FieldType, file: Any, size: int) -> np.ndarray:
             length = int.from_bytes(begin[8:10] + file.read(2), "little")
         if length > min(size, _NPY_HEADER_BYTES):
             raise ValueError("has a header that is too long")
-        header = ast.literal_eval(file.read(length).decode("utf-8"))
+        text = file.read(length).decode("utf-8")
+        check_header(text)
+        header = ast.literal_eval(text)
         dtype, shape, fortran = np.dtype(header["descr"]), header["shape"], header["fortran_order"]
         counts = isinstance(shape, tuple) and all(type(n) is int and n >= 0 for n in shape)
         if dtype.hasobject or not counts:
@@ -326,6 +334,9 @@ def _npy(field: FieldType, file: Any, size: int) -> np.ndarray:
             raise ValueError(f"says {math.prod(shape):,} values that take no bytes")
         if wanted > min(size, MAX_VALUE_BYTES):
             raise ValueError(f"says {wanted:,} bytes and has {size:,}")
+        left = size - len(begin) - (2 if begin[6] > 1 else 0) - length
+        if wanted != left:
+            raise ValueError(f"says {wanted:,} bytes and has {left:,}")
         data = bytearray(wanted)
         view, at = memoryview(data), 0
         while at < wanted:
@@ -336,7 +347,9 @@ def _npy(field: FieldType, file: Any, size: int) -> np.ndarray:
             at += len(some)
         value: np.ndarray = np.frombuffer(data, dtype) if dtype.itemsize else np.zeros(math.prod(shape), dtype)
         return value.reshape(shape, order="F" if fortran else "C")
-    except (ValueError, KeyError, TypeError, SyntaxError, MemoryError, RecursionError, IndexError) as error:
+    except (
+        ValueError, KeyError, TypeError, SyntaxError, MemoryError, RecursionError, IndexError, OverflowError
+    ) as error:  # fmt: skip
         raise _damaged(field, error) from None
 
 

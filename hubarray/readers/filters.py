@@ -13,9 +13,9 @@ from hubarray.errors import ConfigError
 from hubarray.readers.predicates import PredicateBase, VectorPredicate, mask_of
 from hubarray.readers.source import Column, taken
 from hubarray.readers.unischema import Unischema, UnischemaField
-from hubarray.tables.ranges import Clause
-
-_OPERATIONS = ("=", "==", "!=", "<", ">", "<=", ">=", "in", "not in")
+from hubarray.tables import conditions
+from hubarray.tables.conditions import Clause, as_arrow_takes
+from hubarray.tables.ranges import comparable
 
 
 class FilterPredicate(VectorPredicate):
@@ -30,7 +30,6 @@ class FilterPredicate(VectorPredicate):
 
     def __init__(self, filters: Any, schema: Unischema) -> None:
         import pyarrow.compute as pc
-        import pyarrow.parquet as pq
 
         self.clauses: list[list[Clause]] | None = None
         self._types = {name: kind for name, field in schema.fields.items() if (kind := _arrow_type(field)) is not None}
@@ -40,16 +39,30 @@ class FilterPredicate(VectorPredicate):
             self._fields = {name for name in schema.fields if name in words or name in str(filters)}
             self._expression = filters
             return
-        self.clauses = _clauses(filters)
+        self.clauses = conditions.checked(filters)
+        if not self.clauses:
+            raise ConfigError("filters: there is no condition; leave filters out, or give [('label', '=', 3)]")
         self._fields = {name for some in self.clauses for name, _, _ in some}
         for name in self._fields:
             if name not in schema.fields:
                 raise ConfigError(f"filters: there is no field {name!r}; there are {', '.join(schema.fields)}"[:400])
         try:
-            told = [[(name, operation, _value(value)) for name, operation, value in some] for some in self.clauses]
-            self._expression = pq.filters_to_expression(told)
+            self._expression = conditions.arrow_expression(self.clauses, self._types)
         except (ValueError, TypeError, OverflowError) as error:
             raise ConfigError(f"filters: {str(error)[:200]}") from None
+
+    def range_clauses(self) -> list[list[Clause]] | None:
+        """The clauses, with values that compare with Parquet's statistics as they do with rows; None if unknown."""
+        if self.clauses is None:
+            return None
+        return [[self._for_ranges(one) for one in some] for some in self.clauses]
+
+    def _for_ranges(self, clause: Clause) -> Clause:
+        import pyarrow as pa
+
+        kind = self._types.get(clause[0])
+        numbers = kind is not None and (pa.types.is_integer(kind) or pa.types.is_floating(kind))
+        return comparable(clause, kind) if numbers else clause
 
     def get_fields(self) -> set[str]:
         """The fields it looks at."""
@@ -130,24 +143,6 @@ def _arrow_type(field: UnischemaField) -> Any:
     return pa.from_numpy_dtype(kind) if kind.kind in "biuf" or timed else None
 
 
-def _value(value: Any) -> Any:
-    """A value of a clause as Arrow takes it, which takes Python's integers to have a sign."""
-    import pyarrow as pa
-
-    value = [_time(one) for one in value] if isinstance(value, (list, tuple, set, frozenset)) else _time(value)
-    some = value if isinstance(value, list) else [value]
-    if not any(type(one) is int and one >= 1 << 63 for one in some):
-        return value
-    return pa.scalar(value, pa.uint64()) if some is not value else pa.array(list(some), pa.uint64())
-
-
-def _time(value: Any) -> Any:
-    """A time as Arrow takes it, which has days as dates of Python, and neither hours nor minutes."""
-    if not isinstance(value, np.datetime64) or np.datetime_data(value.dtype)[0] in ("s", "ms", "us", "ns"):
-        return value
-    return value.item() if np.datetime_data(value.dtype)[0] == "D" else value.astype("M8[s]")
-
-
 def _plain(column: Column) -> Any:
     if isinstance(column, np.ndarray):
         return column if column.ndim == 1 else list(column)
@@ -156,17 +151,5 @@ def _plain(column: Column) -> Any:
 
 def _plain_value(value: Any) -> Any:
     if isinstance(value, np.datetime64):
-        return _time(value)
+        return as_arrow_takes(value, None)
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _clauses(filters: Any) -> list[list[Clause]]:
-    listed = isinstance(filters, (list, tuple)) and bool(filters)
-    if not listed or not all(isinstance(one, (list, tuple)) for one in filters):
-        raise ConfigError("filters: give a list such as [('label', '=', 3)], or a pyarrow expression")
-    some = [list(filters)] if isinstance(filters[0], tuple) else [list(one) for one in filters]
-    for clauses in some:
-        for one in clauses:
-            if not (isinstance(one, tuple) and len(one) == 3 and one[1] in _OPERATIONS):
-                raise ConfigError(f"filters: {one!r} is not (field, one of {', '.join(_OPERATIONS)}, value)"[:300])
-    return some

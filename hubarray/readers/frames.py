@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hubarray.errors import ConfigError
 from hubarray.readers.arrow_fields import as_objects
 from hubarray.readers.source import Column, row_values
 
@@ -54,6 +55,10 @@ def column_of_series(series: Any) -> Column:
     if isinstance(series.dtype, np.dtype):
         found: np.ndarray = series.to_numpy()
         return found
+    if type(series.dtype).__name__ in ("PeriodDtype", "IntervalDtype"):
+        raise ConfigError(
+            f"a transform gave {series.name!r} as {series.dtype}, which NumPy has not: give times, numbers or text"
+        )
     if series.isna().any():
         return [None if missing else value for value, missing in zip(series, series.isna(), strict=True)]
     plain = getattr(series.dtype, "numpy_dtype", None)

@@ -73,7 +73,7 @@ class RowReader:
 
 
 def fed(order: Order, share: Share, read: Callable[[np.ndarray], Any], opened: Callable[[Any], T], *,
-        counts: Sequence[int] | None = None, ahead: int | None = None) -> Feed[T]:  # fmt: skip
+        counts: Sequence[int] | None = None, held: int | None = None) -> Feed[T]:  # fmt: skip
     """The runs of a share, read by threads while those before them are used.
 
     Parameters
@@ -86,12 +86,12 @@ def fed(order: Order, share: Share, read: Callable[[np.ndarray], Any], opened: C
         Made of what was read, once, by whoever asks for it.
     counts : sequence of int, optional
         Rows of each run that are used; all by default.
-    ahead : int, optional
-        Runs that are begun beyond the newest one; as many as a step needs by default.
+    held : int, optional
+        Runs that are loaded at a time; those that a step needs and two more by default.
     """
 
     def begin(number: int) -> Future[Any]:
         return pools.ahead.submit(lambda: read(share.source_rows(order, number)))
 
     wanted = [run.count for run in share.runs] if counts is None else counts
-    return Feed(wanted, begin, share.open_runs if ahead is None else ahead, opened)
+    return Feed(wanted, begin, share.open_runs + 2 if held is None else held, opened)

@@ -68,9 +68,11 @@ class Loop:
         self._where, self._bounds = where, bounds
         self.rank, self.world_size, self.step_rows = rank, world_size, step_rows
         self._own_seed, self._whole_intervals = own_seed, whole_intervals
+        # Since the ranks began, or went on from one place.
+        self._drifted = False
         shuffle = int(shuffle_units) + 2 * int(shuffle_rows)
         cuts = first_cuts(world_size, step_rows, intervals)
-        self.state = State(identity, mode, seed, 0, unit_rows, group_rows, shuffle, parts, cuts)
+        self.state = State(identity, mode, seed, 0, unit_rows, group_rows, shuffle, parts, cuts, cuts[0].intervals)
         if 0 < self.rows < world_size:
             raise NoDataAvailableError(
                 f"{where}: {self.rows:,} rows cannot be shared by {world_size} shards; use fewer"
@@ -126,7 +128,8 @@ class Loop:
 
     def begin(self, epoch: int) -> None:
         """Go to the beginning of an epoch."""
-        intervals = self.world_size if self._whole_intervals else self.state.cuts[0].intervals
+        self._drifted = self._drifted or (epoch > self.state.epoch and self._is_uneven())
+        intervals = self.world_size if self._whole_intervals else self.state.intervals
         cuts = first_cuts(self.world_size, self.step_rows, intervals)
         self.state = self.state.at(epoch=epoch, cuts=cuts)
 
@@ -146,9 +149,22 @@ class Loop:
         self.state = replace(self.state, seed=seed)
 
     def shuffle_among(self, rows: int) -> None:
-        """Shuffle rows, among about so many of this rank's; as many again are read ahead."""
+        """Shuffle rows, among about so many of this rank's; two groups more are read ahead."""
         open_at_once = max(1, self.state.cuts[-1].intervals // self.world_size)
-        self.state = replace(self.state, group_rows=max(1, rows // open_at_once), shuffle=self.state.shuffle | 2)
+        # Edges of groups are aimed at halves.
+        group_rows = 2 * self.rows if rows >= self.rows else max(1, rows // open_at_once)
+        self.state = replace(self.state, group_rows=group_rows, shuffle=self.state.shuffle | 2)
+
+    @property
+    def drifts(self) -> bool:
+        """Whether ranks that took equally many rows are at different places.
+
+        Those that have a row less of an epoch, or of what was left of one, begin the next a step earlier.
+        """
+        return self._drifted or (self._is_uneven() and self.remaining() <= 0)
+
+    def _is_uneven(self) -> bool:
+        return self.state.mode == "exact" and current_cut(self.rows, self.state.cuts).rows % self.world_size != 0
 
     def to_json(self, *, by_rows: bool) -> dict[str, Any]:
         """The state; ``by_rows`` where rows decide how many each rank gets, and all ranks' states are needed."""
@@ -165,7 +181,7 @@ class Loop:
         ConfigError
             It is of another source, seed, mode or shuffling, or a list is incomplete.
         """
-        found, ours = state_from_json(told), self.state
+        found, ours = state_from_json(told, self.rank, self.world_size), self.state
         check_source(found, ours.source)
         if found.mode != ours.mode:
             raise ConfigError(f"the state is of shard_balance={found.mode!r}, and this loop has {ours.mode!r}")
@@ -182,6 +198,9 @@ class Loop:
         if not isinstance(last.taken, int):
             cuts = (*cuts[:-1], Progress(last.intervals, last.step_rows, last.taken[self.rank]))
         self.go(found.at(epoch=found.epoch, cuts=cuts))
+        if len(found.cuts) == 1 and found.cuts[0].taken == 0:
+            self.begin(found.epoch)
+        self._drifted = isinstance(told, (list, tuple)) and len({one.get("epoch") for one in told}) > 1
 
     def go(self, state: State) -> None:
         """Be at a place that another loop of the same source and world told."""

@@ -22,7 +22,7 @@ from hubarray.readers.narrowing import narrowed
 from hubarray.readers.ngram import NGram
 from hubarray.readers.permutation import chosen_seed
 from hubarray.readers.pipeline import Pipeline
-from hubarray.readers.planning import DEFAULT_BUFFER_BYTES, GROUPS_HELD, sizes
+from hubarray.readers.planning import DEFAULT_BUFFER_BYTES, GROUPS_HELD, is_kept, sizes
 from hubarray.readers.pools import pool_of
 from hubarray.readers.predicates import PredicateBase
 from hubarray.readers.reader import Reader
@@ -64,6 +64,7 @@ def open_source(
     cache: Cache | None = None,
     skip_errors: bool = False,
     root: Any = None,
+    fields: Any = None,
 ) -> Source:
     """The source that something means.
 
@@ -72,6 +73,8 @@ def open_source(
     source
         A name of an array or table, a handle on one, an index, a mapping of names to arrays, or paths and URLs of
         Parquet.
+    fields : list of str, optional
+        The fields that are wanted, which tell what samples are where a dataset does not.
 
     Raises
     ------
@@ -83,7 +86,7 @@ def open_source(
     if isinstance(source, Array):
         return ArraySource({VALUE: source})
     if isinstance(source, Dataset):
-        return dataset_source(source)
+        return dataset_source(source, _beside(source, fields))
     if isinstance(source, Table):
         return TableSource(source.loader())
     if isinstance(source, RowLoader):
@@ -97,7 +100,7 @@ def open_source(
         raise ConfigError("give at least one path or URL of Parquet files")
     if isinstance(source, str) and is_name(source):
         loaded = catalog.load(source, root=root)
-        return open_source(loaded)
+        return open_source(loaded, fields=fields)
     if isinstance(source, (str, os.PathLike)) or (
         isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, os.PathLike)) for one in source)
     ):
@@ -106,7 +109,25 @@ def open_source(
             source, storage_options=storage_options, cache=place, skip_errors=skip_errors
         )
         return parquet
+    if not hasattr(source, "columns") and not hasattr(source, "__arrow_c_stream__"):
+        raise ConfigError(
+            f"a reader's source is a name, an array, a dataset, a table, a mapping of arrays, an index of a table, or "
+            f"paths of Parquet files, and not a {type(source).__name__}"
+        )
     return TableSource(loader_of(source, None if root is None else resolve(root)))
+
+
+def _beside(dataset: Dataset, fields: Any) -> list[str] | None:
+    """The arrays that begin with the dimension of one that is named, where a dataset has several such dimensions."""
+    try:
+        dataset.samples()
+        return None
+    except ConfigError:
+        named = [one for one in fields if one in dataset] if isinstance(fields, (list, tuple)) else []
+        if not named or not dataset[named[0]].ndim or dataset[named[0]].dims[0] is None:
+            raise
+    first = dataset[named[0]].dims[0]
+    return [name for name, array in dataset.arrays.items() if array.ndim and array.dims[0] == first]
 
 
 def is_name(text: str) -> bool:
@@ -199,7 +220,8 @@ def make_reader(
     cache_type : "null" or "local-disk"
         Keep Parquet's row groups on this machine, as they were before predicate and transform.
     cache_location, cache_size_limit : path and bytes, optional
-        By default a folder of hubarray's cache, and 10 GiB.
+        By default a folder of hubarray's cache, and 10 GiB. Of Parquet only: what is read of tables and arrays is kept
+        where ``hub.configure(cache_dir=..., disk_cache_bytes=...)`` says.
     transform_spec : TransformSpec, optional
         A function of rows, which runs on the workers after the predicate.
     filters : list or pyarrow expression, optional
@@ -280,8 +302,9 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
     rank, world = place_in_the_world(given["cur_shard"], given["shard_count"])
     source = open_source(
         given["source"], storage_options=given["storage_options"], cache=_cache(given),
-        skip_errors=given["on_error"] == "skip", root=given["root"],
+        skip_errors=given["on_error"] == "skip", root=given["root"], fields=given["schema_fields"],
     )  # fmt: skip
+    _check_cache(given, source)
     if given["rowgroup_selector"] is not None:
         source = _selected(source, given["rowgroup_selector"])
     predicate = given["predicate"]
@@ -289,14 +312,14 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
         raise ConfigError(f"predicate: a {type(predicate).__name__} is none; derive it from hub.PredicateBase")
     rest: PredicateBase | None = None
     if given["filters"] is not None:
-        source, rest = narrowed(source, FilterPredicate(given["filters"], source.schema))
+        source, rest = narrowed(source, FilterPredicate(given["filters"], _filter_schema(source)))
     if predicate is not None:
-        _known(predicate, source.schema)
+        _known(predicate, _filter_schema(source))
         source, predicate = narrowed(source, predicate, batched=batched)
     if rest is not None:
         predicate = rest if predicate is None else FilteredPredicate(rest, predicate)
     if not source.rows:
-        raise NoDataAvailableError(f"{source.where}: there are no rows, or none that the filters let through")
+        raise NoDataAvailableError(f"{source.where}: there are no rows, or none that filters and predicate let through")
     wanted, ngram = _wanted(given["schema_fields"], source.schema, given["transform_spec"])
     view = source.schema.create_schema_view(wanted)
     transform = given["transform_spec"]
@@ -341,7 +364,9 @@ def _grouped(source: Source, world: int, shuffle_rows: bool, given: Mapping[str,
     found = sizes(
         source.rows, source.row_bytes, source.chunk_rows, intervals=world, world_size=world, shuffle=shuffled
     )  # fmt: skip
-    return cut_units(uniform_units(source.rows, found.unit_rows), parts), found.unit_rows, found.group_rows
+    # What fits a group is one: edges of groups are aimed at halves.
+    group_rows = 2 * source.rows if shuffle_rows and is_kept(source.rows, source.row_bytes, None) else found.group_rows
+    return cut_units(uniform_units(source.rows, found.unit_rows), parts), found.unit_rows, group_rows
 
 
 def _check(given: Mapping[str, Any]) -> None:
@@ -386,7 +411,28 @@ def _cache(given: Mapping[str, Any]) -> Cache | None:
     limit = 10 << 30 if given["cache_size_limit"] is None else given["cache_size_limit"]
     if not isinstance(limit, int) or limit < 1:
         raise ConfigError(f"cache_size_limit={limit!r}: give a number of bytes above 0")
-    return Cache(os.fspath(folder), limit)
+    place = os.fsdecode(folder)
+    try:
+        readable = "\0" not in place and bool(place.encode())
+    except UnicodeEncodeError:
+        readable = False
+    if not readable:
+        raise ConfigError(f"cache_location={place!r}: is no name of a folder"[:200])
+    return Cache(place, limit)
+
+
+def _check_cache(given: Mapping[str, Any], source: Source) -> None:
+    """Refuse a place for row groups where there are none, or where none are kept."""
+    if given["cache_type"] == "null" and given["cache_location"] is not None:
+        raise ConfigError("cache_location: nothing is kept there without cache_type='local-disk'")
+    if given["cache_type"] == "null" or hasattr(source, "cache_counts"):
+        return
+    for name in ("cache_location", "cache_size_limit"):
+        if given[name] is not None:
+            raise ConfigError(
+                f"{name}={given[name]!r}: is of Parquet's row groups; what is read of tables and arrays is in "
+                "hubarray's cache: hub.configure(cache_dir=..., disk_cache_bytes=...)"
+            )
 
 
 def _wanted(
@@ -405,6 +451,11 @@ def _wanted(
 def _with(schema: Unischema, source: Source, ngram: NGram) -> Unischema:
     """A schema, and the timestamp's field, which windows need though the transform removed it."""
     return Unischema("windows", [*schema.fields.values(), source.schema.fields[ngram.timestamp_field]])
+
+
+def _filter_schema(source: Source) -> Unischema:
+    found: Unischema = getattr(source, "filter_schema", source.schema)
+    return found
 
 
 def _known(predicate: PredicateBase, schema: Unischema) -> None:

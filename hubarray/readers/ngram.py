@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.errors import ConfigError
+from hubarray.errors import ConfigError, UnsortedRowsError
 from hubarray.readers.unischema import Unischema, UnischemaField, match_unischema_fields
 
 FieldPattern = UnischemaField | str
@@ -29,11 +29,12 @@ class NGram:
     delta_threshold : number or timedelta
         The most that ``timestamp_field`` may grow from a row to the next; a ``timedelta64`` for times.
     timestamp_field : UnischemaField or str
-    schema : Unischema, optional
-        Of the dataset; by default the reader's.
+        A field, or a pattern that one field's whole name matches.
     timestamp_overlap : bool
         Whether windows may share rows. Where not, the first one that passes is taken, and the next begins later than
         it ends.
+    schema : Unischema, optional
+        Of the dataset; by default the reader's.
     across_row_groups : bool
         Whether windows may begin in one row group and end in the next, of one file or of the next file. Of a table
         windows never leave a partition, and always pass the edges of what is stored together.
@@ -50,9 +51,9 @@ class NGram:
         fields: Mapping[int, Sequence[FieldPattern]],
         delta_threshold: Any,
         timestamp_field: FieldPattern,
-        schema: Unischema | None = None,
         timestamp_overlap: bool = True,
         *,
+        schema: Unischema | None = None,
         across_row_groups: bool = False,
     ) -> None:
         if not isinstance(fields, Mapping) or not fields or not all(type(key) is int for key in fields):
@@ -67,6 +68,8 @@ class NGram:
             raise ConfigError(f"NGram: timestamp_field={timestamp_field!r} is no field")
         self._patterns = {key: list(fields[key]) for key in sorted(fields)}
         self.delta_threshold = delta_threshold
+        if not isinstance(timestamp_overlap, (bool, np.bool_)):
+            raise ConfigError(f"NGram: timestamp_overlap={timestamp_overlap!r}: give True or False")
         self.timestamp_field = timestamp_field if isinstance(timestamp_field, str) else timestamp_field.name
         self.timestamp_overlap = bool(timestamp_overlap)
         self.across_row_groups = across_row_groups
@@ -97,12 +100,19 @@ class NGram:
         Raises
         ------
         ConfigError
-            A pattern matches none, or the timestamp's field is not there.
+            A pattern matches none, or the timestamp's matches none or several.
         """
         self._resolved = {
             key: match_unischema_fields(schema, some) if some else [] for key, some in self._patterns.items()
         }
-        match_unischema_fields(schema, [self.timestamp_field])
+        if self.timestamp_field not in schema.fields:
+            found = [field.name for field in match_unischema_fields(schema, [self.timestamp_field])]
+            if len(found) != 1:
+                raise ConfigError(
+                    f"NGram: timestamp_field={self.timestamp_field!r} matches {', '.join(found)[:200]}; windows follow "
+                    "one of them"
+                )
+            self.timestamp_field = found[0]
 
     def field_names(self) -> list[str]:
         """The names of all fields that a window is made of, the timestamp's too."""
@@ -121,8 +131,10 @@ class NGram:
 
         Raises
         ------
+        UnsortedRowsError
+            They fall where a window looks.
         ConfigError
-            They do not grow where a window looks.
+            The threshold is a number and they are times, or the other way round.
 
         Examples
         --------
@@ -137,7 +149,7 @@ class NGram:
         steps = _steps(timestamps)
         joined = np.ones(len(steps), bool) if breaks is None else ~breaks[1:]
         if length > 1 and (joined & (timestamps[1:] < timestamps[:-1])).any():
-            raise ConfigError(
+            raise UnsortedRowsError(
                 f"NGram: rows are not sorted by {self.timestamp_field!r}; sort the dataset by it when it is written"
             )
         if length > 1 and (steps.dtype.kind == "m") != isinstance(self.delta_threshold, np.timedelta64):

@@ -15,7 +15,7 @@ No rank, world or worker is in rules 1 to 3, so where ``W`` divides ``C`` a step
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -210,13 +210,20 @@ class Progress:
     taken: int | tuple[int, ...]
 
 
-def current_cut(rows: int, history: Sequence[Progress]) -> Cut:
-    """The cut that the last of some entries is of."""
+def every_cut(rows: int, history: Sequence[Progress]) -> Iterator[Cut]:
+    """The cut that each of some entries is of."""
     cut = Cut.of([(0, rows)], history[0].intervals)
+    yield cut
     for before, one in pairwise(history):
         if one.intervals != before.intervals or not isinstance(before.taken, int):
             cut = Cut.of(cut.tails(taken_of(before.intervals, before.taken)), one.intervals)
-    return cut
+        yield cut
+
+
+def current_cut(rows: int, history: Sequence[Progress]) -> Cut:
+    """The cut that the last of some entries is of."""
+    *_, last = every_cut(rows, history)
+    return last
 
 
 def resumed(

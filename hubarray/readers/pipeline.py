@@ -36,12 +36,16 @@ class Loaded:
         Of each item the rows of ``columns`` that it is made of.
     skipped : int
         Rows that could not be read, and were passed over.
+    cache_hits, cache_misses : int
+        Row groups that a disk cache had, and that it had not.
     """
 
     slots: np.ndarray
     columns: dict[str, Column]
     windows: np.ndarray | None = None
     skipped: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
 
 
 class Pipeline:
@@ -94,8 +98,18 @@ class Pipeline:
         HubError
             The source is damaged, or a function of the user failed; dataset, file and row group are named.
         """
-        if not self.skip_errors:
-            return self._load(rows)
+        hits, misses = self._cache_counts()
+        found = self._load_readable(rows) if self.skip_errors else self._load(rows)
+        hits_after, misses_after = self._cache_counts()
+        found.cache_hits, found.cache_misses = hits_after - hits, misses_after - misses
+        return found
+
+    def _cache_counts(self) -> tuple[int, int]:
+        counts = getattr(self.source, "cache_counts", None)
+        return (0, 0) if counts is None else counts()
+
+    def _load_readable(self, rows: np.ndarray) -> Loaded:
+        """As :meth:`load`, of the rows that can be read."""
         left, places = rows, np.arange(len(rows))
         while True:
             try:
@@ -172,6 +186,8 @@ class Pipeline:
         if self.batched:
             with users_function(self.source, rows):
                 frame = function(frame_of(columns))
+            if not hasattr(frame, "columns") or not hasattr(frame, "iloc"):
+                raise ConfigError(f"the transform gave a {type(frame).__name__}, and a DataFrame is wanted")
             return Loaded(np.arange(len(frame)), self._of_frame(frame))
         return Loaded(slots, self._of_rows(columns, rows))
 
@@ -185,10 +201,10 @@ class Pipeline:
         values = zip(*(row_values(columns[name]) for name in names), strict=True)
         for i, row in enumerate(values):
             given = dict(zip(names, row, strict=True))
-            made = given
+            made: Any = dict(given)
             if function is not None:
                 with users_function(self.source, rows[i : i + 1]):
-                    made = function(given)
+                    made = function(made)
             if not isinstance(made, Mapping):
                 raise ConfigError(f"the transform gave a {type(made).__name__}, and a row is a dictionary")
             for name in wanted:
@@ -196,7 +212,10 @@ class Pipeline:
                     raise ConfigError(
                         f"the transform gave a row without {name!r}: give it, or name it in removed_fields"
                     )
-                out[name].append(as_declared(declared[name], made[name]) if name in declared else made[name])
+                value = made[name]
+                # What the function left alone is what it was.
+                same = name in given and value is given[name] and name not in declared
+                out[name].append(value if same else as_declared(self.schema.fields[name], value))
             self._check_known(made.keys() - known)
         return {name: list(column) for name, column in out.items()}
 
@@ -209,10 +228,15 @@ class Pipeline:
                     f"the transform gave a DataFrame without {name!r}: name it in removed_fields of TransformSpec"
                 )
             found[name] = column_of_series(frame[name])
-        for field in self.transform.edit_fields:
-            column = found.get(field.name)
+        edited = {field.name for field in self.transform.edit_fields}
+        for name, field in self.schema.fields.items():
+            column = found[name]
             if isinstance(column, np.ndarray) and column.dtype != object:
-                found[field.name] = as_declared(field, column, batched=True)
+                # A null among whole numbers makes floats of them in a DataFrame.
+                if name in edited or not field.nullable:
+                    found[name] = as_declared(field, column, batched=True)
+            elif name in edited:
+                found[name] = [None if value is None else as_declared(field, value) for value in column]
         self._check_known(set(frame.columns) - {*self.columns, *found, *self.transform.removed_fields})
         return found
 

@@ -98,6 +98,11 @@ def sizes(
     unit_rows = chunk_rows * chunks_a_unit
     needed = int(2 * unit_rows * row_bytes * groups) + 1
     if fitting < 2 * unit_rows:
+        if needed > MOST_HELD_BYTES:
+            raise ConfigError(
+                f"rows are shuffled in groups of at least two chunks, and of chunks of {chunk_bytes:,.0f} bytes a rank "
+                f"would hold more than {MOST_HELD_BYTES:,}: use shuffle=False, or copy to smaller chunks"
+            )
         if buffer_bytes is not None or needed > MOST_BUFFER_BYTES:
             raise ConfigError(
                 f"buffer_bytes={given:,}: rows are shuffled in groups of at least two chunks of {chunk_bytes:,.0f} "

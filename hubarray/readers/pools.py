@@ -28,6 +28,9 @@ class Pool(Protocol):
     def join(self) -> None:
         """Wait until nothing runs any more."""
 
+    def rest(self) -> None:
+        """Keep no threads while there is nothing to load; the next run brings them back."""
+
     def diagnostics(self) -> dict[str, Any]:
         """How it is."""
 
@@ -66,6 +69,9 @@ class DummyPool:
     def join(self) -> None:
         """There is nothing to wait for."""
 
+    def rest(self) -> None:
+        """There is nothing to keep."""
+
     def diagnostics(self) -> dict[str, Any]:
         """How it is."""
         return {"pool": "dummy", "workers": 0}
@@ -93,6 +99,13 @@ class ThreadPool:
         with self._lock:
             if self._threads is not None and self._process == os.getpid():
                 self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def rest(self) -> None:
+        """Keep no threads."""
+        with self._lock:
+            if self._threads is not None and self._process == os.getpid():
+                self._threads.shutdown(wait=False)
+                self._threads = None
 
     def join(self) -> None:
         """Wait until nothing runs."""

@@ -27,6 +27,7 @@ from hubarray.readers.transport import read_back
 from hubarray.readers.worker import HEADER, received
 
 _STOP_SECONDS = 5.0
+_WATCH_SECONDS = 1.0
 _Task = tuple[Future[Loaded], np.ndarray]
 
 
@@ -67,6 +68,9 @@ class ProcessPool:
         """Begin no more."""
         self._crew.stop()
 
+    def rest(self) -> None:
+        """Keep the processes: they would take seconds to come back."""
+
     def join(self) -> None:
         """Wait until nothing runs."""
         self._crew.join()
@@ -91,6 +95,8 @@ class _Crew:
 
     def submit(self, rows: np.ndarray) -> Future[Loaded]:
         task: Future[Loaded] = Future()
+        if self._process != os.getpid():
+            self._begin_in_a_child()
         with self._lock:
             if self._broken is not None:
                 task.set_exception(self._broken)
@@ -101,6 +107,12 @@ class _Crew:
         # A worker that ended meanwhile has told those who waited before.
         self._fail_what_waits()
         return task
+
+    def _begin_in_a_child(self) -> None:
+        """Leave the parent's workers to it: this process gets its own with its first task."""
+        self._tasks, self._lock = queue.SimpleQueue(), threading.Lock()
+        self._processes, self._threads, self._broken = [], [], None
+        self._process = os.getpid()
 
     def _start(self) -> None:
         for number in range(self._count):
@@ -124,7 +136,7 @@ class _Crew:
             task: _Task | None = None
             try:
                 connection.sendall(HEADER.pack(0, len(self._first)) + self._first)
-                while (task := self._tasks.get()) is not None and not self._stopped:
+                while (task := self._next(process)) is not None and not self._stopped:
                     future, rows = task
                     if not future.set_running_or_notify_cancel():
                         continue
@@ -139,8 +151,19 @@ class _Crew:
             except Exception as error:
                 self._break(process, error, task)
 
+    def _next(self, process: subprocess.Popen[bytes]) -> _Task | None:
+        """The next task of a worker, which is watched while it has none."""
+        while True:
+            with contextlib.suppress(queue.Empty):
+                return self._tasks.get(timeout=_WATCH_SECONDS)
+            if process.poll() is not None:
+                raise ConnectionError("it had nothing to do")
+
     def _break(self, process: subprocess.Popen[bytes], error: Exception, task: _Task | None) -> None:
-        """A worker is gone: whoever waits is told, and so is whoever comes."""
+        """A worker is gone: whoever waits is told, and so is whoever comes.
+
+        The others are ended with it, as whoever waits for one of them would wait until it has done its task.
+        """
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(1.0)
         code = process.poll()
@@ -149,9 +172,13 @@ class _Crew:
             f"worker process {process.pid} of the reader ended with {how} ({error}); if memory ran out, "
             "use fewer workers or smaller row groups"
         )
-        self._broken = self._broken or told
+        with self._lock:
+            self._broken = self._broken or told
+        for other in self._processes:
+            if other.poll() is None:
+                other.kill()
         if task is not None and not task[0].done():
-            task[0].set_exception(told)
+            task[0].set_exception(self._broken)
         self._fail_what_waits()
 
     def _fail_what_waits(self) -> None:

@@ -60,13 +60,24 @@ class Reader:
         self._first_epoch = 0
         self._items: Iterator[Any] | None = None
         self._feed: Feed[Any] | None = None
-        self._given = self._skipped = 0
+        self._given = self._skipped = self._cache_hits = self._cache_misses = 0
         self._waited_seconds = 0.0
 
     @property
     def batched_output(self) -> bool:
         """Whether an item is a batch of columns."""
         return self._batched
+
+    @property
+    def is_batched_reader(self) -> bool:
+        """As ``batched_output``, which Petastorm calls so too."""
+        return self._batched
+
+    def __getitem__(self, key: Any) -> Any:
+        raise TypeError(
+            "a reader is iterated, and has no items by index; for PyTorch: "
+            "hubarray.interop.torch.DataLoader(reader, batch_size=...), with the reader's own workers"
+        )
 
     @property
     def ngram(self) -> NGram | None:
@@ -128,6 +139,7 @@ class Reader:
             item = next(self._items)
         except StopIteration:
             self._items, self.last_row_consumed = None, True
+            self._pool.rest()
             raise
         except BaseException as error:
             # Whoever asks again gets the item that failed, or its error again.
@@ -213,7 +225,8 @@ class Reader:
 
     @property
     def diagnostics(self) -> dict[str, Any]:
-        """The pool, items given, what ``on_error="skip"`` passed over, runs loaded ahead, and seconds waited.
+        """The pool, items given, what ``on_error="skip"`` passed over, row groups that ``cache_type="local-disk"`` had
+        and had not, runs loaded ahead, and seconds waited.
 
         ``shuffled_together`` is the share of the rows that are mixed with each other: it tells, before a look at them,
         how much of a dataset that is sorted by class a step sees.
@@ -224,6 +237,8 @@ class Reader:
             "shuffled_together": self._loop.shuffled_together,
             "rows_skipped": self._skipped,
             "files_skipped": getattr(self._pipeline.source, "files_skipped", 0),
+            "cache_hits": self._cache_hits,
+            "cache_misses": self._cache_misses,
             "output_queue_size": self._feed.waiting() if self._feed is not None else 0,
             "waited_seconds": round(self._waited_seconds, 3),
         }
@@ -231,10 +246,12 @@ class Reader:
     def state_dict(self) -> dict[str, Any]:
         """Where this reader is: JSON of about a hundred bytes.
 
-        The same on every shard, but where a predicate, windows or batches decide how many items there are: then the
-        states of all shards are needed together.
+        The same on every shard, but where a predicate, windows or batches decide how many items there are, or shards
+        have gone through several epochs in which they had unequally many rows: then the states of all shards are
+        needed together, and say ``rank``.
         """
-        return self._loop.to_json(by_rows=self._by_rows)
+        drifts = self._num_epochs != 1 and self._loop.drifts
+        return self._loop.to_json(by_rows=self._by_rows or drifts)
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Go on where a reader was: exactly with the rest of its epoch, on any number of shards and workers.
@@ -281,13 +298,13 @@ class Reader:
         def begin(number: int) -> Any:
             return self._pool.submit(share.source_rows(order, number))
 
-        feed = Feed([run.count for run in share.runs], begin, self._ahead + max(0, share.open_runs - 1), opened)
+        feed = Feed([run.count for run in share.runs], begin, self._ahead + share.open_runs, opened)
         self._feed = feed
         return feed
 
     def _singles(self, cuts: Sequence[Progress], order: Order, share: Share, remaining: int) -> Iterator[Any]:
         def opened(loaded: Loaded) -> tuple[np.ndarray, list[Any]]:
-            self._skipped += loaded.skipped
+            self._count(loaded)
             return loaded.slots, self._pipeline.items(loaded)
 
         def part(run: tuple[np.ndarray, list[Any]], first: int, count: int) -> tuple[list[int], list[Any]]:
@@ -317,7 +334,7 @@ class Reader:
         for number, run in enumerate(share.runs):
             loaded = runs.get(number)
             runs.used(number, run.count)
-            self._skipped += loaded.skipped
+            self._count(loaded)
             # Runs that pad the last step lie before those that were given.
             taken = max(taken, (run.place + run.count) * self._loop.world_size - share.taken)
             self._loop.take(cuts, min(taken, remaining))
@@ -326,6 +343,11 @@ class Reader:
                 continue
             found = batch_columns(columns, self.schema, self._ragged)
             yield make([found[name] for name in self.schema.fields])
+
+    def _count(self, loaded: Loaded) -> None:
+        self._skipped += loaded.skipped
+        self._cache_hits += loaded.cache_hits
+        self._cache_misses += loaded.cache_misses
 
     def _timed(self, feed: Feed[T]) -> _Timed[T]:
         return _Timed(feed, self._wait)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hubarray.errors import ConfigError
-from hubarray.readers.order import MAX_CUTS, MAX_INTERVALS, Progress, current_cut, resumed, taken_of
+from hubarray.readers.order import MAX_CUTS, MAX_INTERVALS, Progress, every_cut, resumed, taken_of
 
 MODES = ("exact", "drop", "pad")
 _MOST = 1 << 63
@@ -31,6 +31,8 @@ class State:
         Into how many parts each unit is cut.
     cuts : tuple of Progress
         How the epoch was cut, and what was taken.
+    intervals : int
+        Of the first epoch. Those after it have as many, where the number of ranks divides them.
     rank, world_size : int or None
         Of whom it is, where rows decide how many each rank gets: then a whole list of states is resumed from.
     """
@@ -44,6 +46,7 @@ class State:
     shuffle: int
     parts: int
     cuts: tuple[Progress, ...]
+    intervals: int
     rank: int | None = None
     world_size: int | None = None
 
@@ -60,6 +63,8 @@ class State:
                 for one in self.cuts
             ],
         }
+        if self.intervals != self.cuts[0].intervals:
+            told["intervals"] = self.intervals
         if self.rank is not None:
             told["rank"] = [self.rank, self.world_size]
         return told
@@ -69,18 +74,39 @@ class State:
         return replace(self, epoch=epoch, cuts=tuple(cuts))
 
 
-def state_from_json(told: Any) -> State:
-    """The state that some JSON, or a list of all ranks' JSON, says.
+def state_from_json(told: Any, rank: int = 0, world_size: int = 1) -> State:
+    """The state that some JSON, or a list of all ranks' JSON, says to one of some ranks.
 
     Raises
     ------
     ConfigError
         It is none, or the list is incomplete or of different loops.
     """
-    if isinstance(told, (list, tuple)):
-        return _merged([_state(one) for one in told])
-    found = _state(told)
-    return found if found.rank is None else _merged([found])
+    if not isinstance(told, (list, tuple)):
+        found = _state(told)
+        return found if found.rank is None else _merged([found])
+    states = _ranked([_state(one) for one in told])
+    if len({one.epoch for one in states}) <= 1:
+        return _merged(states)
+    # Near the end of an epoch, ranks that have a row less are in the next one.
+    if len(states) != world_size:
+        raise ConfigError(
+            f"the states are of different epochs, and of {len(states)} ranks: only as many can go on, and not "
+            f"{world_size}; save them where all are in one epoch"
+        )
+    if len({replace(one, rank=None, epoch=0, cuts=()) for one in states}) != 1:
+        raise ConfigError("the states are of different loops; save those of all ranks in one moment")
+    own = {i if one.rank is None else one.rank: one for i, one in enumerate(states)}
+    if sorted(own) != list(range(world_size)):
+        raise ConfigError(f"the states are of the ranks {', '.join(map(str, sorted(own)))}; give one of each rank")
+    return replace(own[rank], rank=None, world_size=None)
+
+
+def _ranked(states: Sequence[State]) -> list[State]:
+    """A list of all ranks' states, each with its rank if some of them say theirs: others are in order."""
+    if all(one.rank is None for one in states):
+        return list(states)
+    return [replace(one, rank=i, world_size=len(states)) if one.rank is None else one for i, one in enumerate(states)]
 
 
 def _state(told: Any) -> State:
@@ -95,6 +121,9 @@ def _state(told: Any) -> State:
         if not known or not 1 <= len(cuts) <= MAX_CUTS or min(group_rows, parts) < 1:
             raise ValueError("a field is not what it should be")
         history = tuple(_progress(one) for one in cuts)
+        intervals = _count(told.get("intervals", history[0].intervals))
+        if not 1 <= intervals <= MAX_INTERVALS:
+            raise ValueError("an epoch has no intervals")
         rank = world = None
         if "rank" in told:
             rank, world = (_count(one) for one in _items(told["rank"], 2))
@@ -102,7 +131,7 @@ def _state(told: Any) -> State:
                 raise ValueError("a rank is below the size of its world")
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"not a state that a reader or loader gave: {str(error)[:200]}") from None
-    return State(source, mode, seed, epoch, unit_rows, group_rows, shuffle, parts, history, rank, world)
+    return State(source, mode, seed, epoch, unit_rows, group_rows, shuffle, parts, history, intervals, rank, world)
 
 
 def _items(told: Any, count: int | None) -> list[Any]:
@@ -122,8 +151,8 @@ def _progress(told: Any) -> Progress:
     if not 1 <= _count(intervals) <= MAX_INTERVALS or not _count(step_rows):
         raise ValueError("a cut has no intervals")
     if isinstance(taken, (list, tuple)):
-        if not 1 <= len(taken) <= MAX_INTERVALS:
-            raise ValueError("a cut has no ranks")
+        if not 1 <= len(taken) <= MAX_INTERVALS or intervals % len(taken):
+            raise ValueError("a cut has no ranks, or some that do not share its intervals")
         return Progress(intervals, step_rows, tuple(_count(one) for one in taken))
     return Progress(intervals, step_rows, _count(taken))
 
@@ -139,8 +168,9 @@ def _merged(states: Sequence[State]) -> State:
     ranks = sorted(-1 if one.rank is None else one.rank for one in states)
     if len(worlds) != 1 or ranks != list(range(first.world_size or 0)):
         raise ConfigError(
-            f"of rows that a predicate, windows or batches decide, the states of all {first.world_size} ranks are "
-            f"needed together, and these are of {', '.join(map(str, ranks))}"
+            f"of ranks that took unequally many rows, as a predicate, windows, batches or epochs before had it, the "
+            f"states of all {first.world_size} ranks are needed together, and these are of "
+            f"{', '.join(map(str, ranks))}"
         )
     ordered = sorted(states, key=lambda one: one.rank or 0)
     return _joined(ordered)
@@ -200,11 +230,10 @@ def gone_on(
     ConfigError
         They say more than an epoch has.
     """
-    if sum(one.intervals for one in cuts) > MAX_INTERVALS * 4:
+    if sum(one.intervals for one in cuts) > MAX_INTERVALS * 2:
         raise ConfigError("not a state that a reader or loader gave: it has too many intervals")
-    for i in range(len(cuts)):
-        cut = current_cut(rows, cuts[: i + 1])
-        said = cuts[i].taken
+    for one, cut in zip(cuts, every_cut(rows, cuts), strict=True):
+        said = one.taken
         if isinstance(said, int) and said > cut.rows:
             raise ConfigError(f"not a state that a reader or loader gave: more than the {cut.rows:,} rows were taken")
         places = taken_of(cut.intervals, said)

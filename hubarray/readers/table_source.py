@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import blake3
@@ -16,7 +16,7 @@ from hubarray.readers.predicates import AsFrames, PredicateBase, mask_of
 from hubarray.readers.source import Columns
 from hubarray.readers.unischema import Unischema, UnischemaField
 from hubarray.tables.loader import RowLoader
-from hubarray.tables.schema import Group
+from hubarray.tables.schema import PARTITION, Group
 
 
 class TableSource:
@@ -49,6 +49,12 @@ class TableSource:
             missing = any(loader.selections[i].min() < 0 for i in column.tables) if self.rows else False
             fields.append(UnischemaField(column.name, kind, tuple(field.shape), None, field.nullable or missing))
         self.schema = Unischema("table", fields)
+        # What filters and predicates may look at: the partition, too.
+        self.filter_schema = self.schema
+        if PARTITION not in self.schema.fields:
+            keys = [one.metadata.key_type for one in tables]
+            partition = UnischemaField(PARTITION, np.int64 if keys[0] is int else np.str_, (), None, False)
+            self.filter_schema = Unischema("table", [*fields, partition])
         self._identity: str | None = None
         self.buffers = BUFFERS
         self._buffers: dict[str, Buffers] = {}
@@ -77,9 +83,19 @@ class TableSource:
 
     def read(self, rows: np.ndarray, columns: Sequence[str]) -> Columns:
         """Some columns of some rows, in the order that the rows are given in."""
-        if not columns:
-            return {}
-        return self.loader.read_columns(rows, list(columns), empty=self._memory)
+        stored = [name for name in columns if name in self.schema.fields]
+        found = self.loader.read_columns(rows, stored, empty=self._memory) if stored else {}
+        if len(stored) < len(columns):
+            found = {name: found[name] if name in found else self._partitions(rows) for name in columns}
+        return found
+
+    def _partitions(self, rows: np.ndarray) -> list[str | int | None]:
+        """The partition of each row: of a merged index that of the first table which has the row."""
+        found: list[str | int | None] = [None] * len(rows)
+        for _, here, keys, at, _ in self._placed(rows):
+            for position, i in zip(here.tolist(), at.tolist(), strict=True):
+                found[position] = keys[i]
+        return found
 
     def _memory(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         """Memory that is used again once nobody sees it."""
@@ -98,7 +114,7 @@ class TableSource:
             return self, predicate
         fields = sorted(predicate.get_fields())
         tables = self.loader.tables()
-        columns = [self.loader.column(name) for name in fields]
+        columns = [self.loader.column(name) for name in fields if name in self.schema.fields]
         if not all(tables[i].metadata.schema[one.field].index for one in columns for i in one.tables):
             return self, predicate
         found = self.read(np.arange(self.rows), fields)
@@ -108,6 +124,34 @@ class TableSource:
             mask = mask_of(predicate, found, self.rows, batched=False)
         return TableSource(self.loader.at(np.flatnonzero(mask)), self._columns), None
 
+    def row_names(self) -> np.ndarray:
+        """A number for each row that stays the same when partitions are added: of its partition's key and its place.
+
+        Of a merged index, the first table that has the row says it.
+        """
+        found = np.zeros(self.rows, np.int64)
+        for number, here, keys, at, places in self._placed(np.arange(self.rows)):
+            found[here] = np.asarray([_key_number(number, key) for key in keys], np.int64)[at] + places
+        return found
+
+    def _placed(self, rows: np.ndarray) -> Iterator[tuple[int, np.ndarray, list[str | int], np.ndarray, np.ndarray]]:
+        """Of each table, rows that it has and no table before it: which they are, the keys of its partitions, which of
+        these each row is in, and its place there.
+        """
+        left = np.arange(len(rows))
+        for number, (state, selection) in enumerate(zip(self.loader.tables(), self.loader.selections, strict=True)):
+            numbers = np.asarray(selection, np.int64)[rows[left]]
+            here, left = left[numbers >= 0], left[numbers < 0]
+            numbers = numbers[numbers >= 0]
+            if not len(here):
+                continue
+            partitions = sorted(
+                (one for one in state.rows_of_partitions().items() if len(one[1])), key=lambda one: one[1].start
+            )
+            starts = np.asarray([numbered.start for _, numbered in partitions], np.int64)
+            at = np.searchsorted(starts, numbers, "right") - 1
+            yield number, here, [key for key, _ in partitions], at, numbers - starts[at]
+
     def stretches(self, across: bool) -> np.ndarray:
         """The first row of each run of rows of one partition, and the number of all."""
         state = self.loader.tables()[0]
@@ -115,6 +159,11 @@ class TableSource:
         partitions = np.searchsorted(starts, np.asarray(self.loader.selections[0]), "right")
         changes = np.flatnonzero(partitions[1:] != partitions[:-1]) + 1
         return np.concatenate([[0], changes, [self.rows]]).astype(np.int64)
+
+
+def _key_number(table: int, key: str | int) -> int:
+    """A number for a partition: the first 7 bytes of BLAKE3 of which table it is of, the key's type and the key."""
+    return int.from_bytes(blake3.blake3(f"{table} {type(key).__name__} {key}".encode()).digest()[:7], "little")
 
 
 def _decoded_bytes(stored: float, group: Group) -> float:

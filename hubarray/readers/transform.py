@@ -41,13 +41,36 @@ class TransformSpec:
     ) -> None:
         if removed_fields and selected_fields is not None:
             raise ConfigError("TransformSpec: give removed_fields or selected_fields, not both")
+        if func is not None and not callable(func):
+            raise ConfigError(f"TransformSpec: func={func!r} is no function"[:200])
         self.func = func
-        self.edit_fields = [
-            one if isinstance(one, UnischemaField) else UnischemaField(one[0], one[1], tuple(one[2]), None, one[3])
-            for one in edit_fields or ()
-        ]
-        self.removed_fields = list(removed_fields or ())
-        self.selected_fields = None if selected_fields is None else list(selected_fields)
+        self.edit_fields = [_edited(one) for one in _listed("edit_fields", edit_fields)]
+        self.removed_fields = [str(one) for one in _listed("removed_fields", removed_fields)]
+        self.selected_fields = (
+            None if selected_fields is None else [str(one) for one in _listed("selected_fields", selected_fields)]
+        )
+
+
+def _listed(name: str, given: Any) -> list[Any]:
+    if isinstance(given, (str, bytes)) or not hasattr(given or (), "__iter__"):
+        raise ConfigError(f"TransformSpec: {name}={given!r}: give a list"[:200])
+    return list(given or ())
+
+
+def _edited(one: Any) -> UnischemaField:
+    if isinstance(one, UnischemaField):
+        return one
+    if not isinstance(one, (tuple, list)) or len(one) != 4 or not isinstance(one[0], str):
+        raise ConfigError(
+            f"TransformSpec: edit_fields has {one!r}: give a UnischemaField, or (name, numpy_dtype, shape, nullable), "
+            "such as ('mean', np.float32, (), False)"
+        )
+    try:
+        np.dtype(None if one[1] is Decimal else one[1])
+    except TypeError:
+        raise ConfigError(f"TransformSpec: edit_fields has {one!r}: {one[1]!r} is no dtype"[:300]) from None
+    shape = one[2] if one[2] is None or isinstance(one[2], (tuple, list)) else (one[2],)
+    return UnischemaField(one[0], one[1], tuple(shape or ()), None, bool(one[3]))
 
 
 def edit_field(
@@ -76,28 +99,52 @@ def transform_schema(schema: Unischema, spec: TransformSpec) -> Unischema:
 
 
 def as_declared(field: UnischemaField, value: Any, *, batched: bool = False) -> Any:
-    """The value, or values, that a transform gave for a field that ``edit_fields`` declares, in the declared dtype.
+    """The value, or values, that a transform gave for a field, in the dtype that the schema says.
 
-    Arrays and numbers are judged; other objects, such as tensors, are left as they are.
+    Arrays, lists, numbers and text are judged; other objects, such as tensors, are left as they are.
 
     Raises
     ------
     ConfigError
-        Its shape is another one, or its dtype does not become the declared one without loss of its kind.
+        It is null where it may not be, its shape is another one, or its dtype does not become the one that is said
+        without loss of its kind.
     """
-    kind = field.numpy_dtype
-    if isinstance(value, bool) or not isinstance(value, (np.ndarray, np.generic, int, float)) or kind is Decimal:
+    if field.numpy_dtype is Decimal:
         return value
-    found, dtype = np.asarray(value), np.dtype(kind)
-    if dtype.kind == "O":
+    dtype = np.dtype(field.numpy_dtype)
+    if value is None:
+        if not field.nullable:
+            raise _refused(field, "as null", "it is not nullable")
         return value
+    is_list = isinstance(value, (list, tuple)) and bool(field.shape)
+    if dtype.kind == "O" or not (is_list or isinstance(value, (np.ndarray, np.generic, bool, int, float, str, bytes))):
+        return value
+    try:
+        found = np.asarray(value)
+    except ValueError:
+        # Lists of unequal lengths, which are no array.
+        if None not in field.shape:
+            raise _refused(field, "as lists of unequal lengths", str(field.shape)) from None
+        return value
+    if not found.size and dtype.kind not in "US":
+        # Nothing that could be of another kind.
+        if is_list and not shape_fits(field.shape, found.shape) and None in field.shape:
+            return np.zeros([n or 0 for n in field.shape], dtype)
+        found = value = found.astype(dtype)
     shape = found.shape[1:] if batched else found.shape
     if not shape_fits(field.shape, shape):
-        raise ConfigError(f"the transform gave {field.name!r} with shape {shape}, and edit_fields says {field.shape}")
-    if found.dtype == dtype or found.dtype.kind in "OUS" or dtype.kind in "US":
-        return value
+        raise _refused(field, f"with shape {shape}", str(field.shape))
+    if found.dtype == dtype or found.dtype.kind == "O" or (dtype.kind in "US" and found.dtype.kind in "US"):
+        return found if is_list else value
     whole = found.dtype.kind in "iu" and dtype.kind in "iu"
-    made = found.astype(dtype) if whole or np.can_cast(found.dtype, dtype, "same_kind") else None
+    is_text = dtype.kind in "US" or found.dtype.kind in "US"
+    made = found.astype(dtype) if whole or (not is_text and np.can_cast(found.dtype, dtype, "same_kind")) else None
     if made is None or (whole and not (made == found).all()):
-        raise ConfigError(f"the transform gave {field.name!r} as {found.dtype}, and edit_fields says {dtype}")
+        raise _refused(field, f"as {found.dtype}", str(dtype))
     return made if batched or made.ndim else made[()]
+
+
+def _refused(field: UnischemaField, given: str, said: str) -> ConfigError:
+    return ConfigError(
+        f"the transform gave {field.name!r} {given}, and the schema says {said}; say in edit_fields what it gives"
+    )

@@ -46,7 +46,7 @@ def encoded(loaded: Loaded) -> tuple[pa.RecordBatch, dict[str, Any]]:
     told: dict[str, Any] = {
         "slots": _told(loaded.slots, buffers, "slots"),
         "windows": None if loaded.windows is None else _told(loaded.windows, buffers, "windows"),
-        "skipped": loaded.skipped,
+        "counts": [loaded.skipped, loaded.cache_hits, loaded.cache_misses],
         "columns": {name: _told(column, buffers, name) for name, column in loaded.columns.items()},
     }
     names = [str(i) for i in range(len(buffers.arrays))]
@@ -111,7 +111,7 @@ def decoded(batch: pa.RecordBatch, told: dict[str, Any]) -> Loaded:
     windows = None if told["windows"] is None else _column(told["windows"], bytes_of)
     columns = {name: _column(one, bytes_of) for name, one in told["columns"].items()}
     return Loaded(np.asarray(_column(told["slots"], bytes_of)), columns,
-                  None if windows is None else np.asarray(windows), told["skipped"])  # fmt: skip
+                  None if windows is None else np.asarray(windows), *told["counts"])  # fmt: skip
 
 
 def _array(told: dict[str, Any], bytes_of: Any) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import math
 import re
 from collections import OrderedDict, namedtuple
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,11 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hubarray.arrays.foreign_dtypes import dtype_of
 from hubarray.errors import ConfigError
 from hubarray.readers.field_codecs import FieldCodec, codec_from_json
 from hubarray.shown import shown_text
 
 MAX_FIELDS = 1 << 16
+_MOST_AXES = 64
 
 
 class UnischemaField(NamedTuple):
@@ -161,7 +164,10 @@ class Unischema:
             raise ValueError("a schema is an object with a list of fields")
         if len(told["fields"]) > MAX_FIELDS:
             raise ValueError(f"a schema has at most {MAX_FIELDS:,} fields")
-        return cls(str(told.get("name", "schema"))[:200], [_field_from_json(one) for one in told["fields"]])
+        name = told.get("name", "schema")
+        if not isinstance(name, str):
+            raise ValueError(f"a schema's name is no text: {str(name)[:80]!r}")
+        return cls(name_of(name), [_field_from_json(one) for one in told["fields"]])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Unischema) and list(self._fields.values()) == list(other._fields.values())
@@ -200,14 +206,26 @@ def _field_from_json(told: Any) -> UnischemaField:
     if not isinstance(told, Mapping) or not isinstance(told.get("name"), str) or not isinstance(told.get("dtype"), str):
         raise ValueError("a field is an object with a name and a dtype")
     shape = told.get("shape")
-    if not isinstance(shape, list) or not all(n is None or (type(n) is int and n >= 0) for n in shape):
+    if not isinstance(shape, list) or not is_shape(shape):
         raise ValueError(f"field {told['name'][:80]!r}: a shape is a list of lengths")
     try:
-        kind: Any = Decimal if told["dtype"] == "decimal" else _numpy_type(np.dtype(told["dtype"]))
+        kind: Any = Decimal if told["dtype"] == "decimal" else _numpy_type(dtype_of(told["dtype"]))
     except TypeError:
         raise ValueError(f"field {told['name'][:80]!r}: there is no dtype {told['dtype'][:80]!r}") from None
     codec = None if told.get("codec") is None else codec_from_json(told["codec"])
     return UnischemaField(told["name"], kind, tuple(shape), codec, bool(told.get("nullable")))
+
+
+def name_of(text: str) -> str:
+    """The name of a stored schema, of which rows are named; another where that is no name."""
+    return text[:200] if text.isidentifier() and not keyword.iskeyword(text) else "schema"
+
+
+def is_shape(shape: Sequence[Any]) -> bool:
+    """Whether lengths of dimensions, None where unknown, are what values of a cell can have."""
+    if len(shape) > _MOST_AXES or not all(n is None or (type(n) is int and n >= 0) for n in shape):
+        return False
+    return math.prod(n for n in shape if n is not None) < 1 << 40
 
 
 def _numpy_type(dtype: np.dtype[Any]) -> Any:

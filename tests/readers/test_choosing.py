@@ -36,6 +36,45 @@ def test_rows_that_are_added_leave_all_others_where_they_were(labels, root):
     assert [row for row in after if row < 300] == before
 
 
+def rows_by_part(name, root):
+    found = {}
+    for part, loader in hub.split(name, train=0.5, test=0.5, root=root).items():
+        with hub.make_reader(loader, ["log_id", "frame"]) as reader:
+            found |= {(str(row.log_id), int(row.frame)): part for row in reader}
+    return found
+
+
+def test_rows_of_a_table_stay_where_they_were_when_another_version_has_partitions_more(root):
+    model.write("me/drives:v1", {key: model.drive(key, 12) for key in "bdf"}, root)
+    model.write("me/drives:v2", {key: model.drive(key, 12) for key in "abcdefg"}, root)
+    before, after = (rows_by_part(f"me/drives:{version}", root) for version in ("v1", "v2"))
+    assert {key: after[key] for key in before} == before
+    assert set(before.values()) == {"train", "test"}
+
+
+def test_a_partition_is_split_by_its_key(root):
+    model.write("me/drives:v1", {key: model.drive(key, 5) for key in "abcdefgh"}, root)
+    parts = hub.split("me/drives:v1", train=0.5, test=0.5, by="partition", root=root)
+    seen = []
+    for part in parts.values():
+        with hub.make_reader(part, ["log_id"]) as reader:
+            seen.append(collections.Counter(str(row.log_id) for row in reader))
+    assert not set(seen[0]) & set(seen[1])
+    assert sum(seen, collections.Counter()) == dict.fromkeys("abcdefgh", 5)
+
+
+def test_rows_of_a_merged_index_that_one_table_lacks_are_split_by_the_other(root):
+    schema = hub.Schema({"id": hub.Field("i8", index=True), "x": hub.Field("i8")})
+    for name, ids in (("me/a:v1", range(5)), ("me/b:v1", range(200))):
+        with hub.table_writer(name, schema, root=root) as w, w.partition("p") as p:
+            p.extend([{"id": i, "x": i} for i in ids])
+    index = hub.merge(hub.read_index("me/a:v1", root=root), hub.read_index("me/b:v1", root=root), on=["id"],
+                      how="outer", suffixes=("", "_b"))  # fmt: skip
+    parts = hub.split(index, train=0.5, test=0.5, root=root)
+    assert 70 < len(parts["train"]) < 130
+    assert len(parts["train"]) + len(parts["test"]) == 200
+
+
 def test_rows_of_a_value_stay_together_and_are_read_and_trained_on(root):
     model.write("me/drives:v1", {key: model.drive(key, 12) for key in "abcdefgh"}, root)
     parts = hub.split("me/drives:v1", train=0.5, test=0.5, by="log_id", root=root)

@@ -136,7 +136,8 @@ def once(data, kind, rows, folder, made):
         )
         options["transform_spec"] = hub.TransformSpec(function)
     if data.draw(st.booleans()):
-        options |= {"cache_type": "local-disk", "cache_location": folder / "cache"}
+        of_parquet = kind in ("petastorm", "parquet")
+        options |= {"cache_type": "local-disk"} | ({"cache_location": folder / "cache"} if of_parquet else {})
     world = data.draw(st.sampled_from([1, 1, 2, 3]))
     options |= {
         "seed": data.draw(st.integers(0, 3)), "shuffle_rows": data.draw(st.booleans()),

@@ -57,9 +57,7 @@ def test_a_column_of_nulls_alone_is_of_its_type(file, filters):
     assert _kept(file, [[*filters], [("id", "=", 3)]]) == [3]
 
 
-@pytest.mark.parametrize(
-    "filters", [[("n", "=", 1 << 70)], [("n", "=", "a")], [("n", "~", 1)], [("m", "=", 1)]], ids=str
-)
+@pytest.mark.parametrize("filters", [[("n", "in", 7)], [("n", "=", "a")], [("n", "~", 1)], [("m", "=", 1)]], ids=str)
 def test_what_cannot_be_compared_is_refused(file, filters):
     with pytest.raises(hub.ConfigError, match="filters"):
         _kept(file, filters)

@@ -25,7 +25,7 @@ def arrays(root):
 
 def runs(reader, orders):
     """The rows of each order, read as a share's runs are."""
-    feed = Feed([len(one) for one in orders], lambda i: pools.ahead.submit(reader.read, orders[i]), 1)
+    feed = Feed([len(one) for one in orders], lambda i: pools.ahead.submit(reader.read, orders[i]), 2)
     for i, rows in enumerate(orders):
         yield feed.get(i)
         feed.used(i, len(rows))

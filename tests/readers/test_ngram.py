@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hubarray as hub
-from hubarray.errors import ConfigError
+from hubarray.errors import ConfigError, UnsortedRowsError
 from tests.readers.conftest import row_of, write_petastorm
 
 IDS = [0, 3, 8, 10, 11, 20, 23]
@@ -101,8 +101,26 @@ def test_windows_of_shards_are_disjoint_and_all(tmp_path):
 
 def test_rows_out_of_order_are_refused(tmp_path):
     folder = dataset(tmp_path / "odd", [[0, 2, 1]])
-    with pytest.raises(ConfigError, match="not sorted by 'id'"):
+    with pytest.raises(UnsortedRowsError, match="not sorted by 'id'") as raised:
         windows(folder, gram())
+    # As Petastorm raises.
+    assert isinstance(raised.value, NotImplementedError)
+
+
+def test_whether_windows_overlap_is_the_fourth_argument_as_in_petastorm(tmp_path):
+    folder = dataset(tmp_path / "one", [IDS])
+    apart = hub.NGram({0: ["id"], 1: ["id"]}, 4, "id", False)
+    assert windows(folder, apart) == windows(folder, gram(timestamp_overlap=False))
+    with pytest.raises(ConfigError, match="timestamp_overlap="):
+        hub.NGram({0: ["id"]}, 4, "id", hub.Unischema("Rows", []))
+
+
+def test_a_timestamp_is_named_by_a_pattern_that_one_field_matches(tmp_path):
+    folder = dataset(tmp_path / "one", [IDS])
+    assert windows(folder, hub.NGram({0: ["id"], 1: ["id"]}, 4, "i.")) == windows(folder, gram())
+    write_petastorm(tmp_path / "wide", [row_of(0)])
+    with pytest.raises(ConfigError, match="one of them"):
+        hub.make_reader(str(tmp_path / "wide"), hub.NGram({0: ["id"]}, 4, ".*"))
 
 
 def test_wrong_windows_are_refused(tmp_path):

@@ -44,6 +44,23 @@ def test_a_killed_worker_is_an_error_within_seconds(folder):
         assert time.monotonic() - begin < 5
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("which", range(3))
+def test_one_killed_worker_is_an_error_within_seconds_whatever_the_others_do(folder, which):
+    def slow(row):
+        time.sleep(4)
+        return row
+
+    spec = hub.TransformSpec(slow)
+    with hub.make_reader(folder, reader_pool_type="process", workers_count=3, transform_spec=spec) as reader:
+        timer = threading.Timer(3, lambda: os.kill(children_of_this_process()[which], signal.SIGKILL))
+        begin = time.monotonic()
+        timer.start()
+        with pytest.raises(ReaderStoppedError, match="SIGKILL"):
+            next(reader)
+        assert time.monotonic() - begin < 3 + 5
+
+
 def test_workers_end_with_a_reader_that_nobody_holds(folder):
     reader = hub.make_reader(folder, reader_pool_type="process", workers_count=2)
     next(reader)

@@ -154,6 +154,38 @@ def test_a_state_of_something_else_is_refused(sample, make_root, tmp_path):
 MATRIX = list(itertools.product(["none", "rows"], [False, True], [False, True], [None, "overlap"], [1, 3]))
 
 
+@pytest.mark.parametrize("key", [str, int])
+def test_a_table_is_filtered_by_its_partitions_before_and_beside_its_rows(root, key):
+    schema = hub.Schema({"i": hub.Field("i8", index=True), "x": hub.Field("f4")})
+    with hub.table_writer("lab/t:v1", schema, root=root) as w:
+        for number in range(4):
+            with w.partition(key(number)) as p:
+                p.extend([{"i": i, "x": i} for i in range(5)])
+    with hub.make_reader("lab/t:v1", filters=[("partition", "in", [key(1), key(2)])], root=root) as reader:
+        assert len(reader) == 10, "known before a row is read"
+        assert set(reader.schema.fields) == {"i", "x"}
+    beside = hub.in_lambda(["partition", "x"], lambda partition, x: partition == key(3) and x > 2)
+    with hub.make_reader("lab/t:v1", ["i"], predicate=beside, root=root, seed=0) as reader:
+        assert sorted(int(row.i) for row in reader) == [3, 4]
+    with pytest.raises(hub.NoDataAvailableError):
+        hub.make_reader("lab/t:v1", filters=[("partition", "=", key(9))], root=root)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: hub.TransformSpec(edit_fields=["x"]),
+        lambda: hub.TransformSpec(edit_fields=[("x",)]),
+        lambda: hub.TransformSpec(edit_fields=3),
+        lambda: hub.TransformSpec(3),
+        lambda: hub.TransformSpec(removed_fields="x"),
+    ],
+)
+def test_a_transform_of_another_form_says_which_is_wanted(make):
+    with pytest.raises(ConfigError, match="TransformSpec: "):
+        make()
+
+
 @pytest.mark.parametrize("kind", ["petastorm", "table"])
 @pytest.mark.parametrize(("predicate", "shuffle", "transform", "windows", "world"), MATRIX)
 def test_predicate_shuffle_transform_windows_and_shards_compose(
@@ -161,7 +193,9 @@ def test_predicate_shuffle_transform_windows_and_shards_compose(
 ):
     sample = make_sample(kind, make_root, tmp_path)
     keep = (lambda i: i % 5 != 2) if predicate == "rows" else (lambda i: True)
-    options = {"seed": 4, "shuffle_rows": shuffle, "cache_type": "local-disk", "cache_location": tmp_path / "cache"}
+    options = {"seed": 4, "shuffle_rows": shuffle, "cache_type": "local-disk"}
+    if kind != "table":
+        options |= {"cache_location": tmp_path / "cache"}
     if predicate == "rows":
         options["predicate"] = hub.in_lambda(["key", "id"], lambda key, i: bool(i % 5 != 2))
     if transform:
@@ -492,3 +526,9 @@ def test_a_row_that_failed_is_asked_for_again(sample, pool, tmp_path):
 def test_a_reader_is_not_pickled_and_says_what_is(sample):
     with sample.reader() as reader, pytest.raises(TypeError, match="state_dict"):
         pickle.dumps(reader)
+
+
+def test_a_cache_of_row_groups_is_refused_for_what_has_none(root):
+    hub.array(3, "t/x:v0", root=root)
+    with pytest.raises(ConfigError, match=r"cache_location=.*hub\.configure"):
+        hub.make_reader("t/x:v0", cache_type="local-disk", cache_location="/tmp/x", root=root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -16,15 +17,12 @@ from hubarray.readers.unischema import UnischemaField
 def decoded(field: UnischemaField, column: pa.ChunkedArray) -> Column:
     """The values of a Petastorm field."""
     if field.codec is None or not hasattr(field.codec, "decode"):
-        return column_of(column)
+        return _as_declared(field, column_of(column))
     kind = type(field.codec).__name__
     if kind == "ScalarCodec" and not column.null_count:
         plain = column_of(column)
         if isinstance(plain, np.ndarray) and np.dtype(field.numpy_dtype).kind in "biuf":
-            cast = plain.astype(field.numpy_dtype)
-            if plain.dtype.kind in "iub" and not (cast == plain).all():
-                raise SourceError(f"field {field.name!r}: holds a number that {cast.dtype} does not")
-            return cast
+            return _as_declared(field, plain)
     seen = _npy_cells(field, column) if kind == "NdarrayCodec" and len(column) else None
     if seen is not None:
         return seen
@@ -33,6 +31,27 @@ def decoded(field: UnischemaField, column: pa.ChunkedArray) -> Column:
     if None in field.shape or column.null_count or not values or not isinstance(values[0], np.ndarray):
         return values
     return np.stack([np.asarray(one) for one in values])
+
+
+def _as_declared(field: UnischemaField, column: Column) -> Column:
+    """Numbers in the dtype that the schema says, if each is the same there.
+
+    Raises
+    ------
+    SourceError
+    """
+    if field.numpy_dtype is Decimal or not isinstance(column, np.ndarray) or column.dtype.kind not in "biuf":
+        return column
+    dtype = np.dtype(field.numpy_dtype)
+    if column.dtype == dtype or dtype.kind == "O":
+        return column
+    if dtype.kind not in "biuf":
+        raise SourceError(f"field {field.name!r}: holds {column.dtype}, and the schema says {dtype}")
+    with np.errstate(invalid="ignore", over="ignore"):
+        cast = column.astype(dtype)
+    if (column.dtype.kind in "iub" or dtype.kind in "iub") and not (cast == column).all():
+        raise SourceError(f"field {field.name!r}: holds a number that {dtype} does not")
+    return cast
 
 
 def placed(out: Column, column: Column, places: np.ndarray, count: int) -> Column:

@@ -159,6 +159,15 @@ class Client:
             ) from None
         except ValueError as error:
             raise ConfigError(f"{self.scheme}://: {hidden_urls(str(error))[:200]}") from None
+        except OSError as error:
+            # Arrow looks for Hadoop's libraries when a client is made.
+            missing = next((one for one in ("libjvm", "libhdfs") if one in str(error)), None)
+            if missing is None:
+                raise
+            raise MissingPackageError(
+                f"{self.scheme}:// needs {missing}, which was not found: install Java and Hadoop, and set JAVA_HOME, "
+                "HADOOP_HOME and CLASSPATH"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -243,7 +252,10 @@ def listed(location: Location) -> list[DataFile]:
             raise NotFoundError(f"{location.where}: there is no such file or folder")
         if info.type == pafs.FileType.File:
             return [replace(_file(location, info, os.path.basename(location.path)), is_named=True)]
-        found = location.client.filesystem.get_file_info(pafs.FileSelector(location.path, recursive=True))
+        if location.client.is_local:
+            found = list(_walked(location.path, location.where))
+        else:
+            found = location.client.filesystem.get_file_info(pafs.FileSelector(location.path, recursive=True))
     files = []
     prefix = location.path.rstrip("/") + "/"
     for one in found:
@@ -258,6 +270,47 @@ def listed(location: Location) -> list[DataFile]:
     if not (named or files):
         raise NotFoundError(f"{location.where}: has no Parquet files")
     return sorted(named or files, key=lambda one: one.relative)
+
+
+@dataclass(frozen=True)
+class _Info:
+    """As much of Arrow's FileInfo as is used."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    type: pafs.FileType = pafs.FileType.File
+
+
+def _walked(folder: str, where: str) -> Iterator[_Info]:
+    """The files below a folder. Links are followed, but for those to a folder that they are in.
+
+    Raises
+    ------
+    SourceError
+    """
+    waiting: list[tuple[str, tuple[tuple[int, int], ...]]] = [(folder, ())]
+    entered = 0
+    while waiting:
+        below, above = waiting.pop()
+        status = os.stat(below)
+        own = (status.st_dev, status.st_ino)
+        if own in above:
+            continue
+        entered += 1
+        if entered > MAX_FILES:
+            raise SourceError(f"{where}: has more than {MAX_FILES:,} folders, with those that links lead to")
+        with os.scandir(below) as entries:
+            for one in entries:
+                try:
+                    one.name.encode()
+                except UnicodeEncodeError:
+                    raise SourceError(f"{where}: has a name that is no text, {one.name!r}; rename it") from None
+                if one.is_dir():
+                    waiting.append((one.path, (*above, own)))
+                elif one.is_file():
+                    about = one.stat()
+                    yield _Info(one.path, about.st_size, about.st_mtime_ns)
 
 
 def listed_of(locations: Sequence[Location]) -> tuple[Location, list[DataFile]]:
@@ -284,7 +337,7 @@ def listed_of(locations: Sequence[Location]) -> tuple[Location, list[DataFile]]:
     return Location(first.client, base, where), named
 
 
-def _file(location: Location, info: pafs.FileInfo, relative: str) -> DataFile:
+def _file(location: Location, info: pafs.FileInfo | _Info, relative: str) -> DataFile:
     modified_ns = int(info.mtime_ns or 0)
     fresh = not location.client.is_local and time.time_ns() - modified_ns < _SETTLED_NS
     return DataFile(info.path, relative, int(info.size or 0), modified_ns, is_fresh=fresh)

@@ -29,6 +29,7 @@ _THREADS = 16
 _MOST_KEPT_BYTES = 64 << 20
 # Rows of a row group: an order of them takes 8 bytes each. Arrow writes 64 Mi at most.
 MAX_GROUP_ROWS = 1 << 27
+_SEAL_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ class Metadata:
     """Parsed footers of files, for whoever reads them; the ones used last, up to 64 MiB."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[Any, ...], tuple[pq.FileMetaData, bytes | None]] = {}
+        # Of each state of a file: its footer, the store's name for the contents, and whether a disk cache was given it.
+        self._kept: dict[tuple[Any, ...], tuple[pq.FileMetaData, bytes | None, bool]] = {}
         self._bytes = 0
         self.after_fork()
         process.register(self)
@@ -99,24 +101,27 @@ class Metadata:
             known = self._kept.pop(key, None)
             if known is not None:
                 self._kept[key] = known
-                return known[0]
-        where = f"{location.where}/{file.relative}"
         disk = None if file.is_fresh else cache
+        if known is not None and (known[2] or disk is None):
+            return known[0]
+        where = f"{location.where}/{file.relative}"
         disk_key = cache_key("whole footer", *key)
-        kept = None if disk is None else checked(disk.get(disk_key))
+        kept = None if disk is None else kept_in(disk, disk_key)
         tag: bytes | None = None
-        if kept is not None:
+        if known is not None:
+            found, tag, _ = known
+        elif kept is not None:
             found = pq.read_metadata(pa.BufferReader(kept))
         else:
             with readable(where), opened_as_listed(location, file) as opened:
                 found, tag = pq.read_metadata(opened), _tag(opened)
-            if disk is not None:
-                out = io.BytesIO()
-                found.write_metadata_file(out)
-                disk.put(disk_key, sealed(out.getvalue()))
+        if disk is not None and kept is None:
+            out = io.BytesIO()
+            found.write_metadata_file(out)
+            keep(disk, disk_key, out.getvalue())
         with self._lock:
-            self._kept[key] = found, tag
-            self._bytes += found.serialized_size
+            self._bytes += 0 if key in self._kept else found.serialized_size
+            self._kept[key] = found, tag, disk is not None
             while self._bytes > _MOST_KEPT_BYTES and len(self._kept) > 1:
                 self._bytes -= self._kept.pop(next(iter(self._kept)))[0].serialized_size
         return found
@@ -232,14 +237,14 @@ def _reader(location: Location, files: Sequence[DataFile], cache: DiskCache | No
         where = f"{location.where}/{file.relative}"
         key = cache_key("footer", *location.place, *file.state)
         disk = None if file.is_fresh else cache
-        kept = None if disk is None else checked(disk.get(key))
+        kept = None if disk is None else kept_in(disk, key)
         if kept is not None:
             return Footer.from_json(json.loads(kept), where)
         if file.is_fresh:
             metadata.forget(location, file)
         made = footer_of(metadata.of(location, file), where)
         if disk is not None:
-            disk.put(key, sealed(json.dumps(made.to_json()).encode()))
+            keep(disk, key, json.dumps(made.to_json()).encode())
         return made
 
     return read
@@ -268,13 +273,25 @@ def cache_key(*parts: Any) -> str:
     return f"epochs/{blake3.blake3(json.dumps(parts).encode()).hexdigest()[:40]}"
 
 
-def sealed(data: bytes | memoryview) -> bytes:
-    """Bytes and their hash, for a cache whose files anybody may have cut."""
-    return blake3.blake3(data).digest()[:16] + bytes(data)
+def keep(disk: DiskCache, key: str, data: bytes | memoryview) -> None:
+    """Put bytes into a cache, with a hash of them and their key: anybody may have cut its files, or changed them about.
+
+    See :func:`kept_in`.
+    """
+    disk.put(key, _seal(key, data) + bytes(data))
 
 
-def checked(kept: bytes | None) -> bytes | None:
-    """The bytes that were sealed, or None where they are not whole."""
-    if kept is None or len(kept) < 16 or blake3.blake3(memoryview(kept)[16:]).digest()[:16] != kept[:16]:
+def kept_in(disk: DiskCache, key: str) -> bytes | None:
+    """The bytes that were kept under a key; None where there are none, or others, which are removed."""
+    found = disk.get(key)
+    if found is None:
         return None
-    return kept[16:]
+    data = memoryview(found)[_SEAL_BYTES:]
+    if _seal(key, data) != found[:_SEAL_BYTES]:
+        disk.reject(key)
+        return None
+    return bytes(data)
+
+
+def _seal(key: str, data: bytes | memoryview) -> bytes:
+    return blake3.blake3(data, key=blake3.blake3(key.encode()).digest()).digest()[:_SEAL_BYTES]

@@ -100,8 +100,8 @@ def build_rowgroup_index(
     from hubarray.interop.parquet_dataset.source import parquet_source
 
     source = parquet_source(url, storage_options=storage_options)
-    if not indexers:
-        raise ConfigError("indexers: give at least one")
+    if not isinstance(indexers, (list, tuple)) or not indexers:
+        raise ConfigError("indexers: give a list of at least one")
     for one in indexers:
         if one.index_field not in source.schema.fields:
             raise ConfigError(f"{source.where}: has no field {one.index_field!r} to index")

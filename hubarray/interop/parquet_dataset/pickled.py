@@ -11,10 +11,11 @@ import io
 import pickle
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from hubarray.arrays.foreign_dtypes import dtype_of
 from hubarray.errors import SourceError
 from hubarray.readers.field_codecs import (
     CompressedImageCodec,
@@ -23,7 +24,7 @@ from hubarray.readers.field_codecs import (
     NdarrayCodec,
     ScalarCodec,
 )
-from hubarray.readers.unischema import MAX_FIELDS, Unischema, UnischemaField
+from hubarray.readers.unischema import MAX_FIELDS, Unischema, UnischemaField, is_shape, name_of
 
 MAX_PICKLE_BYTES = 16 << 20
 # Petastorm was called dataset-toolkit before 0.4, and moved its modules about.
@@ -122,7 +123,48 @@ def _call(name: str) -> Any:
     return {"_restore": restored, "scalar": number}.get(name, reconstructed)
 
 
-class _Inert(pickle.Unpickler):
+class _Tuple(tuple[Any, ...]):
+    """A tuple that is hashed as an object: by its items, one that holds itself many times over takes without end."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __repr__(self) -> str:
+        return "a tuple"
+
+
+class _Inert(pickle._Unpickler):
+    """The unpickler that is written in Python: its opcodes can be changed, and its memo takes what is put there."""
+
+    dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)
+    stack: list[Any]
+    append: Any
+    pop_mark: Any
+
+    def _tuple_of_marked(self) -> None:
+        # Which gives the stack back that is appended to.
+        items = self.pop_mark()
+        self.append(_Tuple(items))
+
+    def _tuple_of_last(self, count: int) -> None:
+        self.stack[-count:] = [_Tuple(self.stack[-count:])]
+
+    def _build(self) -> None:
+        state = self.stack.pop()
+        if not isinstance(self.stack[-1], _Record):
+            raise pickle.UnpicklingError("it changes what is none of its own")
+        self.stack[-1].__setstate__(state)
+
+    dispatch[pickle.TUPLE[0]] = _tuple_of_marked
+    dispatch[pickle.EMPTY_TUPLE[0]] = lambda self: self.append(_Tuple())
+    dispatch[pickle.TUPLE1[0]] = lambda self: self._tuple_of_last(1)
+    dispatch[pickle.TUPLE2[0]] = lambda self: self._tuple_of_last(2)
+    dispatch[pickle.TUPLE3[0]] = lambda self: self._tuple_of_last(3)
+    dispatch[pickle.BUILD[0]] = _build
+
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in _INERT_FUNCTIONS:
             return _call(name)
@@ -190,7 +232,7 @@ def _schema(found: Any) -> Unischema:
     fields = found.state.get("_fields")
     if not isinstance(fields, Mapping) or len(fields) > MAX_FIELDS:
         raise ValueError("it has no fields")
-    return Unischema(_text(found.state.get("_name", "schema"))[:200], [_field(one) for one in fields.values()])
+    return Unischema(name_of(_text(found.state.get("_name", "schema"))), [_field(one) for one in fields.values()])
 
 
 def _field(found: Any) -> UnischemaField:
@@ -202,7 +244,7 @@ def _field(found: Any) -> UnischemaField:
     name, shape = named.get("name"), named.get("shape")
     if not isinstance(name, str) or not isinstance(shape, (tuple, list)):
         raise ValueError("a field has no name or shape")
-    if not all(n is None or (type(n) is int and 0 <= n < 1 << 40) for n in shape):
+    if not is_shape(shape):
         raise ValueError(f"field {name[:80]!r} has a shape that cannot be")
     return UnischemaField(
         name, _type(named.get("numpy_dtype"), name), tuple(shape), _codec(named.get("codec")),
@@ -216,7 +258,7 @@ def _type(found: Any, name: str) -> Any:
             return Decimal
         return (_NUMPY_TYPES if found.module == "numpy" else _BUILTINS)[found.name]
     if isinstance(found, _Record) and found.kind == "numpy.dtype" and found.args and isinstance(found.args[0], str):
-        dtype = np.dtype(found.args[0])
+        dtype = dtype_of(found.args[0])
         if not dtype.hasobject:
             return dtype.type
     raise ValueError(f"field {name[:80]!r} is of a type that is not known")
@@ -264,7 +306,7 @@ class _InertIndexes(_Inert):
 def _scalar(dtype: Any = None, data: Any = b"") -> Any:
     """A number or text of NumPy, from its bytes."""
     told = dtype.args[0] if isinstance(dtype, _Record) and dtype.args else None
-    kind = np.dtype(told) if isinstance(told, str) else np.dtype("O")
+    kind = dtype_of(told) if isinstance(told, str) else np.dtype("O")
     if kind.kind not in "biufUS":
         raise pickle.UnpicklingError("a value that is indexed is neither text nor a number")
     held = data.encode("latin1") if isinstance(data, str) else bytes(data)

@@ -8,7 +8,6 @@ import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -22,21 +21,22 @@ import pyarrow.parquet as pq
 from hubarray import config, process
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.errors import ConfigError, SourceError
-from hubarray.interop.parquet_dataset import petastorm_metadata, statistics, summary
+from hubarray.interop.parquet_dataset import petastorm_metadata, pruning, row_groups, summary
 from hubarray.interop.parquet_dataset.cells import decoded, placed
 from hubarray.interop.parquet_dataset.files import DataFile, Location, listed_of, located, readable
 from hubarray.interop.parquet_dataset.footers import (
     Footer,
     cache_key,
-    checked,
     footers_of,
+    keep,
+    kept_in,
     metadata,
     opened_as_listed,
-    sealed,
 )  # fmt: skip
 from hubarray.interop.parquet_dataset.indexes import indexes_of
+from hubarray.interop.parquet_dataset.keys import NULL_KEY, key_value
 from hubarray.readers.arrow_fields import column_of, fields_of
-from hubarray.readers.field_codecs import CompressedImageCodec, CompressedNdarrayCodec, scalar
+from hubarray.readers.field_codecs import CompressedImageCodec, CompressedNdarrayCodec
 from hubarray.readers.filters import FilterPredicate
 from hubarray.readers.planning import EXPANSION
 from hubarray.readers.predicates import PredicateBase
@@ -44,7 +44,6 @@ from hubarray.readers.selectors import RowGroupSelectorBase
 from hubarray.readers.source import Column, Columns, taken
 from hubarray.readers.unischema import Unischema, UnischemaField
 from hubarray.shown import shown_text
-from hubarray.tables.ranges import range_answer
 
 # No more digits than an int64 holds in any case.
 _WHOLE_NUMBER = re.compile("-?[0-9]{1,18}")
@@ -104,6 +103,12 @@ class ParquetSource:
         """Start afresh in a forked child."""
         self._lock = threading.Lock()
         self._disk: DiskCache | None = None
+        # Of each thread, which reads one run after the other.
+        self._counts = threading.local()
+
+    def cache_counts(self) -> tuple[int, int]:
+        """Row groups that the disk cache had, and that it had not, of what this thread read."""
+        return getattr(self._counts, "hits", 0), getattr(self._counts, "misses", 0)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, (
@@ -146,7 +151,7 @@ class ParquetSource:
         found = {}
         for name, field in self.key_fields.items():
             text = self._keys[f].get(name)
-            found[name] = None if text in (None, "__HIVE_DEFAULT_PARTITION__") else scalar(field, text)
+            found[name] = None if text in (None, NULL_KEY) else key_value(field, text)
         return found
 
     def narrowed(self, predicate: PredicateBase) -> tuple[ParquetSource, PredicateBase | None]:
@@ -160,9 +165,10 @@ class ParquetSource:
         if fields <= set(self.key_fields):
             answers = {f: self._included(predicate, f) for f in {f for f, _ in self.units}}
             return [i for i in every if answers[self.units[i][0]]], None
-        if not isinstance(predicate, FilterPredicate) or predicate.clauses is None:
+        if not isinstance(predicate, FilterPredicate) or (clauses := predicate.range_clauses()) is None:
             return every, predicate
-        told = [range_answer(predicate.clauses, found) for found in self._ranges(sorted(fields))]
+        keys = {f: self.key_values(f) for f in {f for f, _ in self.units}}
+        told = pruning.answers(clauses, self.location, self.files, self._footers, self.units, keys, _footer_cache())
         return [i for i in every if told[i] is not False], predicate if None in told else None
 
     def selected(self, selector: RowGroupSelectorBase) -> ParquetSource:
@@ -200,28 +206,6 @@ class ParquetSource:
             return bool(predicate.mask({name: [value] for name, value in values.items()}, 1)[0])
         return bool(predicate.do_include(values))
 
-    def _ranges(self, fields: Sequence[str]) -> list[dict[str, tuple[Any, Any, bool]]]:
-        """Of each unit what is known of some fields: least, most, and whether there are nulls."""
-        numbers = sorted({f for f, _ in self.units})
-        disk = _footer_cache()
-        with ThreadPoolExecutor(min(16, max(1, len(numbers))), "hubarray-footers") as threads:
-            footers = threads.map(lambda f: metadata.of(self.location, self.files[f], disk), numbers)
-            known = dict(zip(numbers, footers, strict=True))
-        stored = [name for name in fields if name not in self.key_fields]
-        told = {}
-        if stored:
-            told = dict(zip(numbers, statistics.ranges([known[f] for f in numbers], stored), strict=True))
-        found = []
-        for f, group in self.units:
-            some = told.get(f, [])
-            ranges = dict(some[group]) if group < len(some) else {}
-            for name, value in self.key_values(f).items():
-                if value is not None:
-                    plain = value.item() if isinstance(value, np.generic) else value
-                    ranges[name] = (plain, plain, False)
-            found.append(ranges)
-        return found
-
     def stretches(self, across: bool) -> np.ndarray:
         """The first row of each row group; or of each run of row groups whose folders say equal keys."""
         assert self.unit_bounds is not None
@@ -248,7 +232,7 @@ class ParquetSource:
 
     def _unit(self, unit: int, local: np.ndarray, columns: Sequence[str]) -> dict[str, Column]:
         f, group = self.units[unit]
-        stored = [name for name in columns if name not in self._keys[f] or name not in self.key_fields]
+        stored = [name for name in columns if name not in self.key_fields]
         try:
             table = self._table(f, group, stored) if stored else None
         except SourceError as error:
@@ -299,7 +283,9 @@ class ParquetSource:
         key = ""
         if disk is not None:
             key = cache_key("row group", *self.location.place, *self.files[f].state, group, sorted(columns))
-            kept = checked(disk.get(key))
+            kept = kept_in(disk, key)
+            hits, misses = self.cache_counts()
+            self._counts.hits, self._counts.misses = hits + (kept is not None), misses + (kept is None)
             if kept is not None:
                 with pa.ipc.open_file(pa.BufferReader(kept)) as file:
                     return file.read_all()
@@ -314,7 +300,9 @@ class ParquetSource:
             with opened_as_listed(self.location, self.files[f]) as opened:
                 metadata.require_same(self.location, self.files[f], opened)
                 file = pq.ParquetFile(opened, metadata=found, pre_buffer=True)
-                table = file.read_row_group(group, columns=list(columns), use_threads=False)
+                table = row_groups.read(
+                    file, group, columns, lambda: opened_as_listed(self.location, self.files[f]), self._named(f, group)
+                )
             missing = [name for name in columns if name not in table.column_names]
             if missing:
                 raise SourceError(f"{self._named(f, group)}: has no column {shown_text(missing[0])!r}")
@@ -322,7 +310,7 @@ class ParquetSource:
             sink = pa.BufferOutputStream()
             with pa.ipc.new_file(sink, table.schema) as out:
                 out.write_table(table)
-            disk.put(key, sealed(memoryview(sink.getvalue())))
+            keep(disk, key, memoryview(sink.getvalue()))
         return table
 
     def _cache(self) -> DiskCache | None:
@@ -358,7 +346,7 @@ class ParquetSource:
                 if name in self._declared.fields:
                     found[name] = self._declared.fields[name]
                 continue
-            values = {keys.get(name) for keys in self._keys}
+            values = {None if keys.get(name) == NULL_KEY else keys.get(name) for keys in self._keys}
             whole = all(value is None or _WHOLE_NUMBER.fullmatch(value) for value in values)
             kind: Any = np.int64 if whole else np.str_
             found[name] = UnischemaField(name, kind, (), None, None in values)

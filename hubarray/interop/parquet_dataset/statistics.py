@@ -37,6 +37,16 @@ def file_paths(footer: bytes) -> list[str] | None:
     return None
 
 
+def summed(footer: bytes, fields: Sequence[str]) -> list[tuple[str, dict[str, tuple[Any, Any, bool]]]]:
+    """Of each row group of a ``_metadata`` file the data file that it is in, and the ranges of the fields; nothing,
+    where Arrow cannot bear to look.
+    """
+    for table in _told([footer], fields):
+        paths = [str(path) for path in table.column("file").to_pylist()]
+        return list(zip(paths, _ranges_of(table, fields), strict=True))
+    return []
+
+
 def _ranges_of(table: pa.Table, fields: Sequence[str]) -> Ranges:
     told: Ranges = [{} for _ in range(table.num_rows)]
     for number, name in enumerate(fields):

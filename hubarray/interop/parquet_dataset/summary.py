@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hubarray.errors import SourceError
+from hubarray.errors import NotFoundError, SourceError
 from hubarray.interop.parquet_dataset import statistics
 from hubarray.interop.parquet_dataset.files import DataFile, Location, modified_ns, read_small, readable
 from hubarray.interop.parquet_dataset.footers import MAX_GROUP_ROWS, Footer
@@ -38,6 +38,26 @@ def known_footers(location: Location, files: Sequence[DataFile]) -> dict[str, Fo
     written_ns = modified_ns(location, PARQUET_NAME)
     later = {file.relative for file in files if not 0 < file.modified_ns <= written_ns}
     return {path: footer for path, footer in known.items() if path not in later}
+
+
+def ranges(location: Location, files: Sequence[DataFile], fields: Sequence[str]) -> dict[str, statistics.Ranges]:
+    """Ranges of fields in the row groups of files that ``_metadata`` knows as they are; by their relative paths.
+
+    One file is read for all of them. It proves nothing where it is absent or damaged: who asks looks at the files.
+    """
+    try:
+        data = read_small(location, PARQUET_NAME, MAX_BYTES)
+        written_ns = 0 if data is None else modified_ns(location, PARQUET_NAME)
+    except (SourceError, NotFoundError):
+        return {}
+    if data is None:
+        return {}
+    wanted = {file.relative for file in files if 0 < file.modified_ns <= written_ns}
+    found: dict[str, statistics.Ranges] = {}
+    for path, ranges_of_group in statistics.summed(data, fields):
+        if path in wanted:
+            found.setdefault(path, []).append(ranges_of_group)
+    return found
 
 
 def summary_bytes(files: Sequence[DataFile], footers: Sequence[Footer]) -> bytes:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from types import TracebackType
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +16,11 @@ import pyarrow.parquet as pq
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError
 from hubarray.interop.parquet_dataset.files import Location, listed, located, readable
 from hubarray.interop.parquet_dataset.finishing import finish_dataset
+from hubarray.interop.parquet_dataset.keys import check_keys, folder_of
 from hubarray.readers.field_codecs import ScalarCodec, shape_fits
 from hubarray.readers.unischema import Unischema, UnischemaField
 
 _MB = 1 << 20
-_NULL_KEY = "__HIVE_DEFAULT_PARTITION__"
 
 
 def encode_row(schema: Unischema, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -109,6 +108,7 @@ class ParquetWriter:
         finish: bool = True,
         run: str | None = None,
     ) -> None:
+        check_keys(schema, partition_by)
         self._run = uuid.uuid4().hex[:12] if run is None else run
         self._location, self._schema, self._partition_by = location, schema, list(partition_by)
         self._row_group_bytes, self._rows_per_row_group = row_group_bytes, rows_per_row_group
@@ -146,9 +146,9 @@ class ParquetWriter:
             self.write(row)
 
     def _opened(self, key: tuple[Any, ...]) -> _File:
-        folders = [f"{quote(name)}={_NULL_KEY if value is None else quote(str(value), safe='')}"
-                   for name, value in zip(self._partition_by, key, strict=True)]  # fmt: skip
-        name = "/".join([*folders, f"part-{len(self._written):05d}-{self._run}.parquet"])
+        name = f"part-{len(self._written):05d}-{self._run}.parquet"
+        if key:
+            name = f"{folder_of(self._schema, self._partition_by, key)}/{name}"
         self._written.append(name)
         return _File(self._location, name, self._arrow, self._row_group_bytes, self._rows_per_row_group)
 
@@ -344,11 +344,31 @@ def write_dask(
 ) -> None:
     """Write a Dask bag of rows as a dataset: each of its partitions becomes a file, wherever it is computed.
 
+    Of a Dask DataFrame give ``frame.to_bag(format="dict")``.
+
     Parameters
     ----------
     rows : dask.bag.Bag of dict
     url, schema, partition_by, row_group_size_mb, storage_options
         As of :func:`hubarray.parquet_writer`.
+
+    Raises
+    ------
+    AlreadyExistsError
+        The folder has Parquet files.
+
+    Examples
+    --------
+    >>> import dask.bag
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import hubarray as hub
+    >>> folder = tempfile.mkdtemp()
+    >>> rows = dask.bag.range(6, npartitions=2).map(lambda i: {"id": i})
+    >>> hub.write_dask(rows, folder, hub.Unischema("Rows", [hub.UnischemaField("id", np.int64)]))
+    >>> with hub.make_reader(folder, shuffle_row_groups=False) as reader:
+    ...     [int(row.id) for row in reader]
+    [0, 1, 2, 3, 4, 5]
     """
     import dask
 
