@@ -19,11 +19,12 @@ import blake3
 import numpy as np
 
 from hubarray.arrays.compressors import COMPRESSORS
+from hubarray.arrays.images import image_header
 from hubarray.arrays.unicode import has_text, is_text
 from hubarray.blobs.ref import blob_hash
 from hubarray.errors import CorruptDataError
 from hubarray.storage.base import Buffer
-from hubarray.tables.images import image_decoded, image_encoded, image_header
+from hubarray.tables.images import image_decoded, image_encoded
 from hubarray.tables.schema import Field, Group
 
 HASH_BYTES = 16
@@ -32,6 +33,8 @@ MAX_BLOCK_BYTES = 1 << 30
 # Above, copying costs more than a call a row.
 _INTERLEAVED_BYTES = 4 << 10
 PAD_BYTES = 8
+# Values of which Arrow makes a list in less time than Python.
+_CUT_BY_ARROW = 16
 COUNT = np.dtype("<u4")
 
 Value = Any
@@ -353,16 +356,9 @@ class Block:
 
     def _texts(self, column: _Column, ends: np.ndarray) -> list[Any]:
         """All rows' values of a field of text or bytes."""
-        data, is_text = self._plain(column).tobytes(), column.field.kind == "string"
-        bounds = [0, *ends.tolist()]
-        whole: Any = data
-        if is_text and data.isascii():
-            # A letter a byte: decoded once, and then cut.
-            whole, is_text = data.decode(), False
-        parts = [whole[begin:end] for begin, end in itertools.pairwise(bounds)]
-        try:
-            values: list[Any] = [part.decode() for part in parts] if is_text else parts
-        except UnicodeDecodeError:
+        is_text = column.field.kind == "string"
+        values = cut_text(self._plain(column).tobytes(), np.concatenate([[0], ends]), is_text=is_text)
+        if values is None:
             self._refuse(f"has {column.name!r}, which is no UTF-8")
         if column.field.nullable and column.numbers is not None:
             return [value if there else None for value, there in zip(values, column.numbers[:, 0], strict=True)]
@@ -494,6 +490,28 @@ class _Column:
     begin: int = 0
     stored_bytes: int = 0
     plain: np.ndarray | None = None
+
+
+def cut_text(data: bytes, bounds: np.ndarray, *, is_text: bool) -> list[Any] | None:
+    """The bytes, or the text, between bounds that rise from 0; None if it is no UTF-8."""
+    if len(bounds) > _CUT_BY_ARROW:
+        import pyarrow as pa
+
+        kind = pa.string() if is_text else pa.binary()
+        buffers = [None, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(data)]
+        cut = pa.Array.from_buffers(kind, len(bounds) - 1, buffers)
+        try:
+            if is_text and not data.isascii():
+                cut.validate(full=True)
+            values: list[Any] = cut.to_pylist()
+        except (pa.ArrowInvalid, UnicodeDecodeError):
+            return None
+        return values
+    try:
+        parts = [data[begin:end] for begin, end in itertools.pairwise(bounds.tolist())]
+        return [part.decode() for part in parts] if is_text else parts
+    except UnicodeDecodeError:
+        return None
 
 
 def is_intact(data: Buffer, check: int) -> bool:

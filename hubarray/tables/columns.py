@@ -36,8 +36,9 @@ def matching(columns: str | Sequence[str] | None, names: Sequence[str]) -> list[
             raise ConfigError(f"columns={wanted!r}: {glob!r} is no name; give names, or patterns such as 'camera.*'")
         found = set(names) if glob in _EVERY else {glob} if glob in names else _matching(glob, names)
         if not found:
-            near = difflib.get_close_matches(glob, names, n=_NEAR, cutoff=0.4) or list(names)[:_NEAR]
-            raise ConfigError(f"columns: {glob!r} matches no column; there are {', '.join(near)}"[:400])
+            near = difflib.get_close_matches(glob, names, n=_NEAR, cutoff=0.4)
+            told = f"near names are {', '.join(near)}" if near else f"there are {', '.join(names)}"
+            raise ConfigError(f"columns: {glob!r} matches no column; {told}"[:400])
         chosen |= found
     return [name for name in names if name in chosen]
 

@@ -21,6 +21,33 @@ from hubarray.tables.state import TableState
 _NUMBERS = 1 << 16
 
 
+def unreadable(version: Version, record: Record) -> Iterator[str]:
+    """Pieces of a table that are not there, or are not what record and schema say: the first of each append.
+
+    Reads the whole index and all locations.
+    """
+    table = TableState.of(version, record)
+    try:
+        table.require_pieces()
+    except CorruptDataError as error:
+        yield str(error)
+        return
+    for append in table.metadata.appends:
+        try:
+            table.partitions(append)
+            if append.has_ranges:
+                table.ranges(append)
+            for slab in range(append.slabs):
+                table.index(append, slab)
+                for group in table.metadata.schema.groups:
+                    found = table.locations(append, slab, group)
+                    table.digests(append, slab, group, int(locations.begin_blocks(found).sum()))
+                    chunks = np.unique(found["chunk"][found["length"] > 0])
+                    table.chunk_files(append, chunks)
+        except (CorruptDataError, ObjectMissingError) as error:
+            yield str(error)
+
+
 def affected(version: Version, record: Record, damaged: Refs) -> Iterator[str]:
     """Each run of rows, and each piece of the index, that damaged blobs are of.
 

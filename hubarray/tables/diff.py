@@ -155,7 +155,9 @@ def _keys(table: TableState, on: Sequence[str]) -> pd.DataFrame:
     frame = index.to_pandas(read.rename_columns([*read.column_names[:-1], _NUMBER]))
     twice = frame.duplicated(list(on))
     if twice.any():
-        which = ", ".join(f"{name}={frame.loc[twice.idxmax(), name]!r}" for name in on)
+        values = frame.loc[twice.idxmax(), list(on)].tolist()
+        plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+        which = ", ".join(f"{name}={value!r}" for name, value in zip(on, plain, strict=True))
         raise ConfigError(f"on={list(on)}: two rows of {table.version.name} have {which}; add a field that tells them")
     return frame
 

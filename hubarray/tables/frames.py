@@ -63,6 +63,12 @@ def _batch_rows(size_bytes: int, rows: int) -> int:
 
 def _mapped_batches(source: Mapping[str, Any], schema: Schema) -> Iterator[tuple[dict[str, Column], int]]:
     _refuse_unknown(list(source), schema)
+    for name, column in source.items():
+        if isinstance(column, (str, bytes)) or not hasattr(column, "__len__") or getattr(column, "ndim", 1) == 0:
+            raise ConfigError(
+                f"{name!r}: a mapping has a column of each field, a list or an array, and this is a "
+                f"{type(column).__name__}; one row is added by append"
+            )
     lengths = {name: len(column) for name, column in source.items()}
     if len(set(lengths.values())) > 1:
         raise ConfigError(f"has columns of different lengths: {lengths}"[:300])
@@ -206,7 +212,8 @@ def _dense(field: Field, values: pa.Array) -> np.ndarray:
         raise ConfigError("has a null within a list")
     plain = np.asarray(values.to_numpy(zero_copy_only=False))
     is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
-    return (plain.astype(str) if is_text else plain).reshape(shape)
+    is_binary = pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)
+    return (plain.astype(str) if is_text else plain.astype(bytes) if is_binary else plain).reshape(shape)
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -229,7 +236,7 @@ def _cast_array(field: Field, values: np.ndarray) -> np.ndarray:
     assert dtype is not None
     if values.dtype == dtype:
         return values
-    known = (values.dtype.kind == dtype.kind == "U") or (
+    known = (values.dtype.kind == dtype.kind and dtype.kind in "US") or (
         values.dtype.kind in "biufcmM"
         and dtype.kind in "biufcmM"
         and (values.dtype.kind in "mM") == (dtype.kind in "mM")
@@ -245,5 +252,5 @@ def _cast_array(field: Field, values: np.ndarray) -> np.ndarray:
     if not same.all():
         worst = values[~same].flat[0]
         row = int(np.flatnonzero(~same.reshape(len(same), -1).all(axis=1))[0])
-        raise RefusedColumn(f"has {worst!r}, which {dtype} cannot hold", row)
+        raise RefusedColumn(f"has {worst!r}, which {dtype} cannot hold; cast it before, .astype({dtype.name!r})", row)
     return cast

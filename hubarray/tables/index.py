@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from hubarray.blobs.scheduling import run_all
 from hubarray.errors import ConfigError
-from hubarray.tables import locations
+from hubarray.tables import conditions, locations
 from hubarray.tables.columns import matching
+from hubarray.tables.conditions import Clause
 from hubarray.tables.index_piece import arrow_schema
 from hubarray.tables.metadata import Append
 from hubarray.tables.ranges import slabs_of_ranges
@@ -57,11 +58,13 @@ def read(table: TableState, columns: Sequence[str] | str | None = None, filters:
     """
     schema = arrow_schema(table.metadata.schema, table.metadata.key_type)
     names = matching(columns, schema.names)
-    expression = _expression(filters, schema)
+    clauses = None if filters is None or isinstance(filters, pc.Expression) else conditions.checked(filters)
+    expression = _expression(filters if clauses is None else clauses, schema)
     found: dict[tuple[int, int], pa.Table] = {}
+    table.require_pieces()
 
     # What decides is decoded first. Nothing asks Arrow for statistics: those of a hostile piece end the process.
-    deciding = _columns_of(filters, schema.names)
+    deciding = schema.names if not clauses else _columns_of(clauses, schema.names)
 
     def piece(append: Append, slab: int) -> None:
         first = append.first_row + slab * locations.SLAB_ROWS
@@ -81,7 +84,7 @@ def read(table: TableState, columns: Sequence[str] | str | None = None, filters:
             [*names, str(service_column(table))]
         )
 
-    wanted = [(append, slab) for append in table.metadata.appends for slab in _slabs(table, append, filters)]
+    wanted = [(append, slab) for append in table.metadata.appends for slab in _slabs(table, append, clauses)]
     run_all((_PIECE_BYTES, partial(piece, append, slab)) for append, slab in wanted)
     empty = pa.schema([*(schema.field(name) for name in names), _number_field(table)]).empty_table()
     parts = [found[key] for key in sorted(found)]
@@ -104,23 +107,23 @@ def _number_field(table: TableState) -> pa.Field:
     return pa.field(str(service_column(table)), pa.int64(), nullable=False)
 
 
-def _expression(filters: Filters, schema: pa.Schema) -> pc.Expression | None:
-    if filters is None or (isinstance(filters, (list, tuple)) and not filters):
+def _expression(filters: pc.Expression | list[list[Clause]] | None, schema: pa.Schema) -> pc.Expression | None:
+    if filters is None or (isinstance(filters, list) and not filters):
         return None
-    import pyarrow.parquet as pq
-
     try:
         expression = filters
-        if not isinstance(filters, pc.Expression):
-            for one in _conjunctions(filters):
-                for condition in one:
-                    matching([condition[0]], schema.names)
-            expression = pq.filters_to_expression(filters)
+        if isinstance(filters, list):
+            for name in (name for some in filters for name, _, _ in some):
+                if name not in schema.names:
+                    raise ConfigError(
+                        f"filters: the index has no field {name!r}; it has {', '.join(schema.names)}"[:400]
+                    )
+            expression = conditions.arrow_expression(filters, {one.name: _values_type(one.type) for one in schema})
         schema.empty_table().filter(expression)
         return expression
+    except ConfigError:
+        raise
     except (TypeError, ValueError, IndexError, KeyError, OverflowError, pa.ArrowException) as error:
-        if isinstance(error, ConfigError):
-            raise
         raise ConfigError(
             f"filters={filters!r}: give conditions such as [('log_id', '==', 'a')], or a list of such lists ({error})"[
                 :400
@@ -128,44 +131,36 @@ def _expression(filters: Filters, schema: pa.Schema) -> pc.Expression | None:
         ) from None
 
 
-def _columns_of(filters: Filters, names: Sequence[str]) -> list[str]:
-    """The columns that filters speak of; every one where only Arrow knows."""
-    if isinstance(filters, pc.Expression) or not filters:
-        return list(names)
-    used = {condition[0] for some in _conjunctions(filters) for condition in some}
+def _values_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _columns_of(clauses: list[list[Clause]], names: Sequence[str]) -> list[str]:
+    """The columns that filters speak of."""
+    used = {name for some in clauses for name, _, _ in some}
     return [name for name in names if name in used]
 
 
-def _conjunctions(filters: Any) -> list[list[Any]]:
-    """The conditions in disjunctive normal form, as lists of lists."""
-    given = list(filters)
-    return [list(one) for one in given] if given and isinstance(given[0], list) else [given]
-
-
-def _slabs(table: TableState, append: Append, filters: Filters) -> list[int]:
+def _slabs(table: TableState, append: Append, clauses: list[list[Clause]] | None) -> list[int]:
     """The slabs of an append that may have a row that the filters allow, by its partitions and its ranges."""
-    every = list(range(append.slabs))
-    if filters is None or isinstance(filters, pc.Expression) or not filters:
-        return every
-    allowed = _slabs_of_partitions(table, append, filters)
-    indexed = {name for some in _conjunctions(filters) for name, _, _ in some} - {PARTITION}
+    if not clauses:
+        return list(range(append.slabs))
+    allowed = _slabs_of_partitions(table, append, clauses)
+    indexed = {name for some in clauses for name, _, _ in some} - {PARTITION}
     if not append.has_ranges or not indexed or len(allowed) < 2:
         return allowed
-    clauses = [[tuple(one) for one in some] for some in _conjunctions(filters)]
     kept = set(slabs_of_ranges(table.ranges(append), table.metadata.schema, clauses))
     return [slab for slab in allowed if slab in kept]
 
 
-def _slabs_of_partitions(table: TableState, append: Append, filters: Filters) -> list[int]:
+def _slabs_of_partitions(table: TableState, append: Append, clauses: list[list[Clause]]) -> list[int]:
     """The slabs of an append that may have a row of a partition that the filters allow."""
     every = list(range(append.slabs))
-    of_partitions = [[one for one in some if one[0] == PARTITION] for some in _conjunctions(filters)]
+    of_partitions = [[one for one in some if one[0] == PARTITION] for some in clauses]
     if not all(of_partitions):
         return every
-    import pyarrow.parquet as pq
-
     listed = table.partitions(append)
-    allowed = listed.filter(pq.filters_to_expression(of_partitions))
+    allowed = listed.filter(conditions.arrow_expression(of_partitions, {PARTITION: listed[PARTITION].type}))
     firsts, rows = (allowed[name].to_numpy() for name in ("first_row", "rows"))
     wanted: set[int] = set()
     for first, count in zip(firsts.tolist(), rows.tolist(), strict=True):

@@ -118,13 +118,16 @@ def decode(data: Buffer, wanted: pa.Schema, *, rows: int, columns: Sequence[str]
             raise ValueError(f"has {about.num_rows} rows in {sum(sizes):,} bytes, and {rows} are wanted")
         if file.schema_arrow.names != wanted.names:
             raise ValueError("has other columns than its schema says")
+        for one, there in zip(wanted, file.schema_arrow, strict=True):
+            if there.type != _stored_type(one.type):
+                raise ValueError(f"has {one.name!r} as {there.type}, and {_stored_type(one.type)} is wanted")
         names = wanted.names if columns is None else list(columns)
-        texts = [one.name for one in wanted if _is_text(one.type)]
+        texts = [one.name for one in wanted if is_text(one.type)]
         if texts:
             # Read as dictionaries, as a page may repeat a long value by a few bits a row.
             file = pq.ParquetFile(pa.BufferReader(bytes(data)), read_dictionary=texts)
         found = file.read(columns=names, use_threads=False).select(names)
-        if sum(_plain_bytes(found[name]) for name in names) > MAX_PIECE_BYTES:
+        if sum(plain_bytes(found[name]) for name in names) > MAX_PIECE_BYTES:
             raise ValueError(f"has more than {MAX_PIECE_BYTES:,} bytes")
         found = pa.table([_cast(found[name], wanted.field(name).type) for name in names], names=names)
         found = found.cast(pa.schema([wanted.field(name) for name in names]))
@@ -136,19 +139,27 @@ def decode(data: Buffer, wanted: pa.Schema, *, rows: int, columns: Sequence[str]
     return found
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def _stored_type(kind: pa.DataType) -> pa.DataType:
+    """The type that Parquet has of a column: dictionaries are plain there, and durations numbers."""
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    return pa.int64() if pa.types.is_duration(kind) else kind
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column is of text or bytes, plain or as a dictionary."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
 
 
-def _plain_bytes(column: pa.ChunkedArray) -> int:
+def plain_bytes(column: pa.ChunkedArray) -> int:
     """Bytes of a column without its dictionary."""
     if not pa.types.is_dictionary(column.type):
         return int(column.nbytes)
     total = 0
     for chunk in column.chunks:
         values = chunk.dictionary
-        if not _is_text(values.type):
+        if not is_text(values.type):
             total += len(chunk) * 8
             continue
         lengths = pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -158,7 +169,7 @@ def _plain_bytes(column: pa.ChunkedArray) -> int:
 
 
 def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
-    """A column as it is wanted, if all its values survive that; a dictionary is made of the plain column."""
+    """A column as it is wanted, which Parquet stores otherwise; a dictionary is made of the plain column."""
     if not pa.types.is_dictionary(wanted):
         return (
             column.cast(column.type.value_type).cast(wanted)

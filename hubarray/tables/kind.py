@@ -9,12 +9,12 @@ from hubarray.errors import ConfigError
 from hubarray.history.record import Record
 from hubarray.history.version import Version
 from hubarray.storage.url import Root
-from hubarray.tables.damage import affected
+from hubarray.tables.damage import affected, unreadable
 from hubarray.tables.diff import TableDiff, diff_tables, same_rows
 from hubarray.tables.metadata import metadata_of
 from hubarray.tables.table import Table, field_text
 
-__all__ = ["affected"]
+__all__ = ["affected", "unreadable"]
 
 Side = tuple[Version, Record]
 

@@ -22,16 +22,18 @@ from hubarray.tables.alignment import Alignment
 from hubarray.tables.columns import matching
 from hubarray.tables.index_rows import row_numbers
 from hubarray.tables.loader_columns import Column, name_columns
+from hubarray.tables.locations import SLAB_ROWS
 from hubarray.tables.picks import Pick, fill_from_index, parts_of, picks_of, split
 from hubarray.tables.positions import position_of, positions_of
 from hubarray.tables.rows import Numbers, Wanted
+from hubarray.tables.scan import scan
+from hubarray.tables.schema import PARTITION
 from hubarray.tables.service_column import ServiceColumn
 from hubarray.tables.state import TableState
 from hubarray.tables.windows import EveryRow, checked_offsets, window
 
 AHEAD_BYTES = 64 << 20
 MAX_AHEAD_ROWS = 1024
-SCAN_BYTES = 16 << 20
 _FIRST_ROWS = 4
 _MOST_ASKED = 64
 
@@ -77,12 +79,21 @@ class RowLoader:
     @property
     def numbers(self) -> list[Numbers]:
         """Of each table the row that stands at each position, -1 where it has none."""
+        self._require_pieces()
         return [np.asarray(numbers, np.int64) for _, numbers in self._numbers]
 
     @property
     def selections(self) -> list[Numbers | EveryRow]:
         """As :attr:`numbers`, where all rows of a table are not written out."""
+        self._require_pieces()
         return [numbers for _, numbers in self._numbers]
+
+    def _require_pieces(self) -> None:
+        """Look for the slabs of tables of which all rows are meant: what a record says may be more than memory."""
+        if len(self) > SLAB_ROWS:
+            for table, (_, numbers) in zip(self.tables(), self._numbers, strict=True):
+                if isinstance(numbers, EveryRow):
+                    table.require_pieces()
 
     def at(self, positions: np.ndarray) -> RowLoader:
         """A loader of some positions of this one, in their order."""
@@ -92,6 +103,13 @@ class RowLoader:
     def suffix(self, table: int) -> str:
         """The suffix of a table's names that clash."""
         return self._numbers[table][0].suffix
+
+    def foreign_columns(self) -> list[str]:
+        """The columns of the index that are of none of its tables: whoever added them has them alone."""
+        self.tables()
+        known = {*self._columns, *self._ambiguous}
+        # pandas gives a second partition a suffix.
+        return sorted(name for name in self._index_names if name not in known and not name.startswith(PARTITION))
 
     def every_column(self) -> list[Column]:
         """Each column: the field and the tables behind it."""
@@ -181,6 +199,7 @@ class RowLoader:
     ) -> list[Row]:
         """Rows in the order of their positions: fetched in parallel, neighbours by one request."""
         names, picks = self._chosen(columns)
+        self._require_pieces()
         at = positions_of(positions, len(self))
         found = [numbers[at] for _, numbers in self._numbers]
         return self._converted(self._read(found, names, picks, len(at), encoded), as_)
@@ -195,6 +214,7 @@ class RowLoader:
     ) -> Iterator[Row]:
         """Rows one after the other, of all positions or of some; about 64 MiB are read ahead."""
         names, picks = self._chosen(columns)
+        self._require_pieces()
         at = EveryRow(len(self)) if positions is None else positions_of(positions, len(self))
 
         def read(begin: int, count: int) -> list[Row]:
@@ -227,14 +247,14 @@ class RowLoader:
         positions: Positions | None = None,
         as_: str = "numpy",
     ) -> Iterator[dict[str, Any]]:
-        """Columns of some rows after the other, as of :meth:`get_columns`, for a scan; the next are read ahead.
+        """Columns of some rows after the other, as of :meth:`get_columns`, for a scan; 16 MiB are read ahead.
 
         Parameters
         ----------
         columns
             As of :meth:`get_row`.
         rows : int, optional
-            How many at a time; by default about 16 MiB of them.
+            How many at a time: slices of memory that some of them share. By default about 8 MiB of them.
         positions : sequence of int, optional
             All by default.
         as_ : "numpy", "torch" or "tensorflow"
@@ -244,22 +264,17 @@ class RowLoader:
         dict of str to column
         """
         _, picks = self._chosen(columns)
+        self._require_pieces()
         at = EveryRow(len(self)) if positions is None else positions_of(positions, len(self))
-        count = rows if rows is not None else int(SCAN_BYTES / max(1.0, self._row_bytes(picks)))
-        if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or (rows is not None and rows < 1):
+        if rows is not None and (not isinstance(rows, (int, np.integer)) or isinstance(rows, bool) or rows < 1):
             raise ConfigError(f"rows={rows!r}: give a number above 0")
-        count = max(1, int(count))
 
-        def read(begin: int) -> Row:
-            return self.read_columns(at[begin : begin + count], columns)
+        def read(begin: int, end: int) -> Row:
+            return self.read_columns(at[begin:end], columns)
 
-        ahead: Future[Row] | None = None
-        process_id = os.getpid()
-        for begin in range(0, len(at), count):
-            mine = ahead if ahead is not None and os.getpid() == process_id else None
-            process_id, following = os.getpid(), begin + count
-            ahead = pools.ahead.submit(partial(read, following)) if following < len(at) else None
-            found = read(begin) if mine is None else mine.result()
+        for found in scan(
+            read, len(at), row_bytes=self._row_bytes(picks), step_rows=None if rows is None else int(rows)
+        ):
             yield self._converted([found], as_)[0]
 
     def get_columns(

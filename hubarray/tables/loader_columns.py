@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from hubarray.tables.schema import Schema
+from hubarray.tables.schema import PARTITION, Schema
 from hubarray.tables.service_column import ServiceColumn
 
 
@@ -16,6 +16,17 @@ class Column:
     name: str
     field: str
     tables: tuple[int, ...]
+
+
+def _has_twin(field: str, no_fields: Collection[str], known: Collection[str]) -> bool:
+    """Whether a second column of this name got a suffix: then the first is one table's, and no key of both.
+
+    It is among the columns of the index that are no fields. Some suffixes are known. pandas gives one to every name
+    that both indexes have, the partition's too, unless that was dropped.
+    """
+    suffixes = {one.removeprefix(PARTITION) for one in no_fields if one.startswith(PARTITION)} - {""} | {*known}
+    twins = {one.removeprefix(field) for one in no_fields if one.startswith(field)} - {""}
+    return bool(twins & suffixes) if suffixes else any(one.startswith("_") for one in twins)
 
 
 def name_columns(
@@ -46,10 +57,14 @@ def name_columns(
         for field in schema:
             having.setdefault(field, []).append(i)
 
+    no_fields = {*index_names} - {*having}
+
     def is_key(field: str, some: Sequence[int]) -> bool:
-        by_hub = all(field in tables[i][0].on for i in some)
+        if all(field in tables[i][0].on for i in some):
+            return True
         by_pandas = field in index_names and all(tables[i][1][field].index for i in some)
-        return by_hub or by_pandas
+        suffixes = {tables[i][0].suffix for i in some} - {""}
+        return by_pandas and not _has_twin(field, no_fields, suffixes)
 
     claimed: dict[str, tuple[str, list[int]]] = {}
     for i, (column, schema) in enumerate(tables):

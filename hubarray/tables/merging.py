@@ -15,6 +15,8 @@ from hubarray.tables.service_column import is_service, parse
 if TYPE_CHECKING:
     import pandas as pd
 
+_OTHER_PARTITION = "partition of the second index"
+
 
 def merge(
     a: pd.DataFrame,
@@ -36,7 +38,7 @@ def merge(
         A row that a table lacks has None in its columns.
     suffixes : (str, str), optional
         Follow the names of fields and columns that both have; without them such names are an error. Of the column
-        ``partition`` the first index's stays.
+        ``partition`` the first index's stays; rows that only the second has get the second's.
 
     Returns
     -------
@@ -51,11 +53,12 @@ def merge(
     keys = _keys(on, a, b)
     if how not in ("inner", "left", "right", "outer"):
         raise ConfigError(f"how={how!r}: give 'inner', 'left', 'right' or 'outer'")
-    left, right = _sides(a, b, keys, suffixes, aligned=True)
+    left, right = _sides(a, b, keys, suffixes, aligned=True, fills=how in ("right", "outer"))
     if how != "inner":
         left, right = _nullable(left, keys), _nullable(right, keys)
     try:
-        return pd.merge(left, right, on=keys, how=how, suffixes=suffixes or ("", ""))
+        found = pd.merge(left, right, on=keys, how=how, suffixes=suffixes or ("", ""))
+        return _one_partition(found) if _OTHER_PARTITION in found.columns else found
     except (ValueError, TypeError, KeyError) as error:
         raise ConfigError(f"on={keys}: {error}") from None
 
@@ -114,6 +117,13 @@ def merge_asof(
     return found.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
 
 
+def _one_partition(found: pd.DataFrame) -> pd.DataFrame:
+    """The first index's partition, and where that has no row, the second's."""
+    other, own = found[_OTHER_PARTITION], found[PARTITION]
+    whole = own.astype(object).where(own.notna(), other.astype(object))
+    return found.assign(**{PARTITION: whole.astype("category")}).drop(columns=_OTHER_PARTITION)
+
+
 def _nullable(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
     """Whole numbers and bools as pandas' nullable types: as floats beside nulls, large ones would be others."""
     from pandas.api.types import is_bool_dtype, is_integer_dtype, pandas_dtype
@@ -168,15 +178,24 @@ def _shown(frame: pd.DataFrame) -> str:
 
 
 def _sides(
-    a: pd.DataFrame, b: pd.DataFrame, keys: Sequence[str], suffixes: tuple[str, str] | None, *, aligned: bool
+    a: pd.DataFrame,
+    b: pd.DataFrame,
+    keys: Sequence[str],
+    suffixes: tuple[str, str] | None,
+    *,
+    aligned: bool,
+    fills: bool = False,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Both indexes with service columns that know of the merge, and without a second partition."""
+    """Both indexes with service columns that know of the merge, and without a second partition.
+
+    Unless it ``fills`` the first where only the second index has a row; then it has another name.
+    """
     if PARTITION in a.columns and PARTITION in b.columns and PARTITION not in keys:
-        b = b.drop(columns=PARTITION)
+        b = b.rename(columns={PARTITION: _OTHER_PARTITION}) if fills else b.drop(columns=PARTITION)
     clashing = _clashing(a, b, keys)
     if clashing and suffixes is None:
         raise ConfigError(
-            f"both have {', '.join(sorted(clashing))[:300]}; merge on it, drop it, or give suffixes=('_a', '_b')"
+            f"both tables have {', '.join(sorted(clashing))[:300]}; merge on it too, or give suffixes=('_a', '_b')"
         )
     given = suffixes or ("", "")
     is_pair = isinstance(given, (tuple, list)) and len(given) == 2 and all(isinstance(one, str) for one in given)

@@ -14,6 +14,7 @@ from hubarray.errors import ConfigError, ConflictError
 from hubarray.history.commit import Contents, Draft
 from hubarray.history.record import Record
 from hubarray.history.version import Version
+from hubarray.shown import counted
 from hubarray.tables.appending import LaidOut, lay_out, part_files, protect, sorted_by_key
 from hubarray.tables.metadata import MAX_APPENDS, TableMetadata, metadata_of
 from hubarray.tables.part import TablePart
@@ -37,7 +38,7 @@ def whole(
     protect(version, refs, set())
     return Draft(
         kind="table", description=table.to_json(), attrs=attrs, tags={}, contents=Contents.made(version, numbers, refs),
-        frozen=not growing, message=f"write {laid.partitions} partitions of {laid.rows} rows",
+        frozen=not growing, message=f"write {counted(laid.rows, 'row')} in {counted(laid.partitions, 'partition')}",
     )  # fmt: skip
 
 
@@ -51,13 +52,16 @@ class AddParts:
     ----------
     parts : sequence of TablePart
         Of different keys.
+    first : bool
+        Whether a partition that is there already is left as it is, which is a conflict otherwise.
     """
 
     on_frozen = False
     quick = False
 
-    def __init__(self, parts: Sequence[TablePart]) -> None:
+    def __init__(self, parts: Sequence[TablePart], *, first: bool = False) -> None:
         self._parts = sorted_by_key(parts)
+        self._first = first
         self._laid: LaidOut | None = None
         self._protected: set[str] = set()
 
@@ -72,6 +76,8 @@ class AddParts:
                 "hub.write_index, and go on with that"
             )
         self._refuse_known(TableState.of(version, base))
+        if not self._parts:
+            return None
         key_type = type(self._parts[0].key)
         if not table.appends:
             # A table without rows takes keys of either type.
@@ -98,7 +104,11 @@ class AddParts:
         added = {part.key for part in self._parts}
         for append in table.metadata.appends:
             known = added.intersection(table.partitions(append)[PARTITION].to_pylist())
-            if known:
+            if known and self._first:
+                self._parts = [part for part in self._parts if part.key not in known]
+                # What was laid out is of others, too.
+                self._laid = None
+            elif known:
                 raise ConflictError(
                     f"{table.version.name}: partition {min(known)!r} is there already; nothing was committed"
                 )

@@ -33,8 +33,15 @@ def positions_of(given: Any, rows: int) -> np.ndarray:
     ------
     ConfigError, IndexError
     """
+    if isinstance(given, range):
+        low, high = (min(given[0], given[-1]), max(given[0], given[-1])) if given else (0, -1)
+        # Looked at before it is spread out, which may be more than memory.
+        if low < -rows or high >= rows:
+            raise IndexError(f"positions {low} to {high} of an index of {rows:,} rows")
+        found = np.arange(given.start, given.stop, given.step, dtype=np.int64)
+        return found if low >= 0 else np.where(found < 0, found + rows, found)
     try:
-        found = np.asarray(given if isinstance(given, (np.ndarray, range)) else list(given))
+        found = np.asarray(given if isinstance(given, np.ndarray) else list(given))
     except (TypeError, ValueError):
         raise ConfigError(f"positions are whole numbers, such as range(32), not {given!r}"[:200]) from None
     if not found.size:

@@ -13,13 +13,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubarray.tables.conditions import Clause, as_arrow_takes
 from hubarray.tables.index_piece import index_schema
 from hubarray.tables.schema import Schema
 
 # Longer text is cut by nothing, so it has no range: a piece stays small.
 _MOST_TEXT_BYTES = 256
 
-Clause = tuple[str, str, Any]
+_EXACT = 1 << 53
+
 Range = tuple[Any, Any, bool]
 
 
@@ -77,8 +79,7 @@ def slabs_of_ranges(found: pa.Table, schema: Schema, clauses: Sequence[Sequence[
     names = {name: i for i, name in enumerate(schema.index)}
     asked = {name for some in clauses for name, _, _ in some if name in names}
     kinds = {name: found.schema.field(f"{names[name]} low").type for name in asked}
-    told = [[(name, operation, _comparable(value, kinds.get(name))) for name, operation, value in some]
-            for some in clauses]  # fmt: skip
+    told = [[comparable(one, kinds.get(one[0])) for one in some] for some in clauses]
     columns = {
         name: [_whole(found[f"{names[name]} {part}"]) for part in ("low", "high")] + [found[f"{names[name]} loose"]]
         for name in asked
@@ -109,18 +110,49 @@ class _Unknown:
     __gt__ = __le__ = __ge__ = __lt__
 
 
-def _comparable(value: Any, kind: pa.DataType | None) -> Any:
-    """A value of a clause as the ranges have it: times as numbers of their unit."""
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [_comparable(one, kind) for one in value]
+def comparable(clause: Clause, kind: pa.DataType | None) -> Clause:
+    """A clause with its value as the ranges of a column have it, so that Python compares them as Arrow would the rows.
+
+    Times are numbers of their unit. Arrow casts the values of ``in`` to the column's type, and compares others in a
+    type that both have. A value that would be compared otherwise is one of which nothing is known.
+    """
+    name, operation, value = clause
     if kind is None:
-        return _Unknown()
-    if not pa.types.is_temporal(kind):
-        return value.item() if isinstance(value, np.generic) else value
+        return name, operation, _Unknown()
     try:
-        return pa.scalar(value).cast(kind).value
+        if operation in ("in", "not in"):
+            return name, operation, _values_of_in([as_arrow_takes(one, kind) for one in value], kind)
+        value = as_arrow_takes(value, kind)
+        if pa.types.is_temporal(kind):
+            return name, operation, pa.scalar(value).cast(kind).value
+        return name, operation, _plain_value(value, kind)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return _Unknown()
+        return name, operation, _Unknown()
+
+
+def _values_of_in(values: list[Any], kind: pa.DataType) -> list[Any]:
+    if pa.types.is_integer(kind) and all(type(one) is int for one in values):
+        return values
+    return [_plain_value(one.cast(kind), kind) for one in pa.array(values)]
+
+
+def _plain_value(value: Any, kind: pa.DataType) -> Any:
+    """A value of Python's that compares with a column's as in Arrow.
+
+    Raises
+    ------
+    TypeError
+        There is none.
+    """
+    if isinstance(value, pa.Scalar):
+        value = value.value if pa.types.is_temporal(kind) and value.is_valid else value.as_py()
+    wanted = str if pa.types.is_string(kind) else int
+    if type(value) is wanted and not pa.types.is_floating(kind):
+        return value
+    # Of whole numbers beyond 2**53 and floats, Arrow compares one that is rounded.
+    if pa.types.is_floating(kind) and (type(value) is float or (type(value) is int and abs(value) <= _EXACT)):
+        return value
+    raise TypeError(f"{value!r} is not compared with {kind}")
 
 
 def range_answer(clauses: Sequence[Sequence[Clause]], ranges: Mapping[str, Range]) -> bool | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hubarray.blobs.ref import Refs
+from hubarray.history.record import Record
 from hubarray.tables import locations
 from hubarray.tables.block import described
 from hubarray.tables.index_piece import Key
@@ -66,6 +67,10 @@ class References:
     def __init__(self, tables: Sequence[TableState]) -> None:
         self._tables = tables
         self._partitions: list[dict[Key, tuple[int, int, int]]] = [_places(table) for table in tables]
+
+    def are_of(self, records: Sequence[Record]) -> bool:
+        """Whether these are the tables of some commits."""
+        return [table.record.head for table in self._tables] == [record.head for record in records]
 
     def known(self, key: Key, schema: Schema) -> KnownBlocks:
         """The blocks of a partition that are there.

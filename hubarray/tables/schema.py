@@ -91,6 +91,8 @@ class Field:
     ) -> None:
         self.kind, self.dtype = _checked_type(dtype)
         self.shape = _checked_shape(shape)
+        if not (group is None or isinstance(group, (str, list, tuple))):
+            raise ConfigError(f"group={group!r}: give the name of a group, or a list of several")
         self.groups = () if group is None else (group,) if isinstance(group, str) else tuple(group)
         self.index, self.nullable = _flag(index, "index"), _flag(nullable, "nullable")
         if len(set(self.groups)) != len(self.groups):

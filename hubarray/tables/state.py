@@ -23,6 +23,7 @@ from hubarray.tables.ranges import ranges_schema
 from hubarray.tables.schema import PARTITION, Group
 
 _REMEMBERED_REFS = 16384
+_CHECKED_SLABS = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,7 @@ class TableState:
     _chunk_places: dict[int, tuple[str, int, int]] = field(default_factory=dict, repr=False)
     _location_keys: dict[int, Hashable] = field(default_factory=dict, repr=False)
     _partition_ends: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
+    _checked: set[str] = field(default_factory=set, repr=False)
 
     @staticmethod
     def of(version: Version, record: Record) -> TableState:
@@ -59,6 +61,22 @@ class TableState:
     def fetcher(self) -> Fetcher:
         """The engine that reads its blobs."""
         return self.version.fetcher
+
+    def require_pieces(self) -> None:
+        """Refuse a record that speaks of slabs which are not there, before memory is spent on their rows.
+
+        Raises
+        ------
+        CorruptDataError, StorageError
+        """
+        if "pieces" in self._checked:
+            return
+        for append in self.metadata.appends:
+            self._ref(self.metadata.partitions_number(append))
+            for first in range(0, append.slabs, _CHECKED_SLABS):
+                slabs = range(first, min(append.slabs, first + _CHECKED_SLABS))
+                self._refs(np.array([self.metadata.index_number(append, slab) for slab in slabs], np.uint64))
+        self._checked.add("pieces")
 
     def index(self, append: Append, slab: int, columns: Sequence[str] | None = None) -> pa.Table:
         """The index of a slab, or some columns of it.

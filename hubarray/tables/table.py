@@ -16,6 +16,7 @@ from hubarray.history.handle import Handle
 from hubarray.history.record import Record
 from hubarray.history.version import Version, version_of
 from hubarray.names import Name
+from hubarray.shown import counted
 from hubarray.storage.url import Root
 from hubarray.tables import index, known_roots
 from hubarray.tables.loader import RowLoader
@@ -180,8 +181,9 @@ class Table(Handle):
         table = metadata_of(record)
         at = f"@{record.head.number}" if self._pinned is not None else ""
         lines = [
-            f"<hubarray.Table {self.name}:{self.version}{at}: {table.rows:,} rows in {self.partition_count:,} "
-            f"partitions, {len(table.schema)} fields{', frozen' if record.head.frozen else ''}>"
+            f"<hubarray.Table {self.name}:{self.version}{at}: {counted(table.rows, 'row')} in "
+            f"{counted(self.partition_count, 'partition')}, {counted(len(table.schema), 'field')}"
+            f"{', frozen' if record.head.frozen else ''}>"
         ]
         shown = list(table.schema)[:_SHOWN_FIELDS]
         width = max(map(len, shown))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
 
+from hubarray.arrays.images import image_header
 from hubarray.arrays.unicode import has_text, is_text
 from hubarray.errors import ConfigError
 from hubarray.tables.block import Image
-from hubarray.tables.images import check_size, image_header
+from hubarray.tables.images import check_size
 from hubarray.tables.schema import Field
 
 
@@ -25,7 +26,8 @@ def checked(field: Field, value: Any) -> Any:
     ConfigError
         It is not of the field's type or shape, or None where the field is not nullable.
     """
-    if value is None:
+    if value is None or type(value).__name__ == "NAType":
+        # pandas' null, too.
         if not field.nullable:
             raise ConfigError("is None, and the field is not nullable")
         return None
@@ -106,6 +108,17 @@ def _given_image(field: Field, data: bytes) -> Image:
     return Image(data, shape)
 
 
+def _scalar(dtype: np.dtype[Any], value: np.generic) -> np.ndarray:
+    """A number or time of NumPy's in another dtype, if it is the same there."""
+    alike = value.dtype.kind == dtype.kind or (value.dtype.kind in "iu" and dtype.kind in "iuf")
+    with np.errstate(all="ignore"):
+        found = np.asarray(value).astype(dtype) if alike else np.zeros((), dtype)
+        same = alike and bool((found.astype(value.dtype) == value) | ((value != value) & (found != found)))
+    if not same or (value.dtype.kind in "iu" and dtype.kind in "iu" and (int(found) < 0) != (int(value) < 0)):
+        raise ConfigError(f"is {value!r}, which {dtype} cannot hold; cast it, .astype({dtype.name!r})")
+    return found
+
+
 def _array(field: Field, value: Any) -> np.ndarray:
     dtype = field.dtype
     assert dtype is not None
@@ -113,7 +126,9 @@ def _array(field: Field, value: Any) -> np.ndarray:
         array = np.asarray(value)
         shorter = array.dtype.kind == dtype.kind in "SU" and array.dtype.itemsize <= dtype.itemsize
         if not shorter and array.dtype.newbyteorder("=") != dtype.newbyteorder("="):
-            raise ConfigError(f"is of dtype {array.dtype}, and {dtype} is wanted")
+            if isinstance(value, np.generic) and value.dtype.kind in "biufmM" and not field.shape:
+                return _scalar(dtype, value)
+            raise ConfigError(f"is of dtype {array.dtype}, and {dtype} is wanted; cast it, .astype({dtype.name!r})")
         return np.ascontiguousarray(array, dtype).reshape(array.shape)
     if isinstance(value, (datetime, date, timedelta)) and dtype.kind in "mM":
         return _moment(dtype, value)
@@ -141,8 +156,9 @@ def _array(field: Field, value: Any) -> np.ndarray:
 
 def _moment(dtype: np.dtype[Any], value: datetime | date | timedelta) -> np.ndarray:
     """A time of Python or pandas in the field's unit, if it has no part that the unit lacks."""
-    if getattr(value, "tzinfo", None) is not None:
-        raise ConfigError("has a time zone, and times are stored without one: give it as UTC, without tzinfo")
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        # The moment, as columns of frames and Arrow mean it.
+        value = value.astimezone(UTC).replace(tzinfo=None)
     try:
         # A Timestamp of pandas has nanoseconds that a datetime has not.
         exact = np.asarray(getattr(value, "to_numpy", lambda: value)())

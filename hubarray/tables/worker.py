@@ -91,7 +91,7 @@ class TablePartition:
         """
         writer = self._open()
         if not frames.is_frame(rows) and not isinstance(rows, Mapping):
-            if not isinstance(rows, Iterable):
+            if not isinstance(rows, Iterable) or isinstance(rows, (str, bytes)):
                 raise ConfigError(
                     f"{self._where()}: rows are a frame or mappings, one a row, not a {type(rows).__name__}"
                 )
@@ -184,6 +184,7 @@ class TableWorker:
     ) -> None:
         self._root, self._name, self._references, self._staging = root, name, tuple(references), staging
         self.schema = schema
+        self._opened: References | None = None
 
     @property
     def version(self) -> Version:
@@ -218,12 +219,16 @@ class TableWorker:
 
     def references(self) -> References:
         """The tables whose blocks are shared, each at the commit that the driver saw, if it may still be built on."""
-        states = []
+        found = []
         for name in self._references:
             version = version_of(self._root, name)
             assert name.commit is not None
-            states.append(TableState.of(version, version.to_build_on(name.commit)))
-        return References(states)
+            found.append((version, version.to_build_on(name.commit)))
+        # Their lists of partitions are read for the first partition, and serve the others.
+        opened = self._opened
+        if opened is None or not opened.are_of([record for _, record in found]):
+            opened = self._opened = References([TableState.of(version, record) for version, record in found])
+        return opened
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _worker, (self._root, self._name, self.schema.to_json(), self._references, self._staging)

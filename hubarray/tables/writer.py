@@ -156,6 +156,8 @@ class TableWriter:
         if homes.name(int(one.file["home"])) != self._version.name.home:
             raise ConfigError(f"{self._version.name}: the part of {one.key!r} was written for another name")
         self._checked_type(one.key)
+        if self._first and one.key in self._before():
+            return False
         self._refuse_old([one])
         with self._lock:
             there = self._parts.get(one.key)
@@ -279,7 +281,8 @@ class TableWriter:
         assert self._base is not None
         if parts:
             self._tried = True
-            commit(self._version, AddParts(parts), base=self._version.refresh(), message=self._message)
+            operation = AddParts(parts, first=self._first)
+            commit(self._version, operation, base=self._version.refresh(), message=self._message)
 
     def _files(self, parts: Sequence[TablePart]) -> Iterator[Any]:
         with progress(len(parts), f"publishing {self._version.name}", unit=" partitions") as bar:
@@ -346,7 +349,7 @@ class TableWriter:
             wanted = type(key) if known is None else type(known)
         if type(key) is not wanted:
             raise ConfigError(
-                f"partition {key!r}: is a {type(key).__name__}, and the others' keys are {wanted.__name__}"
+                f"partition {key!r}: its key is of type {type(key).__name__}, and the others' are {wanted.__name__}"
             )
         return key
 

@@ -96,7 +96,12 @@ def test_a_second_version_with_other_labels_stores_only_those(where):
         }
 
     write("av/records:v1", rows(1), where, merged)
-    table = write("av/records:v2", rows(2), where, merged, reference="av/records:v1")
+    write("av/plain:v2", rows(2), where, merged)
+    table, requests = counted(where, lambda: write("av/records:v2", rows(2), where, merged, reference="av/records:v1"))
+    _, plain = counted(where, lambda: write("av/plain:v3", rows(2), where, merged))
+    # The reference's record and its list of partitions; for each partition whether the commit may still be built on, and
+    # of each group its locations and digests.
+    assert requests <= plain + 4 + 1 + 2 * (4 + 3 * 2)
     usage = hub.du("av/records:v2", root=where)
     assert usage.own < 0.05 * usage.logical
     row, wanted = table[13], rows(2)["a"][13]

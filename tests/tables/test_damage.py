@@ -3,6 +3,8 @@
 import pathlib
 import re
 
+import pytest
+
 import hubarray as hub
 from tests.tables import rows as model
 
@@ -49,6 +51,23 @@ def test_a_lost_pack_harms_all_rows_of_its_groups(root):
             path.unlink()
     report = hub.verify("me/t:v1", data=False, root=root)
     assert "me/t:v1: partition 'x', group 'a', rows 0 to 9" in report.affected
+
+
+def test_packs_that_changed_places_are_found_by_their_blocks_and_never_read_as_each_other(root):
+    made(root)
+    paths = [path for path in files(root) if any(f"<{key}00>".encode() in path.read_bytes() for key in "xy")]
+    one, two = (path.read_bytes() for path in paths)
+    for path, data in zip(paths, (two, one), strict=True):
+        path.chmod(0o644)
+        path.write_bytes(data)
+    hub.configure(memory_cache_bytes=0, disk_cache_bytes=0)
+    table = hub.load("me/t:v1", root=root)
+    for row in range(20):
+        with pytest.raises(hub.CorruptDataError):
+            table[row]
+    affected = hub.verify("me/t:v1", root=root).affected
+    for key in "xy":
+        assert f"me/t:v1: partition {key!r}, group 'a', rows 0 to 9" in affected
 
 
 def test_a_damaged_piece_of_the_index_is_told_by_its_rows(root):

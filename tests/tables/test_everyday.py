@@ -1,6 +1,7 @@
 """What users of tables meet on ordinary days: names that are taken, values of Python, deletions, abandoned writers."""
 
 import datetime
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -84,6 +85,15 @@ def test_versions_that_are_being_filled_are_in_no_list_and_go_when_they_are_aban
     assert hub.list("t", root=root) == ["t/killed:v1"]
 
 
+def test_a_filter_of_what_is_not_in_the_index_says_what_is(root):
+    write("t/drives:v1", {"a": drive("a", 3)}, root)
+    for field in ("speed", "fra*"):
+        with pytest.raises(
+            hub.ConfigError, match=r"the index has no field .*; it has partition, log_id, frame, weight"
+        ):
+            hub.read_index("t/drives:v1", filters=[(field, ">", 3)], root=root)
+
+
 def age(root, name, seconds):
     import os
     import time
@@ -130,11 +140,23 @@ def test_values_of_python_are_stored_as_what_they_are(root, dtype, value, stored
     assert np.asarray(found).dtype == np.dtype(dtype)
 
 
+def test_times_with_a_zone_are_the_moment_in_utc_however_they_come(root):
+    moment = pd.Timestamp("2020-06-01 12:00", tz="Europe/Berlin")
+    given = [
+        [{"value": moment}], [{"value": moment.to_pydatetime()}], pd.DataFrame({"value": [moment]}),
+        pa.table({"value": pa.array([moment.to_pydatetime()], pa.timestamp("us", "Europe/Berlin"))}),
+    ]  # fmt: skip
+    with hub.table_writer("t/moments:v1", hub.Field("M8[us]"), root=root) as w:
+        for number, rows in enumerate(given):
+            with w.partition(number) as p:
+                p.extend(rows)
+    assert [str(one) for one in hub.load("t/moments:v1", root=root)[:]] == ["2020-06-01T10:00:00.000000"] * 4
+
+
 @pytest.mark.parametrize(
     ("dtype", "value", "why"),
     [
         ("M8[s]", datetime.datetime(2020, 1, 2, 3, 4, 5, 6), "does not fit"),
-        ("M8[us]", datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC), "time zone"),
         ("M8[us]", datetime.timedelta(1), "does not fit|is no"),
         ("V3", b"abcd", "4 bytes"),
         ([("a", "i4")], (1.5,), "does not fit"),
@@ -234,3 +256,16 @@ def test_pictures_of_rare_kinds_are_imported_as_rgb_and_broken_ones_are_named(ro
     (tmp_path / "a.csv").write_text("id,path\n1,nope.png\n2,a.png\n")
     with pytest.raises(hub.SourceError, match="nope"):
         hub.import_table(tmp_path / "a.csv", "t/pictures:v3", root=root)
+
+
+def test_columns_that_somebody_added_to_an_index_are_left_out_with_a_warning(root):
+    numbers("t/scored:v1", root)
+    index = hub.read_index("t/scored:v1", root=root)
+    with pytest.warns(UserWarning, match="the columns score are of no table"):
+        published = hub.write_index(index.assign(score=1.0), "t/scored:v2", root=root)
+    assert list(published.schema) == list(hub.load("t/scored:v1", root=root).schema)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        hub.write_index(index, "t/scored:v3", root=root)
+        merged = pd.merge(index, index, on="i")
+        hub.row_loader(merged, root)

@@ -87,8 +87,11 @@ def _parquet(table, **options):
         (b"PAR1 and no more PAR1", "no index"),
         (_parquet(pa.table({"x": [1]})), "other columns"),
         (_parquet(pa.table({PARTITION: ["a", "b"], "x": [1, 2]})), "rows"),
-        (_parquet(pa.table({PARTITION: ["a"], "x": ["text"]})), "no index"),
-        (_parquet(pa.table({PARTITION: ["a"], "x": [1 << 40]})), "no index"),
+        (_parquet(pa.table({PARTITION: ["a"], "x": ["text"]})), "'x' as string, and int32 is wanted"),
+        (_parquet(pa.table({PARTITION: ["a"], "x": [1 << 40]})), "'x' as int64"),
+        (_parquet(pa.table({PARTITION: ["a"], "x": [2.0]})), "'x' as double"),
+        (_parquet(pa.table({PARTITION: ["a"], "x": [True]})), "'x' as bool"),
+        (_parquet(pa.table({PARTITION: [1], "x": pa.array([1], "i4")})), "'partition' as int64"),
     ],
 )
 def test_what_is_no_such_file_is_refused(data, why):

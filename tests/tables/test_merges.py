@@ -1,12 +1,14 @@
 """Merges of merges, of every kind, and of what is near: the rows of naive loops."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hubarray as hub
 from tests.rounds import rounds
+from tests.tables.rows import write
 
 HOW = ["inner", "left", "right", "outer"]
 # Of each table the keys and times of its rows; keys come again, are null, and are in some tables only.
@@ -156,3 +158,47 @@ def test_large_whole_numbers_stay_apart_through_merges_that_lack_rows(root):
     mixed = frames.assign(frame=frames["frame"].astype("float64"))
     with pytest.raises(hub.ConfigError, match="as floats whole numbers"):
         hub.merge(mixed, objects, on="frame")
+
+
+def pair(root):
+    schema = hub.Schema({"f": hub.Field("i8", index=True), "t": hub.Field("f8", index=True), "v": hub.Field("i4")})
+    for name, rows, begin in (("a", range(5), 0), ("b", range(3, 8), 200)):
+        write(f"lab/{name}:v1", {"p": [{"f": i, "t": float(begin + i), "v": begin + i} for i in rows]}, root, schema)
+    return (hub.read_index(f"lab/{name}:v1", root=root) for name in "ab")
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
+def test_a_suffix_for_one_side_alone_keeps_the_two_apart(root, how):
+    one, two = pair(root)
+    merged = hub.merge(one, two, on="f", how=how, suffixes=("", "_b"))
+    loader = hub.row_loader(merged, root)
+    assert loader.columns == ["f", "t", "v", "t_b", "v_b"]
+    for name in ("t", "t_b"):
+        found = [row[name] for row in loader.iter_rows()]
+        assert found == [None if pd.isna(value) else value for value in merged[name]]
+    assert merged["partition"].tolist() == ["p"] * len(merged)
+    published = hub.write_index(merged, "lab/both:v1", root=root)
+    assert published.index()["t_b"].isna().tolist() == merged["t_b"].isna().tolist()
+
+
+def test_what_pandas_merged_with_a_suffix_for_one_side_alone_is_never_mixed(root):
+    one, two = pair(root)
+    for frame in (one, one.drop(columns="partition")):
+        merged = pd.merge(frame, two, on="f", how="outer", suffixes=("", "_b"))
+        loader = hub.row_loader(merged, root)
+        assert [row["f"] for row in loader.iter_rows("f")] == merged["f"].tolist()
+        with pytest.raises(hub.ConfigError, match=r"hub.merge\(..., suffixes="):
+            loader.get_row(0, "t")
+
+
+@pytest.mark.parametrize("dropped", [(), ("b",), ("a", "b")])
+def test_a_key_whose_name_begins_with_another_keys_is_no_twin_of_it(root, dropped):
+    key = hub.Field("i8", index=True)
+    for name in "ab":
+        schema = hub.Schema({"log": key, "log_time": key, f"v{name}": hub.Field("f4")})
+        write(f"k/{name}:v1", {"p": [{"log": 1, "log_time": 2, f"v{name}": 3.0}]}, root, schema)
+    frames = {name: hub.read_index(f"k/{name}:v1", root=root) for name in "ab"}
+    frames = {name: one.drop(columns="partition") if name in dropped else one for name, one in frames.items()}
+    on = [*([] if dropped else ["partition"]), "log", "log_time"]
+    row = hub.row_loader(pd.merge(frames["a"], frames["b"], on=on), root).get_row(0)
+    assert {name: float(value) for name, value in row.items()} == {"log": 1, "log_time": 2, "va": 3, "vb": 3}

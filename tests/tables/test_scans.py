@@ -81,6 +81,40 @@ def test_a_block_among_others_that_says_other_rows_is_refused(root, monkeypatch)
         PlainBlocks(group, whole + bytes(other), len(whole), "here")
 
 
+def test_a_block_with_text_among_others_that_says_what_is_not_there_is_refused():
+    from hubarray import CorruptDataError
+    from hubarray.tables.block import encode
+    from hubarray.tables.text_blocks import TextBlocks
+
+    group = SCHEMA.groups["t"]
+    made = {name: columns()[name][152:160] for name, _ in group.fields}
+    encoded = made | {"t.s": [text.encode() for text in made["t.s"]]}
+    whole = b"".join(map(bytes, encode(group, encoded)))
+    ends = [len(whole), 2 * len(whole)]
+    found = TextBlocks(group, whole * 2, ends, "here")
+    assert found.column("t.s") == made["t.s"] * 2
+    assert found.column("t.y") == made["t.y"] * 2
+    assert found.column("t.v").tolist() == made["t.v"].tolist() * 2
+    text_at = whole.index("\U0001f600".encode())
+    for at, value in ((16, 7), (20, 1), (24, 255), (text_at, 0xFF)):
+        other = bytearray(whole)
+        other[at] = value
+        with pytest.raises(CorruptDataError, match="here"):
+            TextBlocks(group, whole + bytes(other), ends, "here").column("t.s")
+    with pytest.raises(CorruptDataError, match="here"):
+        TextBlocks(group, whole[:40], [20, 40], "here")
+
+
+def test_a_range_of_positions_is_looked_at_before_it_is_spread_out():
+    from hubarray.tables.positions import positions_of
+
+    for some in (range(5), range(-3, 3), range(4, -1, -2), range(0)):
+        assert positions_of(some, 5).tolist() == [i % 5 for i in some]
+    for some in (range(10**30), range(-6, 2), range(5, 6)):
+        with pytest.raises(IndexError, match="of an index of 5 rows"):
+            positions_of(some, 5)
+
+
 def test_one_flipped_bit_in_a_scan_is_an_error_that_names_the_pack(root):
     table = write(
         "t/small:v1", {"a": [{name: column[i] for name, column in columns().items()} for i in range(200)]}, root, SCHEMA

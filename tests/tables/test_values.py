@@ -3,6 +3,7 @@
 import io
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image as PillowImage
 
@@ -50,7 +51,7 @@ def test_what_fits_is_taken_as_it_is(field, value):
         (Field("?"), 1, "fit"),
         (Field("f4"), 1e300, "fit"),
         (Field("f4"), "1.0", "fit"),
-        (Field("u1"), np.int64(7), "dtype"),
+        (Field("u1"), np.int64(700), "hold"),
         (Field("f4", (2,)), np.zeros(2, "f8"), "dtype"),
         (Field("f4", (2,)), np.zeros(3, "f4"), "shape"),
         (Field("f4", (2,)), np.zeros((2, 1), "f4"), "shape"),
@@ -101,3 +102,36 @@ def test_bytes_of_an_image_of_another_type_or_shape_are_refused():
     PillowImage.fromarray(np.zeros((4, 4), "u1")).convert("P").save(palette, "PNG")
     with pytest.raises(ConfigError, match="palette"):
         checked(Field("u1", (None, None), codec="png"), palette.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "stored"),
+    [
+        ("i8", np.int32(5), 5),
+        ("f8", np.float32(0.5), 0.5),
+        ("f4", np.float64(0.5), 0.5),
+        ("f4", np.float64("nan"), None),
+        ("f4", np.float64(0.1), ConfigError),
+        ("u1", np.int64(-1), ConfigError),
+        ("i4", np.float64(1.5), ConfigError),
+        ("i4", np.bool_(True), ConfigError),
+        ("M8[ns]", np.datetime64("2026-01-01"), np.datetime64("2026-01-01", "ns")),
+        ("M8[ns]", np.datetime64("9999-01-01"), ConfigError),
+    ],
+    ids=str,
+)
+def test_a_scalar_of_numpys_is_taken_where_it_is_the_same(dtype, value, stored):
+    field = Field(dtype)
+    if stored is ConfigError:
+        with pytest.raises(ConfigError, match="astype"):
+            checked(field, value)
+    else:
+        found = checked(field, value)
+        assert found.dtype == field.dtype
+        assert found == stored or (stored is None and np.isnan(found))
+
+
+def test_the_null_of_pandas_is_null():
+    assert checked(Field("f4", nullable=True), pd.NA) is None
+    with pytest.raises(ConfigError, match="not nullable"):
+        checked(Field("f4"), pd.NA)

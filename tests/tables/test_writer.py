@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hubarray as hub
-from hubarray.tables import locations, writer
+from hubarray.tables import block, locations, writer
 from tests.tables.rows import assert_rows, drive, schema, write
 
 
@@ -165,6 +165,24 @@ def test_blocks_that_a_reference_has_are_not_stored_again(any_root):
     assert hub.du("lab/drives:v2", root=any_root).logical == pytest.approx(before.logical, rel=0.01)
 
 
+def test_a_block_that_a_reference_has_is_not_encoded(root, monkeypatch):
+    parts = {"a": drive("a", 20)}
+    encoded = []
+
+    def counting(group, columns):
+        encoded.append(group.name)
+        return block.encode(group, columns)
+
+    monkeypatch.setattr("hubarray.tables.group_writer.encode", counting)
+    write("lab/drives:v1", parts, root)
+    assert encoded.count("camera") == 20
+    encoded.clear()
+    write(
+        "lab/drives:v2", {"a": [row | {"speed": np.float32(9)} for row in parts["a"]]}, root, reference="lab/drives:v1"
+    )
+    assert set(encoded) == {"rest"}
+
+
 def test_a_reference_of_another_name_may_be_deleted(root):
     parts = {"a": drive("a", 20)}
     write("lab/drives:v1", parts, root)
@@ -191,6 +209,10 @@ def test_short_runs_of_known_blocks_are_stored_again_and_read_equal(root):
     mixed += rows[:20]
     table = write("lab/x:v2", {"a": mixed}, root, given, reference="lab/x:v1")
     assert all(np.array_equal(one, two["x"]) for one, two in zip(table[:], mixed, strict=True))
+    usage = hub.du("lab/x:v2", root=root)
+    # Runs of two blocks are stored again with what lies around them, the long run at the end is shared.
+    assert usage.own > 0.9 * usage.logical * 40 / 60
+    assert usage.shared > 0
 
 
 def test_a_growing_table_takes_partitions_until_it_is_frozen(root):
@@ -387,3 +409,45 @@ def megabytes_held_while_writing(root):
 def test_a_partition_writer_holds_about_128_megabytes_however_many_groups_it_fills(make_root, kind):
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         assert 60 < pool.submit(megabytes_held_while_writing, make_root(kind)).result() < 170
+
+
+def test_partitions_that_a_growing_table_has_already_are_left_as_they_are_where_the_first_counts(root):
+    schema = hub.Schema({"f": hub.Field("int64", index=True)})
+    with hub.table_writer("t/grown:v1", schema, growing=True, root=root) as writer, writer.partition("a") as p:
+        p.extend([{"f": 7}])
+
+    def parts(writer, *keys):
+        for key in keys:
+            with writer.worker().partition(key) as p:
+                p.extend([{"f": 8}])
+            yield writer.add(p.part)
+
+    one, two = (hub.table_writer("t/grown:v1", on_duplicate="first", root=root) for _ in range(2))
+    assert list(parts(one, "a", "b")) == [False, True]
+    assert list(parts(two, "b", "c")) == [True, True], "nobody has published b when it is added"
+    one.publish()
+    two.publish()
+    index = hub.read_index("t/grown:v1", root=root)
+    assert dict(zip(index["partition"], index["f"], strict=True)) == {"a": 7, "b": 8, "c": 8}
+    third = hub.table_writer("t/grown:v1", root=root)
+    list(parts(third, "c"))
+    with pytest.raises(hub.ConflictError, match="'c' is there already"):
+        third.publish()
+
+
+@pytest.mark.parametrize(
+    "rows", [{"a": "xy", "b": "uv"}, {"a": ["x"], "b": b"u"}, {"a": ["x"], "b": 7}, {"a": ["x"], "b": np.array("u")},
+             "x.parquet", b"rows", 7]
+)  # fmt: skip
+def test_one_row_is_never_taken_for_columns_nor_text_for_rows(root, rows):
+    schema = hub.Schema({"a": hub.Field(str), "b": hub.Field(str)})
+    writer = hub.table_writer("t/trap:v1", schema, root=root)
+    with pytest.raises(hub.ConfigError, match="partition 'p'"), writer.partition("p") as p:
+        p.extend(rows)
+    writer.abort()
+
+
+@pytest.mark.parametrize("group", [3, {"a": 1}, {"a"}, 1.5])
+def test_a_group_is_a_name_or_a_list_of_them(group):
+    with pytest.raises(hub.ConfigError, match="group="):
+        hub.Field("int64", group=group)
