@@ -56,6 +56,7 @@ from hubarray.errors import (
     TagNotFoundError,
     UnavailableError,
     UnsafeStoreError,
+    UnsortedRowsError,
 )
 from hubarray.gathering import dataset
 from hubarray.history.compact import Compaction
@@ -76,7 +77,7 @@ from hubarray.upkeep import collect_garbage, compact, du, repair, transfer, veri
 
 if TYPE_CHECKING:
     from hubarray.interop.parquet_dataset.indexes import FieldNotNullIndexer, SingleFieldIndexer, build_rowgroup_index
-    from hubarray.interop.parquet_dataset.writing import parquet_writer
+    from hubarray.interop.parquet_dataset.writing import parquet_writer, write_dask
     from hubarray.interop.references import references
     from hubarray.interop.spark_readers import (
         dataset_as_rdd,
@@ -152,6 +153,7 @@ _LAZY = {
     "merge": "hubarray.tables.merging",
     "merge_asof": "hubarray.tables.merging",
     "parquet_writer": "hubarray.interop.parquet_dataset.writing",
+    "write_dask": "hubarray.interop.parquet_dataset.writing",
     "materialize_dataset": "hubarray.interop.spark_readers",
     "dict_to_spark_row": "hubarray.interop.spark_readers",
     "dataset_as_rdd": "hubarray.interop.spark_readers",
@@ -242,6 +244,7 @@ __all__ = [
     "Unischema",
     "UnischemaField",
     "UnsafeStoreError",
+    "UnsortedRowsError",
     "Usage",
     "WeightedSamplingReader",
     "Worker",
@@ -301,6 +304,7 @@ __all__ = [
     "undo",
     "untag",
     "verify",
+    "write_dask",
     "write_index",
 ]
 

@@ -58,11 +58,15 @@ def array(
     chunks : "auto", "cube", int or tuple of int
         Shape of a chunk. ``"auto"`` chooses by the size of a sample, ``a[i]``; ``"cube"`` cuts all axes
         alike, for volumes that are read in boxes and in cuts of any direction.
-    codec : str or list
+    codec : str, mapping or list
         ``"auto"`` (blosc-lz4), ``"blosc-lz4"`` (fast, and small where neighbours are alike), ``"blosc-zstd"``
         (smaller and slower), ``"zstd"`` (small, of bytes as they come), ``"gzip"`` (for others to read),
         ``"lz4"`` (fast, of bytes as they come), ``"none"`` (as they are in memory), or a Zarr v3 list of
-        codecs.
+        codecs. With the package imagecodecs, a chunk may be an encoded image: ``"png"`` (images, as every program
+        reads them), ``"jpeg"`` (photographs, small; lossy), ``"webp"`` (colour images, smaller than PNG; lossy with a
+        quality) or ``"jpegxl"`` (images, smallest; lossy with a quality). A quality from 1 to 100 is given as
+        ``{"name": "jpeg", "quality": 90}``. What is lossy gives values back changed, and changes an image's other
+        values a little with every assignment to a part of it.
     fill_value
         What elements are that were never written; 0 is ``np.zeros((), dtype)``.
     attrs : mapping, optional

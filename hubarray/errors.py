@@ -12,6 +12,7 @@
     │   └── FrozenError       copy to a new version first
     ├── ConflictError         read again and try again; nothing was written
     ├── CommitOutcomeUnknown  look at the log before doing it again
+    ├── UnsortedRowsError     sort the dataset              (also a NotImplementedError)
     ├── NoDataAvailableError  fewer shards, or other filters (also a ValueError)
     ├── ReaderStoppedError    make another reader           (also a RuntimeError)
     ├── CorruptDataError      restore the named object from elsewhere
@@ -172,6 +173,12 @@ class NoDataAvailableError(HubError, ValueError):
     """A reader would give nothing: there are no rows, or fewer than shards."""
 
     remedy = "use fewer shards, or other filters"
+
+
+class UnsortedRowsError(HubError, NotImplementedError):
+    """Rows that windows are made of are not sorted by their timestamp."""
+
+    remedy = "sort the dataset by the timestamp when it is written, or sort the index of a table"
 
 
 class ReaderStoppedError(HubError, RuntimeError):

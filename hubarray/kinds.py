@@ -67,6 +67,10 @@ class Kind(Protocol):
         """Raise ConfigError if compaction makes no sense for the kind."""
 
     @staticmethod
+    def unreadable(version: Version, record: Record) -> Iterable[str]:
+        """The parts that are as their hashes say, and that no reader can make sense of."""
+
+    @staticmethod
     def affected(version: Version, record: Record, damaged: Refs) -> Iterable[str]:
         """The data that damaged blobs are of, in its own terms; nothing where the keys say enough."""
 
@@ -100,7 +104,8 @@ def require(record: Record, kind: str, remedy: str) -> None:
     """
     there = record.head.kind
     if there != kind:
-        raise AlreadyExistsError(f"{record.name.at(None)}: exists, and is a {there} and no {kind}; {remedy}")
+        article = "an" if there[0] in "aeiou" else "a"
+        raise AlreadyExistsError(f"{record.name.at(None)}: exists, and is {article} {there} and no {kind}; {remedy}")
 
 
 def _named(kind: str) -> Kind:
@@ -117,6 +122,11 @@ def of(handle: Any) -> Kind:
 def check(record: Record) -> None:
     """Raise CorruptDataError or FormatVersionError of a record whose description its kind cannot read."""
     kind_of(record).check(record)
+
+
+def unreadable(version: Version, record: Record) -> Iterable[str]:
+    """The parts of a record that are as their hashes say, and that no reader can make sense of."""
+    return kind_of(record).unreadable(version, record)
 
 
 def affected(version: Version, record: Record, damaged: Refs) -> Iterable[str]:

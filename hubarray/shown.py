@@ -102,3 +102,14 @@ def _without_user(rest: str) -> str:
 def _punctuated(url: str) -> str:
     body = url.rstrip(".,;:)]}")
     return shown_url(body) + url[len(body) :]
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(20_000, "row")
+    ('1 row', '20,000 rows')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -271,6 +272,11 @@ def write_index(
     ConfigError
         Two tables have a field of one name, or the index has no partition of a row.
 
+    Warns
+    -----
+    UserWarning
+        The index has columns that are of none of its tables: they are left out.
+
     Notes
     -----
     Costs reading the locations and digests of the rows, and writing those of the new table. A name whose blocks are
@@ -283,6 +289,13 @@ def write_index(
     if not isinstance(move, bool):
         raise ConfigError(f"move={move!r}: give True or False")
     loader = loader_of(index, None)
+    left_out = loader.foreign_columns()
+    if left_out:
+        warnings.warn(
+            f"{parsed}: the columns {', '.join(left_out)[:300]} are of no table and are not published; write them as a "
+            "table of their own, and merge it",
+            stacklevel=2,
+        )
     version = version_of(where, parsed)
     base = version.newest()
     if base is not None and base.head.kind != "deleted":

@@ -15,6 +15,7 @@ from hubarray.history import verify as verification
 from hubarray.history.commit import commit
 from hubarray.history.compact import MAX_MOVED_CHUNKS, Compact, Compaction, packs_of, worth_moving
 from hubarray.history.garbage import Garbage
+from hubarray.history.record import record_key
 from hubarray.history.repair import Repair
 from hubarray.history.transfer import Transferred
 from hubarray.history.usage import Usage, usage
@@ -134,8 +135,9 @@ def verify(name: str, *, data: bool = True, root: RootLike = None) -> Report:
     name : str
         ``owner/name`` for all versions, or ``owner/name:version`` for one.
     data : bool
-        Whether to read every blob and compare its hash, which costs as much as reading all the data; else only
-        records and manifest nodes are read and the packs' sizes compared.
+        Whether to read every blob and compare its hash, which costs as much as reading all the data, and of tables
+        to look at what the index and the locations say; else only records and manifest nodes are read and the packs'
+        sizes compared.
     root : str, path or Root, optional
 
     Returns
@@ -162,9 +164,20 @@ def verify(name: str, *, data: bool = True, root: RootLike = None) -> Report:
     if not versions:
         raise NotFoundError(f"{shown_url(name)}: there is nothing under {where.url}{suggestions(where, parsed)}")
     report = verification.verify(fetcher_for(where), versions, data=data, check=kinds.check)
+    if data and not report.problems:
+        _note_unreadable([version_of(where, one) for one in versions], report)
     if report.damage.refs:
         report.affected += _affected([version_of(where, one) for one in versions], report)
     return report
+
+
+def _note_unreadable(versions: list[Version], report: Report) -> None:
+    """Add what hashes do not tell: whoever wrote a record may have named what is no piece of it."""
+    for version in versions:
+        record = version.newest()
+        if record is not None and record.head.kind != "deleted":
+            for what in kinds.unreadable(version, record):
+                report.add(record_key(record.name, record.head.number), what)
 
 
 def _affected(versions: list[Version], report: Report) -> Iterator[str]:

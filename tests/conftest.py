@@ -23,6 +23,8 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("hubarray")
 
+# Of a new bucket gcsfs asks Google first whether it has folders; it decides so when it is imported.
+os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 TEST_SETTING = "HUBARRAY_TESTS"
 ROOT_KINDS = ("local", "memory", "s3", "gs")
 

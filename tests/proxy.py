@@ -24,7 +24,8 @@ class FaultyProxy:
     plan : callable
         Given method and path, gives None, or a fault: ``"reset"`` (the connection is reset, nothing is forwarded),
         ``"lost reply"`` (the request goes through, the reply does not come), ``"cut"`` (half of the reply's body
-        comes), ``"stall"`` (the request goes through, nothing comes), or a number (the status to answer with).
+        comes), ``"stall"`` (the request goes through, nothing comes), ``"no bucket"`` (the server says that there is no
+        such bucket), or a number (the status to answer with).
 
     Attributes
     ----------
@@ -64,9 +65,10 @@ class FaultyProxy:
                 if fault == "reset":
                     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     return
-                if isinstance(fault, int):
-                    body = b"<Error><Code>Injected</Code><Message>by the test</Message></Error>"
-                    client.sendall(b"HTTP/1.1 %d Injected\r\nContent-Length: %d\r\n\r\n" % (fault, len(body)))
+                if isinstance(fault, int) or fault == "no bucket":
+                    status, code = (404, b"NoSuchBucket") if fault == "no bucket" else (fault, b"Injected")
+                    body = b"<Error><Code>%s</Code><Message>by the test</Message></Error>" % code
+                    client.sendall(b"HTTP/1.1 %d Injected\r\nContent-Length: %d\r\n\r\n" % (status, len(body)))
                     client.sendall(b"" if method == b"HEAD" else body)
                     continue
                 server.sendall(request[0] + request[1])

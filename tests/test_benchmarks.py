@@ -9,7 +9,8 @@ from benchmarks import table_scans as table_scans_module
 from benchmarks.epochs import epochs, forked_workers
 from benchmarks.harness import Bar, Row, Timing, measure
 from benchmarks.reads import bulk_local, bulk_s3, random_s3, samples
-from benchmarks.table_scans import table_index, table_scans, table_sharing
+from benchmarks.table_scans import table_index, table_scans
+from benchmarks.table_sharing import table_sharing
 from benchmarks.tables import table_costs, tables
 from benchmarks.writes import assignments
 from tests.rounds import rounds

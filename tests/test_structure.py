@@ -11,6 +11,7 @@ OF_OTHERS = {
     "_actions", "_choices_actions", "_SubParsersAction",  # argparse, which lists its options nowhere else
     "_strip_protocol", "_rm_file",  # fsspec, whose filesystems are written with them
     "_meta",  # Dask
+    "_Unpickler",  # pickle, whose public one has opcodes that cannot be changed
     "_fields", "_make", "_replace",  # namedtuple, whose names are public
 }  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from hubarray.arrays.codecs import LITTLE_ENDIAN, codec_for, common_codec
 from hubarray.arrays.dtypes import dtype_to_json, is_ml
+from hubarray.arrays.image_codecs import IMAGE_CODECS, image_chain, image_codec, is_image_codec, named_image_codec
 from hubarray.errors import ConfigError
 
 _ONE_BYTE_KINDS = "bSV"
@@ -76,19 +77,25 @@ def chain_of(codec: Any, dtype: np.dtype[Any], chunks: tuple[int, ...]) -> list[
 
     Parameters
     ----------
-    codec : str or list
-        A name among :data:`NAMED_CHAINS`, or a Zarr v3 list of codecs.
+    codec : str, mapping or list
+        A name among :data:`NAMED_CHAINS` or :data:`IMAGE_CODECS`, ``{"name": ..., "quality": ...}`` of the latter, or
+        a Zarr v3 list of codecs.
     dtype, chunks
-        Of the array; a list is checked against them.
+        Of the array; images and lists are checked against them.
 
     Raises
     ------
     ConfigError
         An unknown name, or a list that zarr-python does not accept.
+    MissingPackageError
+        A codec of images needs imagecodecs.
     """
+    if isinstance(codec, Mapping) or named_image_codec(codec):
+        return image_chain(codec, dtype, chunks)
     if isinstance(codec, str):
         if codec not in NAMED_CHAINS:
-            raise ConfigError(f"codec {codec!r} is not known; give one of {', '.join(NAMED_CHAINS)}, or a Zarr v3 list")
+            known = ", ".join([*NAMED_CHAINS, *IMAGE_CODECS])
+            raise ConfigError(f"codec {codec!r} is not known; give one of {known}, or a Zarr v3 list")
         return [_bytes_codec(dtype), *NAMED_CHAINS[codec].compressor(dtype)]
     if not isinstance(codec, Sequence) or not codec:
         raise ConfigError("codec is a name or a non-empty list of Zarr v3 codecs")
@@ -98,6 +105,8 @@ def chain_of(codec: Any, dtype: np.dtype[Any], chunks: tuple[int, ...]) -> list[
         raise ConfigError("codec: each of a Zarr v3 list is a name, or a mapping of name and configuration") from None
     chain = [_bytes_codec(dtype) if one == {"name": "bytes"} else one for one in chain]
     check_chain(chain, chunks, dtype.itemsize)
+    if image_codec(chain, dtype, chunks) is not None:
+        return chain
     if common_codec(chain) is None:
         _check_with_zarr(chain, dtype, chunks)
     _check_by_trial(chain, dtype, chunks)
@@ -119,6 +128,8 @@ def check_chain(chain: Any, chunks: Sequence[int], itemsize: int) -> None:
             raise ConfigError("a codec is a name and a configuration")
         if one["name"] in _OF_VARIABLE_LENGTH:
             raise ConfigError(f"codec {one['name']!r} is for elements of variable length, which arrays do not have")
+        if is_image_codec(one["name"]) and len(chain) > 1:
+            raise ConfigError(f"codec {one['name']!r}: an image is a chunk by itself, and takes no other codecs")
         if one["name"] == "sharding_indexed":
             _check_shards(configuration, chunks, itemsize)
 
@@ -137,6 +148,8 @@ def _check_shards(configuration: dict[str, Any], chunks: Sequence[int], itemsize
     for part in ("codecs", "index_codecs"):
         if part in configuration:
             check_chain(configuration[part], inner, itemsize)
+            if is_image_codec(configuration[part][0]["name"]):
+                raise ConfigError("sharding_indexed: images are chunks by themselves, and are not stored in shards")
 
 
 def _check_with_zarr(chain: list[dict[str, Any]], dtype: np.dtype[Any], chunks: tuple[int, ...]) -> None:

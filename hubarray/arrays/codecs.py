@@ -1,8 +1,9 @@
 """Codecs: chunks to bytes and back, by a chain that Zarr v3 metadata describes.
 
 The common chains (``bytes``, alone or with a compressor that has a row in
-:mod:`hubarray.arrays.compressors`) run straight on numcodecs. Every other chain
-runs through zarr-python's own pipeline, which is also the oracle in the tests.
+:mod:`hubarray.arrays.compressors`) run straight on numcodecs, and images
+(:mod:`hubarray.arrays.image_codecs`) on imagecodecs. Every other chain runs
+through zarr-python's own pipeline, which is also the oracle in the tests.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from hubarray import process
 from hubarray.arrays.compressors import COMPRESSORS, Compressor
 from hubarray.arrays.dtypes import dtype_from_json, fill_to_json
+from hubarray.arrays.image_codecs import image_codec
 from hubarray.arrays.unicode import TextCodec, has_text
 from hubarray.errors import CorruptDataError
 from hubarray.storage.base import Buffer
@@ -62,7 +64,7 @@ def codec_for(chain: list[dict[str, Any]], data_type: Any, dtype: np.dtype[Any],
 @functools.lru_cache(maxsize=256)
 def _codec_for(description: str, dtype: np.dtype[Any], chunks: tuple[int, ...]) -> Codec:
     chain, data_type = json.loads(description)
-    codec = common_codec(chain) or _ZarrChain(chain, data_type, chunks)
+    codec = image_codec(chain, dtype, chunks) or common_codec(chain) or _ZarrChain(chain, data_type, chunks)
     return TextCodec(codec) if has_text(dtype) else codec
 
 

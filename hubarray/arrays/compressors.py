@@ -64,7 +64,8 @@ class Compressor:
         return all(key in self.settings and self.settings[key](value) for key, value in configuration.items())
 
 
-def _within(low: int, high: int) -> Callable[[Any], bool]:
+def within(low: int, high: int) -> Callable[[Any], bool]:
+    """A test of a setting: whether it is a whole number between two."""
     return lambda value: type(value) is int and low <= value <= high
 
 
@@ -133,10 +134,10 @@ COMPRESSORS = {
             name="blosc",
             settings={
                 "cname": _among("lz4", "lz4hc", "blosclz", "zstd", "snappy", "zlib"),
-                "clevel": _within(0, 9),
+                "clevel": within(0, 9),
                 "shuffle": _among(*_SHUFFLES),
-                "blocksize": _within(0, (1 << 31) - 1),
-                "typesize": _within(1, 255),
+                "blocksize": within(0, (1 << 31) - 1),
+                "typesize": within(1, 255),
             },
             made=_blosc,
             decode_into=_blosc_into,
@@ -145,21 +146,21 @@ COMPRESSORS = {
         ),
         Compressor(
             name="zstd",
-            settings={"level": _within(-131072, 22), "checksum": lambda value: isinstance(value, bool)},
+            settings={"level": within(-131072, 22), "checksum": lambda value: isinstance(value, bool)},
             made=lambda of: Zstd(level=of["level"], checksum=of.get("checksum", False)),
             decode_into=_zstd_into,
             has_checksum=True,
         ),
         Compressor(
             name="gzip",
-            settings={"level": _within(0, 9)},
+            settings={"level": within(0, 9)},
             made=lambda of: GZip(level=of["level"]),
             decode_into=_gzip_into,
             has_checksum=True,
         ),
         Compressor(
             name="numcodecs.lz4",
-            settings={"acceleration": _within(-(1 << 31), (1 << 31) - 1)},
+            settings={"acceleration": within(-(1 << 31), (1 << 31) - 1)},
             made=lambda of: LZ4(acceleration=of.get("acceleration", 1)),
             decode_into=_lz4_into,
         ),

@@ -198,6 +198,11 @@ def dtype_from_json(data_type: Any) -> np.dtype[Any]:
             if type(count) is not int or rest or not 1 <= count * character_bytes < 1 << 31:
                 raise ValueError(f"{name} has no such length")
             return _of_size(np.dtype(f"<{kind}{count}"))
+    if data_type == "string":
+        raise UnknownTypeError(
+            "data type string, text of variable length, is not known to this version of hubarray; give it a width, "
+            ".astype('U32')"
+        )
     raise UnknownTypeError(f"data type {shown_text(str(data_type))[:200]} is not known to this version of hubarray")
 
 

@@ -76,6 +76,11 @@ def require_compactable(version: Version) -> None:
     """Arrays can be compacted."""
 
 
+def unreadable(version: Version, record: Record) -> Iterable[str]:
+    """Nothing: an array's chunks are told by their hashes."""
+    return ()
+
+
 def affected(version: Version, record: Record, damaged: Refs) -> Iterable[str]:
     """Nothing besides the keys."""
     return ()

@@ -57,7 +57,8 @@ def find_bases(theirs: Side, ours: Side) -> list[Side]:
     into_ours, into_theirs = _last_taken(ours, theirs), _last_taken(theirs, ours)
     if into_ours is None and into_theirs is None:
         raise NotFoundError(
-            f"{theirs[0].name} and {ours[0].name} have no commit in common: neither was copied from the other"
+            f"{theirs[0].name} and {ours[0].name} have no commit in common: neither was copied from the other, or the "
+            "other was deleted since then"
         )
     bases = []
     if into_ours is not None and not (into_theirs and into_theirs[1] >= into_ours[0]):
@@ -150,7 +151,8 @@ class Merge:
         olds = [one.attrs for _, one in self._bases]
         attrs = merged_attrs(olds, self._theirs.attrs, base.attrs, self._on_conflict, version)
         staging = Staging(State.of(version, base), ours.with_shape(shape), packs)
-        coords = sorted({one for side in self._bases for one in differing_chunks(side, theirs)[0]})
+        changed = {one for side in self._bases for one in differing_chunks(side, theirs)[0]}
+        coords = sorted(changed | self._grown_chunks(ours, (version, base)))
         conflicts: list[str] = []
         for first in range(0, len(coords), _BATCH_CHUNKS):
             conflicts += self._merge_chunks(coords[first : first + _BATCH_CHUNKS], staging)
@@ -171,20 +173,40 @@ class Merge:
             message=f"merge {self._theirs.name}",
         )
 
+    def _grown_chunks(self, ours: ArrayMetadata, side: Side) -> set[Coords]:
+        """The chunks of ours that lie where both sides grew: what either has there is its own, fill values too."""
+        found: set[Coords] = set()
+        for one in self._bases:
+            old, axes = metadata_of(one[1]).shape, self._grown_axes(one[1], ours.shape)
+            if axes:
+                found |= {coords for coords in differing_chunks(one, side)[0]
+                          if any((coords[i] + 1) * ours.chunks[i] > old[i] for i in axes)}  # fmt: skip
+        return found
+
+    def _grown_axes(self, base: Record, ours: tuple[int, ...]) -> list[int]:
+        """The axes along which both sides grew since a common commit."""
+        axes = zip(metadata_of(base).shape, metadata_of(self._theirs).shape, ours, strict=True)
+        return [i for i, (old, theirs, own) in enumerate(axes) if theirs > old and own > old]
+
     def _merge_chunks(self, coords: list[Coords], staging: Staging) -> list[str]:
         metadata = staging.metadata
         before = [State.of(*side).chunks(coords) for side in self._bases]
         their_chunks = State.of(self._version, self._theirs).chunks(coords)
         our_chunks = staging.base.chunks(coords)
+        their_shape, our_shape = metadata_of(self._theirs).shape, staging.base.metadata.shape
         conflicts = []
         for one in coords:
             theirs, ours = their_chunks[one], our_chunks[one]
             changed, ours_changed = (
                 np.logical_or.reduce([changed_elements(old[one], new) for old in before]) for new in (theirs, ours)
             )
+            for _, record in self._bases:
+                if self._grown_axes(record, our_shape):
+                    new = ~_within(one, metadata_of(record).shape, metadata.chunks)
+                    changed = changed | (new & _within(one, their_shape, metadata.chunks))
+                    ours_changed = ours_changed | (new & _within(one, our_shape, metadata.chunks))
             both = changed & ours_changed & changed_elements(theirs, ours)
-            inside = np.zeros(metadata.chunks, bool)
-            inside[tuple(slice(0, max(0, n)) for n in clipped(one, metadata.shape, metadata.chunks))] = True
+            inside = _within(one, metadata.shape, metadata.chunks)
             if (changed & ~inside).any():
                 # They changed what the other side cut off.
                 if self._on_conflict != "ours":
@@ -241,6 +263,13 @@ class Merge:
                 )
             shape.append(a if resized else b)
         return tuple(shape)
+
+
+def _within(coords: Coords, shape: tuple[int, ...], chunks: tuple[int, ...]) -> np.ndarray:
+    """The elements of a chunk that an array of some shape has."""
+    found = np.zeros(chunks, bool)
+    found[tuple(slice(0, max(0, n)) for n in clipped(coords, shape, chunks))] = True
+    return found
 
 
 def merged_attrs(

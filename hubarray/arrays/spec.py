@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from hubarray.arrays import chunking, dtypes
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.codec_chains import chain_of
+from hubarray.arrays.image_codecs import image_chunks, named_image_codec
 from hubarray.arrays.metadata import ArrayMetadata, checked_dims
 
 
@@ -51,7 +54,7 @@ class ArraySpec:
         stored = dtypes.checked_dtype(self.dtype)
         lengths = chunking.checked_shape(self.shape, stored.itemsize)
         fill = dtypes.checked_fill(self.fill_value, stored)
-        chunks = chunking.checked_chunks(self.chunks, lengths, stored.itemsize)
+        chunks = chunks_of(self.chunks, self.codec, lengths, stored)
         return ArrayMetadata(
             shape=lengths,
             dtype=stored,
@@ -74,6 +77,19 @@ class ArraySpec:
     def attributes(self) -> dict[str, Any]:
         """Its attributes, checked."""
         return checked_attrs(self.attrs)
+
+
+def chunks_of(chunks: Any, codec: Any, shape: Sequence[int], dtype: np.dtype[Any]) -> tuple[int, ...]:
+    """The chunk shape that ``chunks=`` and ``codec=`` mean together: images are chunks by themselves.
+
+    Raises
+    ------
+    ConfigError
+    """
+    image = named_image_codec(codec)
+    if image is not None and dtype.name in image.dtypes and _is_auto(chunks):
+        chunks = image_chunks(image, shape, dtype.itemsize)
+    return chunking.checked_chunks(chunks, shape, dtype.itemsize)
 
 
 def _is_auto(value: Any) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 
 import hubarray as hub
 from hubarray.arrays.codec_chains import NAMED_CHAINS
+from hubarray.arrays.image_codecs import IMAGE_CODECS
 from hubarray.cli.command import ARRAY, DONE, MESSAGE, NOT_DONE, argument, command, loaded_array, made
 from hubarray.cli.output import Output, confirmed
 from hubarray.errors import AlreadyExistsError, ConfigError
@@ -24,21 +25,25 @@ from hubarray.shown import shown_url
 from hubarray.storage.url import Root
 
 _ASKED_BYTES = 1_000_000_000
-_CODECS = ", ".join(f"{one.name} ({one.about})" for one in NAMED_CHAINS.values())
+_ABOUT_CODECS = {name: one.about for name, one in NAMED_CHAINS.items()} | {
+    name: one.about for name, one in IMAGE_CODECS.items()
+}
+_CODECS = ", ".join(f"{name} ({about})" for name, about in _ABOUT_CODECS.items())
 
 
 @command(
     "import",
-    "Make an array of files, a Zarr, HDF5, images, audio or video.",
+    "Make an array of files, a Zarr, HDF5, images, audio or video; a dataset of what holds several arrays.",
     examples=(
         "hubarray import scans.npy lab/scans:v1",
         "hubarray import 'photos/*.jpg' lab/photos:v1",
         "hubarray import data.h5 lab/volume:v1 --key raw/volume",
+        "hubarray import climate.nc lab/climate:v1",
     ),
     arguments=(
         argument("source"),
         argument("name"),
-        argument("--key", help="which array, of a file with several"),
+        argument("--key", help="which array or group, of a file with several"),
         argument("--follow-links", action="store_true", help="take data that lies in other files, too"),
         argument("--source-options", metavar="JSON", help="storage options of the source, as s3fs takes them"),
         argument("--chunks", help="shape of a chunk, such as 16,64,64"),
@@ -89,16 +94,17 @@ def import_table(arguments: Namespace, output: Output) -> int:
 
 @command(
     "export",
-    "Write an array as Zarr v3, .npy or HDF5, or a table as Parquet.",
+    "Write an array as Zarr v3, .npy or HDF5, a dataset as Zarr v3, HDF5 or NetCDF, or a table as Parquet.",
     examples=(
         "hubarray export lab/scans:v1 scans.npy",
         "hubarray export lab/scans:v1@paper s3://bucket/scans.zarr",
+        "hubarray export lab/climate:v1 climate.zarr",
         "hubarray export lab/drives:v1 drives.parquet --columns 'camera.*' speed",
     ),
     arguments=(
         argument("name"),
         argument("target"),
-        argument("--format", choices=("zarr", "npy", "hdf5", "parquet")),
+        argument("--format", choices=("zarr", "npy", "hdf5", "netcdf", "parquet")),
         argument("--key", help="the array's name in the HDF5 file, or in a Zarr group"),
         argument("--columns", nargs="+", metavar="COLUMN", help="names or patterns of a table's columns"),
         argument("--overwrite", action="store_true"),
@@ -167,9 +173,7 @@ def _place(url: str, options: str | None) -> Any:
 )
 def get(arguments: Namespace, output: Output) -> int:
     """``hubarray get``."""
-    array = loaded_array(
-        arguments.name, arguments.root, arguments.array, instead="rows are read in Python, with hub.row_loader"
-    )
+    array = loaded_array(arguments.name, arguments.root, arguments.array, instead="hubarray rows shows its rows")
     if arguments.index == "..." and array.nbytes > _ASKED_BYTES:
         size = human_bytes(array.nbytes)
         if not confirmed(

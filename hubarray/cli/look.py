@@ -93,7 +93,13 @@ def info(arguments: Namespace, output: Output) -> int:
         "author": newest.author,
         "root": found.root.url,
     }
-    shown = {key: human_bytes(float(one)) if key.endswith("_bytes") else one for key, one in facts.items()}
+    shown: dict[str, Any] = {}
+    for key, one in facts.items():
+        if isinstance(one, dict) and one:
+            # A line for each.
+            shown |= {key: ""} | {f"  {name}": value for name, value in one.items()}
+        else:
+            shown[key] = human_bytes(float(one)) if key.endswith("_bytes") else "-" if one == {} else one
     output.facts(facts, shown)
     return DONE
 
@@ -133,7 +139,7 @@ def diff(arguments: Namespace, output: Output) -> int:
     """``hubarray diff``; 3 if they differ."""
     found = hub.diff(arguments.a, arguments.b, elements=arguments.elements, on=arguments.on, root=arguments.root)
     if isinstance(found, hub.TableDiff):
-        output.value(asdict(found), str(found).splitlines() if found else [])
+        output.value(asdict(found), str(found).splitlines())
         return PROBLEMS if found else DONE
     if isinstance(found, hub.DatasetDiff):
         told: dict[str, Any] = {name: list(getattr(found, name)) for name in ("added", "dropped", "replaced")}

@@ -38,8 +38,9 @@ class Output:
 
     def facts(self, facts: Mapping[str, Any], shown: Mapping[str, Any] | None = None) -> None:
         """Names and values, a line each; ``shown`` if text is to say it in another way."""
-        width = max(map(len, facts), default=0)
-        self.value(dict(facts), (f"{name:<{width}}  {value}" for name, value in (shown or facts).items()))
+        lines = facts if shown is None else shown
+        width = max(map(len, lines), default=0)
+        self.value(dict(facts), (f"{name:<{width}}  {value}".rstrip() for name, value in lines.items()))
 
     def finish(self) -> None:
         """Print what is still to be printed."""

@@ -64,7 +64,9 @@ def delete(arguments: Namespace, output: Output) -> int:
     """``hubarray delete``."""
     parsed = names.parse(names.split_root(arguments.name)[1])
     home = arguments.name if parsed.version_given else f"all versions of {arguments.name}"
-    if not confirmed(f"Delete {home}?", yes=arguments.yes):
+    look = hub.exists if parsed.version_given else hub.list
+    # Of what is not there nobody is asked: deleting it says so, with near names.
+    if look(arguments.name, root=arguments.root) and not confirmed(f"Delete {home}?", yes=arguments.yes):
         output.value({"error": "NotConfirmed", "message": f"{home} was not deleted"}, [])
         return NOT_DONE
     holders = hub.delete(arguments.name, root=arguments.root, message=arguments.message)

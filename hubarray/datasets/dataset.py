@@ -129,7 +129,7 @@ class Dataset(Handle):
         """Take an array away, in one commit; earlier commits have it still."""
         self.drop([name])
 
-    def drop(self, names: Sequence[str], *, message: str | None = None) -> None:
+    def drop(self, names: str | Sequence[str], *, message: str | None = None) -> None:
         """Take arrays away, in one commit; earlier commits have them still.
 
         Raises
@@ -138,6 +138,7 @@ class Dataset(Handle):
             There is no array of a name. Nothing was written.
         """
         record = self._writable_record()
+        names = [names] if isinstance(names, str) else list(names)
         if names:
             there = description_of(record).arrays
             ids = {name: there[name].id for name in names if name in there}
@@ -369,6 +370,10 @@ class Dataset(Handle):
     def snapshot(self) -> Dataset:
         """A read-only handle on the commit this one reads now; it never moves."""
         return Dataset(self._root, self._version, self._record(), pinned=True)
+
+    def seen_record(self) -> Record:
+        """The record of the commit that this handle reads."""
+        return self._record()
 
     def newest_record(self) -> tuple[Record, Version]:
         """The newest commit and whose it is, looked for now, to be written on: for code that works on records.

@@ -76,6 +76,11 @@ def require_compactable(version: Version) -> None:
     """Datasets can be compacted."""
 
 
+def unreadable(version: Version, record: Record) -> Iterable[str]:
+    """Nothing: its arrays' chunks are told by their hashes."""
+    return ()
+
+
 def affected(version: Version, record: Record, damaged: Refs) -> Iterable[str]:
     """The arrays that damaged chunks are of."""
     lost = set(blob_names(damaged))

@@ -7,6 +7,7 @@ from hubarray.arrays.merge import CONFLICT_SIDES, Merge, find_bases, merged_attr
 from hubarray.blobs.pack import PackWriter
 from hubarray.datasets.changes import Changes
 from hubarray.datasets.description import description_of, view
+from hubarray.datasets.operations import naming
 from hubarray.errors import ConfigError, ConflictError
 from hubarray.history.commit import Draft
 from hubarray.history.record import Record
@@ -114,7 +115,8 @@ class _Attempt:
             )
         version, record = self._theirs
         merge = Merge(version, view(record, self._their_names[id]), self._on_conflict, bases=before)
-        draft = merge.apply(self._changes.view(name), self._ours[0], packs)
+        with naming(name):
+            draft = merge.apply(self._changes.view(name), self._ours[0], packs)
         if draft is not None:
             self._changes.add(name, draft)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from hubarray.arrays import numbering
@@ -87,11 +88,21 @@ def on_array(name: str, operation: Operation, *, id: str | None = None) -> Step:
 
     def take(changes: Changes, version: Version, packs: PackWriter) -> None:
         _require_same(changes, version, name, id)
-        draft = operation.apply(changes.view(name), version, packs)
+        with naming(name):
+            draft = operation.apply(changes.view(name), version, packs)
         if draft is not None:
             changes.add(name, draft)
 
     return take
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Conflicts about an array say which of the dataset's it is."""
+    try:
+        yield
+    except ConflictError as error:
+        raise ConflictError(f"array {name!r}: {error.args[0]}") from None
 
 
 def _require_same(changes: Changes, version: Version, name: str, id: str | None) -> None:

@@ -137,6 +137,8 @@ def store(
     with process.importing:
         from hubarray.interop.sources.memory import array_like, refuse_objects
 
+    if type(source).__module__.startswith("xarray.") and hasattr(source, "subtree"):
+        raise ConfigError("a DataTree has several datasets: store each, hub.store(tree['train'].to_dataset(), name)")
     if type(source).__module__.startswith("xarray.") and hasattr(source, "data_vars"):
         with process.importing:
             from hubarray.interop import xarray

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -24,10 +24,10 @@ from hubarray.shown import shown_url
 from hubarray.storage.base import Store
 from hubarray.storage.url import Root, beside_the_root
 
-EXPORT_FORMATS = ("zarr", "npy", "hdf5", "parquet")
-_MARKER = ".hubarray-export.json"
+EXPORT_FORMATS = ("zarr", "npy", "hdf5", "netcdf", "parquet")
+MARKER = ".hubarray-export.json"
 _CLEARING = "clearing"
-_OVERWRITE = "overwrite=True (--overwrite)"
+OVERWRITE = "overwrite=True (--overwrite)"
 _EXPORT_STEP_BYTES = 32 << 20
 _MOST_GROUP_BYTES = 64 << 20
 
@@ -42,7 +42,7 @@ def export(
     overwrite: bool = False,
     root: RootLike = None,
 ) -> None:
-    """Write an array or a table, or one commit of it, where others read it.
+    """Write an array, a dataset or a table, or one commit of it, where others read it.
 
     Holds about 64 MiB at a time. Zarr's chunks are the stored blobs as they are, checked on the way; an export to Zarr
     that was interrupted goes on where it was. Files appear when they are complete.
@@ -52,9 +52,10 @@ def export(
     name : str
         ``owner/name:version``, or with ``@`` and a number or tag.
     target : path, URL or Root
-        ``x.npy``, ``x.h5``, or a folder or URL for Zarr v3; of a table ``x.parquet``. A Root has storage options; a URL
-        in the configured root's bucket is reached with the configured ones.
-    format : {"zarr", "npy", "hdf5", "parquet"}, optional
+        ``x.npy``, ``x.h5``, or a folder or URL for Zarr v3; of a dataset ``x.h5``, ``x.nc``, or a folder or URL for a
+        Zarr v3 group; of a table ``x.parquet``. A Root has storage options; a URL in the configured root's bucket is
+        reached with the configured ones.
+    format : {"zarr", "npy", "hdf5", "netcdf", "parquet"}, optional
         By default by the target's suffix; Zarr for any other, and Parquet for every table.
     key : str, optional
         The dataset's name in HDF5, by default ``data``. In Zarr the array's name in a group, which is made, or is
@@ -86,10 +87,12 @@ def export(
     found = catalog.load(name, root=root)
     where = target.url if isinstance(target, Root) else os.fspath(target)
     if isinstance(found, Dataset):
-        raise ConfigError(
-            f"{shown_url(name)}: is a dataset; hub.load({shown_url(name)!r}).to_xarray() writes it, with .to_zarr(...) "
-            "or .to_netcdf(...), and np.save an array of it"
-        )
+        from hubarray.interop.exporting_groups import export_dataset
+
+        if columns is not None:
+            raise ConfigError(f"{shown_url(name)}: is a dataset; columns= is of tables")
+        export_dataset(found.snapshot(), target, where, format, key, overwrite=overwrite)
+        return
     if not isinstance(found, Array):
         _export_table(found.snapshot(), target, where, format, key, columns, overwrite)
         return
@@ -100,8 +103,9 @@ def export(
     kinds = {".npy": "npy", ".h5": "hdf5", ".hdf5": "hdf5"}
     suffix = os.path.splitext(where.partition("?")[0])[1].lower()
     kind = format or kinds.get(suffix, "zarr")
-    if kind == "parquet":
-        raise ConfigError(f"{shown_url(name)}: is an array, and what is written as Parquet are tables")
+    if kind in ("parquet", "netcdf"):
+        what = "Parquet are tables" if kind == "parquet" else "NetCDF are datasets"
+        raise ConfigError(f"{shown_url(name)}: is an array, and what is written as {what}")
     if kind not in EXPORT_FORMATS:
         raise ConfigError(f"format={format!r}: choose one of {', '.join(EXPORT_FORMATS)}")
     if format is None and suffix not in (*kinds, ".zarr", ""):
@@ -111,7 +115,7 @@ def export(
     if kind == "zarr":
         place = target if isinstance(target, Root) else beside_the_root(where)
         if key is None:
-            _to_zarr(array, place, overwrite, zarr_json(array))
+            array_to_zarr(array, place, overwrite, zarr_json(array))
         else:
             _to_zarr_group(array, place, key, overwrite)
         return
@@ -127,8 +131,10 @@ def _export_table(
     text = shown_url(where)
     if format not in (None, "parquet") or key is not None:
         raise ConfigError(f"{table.name}:{table.version}: is a table, which is written as Parquet, without key=")
-    if isinstance(target, Root) or "://" in text or os.path.splitext(where)[1].lower() not in (".parquet", ".pq"):
+    if isinstance(target, Root) or "://" in text:
         raise ConfigError(f"{text}: a table is written to a local file, such as rows.parquet")
+    if os.path.splitext(where)[1].lower() not in (".parquet", ".pq"):
+        raise ConfigError(f"{text}: a table is written to a local file of Parquet, such as rows.parquet")
     # Arrow is imported where it is needed.
     with process.importing:
         from hubarray.interop.parquet import write_parquet
@@ -146,7 +152,7 @@ def to_file(path: str, write: Callable[[str], None], overwrite: bool) -> None:
     mode = None
     if os.path.lexists(path):
         if not overwrite:
-            raise AlreadyExistsError(f"{path}: exists already; choose another path, or pass {_OVERWRITE}")
+            raise AlreadyExistsError(f"{path}: exists already; choose another path, or pass {OVERWRITE}")
         if not os.path.isfile(path):
             raise AlreadyExistsError(f"{path}: is not a file, so it is not replaced")
         mode = os.stat(path).st_mode
@@ -190,17 +196,33 @@ def _write_npy(array: Array, path: str) -> None:
 def _write_hdf5(array: Array, key: str, path: str) -> None:
     h5py = needed("h5py", extra="hdf5", why="exporting HDF5")
     with h5py.File(path, "w") as file:
-        chunks = tuple(min(c, n) for c, n in zip(array.chunks, array.shape, strict=True)) if array.size else None
-        options = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if chunks else {}
-        try:
-            dataset = file.create_dataset(key, array.shape, array.dtype, chunks=chunks or None, **options)
-        except TypeError as error:
-            raise ConfigError(f"{array.name}:{array.version}: HDF5 has no {array.dtype} ({error})") from None
-        _fill(array, dataset)
-        for axis, label in zip(dataset.dims, array.dims, strict=True):
-            axis.label = label or ""
-        for name, value in array.attrs.items():
-            dataset.attrs[name] = value if _hdf5_holds(value) else json.dumps(value)
+        write_hdf5_array(array, key, file)
+
+
+def write_hdf5_array(array: Array, key: str, file: Any) -> None:
+    """A dataset of HDF5, chunked as the array and compressed, with its names of axes and its attributes.
+
+    Raises
+    ------
+    ConfigError
+        HDF5 has no such dtype.
+    """
+    chunks = tuple(min(c, n) for c, n in zip(array.chunks, array.shape, strict=True)) if array.size else None
+    options = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if chunks else {}
+    try:
+        dataset = file.create_dataset(key, array.shape, array.dtype, chunks=chunks or None, **options)
+    except TypeError as error:
+        raise ConfigError(f"{array.name}:{array.version}: HDF5 has no {array.dtype} ({error})") from None
+    _fill(array, dataset)
+    for axis, label in zip(dataset.dims, array.dims, strict=True):
+        axis.label = label or ""
+    write_hdf5_attributes(dataset, array.attrs)
+
+
+def write_hdf5_attributes(target: Any, attributes: Mapping[str, Any]) -> None:
+    """Attributes of a dataset or a group, as JSON where HDF5 has nothing like them."""
+    for name, value in attributes.items():
+        target.attrs[name] = value if _hdf5_holds(value) else json.dumps(value)
 
 
 def _hdf5_holds(value: Any) -> bool:
@@ -209,34 +231,45 @@ def _hdf5_holds(value: Any) -> bool:
     return len(kinds) == 1 and kinds <= {str, int, float, bool}
 
 
+def group_at(target: Root) -> str | None:
+    """The kind of node that the description of a Zarr names; None where there is none."""
+    try:
+        there = json.loads(bytes(target.store.get("zarr.json", 0, _MOST_GROUP_BYTES)))
+    except ObjectMissingError:
+        return None
+    except ValueError:
+        return "damaged"
+    return str(there.get("node_type")) if isinstance(there, dict) else "damaged"
+
+
 def _to_zarr_group(array: Array, target: Root, key: str, overwrite: bool) -> None:
     """Write an array into a group, below a folder of its own, and the group's description where there is none."""
     if not key or key != key.strip("/.") or "/" in key or not key.isprintable():
         raise ConfigError(f"key={key!r}: give the array a plain name in the group, without '/'")
-    try:
-        there = json.loads(bytes(target.store.get("zarr.json", 0, _MOST_GROUP_BYTES)))
-        kind = there.get("node_type") if isinstance(there, dict) else None
-    except ObjectMissingError:
-        kind = None
-    except ValueError:
-        kind = "damaged"
+    kind = group_at(target)
     if kind not in (None, "group"):
         raise AlreadyExistsError(f"{target.url}: is no Zarr group to write an array into; choose another place")
     named = zarr_json(array)
     names = named.get(DIMENSION_NAMES) or [None] * array.ndim
     # xarray opens nothing without names.
     named[DIMENSION_NAMES] = [f"dim_{axis}" if one is None else one for axis, one in enumerate(names)]
-    _to_zarr(array, target.below(key), overwrite, named)
+    array_to_zarr(array, target.below(key), overwrite, named)
     if kind is None:
         group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
         target.store.put("zarr.json", json.dumps(group, indent=1).encode())
 
 
-def _to_zarr(array: Array, target: Root, overwrite: bool, described: dict[str, Any]) -> None:
+def array_to_zarr(array: Array, target: Root, overwrite: bool, described: dict[str, Any]) -> None:
+    """An array of its own: its chunks as they are stored, those that are not there yet, and last its description.
+
+    Raises
+    ------
+    AlreadyExistsError, ConflictError, CorruptDataError, StorageError
+    """
     store = target.store
     state = array.state()
     record, metadata = state.record, state.metadata
-    marker = _Marker(store, record.digest)
+    marker = Marker(store, record.digest)
     there = {info.key: info.size_bytes for info in store.list("")}
     begun = marker.found()
     if begun == record.digest:
@@ -246,7 +279,7 @@ def _to_zarr(array: Array, target: Root, overwrite: bool, described: dict[str, A
             _check_replaceable(target, there, overwrite or begun == _CLEARING)
             # First of all: what an interruption leaves of the old array is never taken for chunks of the new one.
             marker.set(_CLEARING)
-        store.delete([key for key in there if key != _MARKER])
+        store.delete([key for key in there if key != MARKER])
         there = {}
         marker.set()
     chunks = size = 0
@@ -260,16 +293,16 @@ def _to_zarr(array: Array, target: Root, overwrite: bool, described: dict[str, A
             bar.update(int(chosen["length"].sum()))
             chunks, size = chunks + len(keys), size + int(chosen["length"].sum())
     for info in store.list(""):
-        if info.key not in ("zarr.json", _MARKER):
+        if info.key not in ("zarr.json", MARKER):
             chunks, size = chunks - 1, size - info.size_bytes
     marker.check()
     if chunks or size:
         raise marker.conflict()
     store.put("zarr.json", json.dumps(described, indent=1).encode())
-    store.delete([_MARKER])
+    store.delete([MARKER])
 
 
-class _Marker:
+class Marker:
     """The note beside an unfinished export: of which commit it is, and of which attempt."""
 
     def __init__(self, store: Store, source: str) -> None:
@@ -280,7 +313,7 @@ class _Marker:
     def found(self) -> str | None:
         """The commit that somebody's unfinished export is of."""
         try:
-            found = json.loads(bytes(self._store.get(_MARKER)))
+            found = json.loads(bytes(self._store.get(MARKER)))
         except (ObjectMissingError, ValueError):
             return None
         return found.get("source") if isinstance(found, dict) else None
@@ -288,12 +321,12 @@ class _Marker:
     def set(self, source: str | None = None) -> None:
         """Make the place this attempt's."""
         body = {"hubarray": 1, "source": source or self._source, "attempt": self._attempt}
-        self._store.put(_MARKER, json.dumps(body).encode())
+        self._store.put(MARKER, json.dumps(body).encode())
 
     def check(self) -> None:
         """Stop where another attempt has begun since."""
         try:
-            ours = json.loads(bytes(self._store.get(_MARKER))).get("attempt") == self._attempt
+            ours = json.loads(bytes(self._store.get(MARKER))).get("attempt") == self._attempt
         except ObjectMissingError:
             ours = False
         if not ours:
@@ -306,8 +339,8 @@ class _Marker:
 
 def _check_replaceable(target: Root, keys: Iterable[str], overwrite: bool) -> None:
     if not overwrite:
-        raise AlreadyExistsError(f"{target.url}: is not empty; choose another place, or pass {_OVERWRITE}")
-    if not all(key in ("zarr.json", _MARKER) or key == "c" or key.startswith("c/") for key in keys):
+        raise AlreadyExistsError(f"{target.url}: is not empty; choose another place, or pass {OVERWRITE}")
+    if not all(key in ("zarr.json", MARKER) or key == "c" or key.startswith("c/") for key in keys):
         raise AlreadyExistsError(
             f"{target.url}: holds other things than one Zarr array, so it is not replaced; empty it first"
         )

@@ -9,6 +9,7 @@ from datetime import datetime
 
 from hubarray import names
 from hubarray.arrays.array import Array
+from hubarray.arrays.image_codecs import is_lossy
 from hubarray.errors import HubError
 from hubarray.history import listing
 from hubarray.shown import shown_text
@@ -62,7 +63,7 @@ def describe(array: Array) -> str:
         "dims": ", ".join(one or "-" for one in array.dims) if any(array.dims) else "",
         "dtype": str(array.dtype),
         "chunks": str(array.chunks),
-        "codecs": ", ".join(one["name"] for one in array.codec),
+        "codecs": ", ".join(one["name"] for one in array.codec) + (" (lossy)" if is_lossy(array.codec) else ""),
         "fill value": str(array.fill_value),
         "in memory": human_bytes(array.nbytes),
         "in the bucket": stored,

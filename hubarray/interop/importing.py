@@ -5,22 +5,24 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import blake3
 import numpy as np
 
 from hubarray import catalog, process
-from hubarray.arrays import chunking
 from hubarray.arrays.array import Array
 from hubarray.arrays.attributes import checked_attrs
-from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, SourceError
+from hubarray.arrays.spec import chunks_of
+from hubarray.datasets.dataset import Dataset
+from hubarray.errors import AlreadyExistsError, ConflictError, NotFoundError, SourceError
 from hubarray.history.publishing import NOTE, left_over, publish, remove, removed_on_failure, staging_name
 from hubarray.history.version import Version, version_of
 from hubarray.interop import dask as dask_interop
-from hubarray.interop.plain import plain_json
+from hubarray.interop.plain import fitting_attrs
 from hubarray.lookup import RootLike, locate
 from hubarray.names import Name
 from hubarray.progress import progress
@@ -48,8 +50,8 @@ def import_(
     attrs: Mapping[str, Any] | None = None,
     root: RootLike = None,
     message: str | None = None,
-) -> Array:
-    """Make an array of what is elsewhere.
+) -> Array | Dataset:
+    """Make an array of what is elsewhere, or a dataset of what holds several.
 
     Holds about 64 MiB of it at a time, beside what the reader of a format needs, such as a chunk of a Zarr, a page or
     an image. What can only be read by whole rows is refused where a row takes more than 512 MiB. It
@@ -60,21 +62,23 @@ def import_(
     Parameters
     ----------
     source : path, URL, Root, array or iterable
-        ``.npy``, ``.npz``; Zarr v2 and v3, anywhere fsspec reaches; HDF5; TIFF, OME-TIFF and GeoTIFF; a folder or glob
-        of images of equal size, sorted by name; audio (samples by channels) and video (frames) through PyAV; arrays of
-        NumPy, Dask, xarray, Zarr, h5py, PyTorch on the CPU, or whatever has ``__array__``; a frame whose columns are of
-        one dtype; any iterable of samples of equal shape and dtype, however many. Images are taken as they are
-        stored, whatever their EXIF orientation; Pillow reads colour in 8 bits. A Root has storage options; a URL in
-        the configured root's bucket is reached with the configured ones.
+        ``.npy``, ``.npz``; Zarr v2 and v3, anywhere fsspec reaches; HDF5 and NetCDF-4; TIFF, OME-TIFF and GeoTIFF; a
+        folder or glob of images of equal size, sorted by name; audio (samples by channels) and video (frames) through
+        PyAV; arrays of NumPy, Dask, xarray, Zarr, h5py, PyTorch on the CPU, or whatever has ``__array__``; a frame
+        whose columns are of one dtype; any iterable of samples of equal shape and dtype, however many. Images are taken
+        as they are stored, whatever their EXIF orientation; Pillow reads colour in 8 bits. A Root has storage options;
+        a URL in the configured root's bucket is reached with the configured ones.
     name : str
         Must not exist.
     key : str, optional
-        Which array, of a file or xarray.Dataset that holds several; of a TIFF the number of the series, from 0.
+        Which array, or which group, of a file or xarray.Dataset that holds several: by default all of them, as a
+        dataset, in which an array ``a`` of a group ``train`` is called ``train.a``. Of a TIFF the number of the
+        series, from 0.
     follow_links : bool
         Whether data may come from other files than the source: links that lead out of a folder, external and virtual
         datasets of HDF5. A source of somebody else's could otherwise bring any file of this machine into the array.
     chunks, codec
-        As for :func:`hubarray.array`.
+        As for :func:`hubarray.array`; of a dataset also mappings of arrays to them.
     attrs : mapping, optional
         As for :func:`hubarray.array`, beside those of Zarr, HDF5 and xarray that JSON can hold, physical sizes and tags
         of TIFF, and rates of audio and video. Names of axes come along as ``a.dims``.
@@ -84,7 +88,7 @@ def import_(
 
     Returns
     -------
-    Array
+    Array or Dataset
         Where images lie in folders by class, ``a.attrs["classes"]`` has the names of the classes,
         ``<name>.labels`` the class of each image, and ``<name>.files`` its path.
 
@@ -102,8 +106,8 @@ def import_(
     ((10, 4), [9, 9, 9, 9])
     """
     with process.importing:
-        from hubarray.interop.sources import open_source
-        from hubarray.interop.sources.images import Images
+        from hubarray.interop.importing_groups import import_members
+        from hubarray.interop.sources import open_members, open_source
     where, parsed = locate(name, root)
     checked_attrs(attrs)
     if catalog.exists(str(parsed), root=where):
@@ -114,7 +118,29 @@ def import_(
         )
         array: Array = stored
         return array
-    opened = open_source(source, key=key, follow_links=follow_links)
+    if key is None and hasattr(source, "data_vars"):
+        return dask_interop.store(
+            source, str(parsed), chunks=chunks, codec=codec, attrs=attrs, root=where, message=message
+        )
+    members = open_members(source, key=key, follow_links=follow_links)
+    if members is not None:
+        again = partial(open_members, source, key=key, follow_links=follow_links)
+        return import_members(
+            members, again, parsed, chunks=chunks, codec=codec, attrs=attrs, root=where, message=message
+        )
+    return _import_array(
+        partial(open_source, source, key=key, follow_links=follow_links), parsed, where, chunks=chunks, codec=codec,
+        attrs=attrs, message=message,
+    )  # fmt: skip
+
+
+def _import_array(
+    opening: Callable[[], Source], parsed: Name, where: Root, *, chunks: Any, codec: Any,
+    attrs: Mapping[str, Any] | None, message: str | None,
+) -> Array:  # fmt: skip
+    from hubarray.interop.sources.images import Images
+
+    opened = opening()
     alone = opened.fingerprint is None
     staged = version_of(where, staging_name(parsed, "importing", own=alone))
     try:
@@ -125,11 +151,11 @@ def import_(
         raise ConflictError(f"{parsed}: another import of this name is running, or ended just now ({error})") from error
     except SourceError as error:
         raise SourceError(f"{error}{_left(staged, where)}") from error.__cause__
-    again = None if alone else open_source(source, key=key, follow_links=follow_links)
+    again = None if alone else opening()
     if again is not None and again.fingerprint != opened.fingerprint:
         remove(staged)
         raise SourceError(f"{opened.where}: changed while it was read; import it again")
-    named = _attributes(opened, attrs)
+    named = fitting_attrs(opened.where, opened.attrs, attrs)
     if isinstance(opened, Images) and opened.classes:
         _add_companions(opened, parsed, where)
     publish(staged, version_of(where, parsed), attrs=named, message=message or f"import {shown_text(opened.where)}")
@@ -150,18 +176,6 @@ def _left(staged: Version, root: Root) -> str:
     )
 
 
-def _attributes(source: Source, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The source's own attributes, as far as they fit beside those that were given."""
-    named: dict[str, Any] = plain_json(source.attrs)
-    for name in sorted(named, key=lambda one: len(json.dumps(named[one])), reverse=True):
-        try:
-            return checked_attrs(named | dict(given or {}))
-        except ConfigError:
-            log.warning("%s: its attribute %s is too large, and left out", source.where, shown_text(name))
-            del named[name]
-    return checked_attrs(given)
-
-
 def _add_companions(source: Images, name: Name, root: Any) -> None:
     """The class and the path of each image, as arrays beside it: there first, so that nobody finds images without."""
     for suffix, values in (("labels", np.asarray(source.labels)), ("files", np.asarray(source.names))):
@@ -173,7 +187,7 @@ def _add_companions(source: Images, name: Name, root: Any) -> None:
 def _staged(source: Source, staged: Version, chunks: Any, codec: Any, root: Root) -> Array:
     """The staging version to fill before it gets its name: an earlier import's of the same source, or a new one."""
     rows = source.rows if source.rows is not None else 1 << 40
-    sized = chunking.checked_chunks(chunks, (max(1, rows), *source.row_shape), source.dtype.itemsize)
+    sized = chunks_of(chunks, codec, (max(1, rows), *source.row_shape), source.dtype)
     note = {"source": _digest(source)}
     if left_over(staged) is not None and source.fingerprint is not None:
         there = catalog.load(str(staged.name), root=root)

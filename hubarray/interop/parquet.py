@@ -45,24 +45,42 @@ def write_parquet(table: Table, path: str, columns: str | Sequence[str] | None =
     types = {name: _arrow_type(name, field) for name, field in fields.items()}
     partitions = table.partition_rows
     key = pa.string() if isinstance(next(iter(partitions), ""), str) else pa.int64()
-    schema = table.schema if names == list(table.schema) else Schema(fields)
-    described = json.dumps(schema.to_json()).encode()
     arrow = pa.schema(
         [
             pa.field(PARTITION, key, nullable=False),
-            # NumPy's NaT is Arrow's null.
-            *(pa.field(name, types[name], nullable=one.nullable or is_time(one)) for name, one in fields.items()),
-        ],
-        metadata={SCHEMA_KEY: described},
-    )
+            # NumPy's NaT is Arrow's null. Of a table that was published from a merge, a row may lack any group.
+            *(pa.field(name, types[name], nullable=not one.index or one.nullable or is_time(one))
+              for name, one in fields.items()),
+        ]
+    )  # fmt: skip
+    lacking: set[str] = set()
     bar = progress(len(table), f"exporting {table.name}:{table.version}", unit=" rows")
     with bar as bar, pq.ParquetWriter(path, arrow, compression="zstd") as file:
         for partition, numbers in partitions.items():
             for some in _row_groups(loader.iter_rows(names, positions=numbers, encoded=True)):
                 arrays = [pa.array([partition] * len(some), key)]
-                arrays += [_column(types[name], fields[name], [row[name] for row in some]) for name in names]
-                file.write_table(pa.Table.from_arrays(arrays, schema=arrow), row_group_size=_GROUP_ROWS)
+                for name in names:
+                    values = [row[name] for row in some]
+                    lacking |= {name} if any(value is None for value in values) else set()
+                    arrays.append(_column(types[name], fields[name], values))
+                try:
+                    file.write_table(pa.Table.from_arrays(arrays, schema=arrow), row_group_size=_GROUP_ROWS)
+                except (pa.ArrowException, OverflowError) as error:
+                    raise ConfigError(
+                        f"{table.name}:{table.version}: partition {partition!r} has a value that Parquet cannot hold: "
+                        f"{str(error)[:200]}; leave its column out with columns="
+                    ) from None
                 bar.update(len(some))
+        file.add_key_value_metadata({SCHEMA_KEY: _described(table.schema, fields, lacking)})
+
+
+def _described(schema: Schema, fields: Mapping[str, Field], lacking: set[str]) -> bytes:
+    """The schema of the rows that were written: the table's, but what is null in some rows may be null."""
+    if list(fields) != list(schema) or any(not fields[name].nullable for name in lacking):
+        nullable = {name: Fields(fields[name].to_json() | {"nullable": True}, "", name) for name in lacking}
+        schema = Schema({name: Field.from_json(nullable[name]) if name in nullable else one
+                         for name, one in fields.items()})  # fmt: skip
+    return json.dumps(schema.to_json()).encode()
 
 
 def loader_schema(loader: RowLoader, names: Sequence[str]) -> pa.Schema:

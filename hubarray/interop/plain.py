@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
+from hubarray.arrays.attributes import checked_attrs
+from hubarray.errors import ConfigError
+from hubarray.shown import shown_text
+
+log = logging.getLogger("hubarray.interop")
 
 
 def plain_json(value: Any) -> Any:
@@ -32,3 +40,21 @@ def plain_json(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [plain_json(one) for one in value]
     return value
+
+
+def fitting_attrs(where: str, own: Mapping[str, Any], given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A source's own attributes, as far as they fit beside those that were given; what does not is left out, told.
+
+    Raises
+    ------
+    ConfigError
+        Those that were given do not fit.
+    """
+    named: dict[str, Any] = plain_json(dict(own))
+    for name in sorted(named, key=lambda one: len(json.dumps(named[one])), reverse=True):
+        try:
+            return checked_attrs(named | dict(given or {}))
+        except ConfigError:
+            log.warning("%s: its attribute %s is too large, and left out", where, shown_text(name))
+            del named[name]
+    return checked_attrs(given)

@@ -13,9 +13,9 @@ from hubarray import catalog
 from hubarray.arrays.array import Array
 from hubarray.blobs.ref import blob_place
 from hubarray.datasets.dataset import Dataset
-from hubarray.errors import ConfigError
+from hubarray.errors import AlreadyExistsError, ConfigError
 from hubarray.interop.exporting import to_file
-from hubarray.interop.zarr_attributes import DIMENSION_NAMES, zarr_json
+from hubarray.interop.zarr_attributes import zarr_json, zarr_json_in_group
 from hubarray.lookup import RootLike
 from hubarray.progress import progress
 from hubarray.shown import shown_url
@@ -24,11 +24,17 @@ _FOR_OTHERS = ("file://", "s3://", "gs://", "http://", "https://")
 
 
 def references(name: str, target: str | os.PathLike[str], *, overwrite: bool = False, root: RootLike = None) -> None:
-    """Write where the chunks of a commit are, as a Zarr v3 hierarchy of kerchunk references, version 1.
+    """Write where the chunks of a commit are, as a Zarr v3 hierarchy of kerchunk references.
 
     zarr-python and xarray read the data live from the bucket through fsspec's reference filesystem, without hubarray:
     ``xr.open_zarr("reference://", storage_options={"fo": "refs.json"}, consolidated=False)``; of a bucket that wants
-    them, with ``"remote_options": {"asynchronous": True, "key": ...}`` besides. Costs the manifest; no data is read or
+    them, with ``"remote_options": {"asynchronous": True, "key": ...}`` besides.
+
+    A ``.json`` file is read whole by whoever opens it. Of a ``.parquet`` folder, which is for millions of chunks, only
+    what tells of a chunk is read: it takes ``"remote_protocol": "s3"`` (or ``"file"``) besides, and the package
+    fastparquet there. An array is in a group then, under the last part of its name.
+
+    Costs the manifest; no data is read or
     moved. What the references name stays as long as the commit: tag it, so that it does not expire.
 
     Parameters
@@ -36,9 +42,9 @@ def references(name: str, target: str | os.PathLike[str], *, overwrite: bool = F
     name : str
         A dataset, which becomes a group, or an array; ``owner/name:version``, or with ``@`` and a number or tag.
     target : path
-        A ``.json`` file.
+        A ``.json`` file, or a ``.parquet`` folder.
     overwrite : bool
-        Replace the file.
+        Replace the file, or the folder of references.
     root : str, path or Root, optional
         A folder, or a bucket that whoever reads can read.
 
@@ -59,8 +65,9 @@ def references(name: str, target: str | os.PathLike[str], *, overwrite: bool = F
     """
     found: Any = catalog.load(name, root=root)
     where = os.fspath(target)
-    if os.path.splitext(where)[1].lower() != ".json":
-        raise ConfigError(f"{shown_url(where)}: references are written to a .json file")
+    suffix = os.path.splitext(where.rstrip("/"))[1].lower()
+    if suffix not in (".json", ".parquet"):
+        raise ConfigError(f"{shown_url(where)}: references are written to a .json file, or a folder named .parquet")
     if not isinstance(found, (Array, Dataset)):
         raise ConfigError(
             f"{shown_url(name)}: is a {found.kind}, whose blocks Zarr does not know; hub.export writes it"
@@ -68,7 +75,23 @@ def references(name: str, target: str | os.PathLike[str], *, overwrite: bool = F
     pinned = found.snapshot()
     if not pinned.root.url.startswith(_FOR_OTHERS):
         raise ConfigError(f"{shown_url(pinned.root.url)}: nobody else can read there")
-    to_file(where, partial(_write, pinned), overwrite)
+    if suffix == ".json":
+        to_file(where, partial(_write, pinned), overwrite)
+        return
+    _to_folder(pinned, where.rstrip("/"), overwrite)
+
+
+def _to_folder(found: Array | Dataset, where: str, overwrite: bool) -> None:
+    from hubarray.interop.references_parquet import write_references
+
+    if os.path.lexists(where):
+        if not overwrite:
+            raise AlreadyExistsError(f"{shown_url(where)}: is there already; overwrite=True replaces it")
+        if not os.path.isfile(f"{where}/.zmetadata"):
+            raise AlreadyExistsError(f"{shown_url(where)}: holds no references, so it is not replaced")
+    arrays = {found.name.rpartition("/")[2]: found} if isinstance(found, Array) else dict(found.arrays)
+    attributes = {} if isinstance(found, Array) else dict(found.attrs)
+    write_references(arrays, attributes, where, _place(found), overwrite=overwrite)
 
 
 def _write(found: Array | Dataset, path: str) -> None:
@@ -90,17 +113,16 @@ def _references(found: Array | Dataset) -> Iterator[tuple[str, Any]]:
         yield from _of_array(array, f"{name}/")
 
 
+def _place(found: Array | Dataset) -> str:
+    """The root as fsspec takes it, which takes what follows ``file://`` for a path as it is."""
+    place = found.root.url.rstrip("/")
+    return unquote(place) if place.startswith("file://") else place
+
+
 def _of_array(array: Array, before: str) -> Iterator[tuple[str, Any]]:
-    described = zarr_json(array)
-    if before:
-        # xarray wants names, and those of several arrays in one group are not the same.
-        described[DIMENSION_NAMES] = [f"{array.key}_dim_{axis}" if one is None else one
-                                      for axis, one in enumerate(array.dims)]  # fmt: skip
+    described = zarr_json_in_group(array) if before else zarr_json(array)
     yield f"{before}zarr.json", json.dumps(described)
-    place = array.root.url.rstrip("/")
-    if place.startswith("file://"):
-        # fsspec takes what follows for a path as it is.
-        place = unquote(place)
+    place = _place(array)
     for coords, refs in array.state().present():
         for one, ref in zip(coords.tolist(), refs, strict=True):
             blob = blob_place(ref)

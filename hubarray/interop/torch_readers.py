@@ -57,6 +57,10 @@ class DataLoader:
     ) -> None:
         if not isinstance(batch_size, (int, np.integer)) or isinstance(batch_size, bool) or batch_size < 1:
             raise ConfigError(f"batch_size={batch_size!r}: give a number of rows above 0")
+        if not hasattr(reader, "last_row_consumed"):
+            raise ConfigError(
+                f"a loader is made of a reader, hub.make_reader(...), and not of a {type(reader).__name__}"
+            )
         if collate_fn is not None and reader.batched_output:
             raise ConfigError(
                 "collate_fn= gets rows, and this reader gives batches of columns: collate them in your loop"
@@ -78,16 +82,19 @@ class DataLoader:
         yield from self._batches()
 
     def __len__(self) -> int:
-        """Batches of an epoch.
+        """Batches of all epochs of the reader.
 
         Raises
         ------
         TypeError
-            The rows decide how many there are.
+            The rows decide how many there are, or it is endless.
         """
         if self.reader.batched_output:
             raise TypeError("the number of batches is known of readers of rows alone")
-        count = len(self.reader)
+        epochs = getattr(self.reader, "num_epochs", 1)
+        if epochs is None:
+            raise TypeError("a reader of num_epochs=None is endless")
+        count = len(self.reader) * epochs
         return count // self._batch_size if self._drop_last else -(-count // self._batch_size)
 
     def state_dict(self) -> dict[str, Any]:
@@ -100,7 +107,8 @@ class DataLoader:
         """
         if self.reader.batched_output:
             raise ConfigError(
-                "a loader over make_batch_reader cannot be resumed; use make_reader, or the reader's state"
+                "a loader over make_batch_reader cannot be resumed, as rows of a batch may be left over in it; use "
+                "make_reader, or iterate the reader itself, whose state is exact"
             )
         state: dict[str, Any] = self.reader.state_dict() if self._state is None else self._state
         return state
@@ -177,11 +185,15 @@ class BatchedDataLoader(DataLoader):
         super().__init__(
             reader, batch_size, shuffling_queue_capacity=shuffling_queue_capacity, drop_last=drop_last
         )  # fmt: skip
+        if transform_fn is not None and not callable(transform_fn):
+            raise ConfigError(f"transform_fn={transform_fn!r} is no function"[:200])
         self._transform = transform_fn
 
 
 class InMemBatchedDataLoader:
     """Epochs of what a reader gives once: its rows are read into memory, and shuffled anew in each epoch.
+
+    Whoever iterates again gets the next epochs; one that was left early goes on.
 
     Parameters
     ----------
@@ -224,22 +236,64 @@ class InMemBatchedDataLoader:
             raise ConfigError(f"num_epochs={num_epochs!r}: give a number above 0, or None")
         self._schema = reader.schema
         self._columns, self._rows = _all_columns(reader, rows_capacity)
-        self._batch_size, self._transform, self._num_epochs = batch_size, transform_fn, num_epochs
-        self._shuffle, self._seed, self._drop_last = shuffle, seed, drop_last
+        self._batch_size, self._transform, self._num_epochs = int(batch_size), transform_fn, num_epochs
+        self._shuffle, self._seed, self._drop_last = shuffle, int(seed), drop_last
+        self._epoch = self._batches_given = 0
 
-    def __len__(self) -> int:
-        """Batches of an epoch."""
+    def _batches_of_an_epoch(self) -> int:
         return self._rows // self._batch_size if self._drop_last else -(-self._rows // self._batch_size)
 
+    def __len__(self) -> int:
+        """Batches of an iteration: of ``num_epochs`` epochs.
+
+        Raises
+        ------
+        TypeError
+            It is endless.
+        """
+        if self._num_epochs is None:
+            raise TypeError("a loader of num_epochs=None is endless")
+        return self._batches_of_an_epoch() * self._num_epochs
+
     def __iter__(self) -> Iterator[Any]:
-        epoch = 0
-        while self._num_epochs is None or epoch < self._num_epochs:
+        count, left = self._batches_of_an_epoch(), self._num_epochs
+        while count and (left is None or left > 0):
+            epoch = self._epoch
             order = permutation(self._rows, self._seed, epoch) if self._shuffle else np.arange(self._rows)
-            for step in range(len(self)):
+            for step in range(self._batches_given, count):
                 rows = order[step * self._batch_size : (step + 1) * self._batch_size]
                 columns = {name: taken(column, rows) for name, column in self._columns.items()}
+                # Whoever stops after the last batch has had the epoch.
+                self._epoch, self._batches_given = (epoch, step + 1) if step + 1 < count else (epoch + 1, 0)
                 yield _tensors(columns, self._schema, "list", self._transform)
-            epoch += 1
+            left = None if left is None else left - 1
+
+    def state_dict(self) -> dict[str, int]:
+        """Where the loop is; of the same rows, seed and batch size, :meth:`load_state_dict` goes on from there."""
+        return {"rows": self._rows, "seed": self._seed, "batch_size": self._batch_size, "epoch": self._epoch,
+                "batches": self._batches_given}  # fmt: skip
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Go on where a state was taken.
+
+        Raises
+        ------
+        ConfigError
+            It is of other rows, or of another order.
+        """
+        known = isinstance(state, Mapping) and all(type(state.get(name)) is int for name in self.state_dict())
+        if not known or not 0 <= state["batches"] <= self._batches_of_an_epoch() or state["epoch"] < 0:
+            raise ConfigError("not a state that an InMemBatchedDataLoader gave")
+        for name, own in self.state_dict().items():
+            if name not in ("epoch", "batches") and state[name] != own:
+                raise ConfigError(f"the state is of {name}={state[name]}, and this loader has {own}")
+        self._epoch, self._batches_given = state["epoch"], state["batches"]
+
+    def __enter__(self) -> InMemBatchedDataLoader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is left to stop: the reader was when its rows had been read."""
 
 
 def _all_columns(reader: Any, most_rows: int | None) -> tuple[dict[str, Column], int]:

@@ -212,7 +212,8 @@ class Stream(IterableDataset[Any]):
         order = loop.order()
         share = loop.share(order)
         counts = [run.count if i % workers == worker else 0 for i, run in enumerate(share.runs)]
-        feed = fed(order, share, self.read, self._items.opened, counts=counts, ahead=share.open_runs * workers)
+        held = max(2, -(-(share.open_runs + 2) // workers))
+        feed = fed(order, share, self.read, self._items.opened, counts=counts, held=held)
         for number in range(worker, len(share.runs), workers):
             yield self._items.packed(feed.get(number), share.parts_of(number))
             feed.used(number, counts[number])

@@ -44,6 +44,11 @@ class HubarrayBackend(BackendEntrypoint):
     """
 
     description = "Datasets and arrays of hubarray, by name"
+    # xarray finds them out only of backends that are given by name.
+    open_dataset_parameters = (
+        "filename_or_obj", "drop_variables", "mask_and_scale", "decode_times", "concat_characters", "decode_coords",
+        "use_cftime", "decode_timedelta", "root",
+    )  # fmt: skip
 
     def open_dataset(
         self,
@@ -141,6 +146,12 @@ class _Elements(BackendArray):
         return self._array[key]
 
 
+# What decides the values that are stored, and how they are cut.
+_ENCODINGS = frozenset(
+    ("dtype", "scale_factor", "add_offset", "_FillValue", "missing_value", "units", "calendar", "_Unsigned", "chunks")
+)
+
+
 def store(
     source: xr.Dataset,
     name: str,
@@ -160,6 +171,9 @@ def store(
     """
     variables, attributes = _encoded(source, encoding or {})
     attributes = checked_attrs(plain_json(attributes) | dict(attrs or {}))
+    _refuse_unknown(variables, {"chunks": chunks, "codec": codec})
+    cuts = {key: how["chunks"] for key, how in (encoding or {}).items() if how.get("chunks") is not None}
+    chunks = {**cuts, **chunks} if isinstance(chunks, Mapping) else cuts if cuts and chunks == "auto" else chunks
     specs = {key: _spec(key, one, chunks, codec) for key, one in variables.items()}
     where, parsed = locate(name, root)
     exists = catalog.exists(str(parsed), root=where)
@@ -167,8 +181,12 @@ def store(
         kinds.require(existing(where, parsed)[1], "dataset", "delete it first, or choose another version")
     if exists and not overwrite:
         dataset = gathering.dataset(specs, str(parsed), root=where)
-        _write_all(dataset, variables, name, message)
-        return dataset
+        told = {key: dict(dataset[key].attrs) for key in specs}
+        if dict(dataset.attrs) == attributes and told == {key: one.attributes() for key, one in specs.items()}:
+            _write_all(dataset, variables, name, message)
+            return dataset
+        # Values and what decodes them change in one commit, or nobody could read what is there meanwhile.
+        overwrite = True
     staged = version_of(where, staging_name(parsed, "storing", own=True))
     with removed_on_failure(staged):
         staging = gathering.dataset(specs, str(staged.name), {NOTE: "store"}, root=where)
@@ -177,6 +195,14 @@ def store(
     publish(staged, target, attrs=attributes, message=message or _MESSAGE, overwrite=overwrite)
     found: Any = catalog.load(str(parsed), root=where)
     return found
+
+
+def _refuse_unknown(variables: Mapping[Any, Any], given: Mapping[str, Any]) -> None:
+    for option, named in given.items():
+        for key in named if isinstance(named, Mapping) else ():
+            if key not in variables:
+                known = ", ".join(map(str, variables))
+                raise ConfigError(f"{option}: there is no variable {key!r}; there are {known}"[:400])
 
 
 def _encoded(
@@ -189,7 +215,13 @@ def _encoded(
     if encoding:
         source = source.copy()
         for key, how in encoding.items():
-            source[key].encoding = dict(how)
+            unknown = sorted(set(how) - _ENCODINGS)
+            if unknown:
+                raise ConfigError(
+                    f"encoding: {key!r} has {unknown[0]!r}, which is not known here; there are "
+                    f"{', '.join(sorted(_ENCODINGS))}; compression is codec="
+                )
+            source[key].encoding = {name: value for name, value in how.items() if name != "chunks"}
     variables, attributes = xr.conventions.encode_dataset_coordinates(source)
     found, attributes = xr.conventions.cf_encoder(variables, attributes)
     for key, one in found.items():
@@ -221,11 +253,14 @@ def _spec(key: Any, variable: xr.Variable, chunks: Any, codec: Any) -> ArraySpec
         # As Dask has it, where its blocks are no larger than chunks should be.
         blocks = tuple(one[0] for one in variable.chunks)
         cut = blocks if _are_small(blocks, variable.dtype) else cut
+    missing = variable.attrs.get("_FillValue") if variable.dtype.kind in "biuf" else None
     return ArraySpec(
         variable.shape,
         variable.dtype,
         chunks=cut,
         codec=codec.get(key, "auto") if isinstance(codec, Mapping) else codec,
+        # What grows is missing until it is written.
+        fill_value=0 if missing is None else missing,
         dims=tuple(str(dim) for dim in variable.dims),
         attrs=decoded_attributes(plain_json(variable.attrs), variable.dtype),
     )

@@ -62,6 +62,25 @@ def _number(text: str) -> float | None:
         return None
 
 
+def zarr_json_in_group(array: Array) -> dict[str, Any]:
+    """As :func:`zarr_json`, with a name for each axis: xarray wants names, and different ones for different arrays."""
+    described = zarr_json(array)
+    described[DIMENSION_NAMES] = [f"{array.key}_dim_{axis}" if one is None else one
+                                  for axis, one in enumerate(array.dims)]  # fmt: skip
+    return described
+
+
+def zarr_group_json(attributes: dict[str, Any], arrays: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """The ``zarr.json`` of a group, with those of its arrays: one request opens it."""
+    consolidated = {"kind": "inline", "must_understand": False, "metadata": dict(arrays)}
+    return {
+        "zarr_format": 3,
+        "node_type": "group",
+        "attributes": attributes,
+        "consolidated_metadata": consolidated,
+    }
+
+
 def zarr_json(array: Array) -> dict[str, Any]:
     """The ``zarr.json`` of an array as readers of Zarr want it, with its attributes as xarray writes them."""
     metadata = array.state().metadata

@@ -55,6 +55,7 @@ class ObjectStore(Store):
 
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
         super().__init__(url)
+        self._was_used = False
         bucket, _, prefix = url.removeprefix("s3://").partition("/")
         config = flatten_s3(options)
         profile = config.pop("profile", None)
@@ -85,6 +86,24 @@ class ObjectStore(Store):
         """The key's URL and the server's address."""
         return f"{self.url}/{key} (at {self.endpoint})"
 
+    def _patiently(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Make a call, and again where the answer will be another one: obstore does so by itself in all other cases.
+
+        S3 answers 409 while another operation on the key is under way. And a server under load has been seen to say
+        that a bucket is not there which had just been used.
+        """
+        for attempt in range(BUSY_ATTEMPTS - 1):
+            try:
+                found = call(*args, **kwargs)
+            except Exception as error:
+                if not (_status(error) == 409 or (self._was_used and _reason(error) == "NoSuchBucket")):
+                    raise
+            else:
+                self._was_used = True
+                return found
+            time.sleep(random.uniform(0.02, 0.1) * 2**attempt)
+        return call(*args, **kwargs)
+
     def _get(self, key: str, start: int | None, length: int | None) -> Buffer:
         if length == 0:
             return b""
@@ -92,9 +111,9 @@ class ObjectStore(Store):
             if length is not None and length <= _CAPPED_BYTES:
                 return self._capped(key, start or 0, length)
             if length is not None:
-                return memoryview(_patiently(obstore.get_range, self._store, key, start=start or 0, length=length))
+                return memoryview(self._patiently(obstore.get_range, self._store, key, start=start or 0, length=length))
             options = {"range": {"offset": start}} if start else None
-            return memoryview(_patiently(obstore.get, self._store, key, options=options).bytes())
+            return memoryview(self._patiently(obstore.get, self._store, key, options=options).bytes())
         except Exception as error:
             if _status(error) == 416:
                 return b""
@@ -104,7 +123,7 @@ class ObjectStore(Store):
         """A range of which no more is taken than was asked for, though the server may send more."""
         options: Any = {"range": (start, start + length)}
         pieces, found = [], 0
-        for piece in _patiently(obstore.get, self._store, key, options=options).stream(min_chunk_size=length):
+        for piece in self._patiently(obstore.get, self._store, key, options=options).stream(min_chunk_size=length):
             pieces.append(memoryview(piece))
             found += len(piece)
             if found >= length:
@@ -116,7 +135,7 @@ class ObjectStore(Store):
             return
         try:
             options: Any = {"range": (start, start + length)}
-            found = _patiently(obstore.get, self._store, key, options=options)
+            found = self._patiently(obstore.get, self._store, key, options=options)
             for piece in found.stream(min_chunk_size=PIECE_BYTES):
                 yield memoryview(piece)
         except Exception as error:
@@ -128,13 +147,15 @@ class ObjectStore(Store):
         data = pieces[0] if len(pieces) == 1 else list(pieces)
         attributes = _NO_STORE if no_store else None
         try:
-            _patiently(obstore.put, self._store, key, data, attributes=attributes, use_multipart=False)
+            self._patiently(obstore.put, self._store, key, data, attributes=attributes, use_multipart=False)
         except Exception as error:
             raise self._error(error, key) from None
 
     def _put_if_absent(self, key: str, data: Buffer) -> bool:
         try:
-            _patiently(obstore.put, self._store, key, data, attributes=_NO_STORE, mode="create", use_multipart=False)
+            self._patiently(
+                obstore.put, self._store, key, data, attributes=_NO_STORE, mode="create", use_multipart=False
+            )
             return True
         except rust.AlreadyExistsError:
             return False
@@ -145,7 +166,7 @@ class ObjectStore(Store):
 
     def _head(self, key: str) -> ObjectInfo:
         try:
-            return _info(_patiently(obstore.head, self._store, key))
+            return _info(self._patiently(obstore.head, self._store, key))
         except Exception as error:
             raise self._error(error, key) from None
 
@@ -175,8 +196,7 @@ class ObjectStore(Store):
             return error
         where = self.where(key)
         status = _status(error)
-        code = _CODE.search(str(error))
-        reason = code.group(1) if code else _first_line(error)
+        reason = _reason(error)
         if reason == "NoSuchBucket":
             return StorageError(f"{where}: there is no such bucket; create it first, or check the root's URL")
         if isinstance(error, (rust.NotFoundError, FileNotFoundError)) or status == 404:
@@ -232,21 +252,6 @@ class _StandardChain:
         }
 
 
-def _patiently(call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Make a call, and again while S3 answers 409, which means that another operation on the key is under way.
-
-    obstore makes all other calls again by itself that are worth it.
-    """
-    for attempt in range(BUSY_ATTEMPTS - 1):
-        try:
-            return call(*args, **kwargs)
-        except Exception as error:
-            if _status(error) != 409:
-                raise
-        time.sleep(random.uniform(0.02, 0.1) * 2**attempt)
-    return call(*args, **kwargs)
-
-
 def _info(meta: Any) -> ObjectInfo:
     return ObjectInfo(meta["path"], meta["size"], meta["last_modified"])
 
@@ -254,6 +259,12 @@ def _info(meta: Any) -> ObjectInfo:
 def _status(error: Exception) -> int | None:
     found = _STATUS.search(str(error))
     return int(found.group(1)) if found else None
+
+
+def _reason(error: Exception) -> str:
+    """The server's name for it, or else the first line of what is said."""
+    code = _CODE.search(str(error))
+    return code.group(1) if code else _first_line(error)
 
 
 def _first_line(error: Exception) -> str:

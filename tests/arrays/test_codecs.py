@@ -10,6 +10,7 @@ import hubarray as hub
 from hubarray.arrays.codec_chains import NAMED_CHAINS, chain_of
 from hubarray.arrays.codecs import _ZarrChain, codec_for
 from hubarray.arrays.dtypes import dtype_to_json
+from hubarray.arrays.image_codecs import IMAGE_CODECS
 from tests.arrays.strategies import CODECS, DTYPES, some_values
 
 CHAINS = [
@@ -150,5 +151,5 @@ def test_a_chunk_that_changes_while_it_is_encoded_can_still_be_decoded(codec):
 
 def test_the_docstring_of_array_says_of_every_name_what_its_row_says():
     said = " ".join(hub.array.__doc__.split())
-    for one in NAMED_CHAINS.values():
+    for one in (*NAMED_CHAINS.values(), *IMAGE_CODECS.values()):
         assert f'``"{one.name}"`` ({one.about})' in said

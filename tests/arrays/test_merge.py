@@ -231,3 +231,33 @@ def test_a_version_deleted_and_created_again_has_nothing_in_common_with_what_was
     hub.array((12, 6), "t/x:v1", "i8", chunks=(5, 4), root=root)
     with pytest.raises(hub.NotFoundError, match="no commit in common"):
         _merge(root)
+
+
+APPENDED = [
+    ([[0, 0, 5, 5]], [[7, 7, 0, 0]]),
+    ([[0, 0, 0, 0]], [[7, 7, 7, 7]]),
+    ([[1, 1, 1, 1]], [[0, 0, 0, 0]]),
+]
+
+
+@pytest.mark.parametrize(("their_rows", "our_rows"), APPENDED)
+@pytest.mark.parametrize("before", [0, 3])
+@pytest.mark.parametrize("side", ["ours", "theirs"])
+def test_rows_that_both_appended_are_never_mixed(root, their_rows, our_rows, before, side):
+    ours = hub.array((before, 4), "t/m:v1", "i8", chunks=(2, 3), root=root)
+    theirs = hub.copy("t/m:v1", "t/m:b", root=root)
+    theirs.append(their_rows)
+    ours.append(our_rows)
+    with pytest.raises(hub.ConflictError, match="both changed"):
+        hub.merge_version("t/m:b", into="t/m:v1", root=root)
+    merged = hub.merge_version("t/m:b", into="t/m:v1", on_conflict=side, root=root)
+    assert merged[before:].tolist() == (our_rows if side == "ours" else their_rows)
+
+
+def test_the_same_rows_that_both_appended_are_one(root):
+    ours = hub.array((1, 4), "t/m:v1", "i8", chunks=(2, 3), root=root)
+    theirs = hub.copy("t/m:v1", "t/m:b", root=root)
+    for one in (ours, theirs):
+        one.append([[0, 5, 0, 5]])
+    theirs[0] = 3
+    assert hub.merge_version("t/m:b", into="t/m:v1", root=root)[...].tolist() == [[3] * 4, [0, 5, 0, 5]]

@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import h5py
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hubarray as hub
@@ -331,6 +334,18 @@ def test_a_traceback_ends_with_the_command_that_explains_its_error(shell):
     assert "What to do: look at hub.list()" in explained
 
 
+def test_files_of_several_arrays_become_datasets_and_are_written_again(shell, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["image"], file["label"] = np.zeros((5, 4, 4), "u1"), np.arange(5)
+    assert "2 arrays" in shell("import", str(tmp_path / "x.h5"), "lab/x:v1")
+    assert "label       int64 (5,)" in shell("info", "lab/x:v1")
+    for name in ("out.zarr", "out.h5", "out.nc"):
+        shell("export", "lab/x:v1", str(tmp_path / name))
+        shell("import", str(tmp_path / name), f"lab/{name}:v1")
+        assert hub.load(f"lab/{name}:v1", root=shell.root)["label"][...].tolist() == [0, 1, 2, 3, 4]
+    assert "Zarr, HDF5 or NetCDF" in shell("export", "lab/x:v1", str(tmp_path / "out.npy"), code=1)
+
+
 def test_tables_are_imported_and_exported(shell, tmp_path):
     (tmp_path / "x.csv").write_text("day,value\nmon,1\nmon,2\ntue,3\n")
     assert "3 rows" in shell("import-table", str(tmp_path / "x.csv"), "lab/csv:v1", "--key", "day")
@@ -357,6 +372,14 @@ def test_throughput_says_how_fast_an_epoch_is_read(filled, tmp_path):
     said = filled("throughput", "lab/x:v0", "--seconds", "1", "--batches", "--shuffle-rows")
     assert "samples/s" in said
     assert "of the rows" in said
+
+
+@pytest.mark.parametrize("pool", ["thread", "process"])
+def test_throughput_tells_the_hits_of_a_cache_of_row_groups(shell, tmp_path, pool):
+    pq.write_table(pa.table({"id": np.arange(100)}), tmp_path / "a.parquet", row_group_size=10)
+    given = ("throughput", str(tmp_path / "a.parquet"), "--seconds", "1", "--pool", pool, "--json")
+    assert json.loads(shell(*given))["cache_hits"] is None
+    assert json.loads(shell(*given, "--cache"))["cache_hits"] > 0.5
 
 
 def test_petastorm_datasets_are_shown_summarised_and_copied(shell, tmp_path):

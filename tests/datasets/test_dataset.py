@@ -257,3 +257,21 @@ def test_the_command_line_shows_it(local, root, capsys):
     assert main(["log", NAME]) == 0
     assert main(["diff", f"{NAME}@1", NAME]) == 3
     assert "label" in capsys.readouterr().out
+
+
+def test_a_conflict_says_which_array_it_is_about(root):
+    ds = hub.dataset({"a": np.zeros(3, "i4"), "b": np.zeros(3, "i4")}, "lab/d:v1", root=root)
+    other = hub.load("lab/d:v1", root=root)
+
+    def change():
+        with ds.transaction() as t:
+            t["a"][0] = 1
+            t["b"][1] = t["b"][1] + 1
+            other["b"][1] = 7
+
+    with pytest.raises(hub.ConflictError, match=r"array 'b': .*\[1:2\]"):
+        change()
+    copy = hub.copy("lab/d:v1", "lab/d:v2", root=root)
+    copy["b"][2], ds["b"][2] = 5, 6
+    with pytest.raises(hub.ConflictError, match=r"array 'b': .*\[2:3\]"):
+        hub.merge_version("lab/d:v2", into="lab/d:v1", root=root)

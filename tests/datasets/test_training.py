@@ -68,3 +68,16 @@ def test_rows_of_unequal_sizes_are_sent_to_a_table(root):
     for shape in ((0, None), (None,)):
         with pytest.raises(hub.ConfigError, match="table"):
             hub.dataset({"cloud": hub.ArraySpec(shape, "f4")}, NAME, root=root)
+
+
+def test_the_fields_that_are_read_tell_what_samples_are_where_the_dataset_does_not(root):
+    specs = {"a": hub.ArraySpec(4, "i4", dims=("p",)), "b": hub.ArraySpec(5, "i4", dims=("q",)),
+             "c": hub.ArraySpec((4, 2), "i4", dims=("p", "q2"))}  # fmt: skip
+    ds = hub.dataset(specs, "f/r:v1", root=root)
+    ds["a"][:], ds["b"][:] = range(4), range(5)
+    with pytest.raises(hub.ConfigError, match="name the arrays"):
+        hub.make_reader("f/r:v1", root=root)
+    with hub.make_reader("f/r:v1", ["a"], predicate=hub.in_lambda(["c"], lambda c: True), root=root) as reader:
+        assert sorted(int(row.a) for row in reader) == [0, 1, 2, 3]
+    with hub.make_reader("f/r:v1", ["b"], root=root) as reader:
+        assert sorted(int(row.b) for row in reader) == [0, 1, 2, 3, 4]

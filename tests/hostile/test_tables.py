@@ -1,14 +1,21 @@
 """Tables of strangers, who give whatever they store its right hash: read, or refused by an error of ours."""
 
+import base64
 import random
+import time
+import tracemalloc
 
 import pytest
+import torch
 
 import hubarray as hub
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import blob_hash
 from hubarray.errors import HubError
+from hubarray.history.hints import hint_writer
+from hubarray.names import parse
 from hubarray.tables import group_writer
+from tests.hostile.forge import forge
 from tests.rounds import rounds
 from tests.tables import rows as model
 
@@ -105,3 +112,56 @@ def test_whatever_has_its_right_hash_is_read_or_refused(root, forget, monkeypatc
         # Refused as soon as it was written, or opened.
         assert str(error)
     model.assert_rows(list(hub.load("me/honest:v1", root=root)), [row for rows in FOUND.values() for row in rows])
+
+
+def forged(root, change):
+    """A small table whose newest record says something else, with right hashes."""
+    model.write("t/x:v0", FOUND, root)
+    hub.flush()
+    forge(root, change)
+    hint_writer.forget(root.store, parse("t/x:v0"))
+
+
+READS = {
+    "read_index": lambda root: hub.read_index("t/x:v0", root=root),
+    "filters": lambda root: hub.read_index("t/x:v0", filters=[("frame", ">", 3)], root=root),
+    "slice": lambda root: hub.load("t/x:v0", root=root)[:],
+    "numbers": lambda root: hub.load("t/x:v0", root=root).loader().numbers,
+    "columns": lambda root: hub.load("t/x:v0", root=root).loader().get_columns(range(5), "frame"),
+    "rows": lambda root: next(iter(hub.load("t/x:v0", root=root))),
+    "reader": lambda root: hub.make_reader("t/x:v0", root=root),
+    "tensors": lambda root: next(iter(hub.load("t/x:v0", root=root).to_pytorch(iterable=True).loader(num_workers=0))),
+}
+# Which would be imported while the time is taken.
+assert torch
+
+
+@pytest.mark.parametrize("read", READS)
+def test_rows_that_only_a_record_speaks_of_take_neither_time_nor_memory(root, forget, read):
+    def change(fields):
+        last = fields["table"]["appends"][-1]
+        last["rows"] = (1 << 40) - 18
+
+    forged(root, change)
+    forget()
+    began = time.monotonic()
+    tracemalloc.start()
+    try:
+        with pytest.raises(hub.CorruptDataError, match=r"no blob number|131072 are wanted"):
+            READS[read](root)
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
+    assert time.monotonic() - began < 5
+
+
+def test_verify_finds_what_hashes_do_not_tell(root, forget):
+    def drop_the_first_ref(fields):
+        fields["overlay"] = base64.b64encode(base64.b64decode(fields["overlay"])[60:]).decode()
+
+    forged(root, drop_the_first_ref)
+    forget()
+    with pytest.raises(hub.CorruptDataError):
+        hub.load("t/x:v0", root=root)[0]
+    (problem,) = hub.verify("t/x:v0", root=root).problems
+    assert "no blob number 0" in problem.what

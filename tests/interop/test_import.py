@@ -380,3 +380,7 @@ def test_one_series_of_several_is_chosen_by_its_number(root, tmp_path):
         assert np.array_equal(array[...].reshape(values.shape), values)
     with pytest.raises(ConfigError, match="not '2'"):
         hub.import_(tmp_path / "x.tif", "t/x:v2", key="2", root=root)
+
+
+def test_large_rows_of_an_iterator_are_imported(root):
+    assert hub.import_((np.zeros((1100, 1100)) for _ in range(2)), "t/large:v0", root=root).shape == (2, 1100, 1100)

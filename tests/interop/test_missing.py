@@ -68,3 +68,10 @@ def test_a_notebook_shows_a_table(root):
         assert part in shown
     endless = hub.array((10**9, 1000), "lab/endless:v0", "f4", chunks=(1, 1000), root=root)
     assert "not counted" in endless._repr_html_()
+
+
+def test_hdfs_without_hadoops_libraries_says_what_to_install(monkeypatch):
+    for name in ("JAVA_HOME", "HADOOP_HOME", "ARROW_LIBHDFS_DIR"):
+        monkeypatch.setenv(name, "/nothing")
+    with pytest.raises(MissingPackageError, match=r"hdfs:// needs lib.*install Java and Hadoop"):
+        hub.make_reader("hdfs://127.0.0.1:9/data")

@@ -71,7 +71,7 @@ def test_the_plain_names_import_neither_torch_nor_spark():
 
 def test_options_of_petastorm_are_taken_in_its_order(tmp_path):
     from hubarray.interop.petastorm import make_batch_reader, make_reader
-    from hubarray.interop.petastorm.etl.dataset_metadata import get_schema_from_dataset_url
+    from hubarray.interop.petastorm.etl.dataset_metadata import PetastormMetadataError, get_schema_from_dataset_url
     from hubarray.interop.petastorm.unischema import insert_explicit_nulls
 
     pq.write_table(pa.table({"id": range(40), "x": np.arange(40.0)}), tmp_path / "a.parquet", row_group_size=10)
@@ -89,6 +89,8 @@ def test_options_of_petastorm_are_taken_in_its_order(tmp_path):
     assert [one.id.tolist() for one in batches] == [list(range(i, i + 10)) for i in range(0, 40, 10)]
     first, second = (make_reader(url, ["id"], cur_shard=0, shard_count=2, shard_seed=seed) for seed in (1, 2))
     assert [int(one.id) for one in first] != [int(one.id) for one in second]
+    with pytest.raises(PetastormMetadataError, match="no such file"):
+        get_schema_from_dataset_url(f"{url}/nothing")
     with pytest.raises(ValueError, match="given twice"):
         make_reader(url, ["id"], schema_fields=["x"])
     with pytest.raises(ValueError, match="filesystem="):

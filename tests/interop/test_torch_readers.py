@@ -119,12 +119,14 @@ def test_functions_of_the_user_collate_and_transform(folder):
 @pytest.mark.parametrize("make", [hub.make_reader, hub.make_batch_reader])
 def test_rows_in_memory_are_shuffled_anew_in_each_epoch(folder, make):
     loader = InMemBatchedDataLoader(make(folder, seed=1), 10, num_epochs=3)
-    assert len(loader) == 5
+    assert len(loader) == 15
     seen = [batch["id"].tolist() for batch in loader]
     epochs = [list(itertools.chain(*seen[5 * i : 5 * i + 5])) for i in range(3)]
     assert all(sorted(one) == list(range(50)) for one in epochs)
     assert len({tuple(one) for one in epochs}) == 3
-    assert [batch["id"].tolist() for batch in loader] == seen
+    assert [batch["id"].tolist() for batch in loader] != seen, "these are the epochs after them"
+    again = InMemBatchedDataLoader(make(folder, seed=1), 10, num_epochs=3)
+    assert [batch["id"].tolist() for batch in again] == seen
     few = InMemBatchedDataLoader(make(folder, ["id"]), 10, rows_capacity=25, drop_last=True)
     assert [len(batch["id"]) for batch in few] == [10, 10]
     with pytest.raises(hub.ConfigError, match="without end"):

@@ -42,7 +42,7 @@ def test_a_dataset_of_xarray_is_stored_in_one_commit_and_comes_back(make_root, k
     assert back["t2m"].chunks is not None
     xr.testing.assert_identical(back.load(), source.assign(station=source["station"].astype(str)))
     hub.array(3, "lab/array:v1", root=root)
-    with pytest.raises(hub.AlreadyExistsError, match="is a array and no dataset"):
+    with pytest.raises(hub.AlreadyExistsError, match="is an array and no dataset"):
         hub.store(source, "lab/array:v1", overwrite=True, root=root)
     again = hub.store(source.assign(t2m=source["t2m"] * 2), NAME, root=root)
     assert again.commit == 2
@@ -154,3 +154,10 @@ OWN = ["test_zero_dimensional_variable", "test_roundtrip_test_data", "test_load"
 @pytest.mark.parametrize("name", OWN)
 def test_it_is_what_xarrays_own_suite_wants_of_a_backend(name, root):
     getattr(_own_tests()(root), name)()
+
+
+def test_a_dataset_is_opened_as_it_is_stored_too(root):
+    ds = hub.dataset({"x": hub.ArraySpec(3, "i2", dims=("t",), attrs={"scale_factor": 0.5})}, "lab/raw:v1", root=root)
+    ds["x"][:] = [1, 2, 3]
+    assert ds.to_xarray(decode_cf=False)["x"].values.tolist() == [1, 2, 3]
+    assert ds.to_xarray()["x"].values.tolist() == [0.5, 1.0, 1.5]

@@ -1,21 +1,14 @@
 """Any sequence of operations does what it would do to a dictionary of NumPy arrays."""
 
-import uuid
 from dataclasses import dataclass, field
-from datetime import timedelta
 
-import hypothesis
 import numpy as np
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 import hubarray as hub
-from hubarray.blobs import fetch
-from hubarray.history import garbage, scatter
-from hubarray.history import version as versions
-from tests import servers
-from tests.rounds import rounds
+from tests.promises.versions import CompactingMachine, VersionModel, quieten, run
 
 NAMES = ("t/x:v0", "t/x:v1", "t/y:v0")
 LENGTHS = st.integers(0, 9)
@@ -23,27 +16,11 @@ VALUES = st.integers(-3, 3)
 
 
 @dataclass
-class Model:
-    """A version: the array at every commit (None: a deletion), and what may still be read."""
+class Model(VersionModel):
+    """Of arrays: chunk shape, and the last merge with each other version."""
 
-    commits: list = field(default_factory=list)
-    expired_to: int = 0
-    gone: set = field(default_factory=set)
-    tags: dict = field(default_factory=dict)
-    frozen: bool = False
     chunks: tuple = ()
     merged: dict = field(default_factory=dict)
-
-    @property
-    def live(self):
-        return bool(self.commits) and self.commits[-1] is not None
-
-    @property
-    def now(self):
-        return self.commits[-1]
-
-    def add(self, array):
-        self.commits.append(array)
 
 
 def _key(draw, shape):
@@ -61,30 +38,22 @@ def _key(draw, shape):
     return tuple(key)
 
 
-class Machine(RuleBasedStateMachine):
+class Machine(CompactingMachine):
     """Operations on three versions of two names, each checked against the model at once."""
 
     @initialize(data=st.data())
     def begin(self, data):
-        self.folder = uuid.uuid4().hex
-        self.root = self.new_root()
-        self.models = {name: Model() for name in NAMES}
-        self.handles = {}
+        self.start({name: Model() for name in NAMES})
         self.create(data, NAMES[0])
 
-    def new_root(self):
-        return hub.Root(f"memory://{self.folder}")
+    def held(self, found):
+        return found[...]
 
-    def teardown(self):
-        servers.forget_memory(self.folder)
+    def same(self, one, two):
+        return np.array_equal(one, two)
 
-    def _live(self, writable=False):
-        return [n for n, m in self.models.items() if m.live and not (writable and m.frozen)]
-
-    def _handle(self, name):
-        if name not in self.handles:
-            self.handles[name] = hub.load(name, root=self.root)
-        return self.handles[name]
+    def deleted(self, name):
+        self._unmerge(name)
 
     @rule(data=st.data(), name=st.sampled_from(NAMES))
     def create(self, data, name):
@@ -174,13 +143,10 @@ class Machine(RuleBasedStateMachine):
         self.handles[to] = hub.copy(f"{source}@{number}", to, root=self.root)
         goal.add(model.commits[number - 1].copy())
         goal.chunks, goal.frozen, goal.tags = model.chunks, False, {}
-        goal.merged = {source: (source, number)}
-        model.merged[to] = (source, number)
-
-    def _readable(self, data, model):
-        kept = set(model.tags.values())
-        numbers = [n for n, a in enumerate(model.commits, 1) if a is not None and (n > model.expired_to or n in kept)]
-        return data.draw(st.sampled_from([n for n in numbers if n not in model.gone]))
+        goal.merged = {}
+        # What was before a deletion is another array's, so that nothing of it is common.
+        if all(array is not None for array in model.commits[number - 1 :]):
+            goal.merged[source] = model.merged[to] = (source, number)
 
     @precondition(lambda self: self._live())
     @rule(data=st.data(), really=st.sampled_from([False] * 5 + [True]))
@@ -267,136 +233,21 @@ class Machine(RuleBasedStateMachine):
                     self.models[name].add(after)
         self.merge(data, data.draw(st.sampled_from([None, "ours", "theirs"])))
 
-    @precondition(lambda self: self._live())
-    @rule(data=st.data(), tag=st.sampled_from(["one", "two"]))
-    def tag(self, data, tag):
-        name = data.draw(st.sampled_from(self._live()))
-        model = self.models[name]
-        number = self._readable(data, model)
-        if model.tags.get(tag, number) != number:
-            with pytest.raises(hub.AlreadyExistsError):
-                hub.tag(f"{name}@{number}", tag, root=self.root)
-            return
-        hub.tag(f"{name}@{number}", tag, root=self.root)
-        if tag not in model.tags:
-            model.tags[tag] = number
-            model.add(model.now)
-
-    @precondition(lambda self: self._live())
-    @rule(data=st.data(), keep=st.integers(1, 5))
-    def expire(self, data, keep):
-        name = data.draw(st.sampled_from(self._live()))
-        model = self.models[name]
-        to = max(model.expired_to, len(model.commits) - keep)
-        assert hub.expire(name, keep_last=keep, root=self.root) == to
-        if to > model.expired_to:
-            model.expired_to = to
-            model.add(model.now)
-
-    @precondition(lambda self: self._live())
-    @rule(home=st.sampled_from(["t/x", "t/y"]))
-    def collect(self, home):
-        """As if more than a grace period had passed since everything so far."""
-        if not any(m.commits for n, m in self.models.items() if n.startswith(home)):
-            return
-        now = garbage.store_time
-        garbage.store_time = lambda store: now(store) + timedelta(days=30)
-        try:
-            hub.collect_garbage(home, root=self.root)
-        finally:
-            garbage.store_time = now
-        for name, model in self.models.items():
-            if name.startswith(home) and model.commits:
-                dead = range(1, (model.expired_to if model.live else len(model.commits) - 1) + 1)
-                model.gone |= set(dead) - (set(model.tags.values()) if model.live else set())
-
-    @precondition(lambda self: self._live(writable=True))
-    @rule(data=st.data())
-    def compact(self, data):
-        name = data.draw(st.sampled_from(self._live(writable=True)))
-        if hub.compact(name, root=self.root).chunks:
-            self.models[name].add(self.models[name].now)
-
-    @precondition(lambda self: len(self._live()) > 1)
-    @rule(data=st.data(), really=st.sampled_from([False, False, True]))
-    def delete(self, data, really):
-        if not really:
-            return
-        name = data.draw(st.sampled_from(self._live()))
-        hub.delete(name, root=self.root)
-        self.models[name].add(None)
-        self._unmerge(name)
-
-    @rule()
-    def reopen(self):
-        versions._versions = versions._Versions()
-        self.handles = {}
-
-    @rule()
-    def drop_caches(self):
-        fetch._shared._memory.clear()
-        fetch._shared._fetchers.clear()
-        self.handles = {}
-
-    @rule()
-    def verify(self):
-        for home in ("t/x", "t/y"):
-            if any(m.commits for n, m in self.models.items() if n.startswith(home)):
-                assert hub.verify(home, root=self.root).problems == []
-
-    @rule(data=st.data(), name=st.sampled_from(NAMES))
-    def travel(self, data, name):
-        model = self.models[name]
-        if not model.commits:
-            return
-        number = data.draw(st.integers(1, len(model.commits)))
-        if number in model.gone or model.commits[number - 1] is None:
-            with pytest.raises(hub.NotFoundError):
-                self._fresh(f"{name}@{number}")
-        else:
-            assert np.array_equal(self._fresh(f"{name}@{number}"), model.commits[number - 1])
-        for tag, tagged in model.tags.items() if model.live else ():
-            assert np.array_equal(self._fresh(f"{name}@{tag}"), model.commits[tagged - 1])
-
-    def _fresh(self, name):
-        return hub.load(name, root=self.root)[...]
-
-    @invariant()
-    def every_live_version_is_as_the_model_says(self):
-        for name in self._live():
-            array = self._handle(name)
-            model = self.models[name]
-            assert array.commit == len(model.commits)
-            assert np.array_equal(array[...], model.now)
-            assert array.frozen == model.frozen
-
-
-def _settings(everyday, whole):
-    # Shrinking forty steps takes minutes; the steps that fail are printed as they are.
-    phases = [hypothesis.Phase.explicit, hypothesis.Phase.generate]
-    return hypothesis.settings(max_examples=rounds(everyday, whole), stateful_step_count=40, phases=phases)
-
 
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch):
-    monkeypatch.setattr(garbage, "announce", lambda message: None)
-    # Arrays are small here: what lies in more than one place counts as scattered.
-    monkeypatch.setattr(scatter, "SCATTERED_FACTOR", 0)
+    quieten(monkeypatch)
 
 
 @pytest.mark.timeout(600)
 def test_any_sequence_of_operations_does_what_numpy_would():
-    from hypothesis.stateful import run_state_machine_as_test
-
-    run_state_machine_as_test(Machine, settings=_settings(40, 400))
+    run(Machine, everyday=40, whole=400)
 
 
 @pytest.mark.parametrize("kind", ["local", "s3"])
 def test_any_sequence_of_operations_does_what_numpy_would_on_other_stores(kind, make_root):
-    from hypothesis.stateful import run_state_machine_as_test
-
     class Elsewhere(Machine):
         def new_root(self):
             return make_root(kind)
 
-    run_state_machine_as_test(Elsewhere, settings=_settings(5, 100))
+    run(Elsewhere, everyday=5, whole=100)

@@ -3,19 +3,16 @@
 import pickle
 import uuid
 from dataclasses import dataclass, field
-from datetime import timedelta
 
-import hypothesis
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
 import hubarray as hub
-from hubarray.blobs import fetch
-from hubarray.history import garbage
 from tests import servers
+from tests.promises.versions import VersionMachine, VersionModel, quieten, run
 from tests.rounds import rounds
 from tests.tables import rows as model
 
@@ -46,28 +43,19 @@ PARTITION = st.lists(st.integers(0, 7), max_size=6)
 
 
 @dataclass
-class Model:
-    """A version: at every commit its rows (None: a deletion), and what may still be read."""
+class Model(VersionModel):
+    """Of tables: their rows, the keys of their partitions, and both as a restore brings them back."""
 
-    commits: list = field(default_factory=list)
     keys: set = field(default_factory=set)
     states: dict = field(default_factory=dict)
-    growing: bool = False
-    expired_to: int = 0
-    gone: set = field(default_factory=set)
-    tags: dict = field(default_factory=dict)
-
-    @property
-    def live(self):
-        return bool(self.commits) and self.commits[-1] is not None
 
     def begin(self, rows, keys, growing):
-        self.commits.append(rows)
-        self.keys, self.growing, self.tags = set(keys), growing, {}
+        self.add(rows)
+        self.keys, self.frozen, self.tags = set(keys), not growing, {}
 
     def remember(self):
         """Note what a restore of the newest commit brings back."""
-        self.states[len(self.commits)] = (set(self.keys), self.growing)
+        self.states[len(self.commits)] = (set(self.keys), self.frozen)
 
 
 def laid(parts):
@@ -87,28 +75,30 @@ def write(writer, parts):
     writer.publish()
 
 
-class Machine(RuleBasedStateMachine):
+class Machine(VersionMachine):
     """Operations on four versions of three names, each checked against the model."""
 
     @initialize()
     def begin(self):
-        self.folder = uuid.uuid4().hex
-        self.root = hub.Root(f"memory://{self.folder}")
-        self.models = {name: Model() for name in NAMES}
+        self.start({name: Model() for name in NAMES})
         self.loaders = []
 
-    def teardown(self):
-        servers.forget_memory(self.folder)
+    def _handle(self, name):
+        return hub.load(name, root=self.root)
 
-    def live(self, growing=False):
-        return [name for name, one in self.models.items() if one.live and (one.growing or not growing)]
+    def held(self, found):
+        return found[:]
+
+    def same(self, one, two):
+        model.assert_rows(one, two)
+        return True
 
     @rule(
         name=st.sampled_from(NAMES), parts=st.dictionaries(KEYS, PARTITION, max_size=3), growing=st.booleans(),
         fails=st.integers(0, 5), data=st.data(),
     )  # fmt: skip
     def write(self, name, parts, growing, fails, data):
-        references = data.draw(st.lists(st.sampled_from(self.live() or [None]), max_size=2, unique=True))
+        references = data.draw(st.lists(st.sampled_from(self._live() or [None]), max_size=2, unique=True))
         one = self.models[name]
         given = {"growing": growing, "reference": [other for other in references if other], "root": self.root}
         if one.live:
@@ -155,11 +145,11 @@ class Machine(RuleBasedStateMachine):
         writer.publish()
         one.begin(laid(parts), parts, False)
 
-    @precondition(lambda self: self.live())
+    @precondition(lambda self: self._live())
     @rule(how=st.sampled_from(["inner", "left"]), data=st.data())
     def merge(self, how, data):
         """Two tables on what both say, and windows beside a row of the first."""
-        names = [data.draw(st.sampled_from(self.live())) for _ in range(2)]
+        names = [data.draw(st.sampled_from(self._live())) for _ in range(2)]
         indexes = [hub.read_index(name, columns=["n"], root=self.root) for name in names]
         index = hub.merge(*indexes, on="n", how=how, suffixes=("_a", "_b"))
         a, b = (self.models[name].commits[-1] for name in names)
@@ -193,7 +183,7 @@ class Machine(RuleBasedStateMachine):
         if not numbers:
             return
         number = data.draw(st.sampled_from(numbers))
-        if one.live and not one.growing:
+        if one.live and one.frozen:
             with pytest.raises(hub.FrozenError):
                 hub.restore(name, number, root=self.root)
             return
@@ -201,13 +191,13 @@ class Machine(RuleBasedStateMachine):
         if not one.live:
             one.tags = {}
         one.commits.append(one.commits[number - 1])
-        one.keys, one.growing = set(one.states[number][0]), one.states[number][1]
+        one.keys, one.frozen = set(one.states[number][0]), one.states[number][1]
 
-    @precondition(lambda self: self.live())
+    @precondition(lambda self: self._live())
     @rule(data=st.data())
     def transfer(self, data):
         """To another root, where the rows are the same, and read without the first."""
-        name = data.draw(st.sampled_from(self.live()))
+        name = data.draw(st.sampled_from(self._live()))
         folder = uuid.uuid4().hex
         other = hub.Root(f"memory://{folder}")
         try:
@@ -217,10 +207,10 @@ class Machine(RuleBasedStateMachine):
         finally:
             servers.forget_memory(folder)
 
-    @precondition(lambda self: self.live(growing=True))
+    @precondition(lambda self: self._live(writable=True))
     @rule(parts=st.dictionaries(KEYS, PARTITION, min_size=1, max_size=2), data=st.data())
     def grow(self, parts, data):
-        name = data.draw(st.sampled_from(self.live(growing=True)))
+        name = data.draw(st.sampled_from(self._live(writable=True)))
         one = self.models[name]
         writer = hub.table_writer(name, root=self.root)
         if one.keys & parts.keys():
@@ -231,11 +221,11 @@ class Machine(RuleBasedStateMachine):
         one.commits.append([*one.commits[-1], *laid(parts)])
         one.keys |= parts.keys()
 
-    @precondition(lambda self: self.live())
+    @precondition(lambda self: self._live())
     @rule(to=st.sampled_from(NAMES), move=st.booleans(), data=st.data())
     def publish(self, to, move, data):
         """Some rows of some tables, in any order, as a table."""
-        sources = data.draw(st.lists(st.sampled_from(self.live()), min_size=1, max_size=2, unique=True))
+        sources = data.draw(st.lists(st.sampled_from(self._live()), min_size=1, max_size=2, unique=True))
         frames, rows = [], []
         for name in sources:
             index = hub.read_index(name, root=self.root)
@@ -252,115 +242,62 @@ class Machine(RuleBasedStateMachine):
         ordered = [row for _, some in sorted(zip(sources, rows, strict=True), key=lambda one: one[0]) for row in some]
         self.models[to].begin(ordered, keys, False)
 
-    @precondition(lambda self: self.live())
+    @precondition(lambda self: self._live())
     @rule(to=st.sampled_from(NAMES), data=st.data())
     def copy(self, to, data):
-        source = data.draw(st.sampled_from(self.live()))
+        source = data.draw(st.sampled_from(self._live()))
         if self.models[to].live:
             with pytest.raises(hub.AlreadyExistsError):
                 hub.copy(source, to, root=self.root)
             return
         hub.copy(source, to, root=self.root)
         one = self.models[source]
-        self.models[to].begin(one.commits[-1], one.keys, one.growing)
+        self.models[to].begin(one.commits[-1], one.keys, not one.frozen)
 
-    @precondition(lambda self: self.live(growing=True))
+    @precondition(lambda self: self._live(writable=True))
     @rule(data=st.data())
     def freeze(self, data):
-        one = self.models[name := data.draw(st.sampled_from(self.live(growing=True)))]
+        one = self.models[name := data.draw(st.sampled_from(self._live(writable=True)))]
         hub.freeze(name, root=self.root)
         one.commits.append(one.commits[-1])
-        one.growing = False
+        one.frozen = True
         with pytest.raises(hub.FrozenError):
             hub.table_writer(name, root=self.root)
 
-    @precondition(lambda self: self.live())
-    @rule(tag=st.sampled_from(["one", "two"]), data=st.data())
-    def tag(self, tag, data):
-        one = self.models[name := data.draw(st.sampled_from(self.live()))]
-        if tag not in one.tags:
-            number = len(one.commits)
-            hub.tag(name, tag, root=self.root)
-            one.tags[tag] = number
-            one.commits.append(one.commits[-1])
-
-    @precondition(lambda self: self.live())
-    @rule(keep=st.integers(1, 3), data=st.data())
-    def expire(self, keep, data):
-        one = self.models[name := data.draw(st.sampled_from(self.live()))]
-        to = max(one.expired_to, len(one.commits) - keep)
-        assert hub.expire(name, keep_last=keep, root=self.root) == to
-        if to > one.expired_to:
-            one.expired_to = to
-            one.commits.append(one.commits[-1])
-
-    @precondition(lambda self: self.live())
-    @rule(data=st.data())
-    def delete(self, data):
-        name = data.draw(st.sampled_from(self.live()))
-        hub.delete(name, root=self.root)
-        self.models[name].commits.append(None)
-        self.models[name].growing = False
-
-    @precondition(lambda self: self.live())
+    @precondition(lambda self: self._live())
     @rule(data=st.data())
     def keep_a_loader(self, data):
-        name = data.draw(st.sampled_from(self.live()))
+        name = data.draw(st.sampled_from(self._live()))
         number = len(self.models[name].commits)
         loader = hub.row_loader(hub.read_index(name, root=self.root), root=self.root)
         self.loaders = [*self.loaders[-2:], (name, number, loader)]
 
-    @rule(home=st.sampled_from(["t/x", "t/y", "t/z"]))
-    def collect(self, home):
-        """As if more than a grace period had passed since everything so far."""
-        if not any(one.commits for name, one in self.models.items() if name.startswith(home)):
-            return
-        now = garbage.store_time
-        garbage.store_time = lambda store: now(store) + timedelta(days=30)
-        try:
-            hub.collect_garbage(home, root=self.root)
-        finally:
-            garbage.store_time = now
-        for name, one in self.models.items():
-            if name.startswith(home) and one.commits:
-                dead = range(1, (one.expired_to if one.live else len(one.commits) - 1) + 1)
-                one.gone |= set(dead) - (set(one.tags.values()) if one.live else set())
-
-    @rule()
-    def forget(self):
-        """Begin again as a new process would, with nothing in memory."""
-        fetch._shared._memory.clear()
-
-    def readable(self, name, number):
-        one = self.models[name]
-        return number not in one.gone
-
     @invariant()
-    def every_live_table_has_its_rows(self):
-        for name, one in getattr(self, "models", {}).items():
+    def what_is_live_is_there(self):
+        for name, one in self.models.items():
             assert hub.exists(name, root=self.root) == one.live
             if one.live:
                 one.remember()
-                table = hub.load(name, root=self.root)
-                assert table.commit == len(one.commits)
-                assert table.frozen == (not one.growing)
-                model.assert_rows(table[:], one.commits[-1])
 
     @invariant()
     def loaders_read_what_they_saw(self):
-        for name, number, loader in getattr(self, "loaders", []):
-            if self.readable(name, number):
+        for name, number, loader in self.loaders:
+            if number not in self.models[name].gone:
                 model.assert_rows(list(loader.iter_rows()), self.models[name].commits[number - 1])
 
     @invariant()
     def nothing_is_damaged(self):
-        for name in self.live() if hasattr(self, "models") else []:
+        for name in self._live():
             assert hub.verify(name, root=self.root).problems == []
             usage = hub.du(name, root=self.root)
             assert min(usage.own, usage.shared, usage.held) >= 0
 
 
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    quieten(monkeypatch)
+
+
 @pytest.mark.timeout(900)
 def test_any_sequence_of_operations_on_tables():
-    settings = hypothesis.settings(max_examples=rounds(8, 150), stateful_step_count=rounds(20, 25), deadline=None)
-    hypothesis.stateful.run_state_machine_as_test(Machine, settings=settings)
+    run(Machine, everyday=20, whole=150, steps=rounds(20, 25))

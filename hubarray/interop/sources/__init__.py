@@ -10,7 +10,14 @@ from typing import Any
 
 from hubarray.errors import ConfigError
 from hubarray.interop.sources.base import Source, chosen, readable, require_file
-from hubarray.interop.sources.hierarchies import is_zarr, open_hdf5, open_zarr
+from hubarray.interop.sources.hierarchies import (
+    Members,
+    hdf5_members,
+    is_zarr,
+    open_hdf5,
+    open_zarr,
+    zarr_members,
+)
 from hubarray.interop.sources.images import IMAGE_SUFFIXES, TIFF_SUFFIXES, Images, Tiff
 from hubarray.interop.sources.memory import Rows, Samples, array_like
 from hubarray.interop.sources.numpy_files import Npz, RemoteNpy, open_npy
@@ -48,11 +55,50 @@ def open_source(source: Any, *, key: str | None = None, follow_links: bool = Fal
     return _opened(where, fsspec_options(where) if "://" in where else {}, key, follow_links=follow_links)
 
 
+def open_members(source: Any, *, key: str | None = None, follow_links: bool = False) -> Members | None:
+    """The arrays of a group of Zarr, or of an HDF5 or NetCDF-4 file, that has several; None of anything else.
+
+    With a ``key`` those of a group below, if it names one.
+
+    Raises
+    ------
+    SourceError, ConfigError
+    """
+    if not isinstance(source, (str, os.PathLike, Root)):
+        return None
+    where = source.url if isinstance(source, Root) else os.fspath(source)
+    options = fsspec_options(source if isinstance(source, Root) else where) if "://" in where else {}
+    if where.startswith("file://"):
+        where, options = Root(where).path, {}
+    shown, suffix = shown_url(where), Path(where.split("?")[0]).suffix.lower()
+    with readable(shown):
+        if suffix in HDF5_SUFFIXES and "://" not in where:
+            require_file(where)
+            if _is_classic(where):
+                raise ConfigError(
+                    f"{shown}: is NetCDF of the classic format; open it with xarray, and hub.store what that gives"
+                )
+            return hdf5_members(where, key, follow_links=follow_links)
+        if suffix not in (".npy", ".npz") and is_zarr(where, suffix) and not _has_credentials(where):
+            return zarr_members(where, shown, key, options, follow_links=follow_links)
+    return None
+
+
+def _is_classic(where: str) -> bool:
+    """Whether a file is of NetCDF's own format, before it was HDF5."""
+    with open(where, "rb") as file:
+        return file.read(3) == b"CDF"
+
+
+def _has_credentials(where: str) -> bool:
+    return "://" in where and not where.partition("://")[0].lower().startswith("http") and has_user(where)
+
+
 def _opened(where: str, options: Mapping[str, Any], key: str | None, *, follow_links: bool) -> Source:
     if where.startswith("file://"):
         where = Root(where).path
     shown = shown_url(where)
-    if "://" in where and not where.partition("://")[0].lower().startswith("http") and has_user(where):
+    if _has_credentials(where):
         raise ConfigError(f"{shown}: credentials do not belong in a URL; pass them as storage options, in a hub.Root")
     suffix = Path(where.split("?")[0]).suffix.lower()
     if key is not None and not (suffix in (".npz", *HDF5_SUFFIXES, *TIFF_SUFFIXES) or is_zarr(where, suffix)):

@@ -6,6 +6,7 @@ import math
 import os
 import posixpath
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,39 @@ from hubarray.interop.sources.base import (
     stamp,
     tree,
 )
-from hubarray.interop.sources.memory import Found, Rows, hdf5_dims, json_attrs, zarr_dims
+from hubarray.interop.sources.memory import NETCDF_DIMENSION, Found, Rows, Single, hdf5_dims, json_attrs, zarr_dims
 from hubarray.interop.zarr_attributes import decoded_attributes
 
+# HDF5's and NetCDF's own, of which others see dimensions.
+_HDF5_OWN = frozenset(
+    ("CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "DIMENSION_LABELS", "_Netcdf4Dimid", "_Netcdf4Coordinates",
+     "_nc3_strict", "_NCProperties")
+)  # fmt: skip
 _MOST_LINKS = 64
 _MOST_METADATA_BYTES = 64 << 20
 _ZARR_METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
 _SCANNED_BYTES = 1 << 30
 _SCANNED_TEXTS = (16, 4096, 65536)
+
+
+@dataclass(frozen=True)
+class Members:
+    """All arrays of a file or a group, by their paths in it.
+
+    Attributes
+    ----------
+    where : str
+        For messages, fit to be shown.
+    arrays : dict of str to Rows, or Single
+    attrs : dict
+    fingerprint : list or None
+        JSON that changes when the source does; None if that cannot be told.
+    """
+
+    where: str
+    arrays: dict[str, Any]
+    attrs: dict[str, Any]
+    fingerprint: list[Any] | None
 
 
 class Texts:
@@ -70,12 +96,71 @@ def open_hdf5(where: str, key: str | None, *, follow_links: bool) -> Rows:
     """
     h5py = needed("h5py", extra="hdf5", why="importing HDF5")
     file = h5py.File(where, "r")
-    keys: list[str] = []
-    file.visititems(lambda name, one: keys.append(name) if isinstance(one, h5py.Dataset) else None)
+    keys = [path for path, one in _hdf5_datasets(h5py, file).items() if not _is_only_a_dimension(one)]
     if key is not None and not follow_links:
         _refuse_external_links(h5py, file, key, where)
     linked = file.get(key) if key else None
     dataset = linked if isinstance(linked, h5py.Dataset) else file[chosen(where, key.strip("/") if key else None, keys)]
+    found: Rows = _hdf5_rows(h5py, where, dataset, follow_links=follow_links)
+    return found
+
+
+def hdf5_members(where: str, key: str | None, *, follow_links: bool) -> Members | None:
+    """All datasets of an HDF5 or NetCDF-4 file, or those of a group in it; None where there is but one, or no group."""
+    h5py = needed("h5py", extra="hdf5", why="importing HDF5")
+    file = h5py.File(where, "r")
+    every = {path: one for path, one in _hdf5_datasets(h5py, file).items() if not _is_only_a_dimension(one)}
+    some = _below(every, key)
+    if some is None:
+        return None
+    arrays = {
+        path: _hdf5_rows(h5py, where, one, follow_links=follow_links, single=one.shape == ())
+        for path, one in some.items()
+    }
+    group = file if key is None else file[key.strip("/")]
+    attributes = _hdf5_attrs(where, group.attrs, netcdf=_is_netcdf(file))
+    return Members(f"{where}:{key}" if key else where, arrays, attributes, stamp(where))
+
+
+def _below(found: Mapping[str, Any], key: str | None) -> dict[str, Any] | None:
+    """Arrays of a group by their paths from there, in order: all of several, or of a group that is named."""
+    if key is None:
+        return dict(sorted(found.items())) if len(found) != 1 else None
+    before = f"{key.strip('/')}/"
+    return {path.removeprefix(before): found[path] for path in sorted(found) if path.startswith(before)} or None
+
+
+def _hdf5_datasets(h5py: Any, file: Any) -> dict[str, Any]:
+    """Those that lie in the file, by their paths."""
+    found: dict[str, Any] = {}
+    file.visititems(lambda name, one: found.update({name: one}) if isinstance(one, h5py.Dataset) else None)
+    return found
+
+
+def _is_only_a_dimension(dataset: Any) -> bool:
+    """Whether NetCDF keeps nothing but the length of a dimension there."""
+    name = dataset.attrs.get("NAME", b"")
+    return bytes(name if isinstance(name, bytes) else str(name).encode()).startswith(NETCDF_DIMENSION.encode())
+
+
+def _is_netcdf(file: Any) -> bool:
+    """Whether a file is NetCDF-4, whose attributes of one element are that element."""
+    return "_NCProperties" in file.attrs
+
+
+def _hdf5_attrs(where: str, attributes: Any, *, netcdf: bool) -> dict[str, Any]:
+    found = json_attrs(where, _readable(attributes, netcdf=netcdf))
+    return {name: value for name, value in found.items() if name not in _HDF5_OWN}
+
+
+def _readable(attributes: Any, *, netcdf: bool) -> dict[str, Any]:
+    """Attributes without those that refer to other objects, which are HDF5's own."""
+    found = {name: attributes[name] for name in attributes if name not in _HDF5_OWN}
+    alone = {name: value[0] for name, value in found.items() if getattr(value, "shape", None) == (1,)}
+    return found | alone if netcdf else found
+
+
+def _hdf5_rows(h5py: Any, where: str, dataset: Any, *, follow_links: bool, single: bool = False) -> Any:
     named = f"{where}:{dataset.name}"
     if not follow_links and (dataset.external or dataset.is_virtual):
         raise link_refused(
@@ -85,10 +170,12 @@ def open_hdf5(where: str, key: str | None, *, follow_links: bool) -> Rows:
         raise ConfigError(f"{named}: is a null dataset, which has neither elements nor a shape")
     _check_chunk(named, dataset.chunks, dataset.dtype)
     stamps = [*stamp(where), dataset.name]
-    attrs, dims = json_attrs(named, dataset.attrs), hdf5_dims(dataset)
-    attrs.pop("DIMENSION_LABELS", None)
+    attrs, dims = _hdf5_attrs(named, dataset.attrs, netcdf=_is_netcdf(dataset.file)), hdf5_dims(dataset)
+    attrs = decoded_attributes(attrs, dataset.dtype)
     stored_bytes = None if follow_links else os.path.getsize(where)
     text = h5py.check_string_dtype(dataset.dtype)
+    if single:
+        return Single(named, Found(dataset, attrs))
     if text is not None and text.length is None and dataset.shape:
         return Rows(named, Found(Texts(dataset.asstr(), dataset.shape, stored_bytes), attrs, dims), stamps)
     found = Found(dataset, attrs, dims, dataset.fillvalue)
@@ -136,6 +223,29 @@ def open_zarr(where: str, shown: str, key: str | None, options: Mapping[str, Any
     SourceError
         Links in its folder lead out of it, and ``follow_links`` does not allow that.
     """
+    opened, stamps = _opened_zarr(where, options, follow_links=follow_links)
+    if not hasattr(opened, "shape"):
+        opened = opened[chosen(shown, key.strip("/") if key else None, list(_zarr_arrays(opened)))]
+    found: Rows = _zarr_rows(shown, opened, stamps)
+    return found
+
+
+def zarr_members(
+    where: str, shown: str, key: str | None, options: Mapping[str, Any], *, follow_links: bool
+) -> Members | None:
+    """All arrays of a Zarr, or of a group in it; None where there is but one, or no group."""
+    opened, stamps = _opened_zarr(where, options, follow_links=follow_links)
+    some = None if hasattr(opened, "shape") else _below(_zarr_arrays(opened), key)
+    if some is None:
+        return None
+    group = opened if key is None else opened[key.strip("/")]
+    named = f"{shown}/{key.strip('/')}" if key else shown
+    arrays = {path: _zarr_rows(f"{named}/{path}", one, stamps, single=one.shape == ()) for path, one in some.items()}
+    return Members(named, arrays, json_attrs(named, group.attrs), stamps)
+
+
+def _opened_zarr(where: str, options: Mapping[str, Any], *, follow_links: bool) -> tuple[Any, list[Any] | None]:
+    """The array or group there, and marks of its files, where they are local."""
     import zarr
 
     local = os.path.isdir(where)
@@ -146,13 +256,19 @@ def open_zarr(where: str, shown: str, key: str | None, options: Mapping[str, Any
         if os.path.basename(path) in _ZARR_METADATA and os.path.getsize(path) > _MOST_METADATA_BYTES:
             raise SourceError(f"{path}: has {os.path.getsize(path):,} bytes, and {_MOST_METADATA_BYTES:,} are read")
     opened = zarr.open(where, mode="r", storage_options=dict(options) or None)
-    if isinstance(opened, zarr.Group):
-        keys = [name for name, one in opened.members(max_depth=None) if isinstance(one, zarr.Array)]
-        opened = opened[chosen(shown, key.strip("/") if key else None, keys)]
+    return opened, [stamp(path) for path in files if os.path.isfile(path)] if local else None
+
+
+def _zarr_arrays(group: Any) -> dict[str, Any]:
+    return {name: one for name, one in group.members(max_depth=None) if hasattr(one, "shape")}
+
+
+def _zarr_rows(shown: str, opened: Any, stamps: list[Any] | None, *, single: bool = False) -> Any:
     _check_chunk(shown, opened.shards or opened.chunks, opened.dtype)
     kept = {name: value for name, value in opened.attrs.items() if not name.startswith("_ARRAY")}
-    stamps = [stamp(path) for path in files if os.path.isfile(path)] if local else None
     stored_bytes = sum(size for _, size, _ in stamps) if stamps is not None else None
+    if single:
+        return Single(shown, Found(opened, decoded_attributes(kept, np.dtype(opened.dtype))))
     if np.dtype(opened.dtype).kind in "TO" and opened.shape:
         texts = Texts(opened, opened.shape, stored_bytes)
         return Rows(shown, Found(texts, json_attrs(shown, kept), zarr_dims(opened)), stamps)

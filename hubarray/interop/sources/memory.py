@@ -19,6 +19,8 @@ from hubarray.interop.sources.base import SINGLE_VALUE, check_sizes, readable, w
 log = logging.getLogger("hubarray.interop")
 
 _SHOWN_KINDS = 5
+# What NetCDF-4 calls the scale of a dimension that has no coordinates.
+NETCDF_DIMENSION = "This is a netCDF dimension but not a netCDF variable"
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def array_like(source: Any) -> Found | None:
     if package == "torch" and hasattr(source, "detach"):
         return Found(_tensor(source))
     if package == "xarray" and hasattr(source, "data_vars"):
-        raise ConfigError(f"an xarray.Dataset of {', '.join(map(str, source.data_vars))}: say which with key=")
+        raise ConfigError(f"an xarray.Dataset is no array: give one of {', '.join(map(str, source.data_vars))}")
     if package == "xarray" and hasattr(source, "dims"):
         return Found(_plain(source.data), json_attrs("xarray", source.attrs), tuple(map(str, source.dims)))
     if package == "zarr" and hasattr(source, "metadata"):
@@ -172,11 +174,33 @@ def zarr_dims(array: Any) -> tuple[str | None, ...] | None:
 
 def hdf5_dims(dataset: Any) -> tuple[str | None, ...] | None:
     """Axis names of an HDF5 dataset: labels of its dimensions, or the names of scales attached to them."""
+    if dataset.is_scale and len(dataset.shape) == 1 and not dataset.dims[0].label:
+        return (dataset.name.rpartition("/")[2],)
     names: list[str | None] = []
     for one in dataset.dims:
         scales = [name for name in one.keys() if name] if not one.label else []  # noqa: SIM118 - h5py's own
+        if scales and scales[0].startswith(NETCDF_DIMENSION):
+            scales = [one[0].name.rpartition("/")[2]]
         names.append(one.label or (scales[0] if scales else None))
     return tuple(names) if any(names) else None
+
+
+class Single:
+    """A single value, without rows: of a group, beside arrays."""
+
+    shape: tuple[int, ...] = ()
+    dims: tuple[str | None, ...] | None = ()
+    fill: Any = None
+
+    def __init__(self, where: str, found: Found) -> None:
+        self.where, self.attrs = where, found.attrs
+        with readable(where):
+            value = np.asarray(found.array[()])
+        if value.dtype.kind in "TO" and isinstance(value.item(), (str, bytes)):
+            value = np.asarray(_texts([value.item()])[0])
+        if value.dtype.hasobject or value.shape:
+            refuse_objects(where, value)
+        self.value, self.dtype = value, value.dtype
 
 
 class Rows:
@@ -191,6 +215,7 @@ class Rows:
         self.where = where
         self.rows: int | None = int(array.shape[0])
         self.row_shape = tuple(map(int, array.shape[1:]))
+        self.shape = (int(array.shape[0]), *self.row_shape)
         self.dtype = np.dtype(array.dtype)
         if self.dtype.hasobject:
             refuse_objects(where, array)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hubarray.arrays.foreign_dtypes import check_header
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.sources.base import SINGLE_VALUE, check_sizes, chosen, readable, row_bytes, stamp, whole_parts
 from hubarray.interop.sources.memory import Found, Rows
@@ -123,12 +124,14 @@ def _header(file: Any, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]
     length = int.from_bytes(announced, "little")
     if length > _MAX_HEADER_BYTES:
         raise SourceError(f"{where}: says that its header has {length:,} bytes, and {_MAX_HEADER_BYTES:,} are read")
-    header = io.BytesIO(announced + file.read(length))
+    told = file.read(length)
+    header = io.BytesIO(announced + told)
     read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
     try:
+        check_header(told.decode("latin1"))
         shape, fortran, dtype = read(header)
-    except (MemoryError, RecursionError):
-        # Python's parser, of brackets or signs without end.
+    except (MemoryError, RecursionError, OverflowError):
+        # Python's parser, of brackets or signs without end; NumPy's, of numbers.
         raise SourceError(f"{where}: its header cannot be read") from None
     if dtype.hasobject:
         raise SourceError(f"{where}: holds Python objects, which are never loaded; save it with a plain dtype")

@@ -39,11 +39,16 @@ def opened(source: Any, schema: Schema | None, key: str | None) -> TableSource:
     table = arrow_batches(source).read_all()
     _require_key(key, table.column_names)
     kept = table.select(taken(table.column_names, schema, "the table", key=key))
-    guessed = schema or guessed_schema(table.schema)
+    guessed = schema or guessed_schema(_as_filled(table))
     if key is None:
         return TableSource(guessed, {ALL: lambda: [kept]}, schema is None)
     keys = [plain_key(one) for one in table[key].unique().to_pylist()]
     return TableSource(guessed, {one: _rows_of(kept, table[key], one) for one in keys}, schema is None)
+
+
+def _as_filled(table: pa.Table) -> pa.Schema:
+    """The columns of a frame, of which those without a null cannot be null: Arrow calls all of pandas' so."""
+    return pa.schema([one.with_nullable(bool(table[i].null_count)) for i, one in enumerate(table.schema)])
 
 
 def plain_key(value: Any) -> str | int:
@@ -97,6 +102,6 @@ def _guessed(frame: Any, name: Any) -> Field:
             gone = len(there) < len(column)
             return Field(there[0].dtype, (None,) * there[0].ndim, nullable=gone)
     try:
-        return guessed_field(pa.Schema.from_pandas(frame[[name]], preserve_index=False).field(0))
+        return guessed_field(_as_filled(pa.Table.from_pandas(frame[[name]], preserve_index=False)).field(0))
     except (pa.ArrowException, ValueError) as error:
         raise ConfigError(f"column {name!r}: Arrow cannot hold it: {error}"[:400]) from None

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hubarray.arrays.images import image_header
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.missing import needed
 from hubarray.interop.sources.base import readable, refuse_links_out
@@ -18,7 +19,7 @@ from hubarray.interop.table_sources.frames import plain_key
 from hubarray.progress import announce
 from hubarray.shown import shown_text
 from hubarray.tables.block import MAX_BLOCK_BYTES
-from hubarray.tables.images import image_decoded, image_header
+from hubarray.tables.images import image_decoded
 from hubarray.tables.schema import PARTITION, Field, Schema
 
 SUFFIXES = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png"}

@@ -53,7 +53,7 @@ def _exported(path: Path, given: Schema | None) -> TableSource | None:
     """A table that was exported to a Parquet file: its own schema, and its own partitions."""
     where = shown_text(str(path))
     with readable(where), pq.ParquetFile(path) as file:
-        schema = exported_schema(file.schema_arrow.metadata, where)
+        schema = exported_schema(file.metadata.metadata, where)
         if schema is None or PARTITION not in file.schema_arrow.names:
             return None
         groups = row_groups_of(file)

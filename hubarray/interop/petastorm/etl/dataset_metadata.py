@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hubarray.errors import NotFoundError
 from hubarray.errors import SourceError as PetastormMetadataError
 from hubarray.errors import SourceError as PetastormMetadataGenerationError
 from hubarray.interop.spark_readers import materialize_dataset
@@ -24,9 +25,17 @@ def get_schema_from_dataset_url(
     storage_options : mapping, optional
     **without_meaning
         Petastorm's ``hdfs_driver``.
+
+    Raises
+    ------
+    PetastormMetadataError
+        There is no dataset, or its schema cannot be read.
     """
-    with make_reader(dataset_url_or_urls, reader_pool_type="dummy", storage_options=storage_options) as reader:
-        return reader.schema
+    try:
+        with make_reader(dataset_url_or_urls, reader_pool_type="dummy", storage_options=storage_options) as reader:
+            return reader.schema
+    except NotFoundError as error:
+        raise PetastormMetadataError(*error.args) from None
 
 
 __all__ = [

@@ -1,0 +1,77 @@
+"""Rows of a table, for a look at them."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+import numpy as np
+
+import hubarray as hub
+from hubarray.cli.command import DONE, argument, command
+from hubarray.cli.output import Output
+from hubarray.errors import ConfigError
+
+_MOST_ROWS = 1000
+_MOST_ELEMENTS = 16
+_MOST_LETTERS = 60
+
+
+@command(
+    "rows",
+    "Show some rows of a table.",
+    examples=(
+        "hubarray rows lab/drives:v1",
+        "hubarray rows lab/drives:v1 100:110 --columns 'camera.*' speed",
+        "hubarray rows lab/drives:v1 -1 --json",
+    ),
+    arguments=(
+        argument("name"),
+        argument("rows", nargs="?", default="0:5", help="a row, or first:stop as in Python (default: 0:5)"),
+        argument("--columns", nargs="+", metavar="COLUMN", help="names, or patterns such as 'camera.*'"),
+    ),
+)
+def rows(arguments: Namespace, output: Output) -> int:
+    """``hubarray rows``."""
+    table: Any = hub.load(arguments.name, root=arguments.root)
+    if not isinstance(table, hub.Table):
+        raise ConfigError(f"{arguments.name}: is a {table.kind}, and a table is wanted; hubarray get reads elements")
+    positions = _positions(arguments.rows, len(table))
+    if len(positions) > _MOST_ROWS:
+        raise ConfigError(f"{arguments.rows}: are {len(positions):,} rows, and {_MOST_ROWS:,} are shown; hub.export")
+    found = table.loader().get_batch(positions, arguments.columns)
+    told = [{"row": at} | {name: _plain(value) for name, value in row.items()}
+            for at, row in zip(positions, found, strict=True)]  # fmt: skip
+    output.table([{name: value if output.json else _shown(value) for name, value in row.items()} for row in told])
+    return DONE
+
+
+def _positions(text: str, count: int) -> range:
+    parts = text.split(":")
+    try:
+        given = [int(part) if part.strip() else None for part in parts]
+    except ValueError:
+        given = []
+    if len(given) == 1 and given[0] is not None:
+        if not -count <= given[0] < count:
+            raise ConfigError(f"{text}: the table has {count:,} rows")
+        return range(given[0] % count, given[0] % count + 1)
+    if not 2 <= len(given) <= 3 or given[2:] == [0]:
+        raise ConfigError(f"{text}: give a row, or first:stop, such as 0:5")
+    return range(*slice(*given).indices(count))
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON: arrays of a few elements as lists, larger ones by their shape."""
+    if isinstance(value, np.ndarray):
+        if value.size <= _MOST_ELEMENTS and value.dtype.kind in "biufU":
+            return value.tolist()
+        return f"{value.dtype} of {'x'.join(map(str, value.shape))}"
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes"
+    return value.item() if isinstance(value, np.generic) and value.dtype.kind in "biufU" else value
+
+
+def _shown(value: Any) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 1]}…"

@@ -1,0 +1,102 @@
+"""Taking datasets out: a group of Zarr v3 anywhere, HDF5 and NetCDF-4 files."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from typing import Any
+
+from hubarray.datasets.dataset import Dataset
+from hubarray.errors import AlreadyExistsError, ConfigError, ObjectMissingError
+from hubarray.interop.exporting import (
+    MARKER,
+    OVERWRITE,
+    Marker,
+    array_to_zarr,
+    group_at,
+    to_file,
+    write_hdf5_array,
+    write_hdf5_attributes,
+)
+from hubarray.interop.missing import needed
+from hubarray.interop.zarr_attributes import zarr_group_json, zarr_json_in_group
+from hubarray.shown import shown_url
+from hubarray.storage.url import Root, beside_the_root
+
+_SUFFIXES = {".h5": "hdf5", ".hdf5": "hdf5", ".nc": "netcdf", ".zarr": "zarr", "": "zarr"}
+_MOST_DESCRIPTION_BYTES = 1 << 20
+
+
+def export_dataset(
+    dataset: Dataset, target: Any, where: str, format: str | None, key: str | None, *, overwrite: bool
+) -> None:
+    """Write all arrays of a commit of a dataset: see :func:`hubarray.export`."""
+    text = shown_url(where)
+    suffix = os.path.splitext(where.partition("?")[0])[1].lower()
+    kind = format or _SUFFIXES.get(suffix)
+    if kind not in set(_SUFFIXES.values()):
+        raise ConfigError(
+            f"{text}: a dataset is written as Zarr, HDF5 or NetCDF; say format= one of zarr, hdf5, netcdf, and np.save "
+            "an array of it"
+        )
+    if key is not None:
+        raise ConfigError(f"{text}: key= is of single arrays; a dataset is a group of its own")
+    if kind == "zarr":
+        _to_zarr(dataset, target if isinstance(target, Root) else beside_the_root(where), overwrite)
+        return
+    if isinstance(target, Root) or "://" in text:
+        raise ConfigError(f"{text}: {kind} is written to local files; export to Zarr, or copy the file there")
+    to_file(where, partial(_write_netcdf if kind == "netcdf" else _write_hdf5, dataset), overwrite)
+
+
+def _write_hdf5(dataset: Dataset, path: str) -> None:
+    h5py = needed("h5py", extra="hdf5", why="exporting HDF5")
+    with h5py.File(path, "w") as file:
+        for name, array in dataset.arrays.items():
+            write_hdf5_array(array, name, file)
+        write_hdf5_attributes(file, dataset.attrs)
+
+
+def _write_netcdf(dataset: Dataset, path: str) -> None:
+    needed("h5netcdf", extra="hdf5", why="exporting NetCDF")
+    needed("xarray", extra="xarray", why="exporting NetCDF")
+    try:
+        dataset.to_xarray(decode_cf=False).to_netcdf(path, engine="h5netcdf")
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{dataset.name}:{dataset.version}: NetCDF cannot hold it: {str(error)[:300]}") from None
+
+
+def _to_zarr(dataset: Dataset, target: Root, overwrite: bool) -> None:
+    """A folder for each array, and last of all the group that names them."""
+    store, record = target.store, dataset.seen_record()
+    marker = Marker(store, record.digest)
+    begun, kind = marker.found(), group_at(target)
+    folders = {info.key.partition("/")[0] for info in store.list("") if info.key not in ("zarr.json", MARKER)}
+    others = sorted(folders - set(dataset))
+    if kind not in (None, "group") or others:
+        what = f"{others[0]!r} beside it" if others else "something else than a Zarr group"
+        raise AlreadyExistsError(f"{target.url}: holds {what}, which is not replaced; choose another place")
+    if (kind == "group" or (folders and begun is None)) and not overwrite:
+        raise AlreadyExistsError(f"{target.url}: is not empty; choose another place, or pass {OVERWRITE}")
+    same = begun == record.digest and kind is None
+    marker.set()
+    # An interrupted export is no group, whatever of the old one is left.
+    store.delete(["zarr.json"])
+    described = {name: zarr_json_in_group(array) for name, array in dataset.arrays.items()}
+    for name, array in dataset.arrays.items():
+        marker.check()
+        if not (same and _is_there(target.below(name), described[name])):
+            array_to_zarr(array.snapshot(), target.below(name), overwrite or begun is not None, described[name])
+    marker.check()
+    store.put("zarr.json", json.dumps(zarr_group_json(dict(dataset.attrs), described), indent=1).encode())
+    store.delete([MARKER])
+
+
+def _is_there(target: Root, described: dict[str, Any]) -> bool:
+    """Whether an array was written to its end: its description comes last."""
+    try:
+        found = json.loads(bytes(target.store.get("zarr.json", 0, _MOST_DESCRIPTION_BYTES)))
+    except (ObjectMissingError, ValueError):
+        return False
+    return bool(found == json.loads(json.dumps(described)))
