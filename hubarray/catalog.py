@@ -53,14 +53,15 @@ def array(
         ``owner/name:version``; ``public`` and ``main`` where owner or version are left out.
     dtype : dtype, default float64
         Any of NumPy's fixed-size types, but for ``longdouble``, ``clongdouble`` and fields that are
-        arrays or have fields themselves; ``"bfloat16"`` and the float8 types where ml_dtypes is installed.
-        Stored little-endian and unpadded.
+        arrays or have fields themselves; ``str`` for text of any length, NumPy's ``StringDType``; ``"bfloat16"`` and
+        the float8 types where ml_dtypes is installed. Stored little-endian and unpadded.
     chunks : "auto", "cube", int or tuple of int
         Shape of a chunk. ``"auto"`` chooses by the size of a sample, ``a[i]``; ``"cube"`` cuts all axes
         alike, for volumes that are read in boxes and in cuts of any direction.
     codec : str, mapping or list
-        ``"auto"`` (blosc-lz4), ``"blosc-lz4"`` (fast, and small where neighbours are alike), ``"blosc-zstd"``
-        (smaller and slower), ``"zstd"`` (small, of bytes as they come), ``"gzip"`` (for others to read),
+        ``"auto"`` (blosc-lz4; zstd of text of any length), ``"blosc-lz4"`` (fast, and small where neighbours are
+        alike), ``"blosc-zstd"`` (smaller and slower), ``"zstd"`` (small, of bytes as they come), ``"gzip"`` (for
+        others to read),
         ``"lz4"`` (fast, of bytes as they come), ``"none"`` (as they are in memory), or a Zarr v3 list of
         codecs. With the package imagecodecs, a chunk may be an encoded image: ``"png"`` (images, as every program
         reads them), ``"jpeg"`` (photographs, small; lossy), ``"webp"`` (colour images, smaller than PNG; lossy with a

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays import chunking, selection
+from hubarray.arrays import chunking, dtypes, selection
 from hubarray.arrays.adapters import Adapters
 from hubarray.arrays.assignment import assignable, rows_that_fit
 from hubarray.arrays.attributes import Attributes
@@ -285,7 +285,9 @@ class Array(Handle, NoOperators, Adapters):
         values = rows_that_fit(rows, metadata)
         if not len(values):
             return slice(metadata.shape[0], metadata.shape[0])
-        chunking.checked_shape((metadata.shape[0] + len(values), *metadata.shape[1:]), metadata.dtype.itemsize)
+        chunking.checked_shape(
+            (metadata.shape[0] + len(values), *metadata.shape[1:]), dtypes.planned_bytes(metadata.dtype)
+        )
         operation = Append(values)
         self.commit_operation(operation, record, message)
         return slice(operation.start, operation.start + len(values))
@@ -311,7 +313,7 @@ class Array(Handle, NoOperators, Adapters):
         """
         record = self._writable_record()
         metadata = self._metadata_of(record)
-        lengths = chunking.checked_shape(shape, metadata.dtype.itemsize)
+        lengths = chunking.checked_shape(shape, dtypes.planned_bytes(metadata.dtype))
         if len(lengths) != len(metadata.shape):
             raise ConfigError(f"resize to {lengths}: the array has {len(metadata.shape)} axes, and keeps them")
         if lengths != metadata.shape:

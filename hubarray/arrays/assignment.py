@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from hubarray.arrays.dtypes import TEXT
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.selection import Selection
 
 _SHOWN_LETTERS = 60
+_ONLY_TEXT = np.dtypes.StringDType(coerce=False)
 
 
 def assignable(value: Any, key: Any, chosen: Selection, dtype: np.dtype[Any]) -> np.ndarray:
@@ -42,6 +44,8 @@ def converted(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     Python's own numbers and lists become the array's dtype at once, range
     checked; arrays keep theirs and are cast when they are placed.
     """
+    if dtype.kind == "T":
+        return _texts(value)
     if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
         values = np.asarray(value)
         _refuse_cut_text(values, dtype)
@@ -52,6 +56,17 @@ def converted(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     if wide is not None:
         _refuse_cut_text(np.asarray(value, wide), dtype)
     return values
+
+
+def _texts(value: Any) -> np.ndarray:
+    """Text of any length, and nothing else: NumPy would write None as "None", and bytes as their ASCII."""
+    values = np.asarray(value) if hasattr(value, "__array__") else value
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "TUO":
+        raise TypeError(f"text is wanted, and not {values.dtype}: convert it, such as with .astype(str)")
+    try:
+        return np.asarray(values, _ONLY_TEXT).astype(TEXT)
+    except ValueError:
+        raise TypeError("text is wanted, and there is something else: fill what is missing, and convert it") from None
 
 
 def _wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
@@ -147,6 +162,8 @@ def _shown(shape: tuple[int, ...]) -> str:
 
 def changed_elements(old: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Mask of elements whose bytes differ."""
+    if old.dtype.kind == "T":
+        return np.asarray(old != new)
     width = old.dtype.itemsize
     one = np.ascontiguousarray(old).reshape(-1).view("u1").reshape(-1, width)
     two = np.ascontiguousarray(new).reshape(-1).view("u1").reshape(-1, width)

@@ -79,6 +79,8 @@ def encoded(fetcher: Fetcher, metadata: ArrayMetadata, chunk: np.ndarray) -> Enc
 
 def is_all_fill(chunk: np.ndarray, fill: np.ndarray) -> bool:
     """Whether every element equals the fill value, bit for bit."""
+    if chunk.dtype.kind == "T":
+        return bool((chunk == fill).all())
     pattern = np.frombuffer(fill.tobytes(), "u1")
     flat = chunk.reshape(-1).view("u1")
     step = max(1, 65536 // len(pattern)) * len(pattern)

@@ -13,6 +13,7 @@ import numpy as np
 from hubarray.arrays.chunk_codec import Encoded, chunk_key, encoded
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.state import State
+from hubarray.arrays.text_codec import held_bytes
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import pools
@@ -135,7 +136,7 @@ class ChunkWriter:
             ref = packs.add(*stored)
         if chunk.cached is not None and stored is not None:
             key = chunk_key(fetcher, blob_place(ref).name, metadata)
-            fetcher.memory.put(key, chunk.cached, chunk.cached.nbytes)
+            fetcher.memory.put(key, chunk.cached, held_bytes(chunk.cached))
         self._done[chunk.task.coords] = (None if old is None else old.tobytes(), chunk.task.state, ref)
         return ref
 

@@ -18,6 +18,7 @@ from hubarray import process
 from hubarray.arrays.compressors import COMPRESSORS, Compressor
 from hubarray.arrays.dtypes import dtype_from_json, fill_to_json
 from hubarray.arrays.image_codecs import image_codec
+from hubarray.arrays.text_codec import text_codec
 from hubarray.arrays.unicode import TextCodec, has_text
 from hubarray.errors import CorruptDataError
 from hubarray.storage.base import Buffer
@@ -64,6 +65,8 @@ def codec_for(chain: list[dict[str, Any]], data_type: Any, dtype: np.dtype[Any],
 @functools.lru_cache(maxsize=256)
 def _codec_for(description: str, dtype: np.dtype[Any], chunks: tuple[int, ...]) -> Codec:
     chain, data_type = json.loads(description)
+    if dtype.kind == "T":
+        return text_codec(chain)
     codec = image_codec(chain, dtype, chunks) or common_codec(chain) or _ZarrChain(chain, data_type, chunks)
     return TextCodec(codec) if has_text(dtype) else codec
 

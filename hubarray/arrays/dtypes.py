@@ -2,7 +2,8 @@
 
 The names of plain numbers and the fill value encodings are those of the Zarr
 v3 core specification; datetimes, fixed-length strings and structured types
-follow zarr-python 3.1's extension names, bfloat16 and the float8 types TensorStore's.
+follow zarr-python 3.1's extension names, as text of any length does (``string``, NumPy's StringDType), bfloat16 and
+the float8 types TensorStore's.
 Tests hold this against zarr-python and TensorStore.
 """
 
@@ -58,6 +59,11 @@ _SIZED_KINDS = {"fixed_length_utf32": ("U", 4), "null_terminated_bytes": ("S", 1
 # An element is in memory whole, as the fill value too, whenever an array is opened.
 MAX_ELEMENT_BYTES = 16 << 20
 
+TEXT = np.dtypes.StringDType()
+# What a text of any length is planned with; NumPy has 16 bytes of it in place, and the rest elsewhere.
+_PLANNED_TEXT_BYTES = 64
+MAX_FILL_TEXT_BYTES = 1024
+
 
 class UnknownTypeError(ConfigError):
     """A data type or codec of a newer version, or of a package that is not there."""
@@ -88,7 +94,7 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
     Raises
     ------
     ConfigError
-        Objects (they would need pickle), variable-length strings, long
+        Objects (they would need pickle), text that may be missing, long
         doubles, subarray fields, and types without a size.
 
     Examples
@@ -96,6 +102,8 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
     >>> checked_dtype(">i4")
     dtype('int32')
     """
+    if dtype is str or (isinstance(dtype, str) and dtype in ("str", "string")):
+        return TEXT
     if isinstance(dtype, str) and dtype in _ML_NAMES:
         dtype = ml_dtype(dtype) or _refuse_ml(dtype)
     try:
@@ -104,6 +112,10 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
         raise ConfigError(f"dtype: {error}") from None
     if is_ml(dtype):
         return dtype
+    if dtype.kind == "T":
+        if hasattr(dtype, "na_object"):
+            raise ConfigError(f"dtype {dtype}: text that may be missing cannot be stored; fill it, or make a table")
+        return TEXT
     if dtype.kind == "V" and dtype.type is not np.void:
         raise ConfigError(
             f"dtype {dtype} cannot be stored: it is a type of {dtype.type.__module__}, and Zarr has no name for it"
@@ -111,7 +123,7 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
     if dtype.hasobject:
         raise ConfigError(
             f"dtype {dtype}: Python objects cannot be stored, because that would need pickle, which runs code when "
-            "it is read; use a fixed-size dtype, such as 'U32' for strings"
+            "it is read; for text give dtype=str"
         )
     if dtype.subdtype is not None:
         raise ConfigError(f"dtype {dtype}: subarray types cannot be stored; add the dimensions to the shape instead")
@@ -140,7 +152,7 @@ def _checked_structure(dtype: np.dtype[Any]) -> np.dtype[Any]:
     fields = []
     for name in dtype.names or ():
         inner = dtype[name]
-        if inner.subdtype is not None or inner.names is not None or is_ml(inner):
+        if inner.subdtype is not None or inner.names is not None or inner.kind == "T" or is_ml(inner):
             raise ConfigError(
                 f"dtype field {name!r} is {inner}: fields have to be scalars, because Zarr's structured type has no "
                 "nested or subarray fields; make it an array of its own"
@@ -151,8 +163,31 @@ def _checked_structure(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(fields)
 
 
+def planned_bytes(dtype: np.dtype[Any]) -> int:
+    """Bytes of an element, where chunks, batches and windows are planned: of text of any length a guess."""
+    return _PLANNED_TEXT_BYTES if dtype.kind == "T" else dtype.itemsize
+
+
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """A dtype as people read it.
+
+    Examples
+    --------
+    >>> dtype_name(np.dtype("<f4")), dtype_name(TEXT)
+    ('float32', 'string')
+    """
+    return "string" if dtype.kind == "T" else str(dtype)
+
+
+def fill_bytes(fill: np.ndarray) -> bytes:
+    """Bytes that tell fill values of one dtype apart, bit for bit."""
+    return str(fill).encode() if fill.dtype.kind == "T" else fill.tobytes()
+
+
 def dtype_to_json(dtype: np.dtype[Any]) -> Any:
     """Zarr v3 ``data_type`` of a checked dtype."""
+    if dtype.kind == "T":
+        return "string"
     if dtype in _PLAIN:
         return _PLAIN[dtype]
     if is_ml(dtype):
@@ -177,6 +212,8 @@ def dtype_from_json(data_type: Any) -> np.dtype[Any]:
     ValueError, TypeError, KeyError
         One that it knows, described as it cannot be.
     """
+    if data_type == "string":
+        return TEXT
     if isinstance(data_type, str) and (known := _BY_NAME.get(data_type) or ml_dtype(data_type)):
         return known
     if isinstance(data_type, dict):
@@ -198,11 +235,6 @@ def dtype_from_json(data_type: Any) -> np.dtype[Any]:
             if type(count) is not int or rest or not 1 <= count * character_bytes < 1 << 31:
                 raise ValueError(f"{name} has no such length")
             return _of_size(np.dtype(f"<{kind}{count}"))
-    if data_type == "string":
-        raise UnknownTypeError(
-            "data type string, text of variable length, is not known to this version of hubarray; give it a width, "
-            ".astype('U32')"
-        )
     raise UnknownTypeError(f"data type {shown_text(str(data_type))[:200]} is not known to this version of hubarray")
 
 
@@ -221,7 +253,7 @@ def fill_to_json(fill: np.ndarray) -> Any:
         return base64.standard_b64encode(fill.tobytes()).decode("ascii")
     if dtype.kind == "S":
         return base64.standard_b64encode(fill.item()).decode("ascii")
-    if dtype.kind == "U":
+    if dtype.kind in "UT":
         return str(fill)
     if dtype.kind in "Mm":
         return int(fill.view("<i8"))
@@ -258,7 +290,7 @@ def fill_from_json(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     elif dtype.kind == "f":
         fill = _float_from_json(value, dtype).reshape(())
     else:
-        fill = np.array(_of_kind(value, {"b": bool, "U": str}.get(dtype.kind, int)), dtype)
+        fill = np.array(_of_kind(value, {"b": bool, "U": str, "T": str}.get(dtype.kind, int)), dtype)
     fill.setflags(write=False)
     return fill
 
@@ -279,6 +311,10 @@ def checked_fill(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     """
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and value == 0):
         return np.zeros((), dtype)
+    if dtype.kind == "T":
+        if not isinstance(value, str) or len(value.encode(errors="replace")) > MAX_FILL_TEXT_BYTES:
+            raise ConfigError(f"fill_value {str(value)[:80]!r} is not text of up to {MAX_FILL_TEXT_BYTES:,} bytes")
+        return np.array(value, dtype)
     try:
         fill = (
             np.asarray(value).astype(dtype) if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value, dtype)

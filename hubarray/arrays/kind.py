@@ -11,6 +11,7 @@ import numpy as np
 from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff, diff_elements, differing_chunks
 from hubarray.arrays.diff import diff as diff_records
+from hubarray.arrays.dtypes import dtype_name
 from hubarray.arrays.merge import Merge
 from hubarray.arrays.metadata import metadata_of
 from hubarray.blobs.ref import Refs
@@ -50,7 +51,7 @@ def same_state(version: Version, old: Record, new: Record) -> bool:
 
 def summary(handle: Array) -> tuple[str, str]:
     """Shape and dtype."""
-    return str(handle.shape), str(handle.dtype)
+    return str(handle.shape), dtype_name(handle.dtype)
 
 
 def facts(handle: Array) -> dict[str, Any]:

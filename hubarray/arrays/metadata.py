@@ -13,6 +13,7 @@ from hubarray.arrays import chunking, dtypes, numbering
 from hubarray.arrays.bounded import most_bytes
 from hubarray.arrays.codec_chains import check_chain
 from hubarray.arrays.codecs import Codec, codec_for
+from hubarray.arrays.text_codec import most_text_blob_bytes
 from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError
 from hubarray.history.descriptions import Descriptions
 from hubarray.history.fields import MAX_INT64, Fields
@@ -78,10 +79,10 @@ class ArrayMetadata:
                 name = shown_text(str(fields["chunk_grid"]["name"]))[:80]
                 raise dtypes.UnknownTypeError(f"chunk grid {name!r} is not known to this version of hubarray")
             dtype = dtypes.dtype_from_json(fields["data_type"])
-            shape = chunking.checked_shape(tuple(fields["shape"]), dtype.itemsize)
+            shape = chunking.checked_shape(tuple(fields["shape"]), dtypes.planned_bytes(dtype))
             wanted = tuple(fields["chunk_grid"]["configuration"]["chunk_shape"])
-            chunks = chunking.checked_chunks(wanted, shape, dtype.itemsize)
-            check_chain(fields["codecs"], chunks, dtype.itemsize)
+            chunks = chunking.checked_chunks(wanted, shape, dtypes.planned_bytes(dtype))
+            check_chain(fields["codecs"], chunks, dtype)
             return ArrayMetadata(
                 shape=shape,
                 dtype=dtype,
@@ -128,17 +129,17 @@ class ArrayMetadata:
 
     @property
     def chunk_bytes(self) -> int:
-        """Bytes of one decoded chunk."""
-        return int(np.prod(self.chunks, dtype=np.int64)) * self.dtype.itemsize
+        """Bytes of one decoded chunk; of text of any length a guess."""
+        return int(np.prod(self.chunks, dtype=np.int64)) * dtypes.planned_bytes(self.dtype)
 
     @cached_property
     def most_blob_bytes(self) -> int:
         """How long an encoded chunk may be."""
-        return most_bytes(self.chunk_bytes)
+        return most_text_blob_bytes() if self.dtype.kind == "T" else most_bytes(self.chunk_bytes)
 
     def stored_like(self, other: ArrayMetadata) -> bool:
         """Whether chunks of both mean the same: equal chunk shape, dtype, codecs and fill value, bit for bit."""
-        one, two = ((m.chunks, m.dtype, m.codecs, m.fill.tobytes(), len(m.shape)) for m in (self, other))
+        one, two = ((m.chunks, m.dtype, m.codecs, dtypes.fill_bytes(m.fill), len(m.shape)) for m in (self, other))
         return one == two
 
     def describe(self) -> str:

@@ -7,6 +7,7 @@ from hubarray.arrays.chunk_codec import chunk_keys, decoded
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.plan import Plan
 from hubarray.arrays.state import State
+from hubarray.arrays.text_codec import held_bytes
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import Refs
@@ -66,7 +67,7 @@ def _load_into_memory(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs) -> 
     def consume(position: int, data: Buffer) -> None:
         i = missing[position]
         chunk = decoded(fetcher, metadata, data, refs[i])
-        fetcher.memory.put(keys[i], chunk, chunk.nbytes)
+        fetcher.memory.put(keys[i], chunk, held_bytes(chunk))
 
     fetcher.fetch(refs[missing], consume, most_bytes=metadata.most_blob_bytes)
 

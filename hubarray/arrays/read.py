@@ -13,6 +13,7 @@ from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.plan import Plan, chunk_view, plan
 from hubarray.arrays.selection import Selection
 from hubarray.arrays.state import State
+from hubarray.arrays.text_codec import held_bytes
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import Refs
 from hubarray.storage.base import Buffer
@@ -91,7 +92,7 @@ def _read_batch(
         chunk = decoded(fetcher, metadata, data, refs[i])
         result.put(i, chunk)
         if keep:
-            fetcher.memory.put(keys[i], chunk, chunk.nbytes)
+            fetcher.memory.put(keys[i], chunk, held_bytes(chunk))
 
     wanted = refs[missing]
     direct = None if keep or fetcher.store.remote else result.direct(missing, wanted["length"].tolist())
@@ -171,8 +172,10 @@ class _WholeChunks:
         target: np.ndarray = self._targets[self._order[i]]
         return target
 
-    def direct(self, missing: Sequence[int], lengths: Sequence[int]) -> _Direct:
+    def direct(self, missing: Sequence[int], lengths: Sequence[int]) -> _Direct | None:
         """Where blobs belong that are chunks as they are in memory."""
+        if self._targets.dtype.hasobject:
+            return None
         flat = self._targets.reshape(-1).view("u1").data
         return _Direct(flat, [self._order[i] for i in missing], lengths, self._codec, self._chunk_bytes)
 

@@ -14,6 +14,7 @@ import numpy as np
 from hubarray.arrays.chunk_codec import chunk_key, decode_into
 from hubarray.arrays.plan import within_one_chunk
 from hubarray.arrays.state import State
+from hubarray.arrays.text_codec import held_bytes
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.local_files import SCRATCH_BYTES, scratch
 
@@ -63,7 +64,7 @@ def read_within_chunk(state: State, key: Any, fetched: Callable[[int], None]) ->
 def _kept(fetcher: Fetcher, where: tuple[Any, ...], decoded: np.ndarray, index: tuple[int | slice, ...]) -> Any:
     """A part of a chunk that goes into the memory cache; what is kept is never handed out writable."""
     decoded.setflags(write=False)
-    fetcher.memory.put(where, decoded, decoded.nbytes)
+    fetcher.memory.put(where, decoded, held_bytes(decoded))
     return _own(decoded[index])
 
 

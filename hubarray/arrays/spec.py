@@ -52,7 +52,7 @@ class ArraySpec:
         ConfigError
         """
         stored = dtypes.checked_dtype(self.dtype)
-        lengths = chunking.checked_shape(self.shape, stored.itemsize)
+        lengths = chunking.checked_shape(self.shape, dtypes.planned_bytes(stored))
         fill = dtypes.checked_fill(self.fill_value, stored)
         chunks = chunks_of(self.chunks, self.codec, lengths, stored)
         return ArrayMetadata(
@@ -68,7 +68,8 @@ class ArraySpec:
         """Whether an array is what this asks for; chunks and codec that are left to us may be any."""
         wanted = self.metadata()
         return (
-            (there.shape, there.dtype, there.fill.tobytes()) == (wanted.shape, wanted.dtype, wanted.fill.tobytes())
+            (there.shape, there.dtype, dtypes.fill_bytes(there.fill))
+            == (wanted.shape, wanted.dtype, dtypes.fill_bytes(wanted.fill))
             and (_is_auto(self.chunks) or there.chunks == wanted.chunks)
             and (_is_auto(self.codec) or there.codecs == wanted.codecs)
             and (wanted.dims is None or there.dims == wanted.dims)
@@ -89,7 +90,7 @@ def chunks_of(chunks: Any, codec: Any, shape: Sequence[int], dtype: np.dtype[Any
     image = named_image_codec(codec)
     if image is not None and dtype.name in image.dtypes and _is_auto(chunks):
         chunks = image_chunks(image, shape, dtype.itemsize)
-    return chunking.checked_chunks(chunks, shape, dtype.itemsize)
+    return chunking.checked_chunks(chunks, shape, dtypes.planned_bytes(dtype))
 
 
 def _is_auto(value: Any) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 from hubarray.arrays.chunk_codec import Encoded, encoded
 from hubarray.arrays.chunk_grid import clipped
 from hubarray.arrays.chunk_writer import WRITE_BATCH_BYTES
+from hubarray.arrays.dtypes import planned_bytes
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.plan import Projection, chunk_view, plan
 from hubarray.arrays.selection import Selection
@@ -263,7 +264,7 @@ def mask_of(coords: Coords, packed: bytes | None, shape: tuple[int, ...], chunks
 
 def rows_of(metadata: ArrayMetadata, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """Row ranges of at most about 64 MiB each."""
-    row_bytes = max(1, int(np.prod(metadata.shape[1:], dtype=np.int64)) * metadata.dtype.itemsize)
+    row_bytes = max(1, int(np.prod(metadata.shape[1:], dtype=np.int64)) * planned_bytes(metadata.dtype))
     step = max(1, WRITE_BATCH_BYTES // row_bytes)
     for begin in range(start, stop, step):
         yield begin, min(begin + step, stop)

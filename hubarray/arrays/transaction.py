@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubarray.arrays import chunking, selection
+from hubarray.arrays import chunking, dtypes, selection
 from hubarray.arrays.assignment import assignable, rows_that_fit
 from hubarray.arrays.block_life import BlockLife
 from hubarray.arrays.fields import names_fields, read_fields, write_fields
@@ -174,7 +174,7 @@ class Transaction:
                 return
             start = metadata.shape[0]
             grown = (start + len(values), *metadata.shape[1:])
-            chunking.checked_shape(grown, metadata.dtype.itemsize)
+            chunking.checked_shape(grown, dtypes.planned_bytes(metadata.dtype))
             self._staging.metadata = metadata.with_shape(grown)
             try:
                 self._staging.write(row_selection(start, len(values), metadata.shape[1:]), values)

@@ -13,6 +13,7 @@ import numpy as np
 from hubarray import catalog, kinds, process
 from hubarray.arrays.array import Array
 from hubarray.arrays.attributes import checked_attrs
+from hubarray.arrays.dtypes import planned_bytes
 from hubarray.arrays.worker import Part, Worker
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError, SourceError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 MAX_BLOCKS = 1 << 18
 _MESSAGE = "store a Dask array"
+_TEXT_BLOCK_BYTES = 4 << 20
 
 
 def to_dask(array: Array, *, block_bytes: int = 64 << 20) -> da.Array:
@@ -42,7 +44,7 @@ def as_dask(pinned: Array, axes: tuple[blocks.Axis, ...], *, block_bytes: int) -
     from dask.base import tokenize
     from dask.highlevelgraph import HighLevelGraph
 
-    block = blocks.block_shape(pinned.shape, pinned.chunks, pinned.dtype.itemsize, block_bytes)
+    block = blocks.block_shape(pinned.shape, pinned.chunks, planned_bytes(pinned.dtype), block_bytes)
     count = math.prod(blocks.piece_count(axis, size) for axis, size in zip(axes, block, strict=True))
     if count > MAX_BLOCKS:
         raise ConfigError(
@@ -154,7 +156,8 @@ def store(
         raise ConfigError(
             f"hub.store writes arrays, not {type(source).__name__}; of samples one by one hub.import_ makes one"
         )
-    if np.dtype(found.array.dtype).hasobject:
+    dtype = np.dtype(found.array.dtype)
+    if dtype.hasobject and dtype.kind != "T":
         refuse_objects(f"the {type(source).__name__}", found.array)
     attrs = plain_json(found.attrs) | dict(attrs or {})
     source = found.array if isinstance(found.array, da.Array) else as_blocks(found.array)
@@ -200,8 +203,12 @@ def as_blocks(array: Any) -> da.Array:
     """An array in memory, or opened elsewhere, as a Dask array of blocks of its own chunks."""
     import dask.array as da
 
+    cut = getattr(array, "chunks", None) or "auto"
+    if cut == "auto" and array.dtype.kind == "T":
+        # Dask cannot tell how much text there is.
+        cut = blocks.block_shape(array.shape, (1,) * array.ndim, planned_bytes(array.dtype), _TEXT_BLOCK_BYTES)
     # Not a hash of all its values, which Dask would take for a name.
-    return da.from_array(array, chunks=getattr(array, "chunks", None) or "auto", name=False)
+    return da.from_array(array, chunks=cut, name=False)
 
 
 def _write_all(array: Array, source: da.Array, name: str, message: str | None) -> None:

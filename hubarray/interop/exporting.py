@@ -169,21 +169,26 @@ def to_file(path: str, write: Callable[[str], None], overwrite: bool) -> None:
             os.remove(partial_path)
 
 
-def _fill(array: Array, out: Any) -> None:
-    """Copy by blocks of whole chunks."""
+def _fill(array: Array, out: Any, as_dtype: Any = None) -> None:
+    """Copy by blocks of whole chunks, each as another dtype where the target knows no text of any length."""
     if not array.shape:
-        out[...] = array[...]
+        out[...] = array[...] if as_dtype is None else np.asarray(array[...], as_dtype)
         return
     row_bytes = max(1, array.nbytes // max(1, len(array)))
     rows = max(1, _EXPORT_STEP_BYTES // (row_bytes * array.chunks[0])) * array.chunks[0]
     with progress(array.nbytes, f"exporting {array.name}:{array.version}") as bar:
         for first in range(0, len(array), rows):
             block = array[first : first + rows]
-            out[first : first + len(block)] = block
+            out[first : first + len(block)] = block if as_dtype is None else block.astype(as_dtype)
             bar.update(block.nbytes)
 
 
 def _write_npy(array: Array, path: str) -> None:
+    if array.dtype.kind == "T":
+        raise ConfigError(
+            f"{array.name}:{array.version}: .npy has no text of any length; save it with a width: "
+            "np.save(path, a[...].astype('U32'))"
+        )
     if not array.size:
         with open(path, "wb") as file:
             np.save(file, np.zeros(array.shape, array.dtype))
@@ -196,10 +201,10 @@ def _write_npy(array: Array, path: str) -> None:
 def _write_hdf5(array: Array, key: str, path: str) -> None:
     h5py = needed("h5py", extra="hdf5", why="exporting HDF5")
     with h5py.File(path, "w") as file:
-        write_hdf5_array(array, key, file)
+        write_hdf5_array(h5py, array, key, file)
 
 
-def write_hdf5_array(array: Array, key: str, file: Any) -> None:
+def write_hdf5_array(h5py: Any, array: Array, key: str, file: Any) -> None:
     """A dataset of HDF5, chunked as the array and compressed, with its names of axes and its attributes.
 
     Raises
@@ -209,11 +214,13 @@ def write_hdf5_array(array: Array, key: str, file: Any) -> None:
     """
     chunks = tuple(min(c, n) for c, n in zip(array.chunks, array.shape, strict=True)) if array.size else None
     options = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if chunks else {}
+    is_text = array.dtype.kind == "T"
+    dtype = h5py.string_dtype() if is_text else array.dtype
     try:
-        dataset = file.create_dataset(key, array.shape, array.dtype, chunks=chunks or None, **options)
+        dataset = file.create_dataset(key, array.shape, dtype, chunks=chunks or None, **options)
     except TypeError as error:
         raise ConfigError(f"{array.name}:{array.version}: HDF5 has no {array.dtype} ({error})") from None
-    _fill(array, dataset)
+    _fill(array, dataset, object if is_text else None)
     for axis, label in zip(dataset.dims, array.dims, strict=True):
         axis.label = label or ""
     write_hdf5_attributes(dataset, array.attrs)

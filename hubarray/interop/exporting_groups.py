@@ -54,7 +54,7 @@ def _write_hdf5(dataset: Dataset, path: str) -> None:
     h5py = needed("h5py", extra="hdf5", why="exporting HDF5")
     with h5py.File(path, "w") as file:
         for name, array in dataset.arrays.items():
-            write_hdf5_array(array, name, file)
+            write_hdf5_array(h5py, array, name, file)
         write_hdf5_attributes(file, dataset.attrs)
 
 

@@ -81,9 +81,10 @@ class Columns:
         names = ", ".join(f"{one.name}:{one.version}@{one.commit}" for one in self.arrays)
         return f"{names}: {len(self):,} rows"
 
-    def read(self, rows: Any) -> list[np.ndarray]:
-        """The rows of every array: one parallel fetch each."""
-        return [one[rows] for one in self.arrays]
+    def read(self, rows: Any) -> list[Any]:
+        """The rows of every array: one parallel fetch each; text of any length as lists."""
+        found = [one[rows] for one in self.arrays]
+        return [one.tolist() if isinstance(one, np.ndarray) and one.dtype.kind == "T" else one for one in found]
 
     def sample(self, parts: Sequence[Any]) -> Any:
         """One sample, transformed and as tensors."""
@@ -98,7 +99,7 @@ class Columns:
 
 
 def _check_dtype(array: Any) -> None:
-    if not has_tensors(array.dtype):
+    if array.dtype.kind != "T" and not has_tensors(array.dtype):
         raise ConfigError(
             f"{array.name}:{array.version}: PyTorch has no tensors of dtype {array.dtype}; pass transform= to convert "
             "each sample, say to float32 or int64"

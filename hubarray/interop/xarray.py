@@ -16,6 +16,7 @@ from xarray.core import indexing
 from hubarray import catalog, gathering, kinds
 from hubarray.arrays.array import Array
 from hubarray.arrays.attributes import checked_attrs
+from hubarray.arrays.dtypes import TEXT
 from hubarray.arrays.spec import ArraySpec
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError
@@ -231,12 +232,12 @@ def _encoded(
 
 
 def _text(key: Any, values: np.ndarray) -> np.ndarray:
-    """Text and byte strings of any length, as long as the longest."""
+    """Text of any length as NumPy's StringDType, and byte strings as long as the longest."""
     plain = values.reshape(-1).tolist()
-    for kind, dtype in ((str, "U"), (bytes, "S")):
-        if all(isinstance(value, kind) for value in plain):
-            longest = max([1, *map(len, plain)])
-            return np.array(plain, f"{dtype}{longest}").reshape(values.shape)
+    if all(isinstance(value, str) for value in plain):
+        return values.astype(TEXT)
+    if all(isinstance(value, bytes) for value in plain):
+        return np.array(plain, f"S{max([1, *map(len, plain)])}").reshape(values.shape)
     raise ConfigError(f"{key!r}: holds objects that are no text, or not only; fill what is missing, or give it a dtype")
 
 

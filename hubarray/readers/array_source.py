@@ -45,7 +45,7 @@ class ArraySource:
         self.row_bytes = float(row_bytes(self._arrays))
         self.chunk_rows = self._arrays[0].chunks[0]
         fields = [
-            UnischemaField(name, one.dtype, one.shape[1:])
+            UnischemaField(name, np.str_ if one.dtype.kind == "T" else one.dtype, one.shape[1:])
             for name, one in zip(self._names, self._arrays, strict=True)
         ]  # fmt: skip
         self.schema = Unischema("arrays", fields)
@@ -77,8 +77,9 @@ class ArraySource:
         )
 
     def read(self, rows: np.ndarray, columns: Sequence[str]) -> Columns:
-        """Some columns of some rows, in the order that the rows are given in."""
-        return dict(zip(columns, self.read_arrays(rows, columns), strict=True))
+        """Some columns of some rows, in the order that the rows are given in; text of any length as lists."""
+        found = self.read_arrays(rows, columns)
+        return {name: _listed(one) if one.dtype.kind == "T" else one for name, one in zip(columns, found, strict=True)}
 
     def read_arrays(self, rows: np.ndarray, columns: Sequence[str] | None = None) -> list[np.ndarray]:
         """The rows of each array, in memory that is used again once nobody sees it."""
@@ -91,6 +92,10 @@ class ArraySource:
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_readers": {}}
+
+
+def _listed(texts: np.ndarray) -> list[Any]:
+    return list(texts.astype(object))
 
 
 def dataset_source(dataset: Dataset, columns: str | Sequence[str] | None = None, rows: Any = None) -> ArraySource:

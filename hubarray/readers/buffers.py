@@ -47,6 +47,9 @@ class Buffers:
 
     def take(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
         """A C-contiguous array of anything, which is the caller's alone."""
+        if dtype.hasobject:
+            # Text of any length, whose letters lie elsewhere.
+            return np.empty(shape, dtype)
         size = math.prod(shape) * dtype.itemsize
         with self._lock:
             for i in range(len(self._held)):

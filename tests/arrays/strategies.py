@@ -21,6 +21,7 @@ DTYPES = [
     "U5",
     "S3",
     "V3",
+    np.dtypes.StringDType(),
     [("a", "<i4"), ("b", "<f8"), ("c", "S2")],
 ]
 CODECS = list(NAMED_CHAINS)
@@ -110,6 +111,8 @@ def some_values(shape, dtype, seed):
         for name in dtype.names:
             out[name] = some_values((count,), dtype[name], seed)
         return out.reshape(shape)
+    if dtype.kind == "T":
+        return np.array([f"{n:x}" * (n % 9) for n in rng.integers(0, 4000, count)], dtype).reshape(shape)
     if dtype.kind in "US":
         return np.array([f"{n:x}" for n in rng.integers(0, 4000, count)], dtype).reshape(shape)
     if dtype.kind == "V":
@@ -136,4 +139,6 @@ def same(one, two) -> bool:
     if isinstance(one, type) or isinstance(two, type):
         return one is two
     a, b = np.asarray(one), np.asarray(two)
+    if a.dtype.kind == "T" == b.dtype.kind:
+        return a.shape == b.shape and a.tolist() == b.tolist()
     return type(one) is type(two) and a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()

@@ -23,6 +23,7 @@ MAX_SOURCE_CHUNK_BYTES = 2 << 30
 MAX_SOURCE_BYTES = 1 << 50
 # What a file may stand for beyond what it holds: more than compression makes of anything but constants.
 MAX_UNPACKED = 10_000
+_TEXT_BYTES = 1024
 ALWAYS_BYTES = 16 << 30
 
 
@@ -74,8 +75,9 @@ def whole_parts(source: Source, row: int) -> Iterator[tuple[tuple[Any, ...], np.
 
 
 def row_bytes(source: Source) -> int:
-    """Bytes of one row, at least 1."""
-    return max(1, math.prod(source.row_shape) * source.dtype.itemsize)
+    """Bytes of one row, at least 1; of text of any length a guess."""
+    element_bytes = _TEXT_BYTES if source.dtype.kind == "T" else source.dtype.itemsize
+    return max(1, math.prod(source.row_shape) * element_bytes)
 
 
 def check_sizes(source: Source, *, whole_rows: bool, stored_bytes: int | None = None) -> None:

@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from hubarray.arrays.dtypes import TEXT
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.missing import needed
 from hubarray.interop.sources.base import (
+    ALWAYS_BYTES,
     MAX_SOURCE_CHUNK_BYTES,
+    MAX_UNPACKED,
     chosen,
     link_refused,
     refuse_links_out,
@@ -30,10 +33,11 @@ _HDF5_OWN = frozenset(
      "_nc3_strict", "_NCProperties")
 )  # fmt: skip
 _MOST_LINKS = 64
+_ONLY_TEXT = np.dtypes.StringDType(coerce=False)
 _MOST_METADATA_BYTES = 64 << 20
 _ZARR_METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
-_SCANNED_BYTES = 1 << 30
-_SCANNED_TEXTS = (16, 4096, 65536)
+_TEXTS_BYTES = 1 << 30
+_TEXTS_AT_A_TIME = (16, 4096, 65536)
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class Members:
 
 
 class Texts:
-    """Text of variable length, as wide as the widest of all, for which all of it is read once.
+    """Text of any length, as NumPy's StringDType.
 
     Parameters
     ----------
@@ -65,25 +69,40 @@ class Texts:
         Of ``str`` objects, or what NumPy turns into them.
     shape : tuple of int
     stored_bytes : int or None
-        What the source takes, which no text is longer than: so many are read at a time that a file whose texts are
-        all the same long one is no bomb.
+        What the source takes, which no text is longer than: so many are read at a time, and so much in all, that a file
+        whose texts are all the same long one is no bomb.
     """
 
-    def __init__(self, source: Any, shape: tuple[int, ...], stored_bytes: int | None) -> None:
-        least, usual, most = _SCANNED_TEXTS
-        texts = usual if stored_bytes is None else min(max(_SCANNED_BYTES // max(1, stored_bytes), least), most)
+    dtype = TEXT
+
+    def __init__(self, where: str, source: Any, shape: tuple[int, ...], stored_bytes: int | None) -> None:
+        least, usual, most = _TEXTS_AT_A_TIME
+        texts = usual if stored_bytes is None else min(max(_TEXTS_BYTES // max(1, stored_bytes), least), most)
         self.shape = shape
-        self._source = source
-        rows = max(1, texts // max(1, math.prod(shape[1:])))
-        widest = max((self[first : first + rows].itemsize for first in range(0, shape[0], rows)), default=4)
-        self.dtype = np.dtype(f"U{widest // 4}")
+        self._where, self._source, self._found_bytes = where, source, 0
+        self._most_bytes = math.inf if stored_bytes is None else max(ALWAYS_BYTES, MAX_UNPACKED * stored_bytes)
+        self._rows = max(1, texts // max(1, math.prod(shape[1:])))
 
     def __getitem__(self, key: Any) -> np.ndarray:
+        if not isinstance(key, slice):
+            return self._texts(key)
+        first, end, _ = key.indices(self.shape[0])
+        parts = [self._texts(slice(at, min(end, at + self._rows))) for at in range(first, end, self._rows)]
+        return np.concatenate(parts) if parts else np.zeros((0, *self.shape[1:]), TEXT)
+
+    def _texts(self, key: Any) -> np.ndarray:
         values = np.asarray(self._source[key])
-        texts = np.asarray(values.tolist()).reshape(values.shape)
-        if texts.dtype.kind != "U" and values.size:
-            raise ConfigError("text of variable length among other things; give all of it one type")
-        return texts.astype("U1") if texts.dtype.itemsize < 4 or not values.size else texts
+        try:
+            texts = values.astype(_ONLY_TEXT).astype(TEXT)
+        except ValueError:
+            raise ConfigError("text of any length among other things; give all of it one type") from None
+        self._found_bytes += 4 * int(np.strings.str_len(texts).sum())
+        if self._found_bytes > self._most_bytes:
+            raise SourceError(
+                f"{self._where}: its texts have more than {self._found_bytes:,} bytes, and its file {MAX_UNPACKED} "
+                "times fewer; make the array with hub.array, and assign what is there"
+            )
+        return texts
 
 
 def open_hdf5(where: str, key: str | None, *, follow_links: bool) -> Rows:
@@ -177,7 +196,7 @@ def _hdf5_rows(h5py: Any, where: str, dataset: Any, *, follow_links: bool, singl
     if single:
         return Single(named, Found(dataset, attrs))
     if text is not None and text.length is None and dataset.shape:
-        return Rows(named, Found(Texts(dataset.asstr(), dataset.shape, stored_bytes), attrs, dims), stamps)
+        return Rows(named, Found(Texts(named, dataset.asstr(), dataset.shape, stored_bytes), attrs, dims), stamps)
     found = Found(dataset, attrs, dims, dataset.fillvalue)
     return Rows(named, found, stamps, stored_bytes=stored_bytes)
 
@@ -270,7 +289,7 @@ def _zarr_rows(shown: str, opened: Any, stamps: list[Any] | None, *, single: boo
     if single:
         return Single(shown, Found(opened, decoded_attributes(kept, np.dtype(opened.dtype))))
     if np.dtype(opened.dtype).kind in "TO" and opened.shape:
-        texts = Texts(opened, opened.shape, stored_bytes)
+        texts = Texts(shown, opened, opened.shape, stored_bytes)
         return Rows(shown, Found(texts, json_attrs(shown, kept), zarr_dims(opened)), stamps)
     found = Found(opened, decoded_attributes(kept, opened.dtype), zarr_dims(opened), opened.fill_value)
     return Rows(shown, found, stamps, stored_bytes=stored_bytes)

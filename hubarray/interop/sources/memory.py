@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hubarray.arrays.dtypes import ml_dtype
+from hubarray.arrays.dtypes import TEXT, ml_dtype
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.plain import plain_json
 from hubarray.interop.sources.base import SINGLE_VALUE, check_sizes, readable, whole_parts
@@ -79,12 +79,12 @@ def array_like(source: Any) -> Found | None:
 
 
 def _plain(array: Any) -> Any:
-    """Text in columns of Python objects, as strings of the widest one's width; everything else as it is."""
-    if isinstance(array, np.ndarray) and array.dtype.kind == "T":
-        return _texts(array.ravel().tolist()).reshape(array.shape)
+    """Objects that are text as NumPy's StringDType, byte strings as wide as the widest, and all else as it is."""
     if isinstance(array, np.ndarray) and array.dtype == object and array.size:
         kinds = {type(one) for one in array.flat}
-        if kinds == {str} or kinds == {bytes}:
+        if kinds == {str}:
+            return array.astype(TEXT)
+        if kinds == {bytes}:
             return _texts(array.ravel().tolist()).reshape(array.shape)
     return array
 
@@ -217,7 +217,7 @@ class Rows:
         self.row_shape = tuple(map(int, array.shape[1:]))
         self.shape = (int(array.shape[0]), *self.row_shape)
         self.dtype = np.dtype(array.dtype)
-        if self.dtype.hasobject:
+        if self.dtype.hasobject and self.dtype.kind != "T":
             refuse_objects(where, array)
         self.attrs = found.attrs
         self.dims = found.dims
@@ -300,5 +300,7 @@ class Samples:
 
 
 def _sample(value: Any) -> np.ndarray:
+    if isinstance(value, str):
+        return np.array(value, TEXT)
     found = array_like(value)
     return np.asarray(value if found is None else found.array)
