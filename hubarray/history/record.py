@@ -24,11 +24,12 @@ from hubarray.history.extents import Extents
 from hubarray.history.fields import MAX_INT64, Fields, parse_json
 from hubarray.history.manifest import MAX_LEVELS, MAX_NODE_BYTES, NodeRef, TreeRoot
 from hubarray.history.overlay import EMPTY_OVERLAY, MAX_OVERLAY_REFS, Numbers, Overlay
+from hubarray.history.packing import MAX_DESCRIPTION_BYTES, PACKED_FROM_BYTES, pack, unpack
 from hubarray.names import Name
 from hubarray.shown import shown_text
 from hubarray.storage.base import Buffer
 
-FORMAT = 2
+FORMAT = 3
 MAX_RECORD_BYTES = 1 << 20
 MAX_ATTRS_BYTES = 64 << 10
 MAX_MESSAGE_BYTES = 16 << 10
@@ -42,12 +43,14 @@ RECORD_NAME = re.compile(r"([0-9]{16})\.json", re.ASCII)
 KINDS = ("array", "table", "dataset", "deleted", "expired")
 # The oldest format that knows a kind: whoever reads only older ones refuses the record, and with it to collect.
 _FORMAT_OF_KIND = {"table": 2, "dataset": 2}
+_FORMAT_OF_PACKED = 3
 # What has no description says so where an array's would be.
 _KINDS_DESCRIBED = ("array", "table", "dataset")
 _MAX_AXES = 64
 _KEPT_BYTES = 16 << 10
 _MAX_TIME_LETTERS = 64
 _FORMAT_FIELD = re.compile(rb'\{"hubarray":(\d{1,9})[,}]')
+_PACKED_FIELD = b'_zlib":"'
 _HASH_FIELD = b'"blake3":"'
 _HASH_LINE_BYTES = len(_HASH_FIELD) + 64 + len(b'"}\n')
 
@@ -171,14 +174,21 @@ def _description_key(kind: str) -> str:
     return kind if kind in _KINDS_DESCRIBED else "array"
 
 
+def _packed_key(kind: str) -> str:
+    return f"{_description_key(kind)}_zlib"
+
+
 def encode(record: Record) -> tuple[bytes, Record]:
     """The record's bytes, and the record with its digest filled in."""
     home = f"{record.head.owner}/{record.head.name}"
     head = _dumps({key: value for key, value in record.head.__dict__.items() if value is not None})
-    first = f'{{"hubarray":{_FORMAT_OF_KIND.get(record.head.kind, 1)},"head":{head},"head_xxh3":"{_head_hash(head)}"'
+    kind, described = record.head.kind, _dumps(record.description)
+    is_packed = len(described) > PACKED_FROM_BYTES
+    number = _FORMAT_OF_PACKED if is_packed else _FORMAT_OF_KIND.get(kind, 1)
+    first = f'{{"hubarray":{number},"head":{head},"head_xxh3":"{_head_hash(head)}"'
     overlay, overlay_homes = record.overlay.encode(home)
     body: dict[str, Any] = {
-        _description_key(record.head.kind): record.description,
+        **({_packed_key(kind): pack(described)} if is_packed else {_description_key(kind): record.description}),
         "attrs": record.attrs,
         **({"tags": record.tags} if record.tags else {}),
         "homes": list(record.homes) or [home],
@@ -191,10 +201,11 @@ def encode(record: Record) -> tuple[bytes, Record]:
     text = f"{first},\n{_dumps(body)[1:-1]},\n".encode()
     digest = blake3.blake3(text).hexdigest()
     data = text + _HASH_FIELD + digest.encode() + b'"}\n'
-    if len(data) >= MAX_RECORD_BYTES:
+    if len(data) >= MAX_RECORD_BYTES or len(described) > MAX_DESCRIPTION_BYTES:
         raise ConfigError(
-            f"{record.name}: its description takes {len(data)} bytes and a record has less than {MAX_RECORD_BYTES}; "
-            "use fewer fields, a smaller fill value or fewer attributes"
+            f"{record.name}: its description takes {len(described):,} bytes and its record {len(data):,}, which have "
+            f"up to {MAX_DESCRIPTION_BYTES:,} and {MAX_RECORD_BYTES:,}; use fewer fields or arrays, smaller fill "
+            "values or fewer attributes"
         )
     return data, replace(record, digest=digest)
 
@@ -226,7 +237,8 @@ def decode(data: Buffer, name: Name, number: int, where: str) -> Record:
     """
     raw = bytes(data)
     # The same record is opened again and again; what is as long as it may be would take memory for nothing.
-    return (_decoded_again if len(raw) <= _KEPT_BYTES else _decoded)(raw, name, number, where)
+    is_small = len(raw) <= _KEPT_BYTES and _PACKED_FIELD not in raw
+    return (_decoded_again if is_small else _decoded)(raw, name, number, where)
 
 
 def _decoded(raw: bytes, name: Name, number: int, where: str) -> Record:
@@ -247,7 +259,7 @@ def _decoded(raw: bytes, name: Name, number: int, where: str) -> Record:
         body.refuse("homes", "does not begin with the record's own home, or has one twice")
     return Record(
         head=head,
-        description=body.take(_description_key(head.kind), dict, {}),
+        description=_description(body, head.kind),
         attrs=body.take("attrs", dict, {}),
         tags=_tags(body, number),
         grid=body.integers("numbering_grid", _MAX_AXES, 1, MAX_INT64, []),
@@ -257,6 +269,16 @@ def _decoded(raw: bytes, name: Name, number: int, where: str) -> Record:
         changed=_changed(body),
         digest=digest,
     )
+
+
+def _description(body: Fields, kind: str) -> dict[str, Any]:
+    plain, packed = _description_key(kind), _packed_key(kind)
+    if packed not in body.raw:
+        found: dict[str, Any] = body.take(plain, dict, {})
+        return found
+    if plain in body.raw:
+        body.refuse(packed, f"is there beside {plain!r}")
+    return unpack(body, packed)
 
 
 def decode_head(data: Buffer, name: Name, number: int, where: str) -> Head | None:
