@@ -5,7 +5,7 @@ VENV := .venv
 OLDEST := .venv-oldest
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-whole test-oldest check bench docs dist format clean
+.PHONY: demo test test-whole test-oldest check bench docs dist screenshots format clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
@@ -43,6 +43,10 @@ dist: $(VENV)/.dist
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python tests/try_wheel.py dist/*.whl
+
+# The viewer's pages for the documents; needs Chromium.
+screenshots: $(VENV)/.test
+	$(BIN)/python examples/screenshots.py docs/images
 
 format: $(VENV)/.check
 	$(BIN)/ruff format .

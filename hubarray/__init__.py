@@ -119,6 +119,7 @@ if TYPE_CHECKING:
     from hubarray.tables.worker import TablePartition, TableWorker
     from hubarray.tables.writer import TableWriter
     from hubarray.tabling import read_index, row_loader, table_writer, write_index
+    from hubarray.viewer.serving import view
 
 # Imported at their first use: they bring pyarrow.
 _LAZY = {
@@ -174,6 +175,7 @@ _LAZY = {
     "references": "hubarray.interop.references",
     "row_loader": "hubarray.tabling",
     "table_writer": "hubarray.tabling",
+    "view": "hubarray.viewer.serving",
     "write_index": "hubarray.tabling",
 }
 
@@ -304,6 +306,7 @@ __all__ = [
     "undo",
     "untag",
     "verify",
+    "view",
     "write_dask",
     "write_index",
 ]

@@ -35,6 +35,8 @@ _PLACES = {
     "needed": "hubarray.interop.missing:needed",
     "html": "hubarray.interop.html:describe",
     "table_html": "hubarray.interop.table_html:describe",
+    "show": "hubarray.interop.plots:show",
+    "view": "hubarray.viewer.serving:view_handle",
     "undo": "hubarray.lifecycle:undo",
 }
 
@@ -215,6 +217,34 @@ class Adapters(Statistics, NumpyProtocols):
         """
         store: HubStore = adapter("to_zarr_store")(self, variable=variable, transaction=transaction)
         return store
+
+    def view(self, **options: Any) -> Any:
+        """This array in the browser: :func:`hubarray.view` with its name, and its commit if it is fixed to one."""
+        return adapter("view")(self, **options)
+
+    def show(self, key: Any = ..., *, ax: Any = None, **options: Any) -> Any:
+        """Draw a part of it with matplotlib: an image, a grid of images, a curve, or three cuts of a volume.
+
+        Parameters
+        ----------
+        key
+            As of ``a[key]``; of at most 256 MiB. Costs what ``a[key]`` does.
+        ax : matplotlib Axes, optional
+            Where to draw an image or a curve; by default in a new figure.
+        **options
+            Passed to ``imshow`` or ``plot``, such as ``cmap`` and ``vmin``.
+
+        Returns
+        -------
+        matplotlib Figure
+
+        Raises
+        ------
+        ConfigError
+            There is nothing to draw, or too much.
+        MissingPackageError
+        """
+        return adapter("show")(self, key, ax=ax, **options)
 
     def _repr_html_(self) -> str:
         """For notebooks."""

@@ -21,7 +21,7 @@ from hubarray.errors import HubError
 from hubarray.shown import shown_text
 
 # Importing them makes them known; help lists them in this order.
-for _module in ("look", "versions", "data", "rows", "reading", "upkeep", "doctor", "explain", "completion"):
+for _module in ("look", "versions", "data", "rows", "reading", "upkeep", "view", "doctor", "explain", "completion"):
     importlib.import_module(f"hubarray.cli.{_module}")
 
 _PROGRAM = "hubarray"

@@ -23,6 +23,7 @@ class Output:
     def __init__(self, *, json: bool) -> None:
         self.json = json
         self._value: Any = None
+        self._printed = False
 
     def value(self, value: Any, lines: Iterable[str]) -> None:
         """A result: JSON, and the same as lines of text, each printed on one line, made only if they are printed."""
@@ -44,7 +45,8 @@ class Output:
 
     def finish(self) -> None:
         """Print what is still to be printed."""
-        if self.json:
+        if self.json and not self._printed:
+            self._printed = True
             print(jsonlib.dumps(plain_json(self._value), indent=2, default=str, allow_nan=False))
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubarray.arrays import chunking, selection
-from hubarray.arrays.adapters import needed_adapter
+from hubarray.arrays import chunking, dtypes, selection
+from hubarray.arrays.adapters import adapter, needed_adapter
 from hubarray.arrays.array import Array
 from hubarray.arrays.assignment import rows_that_fit
 from hubarray.arrays.attributes import Attributes
@@ -237,7 +237,9 @@ class Dataset(Handle):
         count = growing.check_rows(values)
         for name, given in values.items():
             metadata = metadata_of(view(record, name))
-            chunking.checked_shape((metadata.shape[0] + len(given), *metadata.shape[1:]), metadata.dtype.itemsize)
+            chunking.checked_shape(
+                (metadata.shape[0] + len(given), *metadata.shape[1:]), dtypes.planned_bytes(metadata.dtype)
+            )
             start = metadata.shape[0]
         if not count:
             return slice(start, start)
@@ -270,7 +272,7 @@ class Dataset(Handle):
         described = description_of(record)
         for name, shape in growing.resized(described, {**(lengths or {}), **more}).items():
             metadata = metadata_of(view(record, name))
-            checked = chunking.checked_shape(shape, metadata.dtype.itemsize)
+            checked = chunking.checked_shape(shape, dtypes.planned_bytes(metadata.dtype))
             steps.append(operations.on_array(name, Resize(checked, metadata.shape), id=described.arrays[name].id))
         if steps:
             self.commit_operation(Steps(steps, seen=record), record, message)
@@ -366,6 +368,10 @@ class Dataset(Handle):
         """
         store: HubGroupStore = needed_adapter("dataset_to_zarr_store", "zarr")(self, transaction=transaction)
         return store
+
+    def view(self, **options: Any) -> Any:
+        """This dataset in the browser: :func:`hubarray.view` with its name."""
+        return adapter("view")(self, **options)
 
     def snapshot(self) -> Dataset:
         """A read-only handle on the commit this one reads now; it never moves."""

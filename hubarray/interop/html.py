@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import math
@@ -12,6 +13,7 @@ from hubarray.arrays.array import Array
 from hubarray.arrays.image_codecs import is_lossy
 from hubarray.errors import HubError
 from hubarray.history import listing
+from hubarray.interop.pictures import drawing, images
 from hubarray.shown import shown_text
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
@@ -27,6 +29,9 @@ STYLE = (
     ".hubarray td{text-align:left;padding:0;background:none}.hubarray summary{cursor:pointer}</style>"
 )
 _COUNTED_CHUNKS = 100_000
+_THUMBNAILS = 4
+_THUMBNAIL_PIXELS = 96
+_MOST_THUMBNAIL_BYTES = 4 << 20
 
 
 def human_bytes(count: float) -> str:
@@ -47,7 +52,7 @@ def human_bytes(count: float) -> str:
 def describe(array: Array) -> str:
     """An array's description for notebooks, in the notebook's own colours.
 
-    Costs a listing of the name's versions, a look at up to 16 of them, and manifest nodes; no data.
+    Costs a listing of the name's versions, a look at up to 16 of them, manifest nodes, and of images one chunk.
     """
     try:
         record = array.state().record
@@ -76,7 +81,33 @@ def describe(array: Array) -> str:
         f"<div class='hubarray'>{STYLE}<header><b>hubarray.Array</b> {_safe(title)} "
         f"<span>{_safe(state)}</span></header>{_table(facts)}"
         f"{_folded('Tags', {tag: f'@{number}' for tag, number in sorted(record.tags.items())})}"
-        f"{_folded('Attributes', {name: json.dumps(value) for name, value in record.attrs.items()})}</div>"
+        f"{_folded('Attributes', {name: json.dumps(value) for name, value in record.attrs.items()})}"
+        f"{_thumbnails(array)}</div>"
+    )
+
+
+def _thumbnails(array: Array) -> str:
+    """The first images, of one chunk: at most one request."""
+    if array.ndim not in (2, 3, 4) or not array.size or array.dtype.kind not in "buif":
+        return ""
+    is_one = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
+    shape = array.shape if is_one else array.shape[1:]
+    covered = array.chunks if is_one else array.chunks[1:]
+    state = array.state()
+    if any(c < n for c, n in zip(covered, shape, strict=True)) or state.metadata.chunk_bytes > _MOST_THUMBNAIL_BYTES:
+        return ""
+    if len(state.record.overlay) == 0 and state.record.manifest is None:
+        return ""
+    try:
+        if not state.refs([(0,) * array.ndim])["length"].any():
+            return ""
+        found = [array[...]] if is_one else list(array[: min(_THUMBNAILS, array.chunks[0], len(array))])
+        shown = [drawing.thumbnail(images.pixels(one), _THUMBNAIL_PIXELS) for one in found if images.is_image(one)]
+    except HubError:
+        return ""
+    return "".join(
+        f"<img src='data:image/png;base64,{base64.b64encode(one).decode()}' style='margin:.2em' alt=''>"
+        for one in shown
     )
 
 

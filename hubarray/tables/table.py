@@ -172,6 +172,10 @@ class Table(Handle):
     def _state(self) -> TableState:
         return TableState.of(self._version, self._record())
 
+    def view(self, **options: Any) -> Any:
+        """This table in the browser: :func:`hubarray.view` with its name."""
+        return adapter("view")(self, **options)
+
     def _repr_html_(self) -> str:
         html: str = adapter("table_html")(self)
         return html

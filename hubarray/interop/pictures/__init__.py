@@ -1,0 +1,1 @@
+"""Values as pictures: colours, which arrays are images, and PNG. For notebooks and the viewer."""

@@ -1,0 +1,60 @@
+"""Values as pictures, whatever they are: which arrays are images, and how they look. Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hubarray.interop.pictures import colours
+
+_LEAST_SIDE = 8
+_CHANNELS = (1, 3, 4)
+_MOST_COORDINATES = 16
+
+
+def is_image(value: np.ndarray) -> bool:
+    """Whether an array is one that people look at as an image.
+
+    Examples
+    --------
+    >>> is_image(np.zeros((480, 640, 3), "u1")), is_image(np.zeros((1000, 4), "f4"))
+    (True, False)
+    """
+    if value.dtype.kind not in "buif" or value.ndim not in (2, 3):
+        return False
+    if value.ndim == 3 and value.shape[2] not in _CHANNELS:
+        return False
+    return min(value.shape[:2]) >= _LEAST_SIDE
+
+
+def is_cloud(value: np.ndarray) -> bool:
+    """Whether an array is a list of points in space: three coordinates, and maybe more of each.
+
+    Examples
+    --------
+    >>> is_cloud(np.zeros((1000, 4), "f4")), is_cloud(np.zeros((10, 4), "i4"))
+    (True, False)
+    """
+    return value.dtype.kind == "f" and value.ndim == 2 and 3 <= value.shape[1] <= _MOST_COORDINATES and len(value) > 3
+
+
+def pixels(value: np.ndarray) -> np.ndarray:
+    """An image as uint8 of (height, width, 3 or 4)."""
+    one = value[..., 0] if value.ndim == 3 and value.shape[2] == 1 else value
+    real = colours.real_values(one, "abs")
+    low, high = colours.window_of(real, is_byte=real.dtype == np.uint8 and value.dtype.kind != "b")
+    if real.ndim == 2:
+        return colours.coloured(real, low, high, "grey")
+    return colours.colours_of_channels(real, low, high)
+
+
+def cloud(value: np.ndarray, most: int) -> np.ndarray:
+    """Points as float32 of (n, 4), three coordinates and a brightness from 0 to 1, without those that are NaN."""
+    thinned = value[:: max(1, -(-len(value) // most))]
+    found = np.zeros((len(thinned), 4), "<f4")
+    found[:, :3] = thinned[:, :3]
+    light = thinned[:, 3] if thinned.shape[1] > 3 else thinned[:, 2]
+    finite = np.isfinite(thinned[:, :3]).all(axis=1) & np.isfinite(light)
+    found, light = found[finite], light[finite].astype("f8")
+    if len(light) and light.max() > light.min():
+        found[:, 3] = (light - light.min()) / (light.max() - light.min())
+    return found

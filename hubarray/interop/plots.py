@@ -1,0 +1,112 @@
+"""Arrays drawn with matplotlib: what people most likely want to see of a few elements."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hubarray.arrays.array import Array
+from hubarray.errors import ConfigError
+from hubarray.interop.missing import needed
+from hubarray.interop.pictures import colours, images
+
+MOST_BYTES = 256 << 20
+_MOST_IMAGES = 16
+_MOST_CURVES = 8
+
+
+def show(array: Array, key: Any = ..., *, ax: Any = None, **options: Any) -> Any:
+    """See :meth:`hubarray.Array.show`."""
+    needed("matplotlib", extra="plots", why="show")
+    import matplotlib.pyplot as plt
+
+    shape = array.lazy[key].shape
+    size = math.prod(shape) * array.dtype.itemsize
+    if size > MOST_BYTES:
+        raise ConfigError(f"that is {size:,} bytes, and {MOST_BYTES >> 20} MiB are drawn; take less, such as a.show(0)")
+    values = np.asarray(array[key])
+    try:
+        real = colours.real_values(values, "abs")
+    except ValueError as error:
+        raise ConfigError(f"{array.name}:{array.version}: {error}") from None
+    title = f"{array.name}:{array.version}[{_shown(key)}]"
+    if not real.size:
+        raise ConfigError(f"{title}: has no elements to draw")
+    pictures = _pictures(real)
+    if pictures is None:
+        return _curves(plt, real, ax, title, options)
+    if len(pictures) == 1:
+        axes = [ax or plt.figure().add_subplot()]
+    elif ax is not None:
+        raise ConfigError(f"{title}: is {len(pictures)} images, and ax= takes one; choose one of them")
+    else:
+        columns = math.ceil(math.sqrt(len(pictures)))
+        figure, grid = plt.subplots(math.ceil(len(pictures) / columns), columns, squeeze=False)
+        axes = list(grid.flat)
+        for one in axes[len(pictures) :]:
+            one.set_axis_off()
+        figure.suptitle(title)
+    for one, (name, picture) in zip(axes, pictures, strict=False):
+        defaults = {"cmap": "gray"} if picture.ndim == 2 else {}
+        one.imshow(picture, **(defaults | options))
+        one.set_title(name or (title if len(pictures) == 1 else ""))
+        one.set_xticks([])
+        one.set_yticks([])
+    return axes[0].figure
+
+
+def _shown(key: Any) -> str:
+    """A key as it is written between brackets.
+
+    Examples
+    --------
+    >>> _shown((0, slice(2, None), ...))
+    '0, 2:, ...'
+    """
+    if isinstance(key, tuple):
+        return ", ".join(map(_shown, key))
+    if isinstance(key, slice):
+        first, end = ("" if one is None else str(one) for one in (key.start, key.stop))
+        return f"{first}:{end}" + ("" if key.step is None else f":{key.step}")
+    return "..." if key is ... else str(key)[:40]
+
+
+def _pictures(values: np.ndarray) -> list[tuple[str, np.ndarray]] | None:
+    """The images in some values, each with a name; None where there are none."""
+    squeezed = values
+    while squeezed.ndim > 2 and squeezed.shape[0] == 1:
+        squeezed = squeezed[0]
+    if images.is_image(squeezed):
+        return [("", _as_colours(squeezed))]
+    if squeezed.ndim == 4 and images.is_image(squeezed[0]):
+        return [(str(i), _as_colours(one)) for i, one in enumerate(squeezed[:_MOST_IMAGES])]
+    if squeezed.ndim == 3 and min(squeezed.shape[1:]) > 1:
+        if len(squeezed) <= _MOST_IMAGES:
+            return [(str(i), one) for i, one in enumerate(squeezed)]
+        middle = [n // 2 for n in squeezed.shape]
+        return [
+            (f"[{middle[0]}, :, :]", squeezed[middle[0]]), (f"[:, {middle[1]}, :]", squeezed[:, middle[1]]),
+            (f"[:, :, {middle[2]}]", squeezed[:, :, middle[2]]),
+        ]  # fmt: skip
+    return [("", squeezed)] if squeezed.ndim == 2 and min(squeezed.shape) > _MOST_CURVES else None
+
+
+def _as_colours(image: np.ndarray) -> np.ndarray:
+    if image.ndim == 2:
+        return image
+    if image.shape[2] == 1:
+        return image[..., 0]
+    return image if image.dtype == np.uint8 else images.pixels(image)
+
+
+def _curves(plt: Any, values: np.ndarray, ax: Any, title: str, options: dict[str, Any]) -> Any:
+    axes = ax or plt.figure().add_subplot()
+    if values.ndim == 2 and values.shape[0] <= _MOST_CURVES < values.shape[1]:
+        values = values.T
+    if values.ndim > 2 or (values.ndim == 2 and values.shape[1] > _MOST_CURVES):
+        raise ConfigError(f"{title}: of the shape {values.shape}, which is no image, curve or volume; choose a part")
+    axes.plot(values if values.ndim else values[np.newaxis], **({"marker": "o"} if values.ndim == 0 else {}), **options)
+    axes.set_title(title)
+    return axes.figure

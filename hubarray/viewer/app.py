@@ -1,0 +1,204 @@
+"""The routes of the viewer: what each address answers, how many are answered at once, and what is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import partial
+from importlib import resources
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from hubarray.errors import (
+    AccessDeniedError,
+    ConfigError,
+    FormatVersionError,
+    HubError,
+    InvalidNameError,
+    NotFoundError,
+    TagNotFoundError,
+    UnavailableError,
+)
+from hubarray.shown import shown_text
+from hubarray.storage.url import Root
+from hubarray.viewer import array_pages, dataset_pages, home_pages, table_pages
+from hubarray.viewer.opened import Opened
+from hubarray.viewer.parameters import Query
+from hubarray.viewer.zarr_http import ZarrFiles
+
+log = logging.getLogger("hubarray.viewer")
+
+AT_ONCE = 6
+MOST_WAITING = 256
+_KEPT_BYTES = 64 << 20
+_MOST_ANSWER_BYTES = 32 << 20
+# What is asked of a commit by its number never changes.
+_KEPT_FOR = "private, max-age=86400, immutable"
+_STATUS: tuple[tuple[type[Exception], int], ...] = (
+    (InvalidNameError, 400), (TagNotFoundError, 404), (NotFoundError, 404), (ConfigError, 400),
+    (AccessDeniedError, 403), (UnavailableError, 503), (FormatVersionError, 422), (HubError, 422),
+    (IndexError, 400), (MemoryError, 507),
+)  # fmt: skip
+_SCRIPTS = ("main", "lib", "home", "array", "table", "dataset", "versions", "rowview", "cloud", "plot", "tiles")
+_VENDORED = ("three.module.min.js", "OrbitControls.js", "uPlot.iife.min.js")
+_JAVASCRIPT, _CSS = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
+_FILES = {
+    "": ("index.html", "text/html; charset=utf-8"),
+    "icon.svg": ("icon.svg", "image/svg+xml"),
+    **{one: (one, _CSS) for one in ("style.css", "vendor/uPlot.min.css")},
+    **{f"{one}.js": (f"{one}.js", _JAVASCRIPT) for one in _SCRIPTS},
+    **{f"vendor/{one}": (f"vendor/{one}", _JAVASCRIPT) for one in _VENDORED},
+}
+
+Answer = dict[str, Any] | bytes
+Page = Callable[[Query], Answer]
+
+
+class _Kept:
+    """Answers of commits by their address, up to some bytes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: OrderedDict[str, bytes] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, key: str) -> bytes | None:
+        """An answer, if it is there."""
+        with self._lock:
+            found = self._held.get(key)
+            if found is not None:
+                self._held.move_to_end(key)
+            return found
+
+    def put(self, key: str, data: bytes) -> None:
+        """Keep an answer, and forget the oldest."""
+        with self._lock:
+            self._bytes += len(data) - len(self._held.pop(key, b""))
+            self._held[key] = data
+            while self._bytes > _KEPT_BYTES:
+                self._bytes -= len(self._held.popitem(last=False)[1])
+
+
+class Viewer:
+    """The application's state: what is open, and who waits.
+
+    Parameters
+    ----------
+    root : Root
+    """
+
+    def __init__(self, root: Root) -> None:
+        self._opened = Opened(root)
+        self._choices = table_pages.Choices()
+        self._kept = _Kept()
+        self._zarr = ZarrFiles(self._opened)
+        self._slots: asyncio.Semaphore | None = None
+        self._waiting = 0
+
+    def application(self) -> Starlette:
+        """The routes."""
+        opened, choices = self._opened, self._choices
+        pages: dict[str, Page] = {
+            "home": partial(home_pages.home, opened),
+            "facts": partial(home_pages.facts, opened),
+            "log": partial(home_pages.log, opened),
+            "changes": partial(home_pages.changes, opened),
+            "array": partial(array_pages.array, opened),
+            "window": partial(array_pages.window, opened),
+            "picture": partial(array_pages.picture, opened),
+            "values": partial(array_pages.values, opened),
+            "line": partial(array_pages.line, opened),
+            "chunks": partial(array_pages.chunk_map, opened),
+            "table": partial(table_pages.table, opened),
+            "rows": partial(table_pages.rows, opened, choices),
+            "row": partial(table_pages.row, opened, choices),
+            "image": partial(table_pages.image, opened, choices),
+            "points": partial(table_pages.points, opened, choices),
+            "curve": partial(table_pages.curve, opened, choices),
+            "dataset": partial(dataset_pages.dataset, opened),
+            "sample": partial(dataset_pages.sample, opened),
+            "sample-image": partial(dataset_pages.image, opened),
+            "sample-points": partial(dataset_pages.points, opened),
+        }
+        routes = [Route(f"/api/{name}", self._endpoint(page)) for name, page in pages.items()]
+        routes.append(Route("/zarr/{path:path}", self._zarr_file, methods=["GET", "HEAD"]))
+        routes.append(Route("/{path:path}", _file))
+        return Starlette(routes=routes)
+
+    def _endpoint(self, page: Page) -> Callable[[Request], Any]:
+        async def answer(request: Request) -> Response:
+            pairs = request.query_params.multi_items()
+            given = dict(pairs)
+            if len(given) != len(pairs):
+                return _told(400, "ConfigError", "a parameter is there twice")
+            key = f"{request.url.path}?{request.url.query}"
+            is_fixed = "@" in given.get("name", "").partition(":")[2]
+            if is_fixed and (kept := self._kept.get(key)) is not None:
+                return _response(kept, is_fixed=True)
+            if self._waiting >= MOST_WAITING:
+                return _told(503, "UnavailableError", "too much is asked at once; it goes on when some is answered")
+            self._slots = self._slots or asyncio.Semaphore(AT_ONCE)
+            self._waiting += 1
+            try:
+                async with self._slots:
+                    if await request.is_disconnected():
+                        # A tile that is no longer wanted is not fetched.
+                        return Response(status_code=499)
+                    data = _encoded(await run_in_threadpool(page, Query(given)))
+            except Exception as error:
+                return _failed(error)
+            finally:
+                self._waiting -= 1
+            if is_fixed:
+                self._kept.put(key, data)
+            return _response(data, is_fixed=is_fixed)
+
+        return answer
+
+    async def _zarr_file(self, request: Request) -> Response:
+        try:
+            return await self._zarr.answer(request)
+        except Exception as error:
+            return _failed(error)
+
+
+def _encoded(answer: Answer) -> bytes:
+    return answer if isinstance(answer, bytes) else json.dumps(answer, allow_nan=False, default=str).encode()
+
+
+def _response(data: bytes, *, is_fixed: bool) -> Response:
+    if data[:1] in (b"{", b"["):
+        kind = "application/json"
+    else:
+        kind = "image/png" if data[:4] == b"\x89PNG" else "application/octet-stream"
+    return Response(data, media_type=kind, headers={"cache-control": _KEPT_FOR} if is_fixed else None)
+
+
+def _failed(error: Exception) -> Response:
+    for kind, status in _STATUS:
+        if isinstance(error, kind):
+            return _told(status, type(error).__name__, shown_text(str(error)))
+    log.exception("the viewer failed")
+    return _told(500, type(error).__name__, "the viewer failed; its log says more")
+
+
+def _told(status: int, kind: str, text: str) -> Response:
+    return JSONResponse({"error": kind, "message": text[:2000]}, status)
+
+
+async def _file(request: Request) -> Response:
+    """A file of the package: those that are named above, and nothing else."""
+    found = _FILES.get(request.path_params["path"])
+    if found is None:
+        return _told(404, "NotFoundError", "there is no such page")
+    data = resources.files("hubarray.viewer").joinpath("static", *found[0].split("/")).read_bytes()
+    return Response(data, media_type=found[1], headers={"cache-control": "no-cache"})

@@ -1,0 +1,215 @@
+"""Pictures of arrays as arithmetic: which axes are rows and columns, and which elements a tile is made of. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+TILE_PIXELS = 256
+MAX_LEVEL = 56
+# What a tile may touch: past that it is made of fewer elements, evenly.
+MOST_CHUNKS = 1024
+MOST_DECODED_BYTES = 384 << 20
+COARSE_CHUNKS = 64
+COARSE_DECODED_BYTES = 32 << 20
+_ROW_NAMES = ("y", "lat", "latitude", "row", "height")
+_COLUMN_NAMES = ("x", "lon", "longitude", "column", "width")
+_CHANNEL_NAMES = ("c", "channel", "channels", "rgb", "band")
+_CHANNELS = (3, 4)
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Which axes of an array a picture has; None for those that it has not.
+
+    Attributes
+    ----------
+    y, x : int or None
+        Rows and columns.
+    c : int or None
+        Channels: three of RGB, or four with alpha.
+    """
+
+    y: int | None
+    x: int | None
+    c: int | None = None
+
+
+def guessed_axes(shape: Sequence[int], dims: Sequence[str | None], *, is_byte: bool) -> Axes:
+    """The axes that people most likely want to see.
+
+    Examples
+    --------
+    >>> guessed_axes((100, 480, 640, 3), (None,) * 4, is_byte=True)
+    Axes(y=1, x=2, c=3)
+    >>> guessed_axes((64, 512, 512), ("z", "y", "x"), is_byte=False), guessed_axes((1000,), (None,), is_byte=False)
+    (Axes(y=1, x=2, c=None), Axes(y=None, x=0, c=None))
+    >>> guessed_axes((2, 3, 480, 640), (None, "channel", None, None), is_byte=True)
+    Axes(y=2, x=3, c=1)
+    """
+    named = {str(name).lower(): axis for axis, name in enumerate(dims) if name is not None}
+    by_name = [next((named[name] for name in some if name in named), None)
+               for some in (_ROW_NAMES, _COLUMN_NAMES, _CHANNEL_NAMES)]  # fmt: skip
+    y, x, c = by_name
+    if c is not None and shape[c] not in _CHANNELS:
+        c = None
+    if c is None and is_byte and len(shape) > 2 and shape[-1] in _CHANNELS and len(shape) - 1 not in (y, x):
+        c = len(shape) - 1
+    rest = [axis for axis in range(len(shape)) if axis not in (y, x, c)]
+    if x is None and rest:
+        x = rest.pop()
+    if y is None and rest:
+        y = rest.pop()
+    return Axes(y, x, c)
+
+
+def checked_axes(y: int, x: int, c: int, shape: Sequence[int]) -> Axes:
+    """Axes as a page asks for them, -1 for none.
+
+    Raises
+    ------
+    ValueError
+    """
+    found = [axis for axis in (y, x, c) if axis >= 0]
+    if len(set(found)) != len(found) or any(axis >= len(shape) for axis in found):
+        raise ValueError(f"the axes {y}, {x} and {c} are not different axes of a shape of {len(shape)}")
+    if c >= 0 and shape[c] not in _CHANNELS:
+        raise ValueError(f"axis {c} has {shape[c]:,} elements, and channels are 3 or 4")
+    if y >= 0 > x:
+        raise ValueError("rows without columns")
+    return Axes(*(None if axis < 0 else axis for axis in (y, x, c)))
+
+
+def top_level(height: int, width: int) -> int:
+    """The level at which all is one tile: each has half of the rows and columns of the one before."""
+    return max(0, math.ceil(math.log2(max(height, width, 1) / TILE_PIXELS)))
+
+
+def looks(shape: Sequence[int], axes: Axes) -> list[dict[str, int]]:
+    """The tiles that tell how bright a picture is: all of it as one, and the one in its middle as it is.
+
+    Examples
+    --------
+    >>> looks((1000, 1000), Axes(0, 1))
+    [{'level': 2, 'row': 0, 'column': 0}, {'level': 0, 'row': 1, 'column': 1}]
+    """
+    height, width = (1 if axis is None else shape[axis] for axis in (axes.y, axes.x))
+    level = top_level(height, width)
+    whole = {"level": level, "row": 0, "column": 0}
+    if not level:
+        return [whole]
+    return [whole, {"level": 0, "row": height // 2 // TILE_PIXELS, "column": width // 2 // TILE_PIXELS}]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The elements that a tile is made of.
+
+    Attributes
+    ----------
+    key : tuple of int or slice
+        What the array is read by.
+    order : tuple of int
+        How the axes of what is read become rows, columns, channels.
+    step : int
+        Every so many elements are taken.
+    shape : (int, int)
+        Rows and columns of the tile in full.
+    """
+
+    key: tuple[int | slice, ...]
+    order: tuple[int, ...]
+    step: int
+    shape: tuple[int, int]
+
+
+def tile(
+    shape: Sequence[int], chunks: Sequence[int], axes: Axes, at: Sequence[int], *, level: int, row: int, column: int,
+    itemsize: int, coarse: bool,
+) -> Cut:  # fmt: skip
+    """The cut of one tile.
+
+    Parameters
+    ----------
+    shape, chunks : sequence of int
+    axes : Axes
+    at : sequence of int
+        Which element of the axes that are not shown.
+    level : int
+        Every ``2 ** level`` elements are a pixel.
+    row, column : int
+        Of the tile.
+    itemsize : int
+    coarse : bool
+        A first look, of a few chunks.
+
+    Raises
+    ------
+    ValueError
+        There is no such tile.
+
+    Examples
+    --------
+    >>> cut = tile((9, 1000, 1000), (1, 100, 100), Axes(1, 2), (4, 0, 0), level=1, row=0, column=1, itemsize=1,
+    ...            coarse=False)
+    >>> cut.key, cut.shape
+    ((4, slice(0, 512, 2), slice(512, 1000, 2)), (256, 244))
+    """
+    scale = 1 << level
+    spans = [_span(shape, axes.y, row, scale), _span(shape, axes.x, column, scale)]
+    step = scale
+    most_chunks, most_bytes = (COARSE_CHUNKS, COARSE_DECODED_BYTES) if coarse else (MOST_CHUNKS, MOST_DECODED_BYTES)
+    chunk_bytes = math.prod(chunks) * itemsize
+    while _touched(spans, (axes.y, axes.x), chunks, step) > max(1, min(most_chunks, most_bytes // max(1, chunk_bytes))):
+        step *= 2
+    shown = {axes.y: spans[0], axes.x: spans[1]}
+    key: list[int | slice] = []
+    kept: list[int] = []
+    for axis, length in enumerate(shape):
+        if axis in shown:
+            first, end = shown[axis]
+            key.append(slice(first, end, step))
+            kept.append(axis)
+        elif axis == axes.c:
+            key.append(slice(0, length))
+            kept.append(axis)
+        elif not at[axis] < length:
+            raise ValueError(f"axis {axis} has {length:,} elements, and there is no {at[axis]:,}")
+        else:
+            key.append(at[axis])
+    order = tuple(kept.index(axis) for axis in (axes.y, axes.x, axes.c) if axis is not None)
+    height, width = (-(-(end - first) // scale) for first, end in spans)
+    return Cut(tuple(key), order, step // scale, (height, width))
+
+
+def _span(shape: Sequence[int], axis: int | None, number: int, scale: int) -> tuple[int, int]:
+    length = 1 if axis is None else shape[axis]
+    first = number * TILE_PIXELS * scale
+    if first >= length:
+        raise ValueError(f"there is no tile {number} along an axis of {length:,}")
+    return first, min(length, first + TILE_PIXELS * scale)
+
+
+def _touched(spans: Sequence[tuple[int, int]], axes: Sequence[int | None], chunks: Sequence[int], step: int) -> int:
+    """How many chunks a strided box touches, at most."""
+    counts = []
+    for (first, end), axis in zip(spans, axes, strict=True):
+        chunk = 1 if axis is None else chunks[axis]
+        pixels = -(-(end - first) // step)
+        counts.append(min(pixels, -(-end // chunk) - first // chunk))
+    return math.prod(counts)
+
+
+def python_line(name: str, axes: Axes, at: Sequence[int], key: str | None = None) -> str:
+    """The line of Python that reads what is on the screen.
+
+    Examples
+    --------
+    >>> python_line("lab/scans:v1@3", Axes(1, 2), (7, 0, 0))
+    'hub.load("lab/scans:v1@3")[7, :, :]'
+    """
+    shown = {axes.y, axes.x, axes.c}
+    inside = ", ".join(":" if axis in shown else str(number) for axis, number in enumerate(at))
+    member = "" if key is None else f'["{key}"]'
+    return f'hub.load("{name}"){member}[{inside or "()"}]'

@@ -1,0 +1,84 @@
+"""Datasets: which arrays there are, and which of them share samples."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hubarray.arrays.dtypes import dtype_name
+from hubarray.errors import ConfigError
+from hubarray.interop.pictures import drawing, images
+from hubarray.viewer.opened import Opened, title
+from hubarray.viewer.parameters import Query
+from hubarray.viewer.table_pages import _about
+
+_MOST_ARRAYS = 1000
+_MOST_SAMPLE_BYTES = 64 << 20
+
+
+def dataset(opened: Opened, query: Query) -> dict[str, Any]:
+    """Facts about a dataset."""
+    found = opened.handle(query.text("name"))
+    if found.kind != "dataset":
+        raise ConfigError(f"{title(found)}: is a {found.kind} and no dataset")
+    arrays = [
+        {
+            "name": name,
+            "shape": list(one.shape),
+            "dtype": dtype_name(one.dtype),
+            "dims": [dim or "" for dim in one.dims],
+        }
+        for name, one in list(found.arrays.items())[:_MOST_ARRAYS]
+    ]
+    try:
+        samples = found.samples()
+    except ConfigError:
+        samples = []
+    rows = len(found[samples[0]]) if samples else 0
+    return {"name": title(found), "arrays": arrays, "samples": samples, "rows": rows, "attrs": dict(found.attrs)}
+
+
+def _sample(found: Any, key: str, at: int) -> Any:
+    array = found[key]
+    if not array.ndim or not 0 <= at < len(array):
+        raise ConfigError(f"{key}: there is no sample {at:,}")
+    if math.prod(array.shape[1:]) * array.dtype.itemsize > _MOST_SAMPLE_BYTES:
+        raise ConfigError(f"{key}: a sample is larger than {_MOST_SAMPLE_BYTES >> 20} MiB; look at the array itself")
+    return array[at]
+
+
+def sample(opened: Opened, query: Query) -> dict[str, Any]:
+    """One sample: a value of each array that begins with the dimension they share."""
+    found = opened.handle(query.text("name"))
+    at = query.integer("row", 0, 1 << 53, 0)
+    names = dataset(opened, query)["samples"]
+    values = []
+    for name in names:
+        try:
+            values.append(_about(name, _sample(found, name, at)))
+        except ConfigError as error:
+            values.append({"name": name, "text": str(error)})
+    return {"row": at, "values": values}
+
+
+def image(opened: Opened, query: Query) -> bytes:
+    """One array's sample as PNG."""
+    found = opened.handle(query.text("name"))
+    key = query.text("field", most=300)
+    if found.kind != "dataset" or key not in found:
+        raise ConfigError("there is no such array")
+    value = np.asarray(_sample(found, key, query.integer("row", 0, 1 << 53, 0)))
+    if not images.is_image(value):
+        raise ConfigError("this value is no image")
+    return drawing.thumbnail(images.pixels(value), query.integer("side", 16, 4096, 512))
+
+
+def points(opened: Opened, query: Query) -> bytes:
+    """One array's sample as points."""
+    found = opened.handle(query.text("name"))
+    value = np.asarray(_sample(found, query.text("field", most=300), query.integer("row", 0, 1 << 53, 0)))
+    if not images.is_cloud(value):
+        raise ConfigError("this value is no list of points")
+    return images.cloud(value, 200_000).tobytes()

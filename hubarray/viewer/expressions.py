@@ -1,0 +1,136 @@
+"""Filters as people write them, such as ``speed > 3 and camera == "front"``: read by a whitelist, never run. Pure."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from typing import Any
+
+from hubarray.errors import ConfigError
+
+MAX_LETTERS = 1000
+_MOST_CLAUSES = 64
+_COMPARISONS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.In: "in",
+    ast.NotIn: "not in",
+}  # fmt: skip
+_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "in": "not in", "not in": "in"}
+_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+_QUOTED = re.compile(r"`([^`]{1,200})`")
+
+Clause = tuple[str, str, Any]
+
+
+def clauses_of(text: str) -> list[list[Clause]]:
+    """The conditions of an expression: rows pass where all of any of the lists hold.
+
+    Parameters
+    ----------
+    text : str
+        Comparisons of fields with values, ``and``, ``or``, ``not``, ``in``, brackets; ``&``, ``|`` and ``~`` as in
+        pandas; names that Python would not read in backticks.
+
+    Raises
+    ------
+    ConfigError
+        It is something else, or means too many conditions.
+
+    Examples
+    --------
+    >>> clauses_of('speed > 3 and camera.side in ["left", "right"]')
+    [[('speed', '>', 3), ('camera.side', 'in', ['left', 'right'])]]
+    >>> clauses_of("not (1 < x <= 5)")
+    [[('x', '<=', 1)], [('x', '>', 5)]]
+    """
+    if len(text) > MAX_LETTERS:
+        raise ConfigError(f"the filter has {len(text):,} letters, and {MAX_LETTERS:,} are read")
+    quoted: dict[str, str] = {}
+
+    def stand_in(found: re.Match[str]) -> str:
+        quoted[f"quoted_{len(quoted)}_"] = found.group(1)
+        return f"quoted_{len(quoted) - 1}_"
+
+    try:
+        tree = ast.parse(_QUOTED.sub(stand_in, text).strip(), mode="eval")
+        return _Reader(quoted).any_of(tree.body, negated=False)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ConfigError(f"{text[:200]!r} is no filter: write such as  speed > 3 and camera == 'front'") from None
+
+
+class _Reader:
+    def __init__(self, quoted: dict[str, str]) -> None:
+        self._quoted = quoted
+
+    def any_of(self, node: ast.expr, *, negated: bool) -> list[list[Clause]]:
+        """A condition as alternatives, each of clauses that all hold."""
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.Invert)):
+            return self.any_of(node.operand, negated=not negated)
+        if isinstance(node, ast.BoolOp):
+            return self._joined(node.values, isinstance(node.op, ast.And), negated)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitAnd, ast.BitOr)):
+            return self._joined([node.left, node.right], isinstance(node.op, ast.BitAnd), negated)
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            each = [
+                [[self._clause(left, operation, right, negated)]]
+                for left, operation, right in zip(sides, node.ops, sides[1:], strict=False)
+            ]
+            return _product(each) if not negated else [one for alternatives in each for one in alternatives]
+        if isinstance(node, (ast.Name, ast.Attribute)):
+            return [[(self._field(node), "==", not negated)]]
+        raise ConfigError("a filter is made of comparisons, such as  speed > 3 and camera == 'front'")
+
+    def _joined(self, nodes: list[ast.expr], is_and: bool, negated: bool) -> list[list[Clause]]:
+        each = [self.any_of(one, negated=negated) for one in nodes]
+        if is_and != negated:
+            return _product(each)
+        return _bounded([one for alternatives in each for one in alternatives])
+
+    def _clause(self, left: ast.expr, operation: ast.cmpop, right: ast.expr, negated: bool) -> Clause:
+        word = _COMPARISONS.get(type(operation))
+        if word is None:
+            raise ConfigError("a filter compares with ==, !=, <, <=, >, >=, in and not in")
+        if isinstance(left, (ast.Name, ast.Attribute)):
+            field, value = self._field(left), _value(right)
+        elif word in _TURNED:
+            field, value, word = self._field(right), _value(left), _TURNED[word]
+        else:
+            raise ConfigError("a filter asks whether a field is in a list of values")
+        if word in ("in", "not in") and not isinstance(value, list):
+            raise ConfigError("in takes a list of values, such as  camera in ['left', 'right']")
+        return field, _OPPOSITE[word] if negated else word, value
+
+    def _field(self, node: ast.expr) -> str:
+        if isinstance(node, ast.Attribute):
+            return f"{self._field(node.value)}.{node.attr}"
+        if isinstance(node, ast.Name):
+            return self._quoted.get(node.id, node.id)
+        raise ConfigError("a filter compares a field with a value: one side is the name of a field")
+
+
+def _value(node: ast.expr) -> Any:
+    if isinstance(node, ast.Constant) and isinstance(node.value, (str, int, float, bool)):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        value = _value(node.operand)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return -value
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return [_value(one) for one in node.elts]
+    raise ConfigError("a filter compares with plain values: numbers, text, true or false, and lists of them")
+
+
+def _product(each: list[list[list[Clause]]]) -> list[list[Clause]]:
+    count = 1
+    for alternatives in each:
+        count *= len(alternatives)
+        if count > _MOST_CLAUSES:
+            raise ConfigError(f"the filter means more than {_MOST_CLAUSES} alternatives; write a simpler one")
+    return _bounded([list(itertools.chain(*some)) for some in itertools.product(*each)])
+
+
+def _bounded(found: list[list[Clause]]) -> list[list[Clause]]:
+    if len(found) > _MOST_CLAUSES:
+        raise ConfigError(f"the filter means more than {_MOST_CLAUSES} alternatives; write a simpler one")
+    return found

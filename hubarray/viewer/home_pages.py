@@ -1,0 +1,68 @@
+"""Names under the root, and of each a few facts. No data is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hubarray as hub
+from hubarray import kinds, names
+from hubarray.errors import HubError
+from hubarray.history import listing
+from hubarray.shown import shown_text, shown_url
+from hubarray.viewer.opened import Opened, title
+from hubarray.viewer.parameters import Query
+
+MOST_NAMES = 20_000
+_MOST_COMMITS = 200
+
+
+def home(opened: Opened, query: Query) -> dict[str, Any]:
+    """Every name: a listing for each owner and name, and up to three requests a version."""
+    owner, beginning = names.parse_prefix(query.text("prefix", "", most=200))
+    found = listing.live_versions(opened.root.store, owner, beginning)
+    rows = [{"name": str(name), "problem": problem or ""} for name, problem in found.items()]
+    return {"root": shown_url(opened.root.url), "names": rows[:MOST_NAMES], "more": max(0, len(rows) - MOST_NAMES)}
+
+
+def facts(opened: Opened, query: Query) -> dict[str, Any]:
+    """Facts about a name: its kind, size and newest commit."""
+    found = opened.handle(query.text("name"))
+    shape, dtype = kinds.of(found).summary(found)
+    commit = next(iter(found.log()))
+    return {
+        "name": title(found), "kind": found.kind, "shape": shape, "dtype": dtype, "bytes": int(found.nbytes),
+        "commit": commit.number, "time": commit.time.isoformat(), "author": shown_text(commit.author),
+        "message": shown_text(commit.message), "frozen": bool(found.frozen), "attrs": dict(found.attrs),
+    }  # fmt: skip
+
+
+def log(opened: Opened, query: Query) -> dict[str, Any]:
+    """The commits of a version, newest first: some hundreds, and where to go on."""
+    name = names.parse(query.text("name"), commit_allowed=True)
+    first = query.integer("before", 1, 1 << 53, 1 << 53)
+    start = name if first == 1 << 53 else name.at(max(1, first - 1))
+    rows: list[dict[str, Any]] = []
+    for commit in hub.log(str(start), root=opened.root):
+        rows.append(
+            {"number": commit.number, "time": commit.time.isoformat(), "author": shown_text(commit.author),
+             "message": shown_text(commit.message), "kind": commit.kind, "tags": list(commit.tags),
+             "frozen": commit.frozen, "source": commit.source}
+        )  # fmt: skip
+        if len(rows) == _MOST_COMMITS:
+            break
+    return {"name": str(name.at(None)), "commits": rows, "more": bool(rows) and rows[-1]["number"] > 1}
+
+
+def changes(opened: Opened, query: Query) -> dict[str, Any]:
+    """Where two commits differ, by refs alone."""
+    one, two = query.text("one"), query.text("two")
+    key = query.text("key", "", most=200)
+    try:
+        found: Any = hub.diff(one, two, root=opened.root)
+    except HubError as error:
+        return {"regions": [], "text": shown_text(str(error)), "bytes": 0}
+    text = shown_text(str(found))[:2000]
+    if key:
+        found = getattr(found, "changed", {}).get(key)
+    regions = [[[part.start or 0, part.stop] for part in region] for region in getattr(found, "regions", ())[:1000]]
+    return {"regions": regions, "text": text, "bytes": int(getattr(found, "bytes", 0))}

@@ -1,0 +1,80 @@
+"""Handles on what is looked at, each at one commit: opened once, a few kept."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import Any
+
+import hubarray as hub
+from hubarray.errors import ConfigError, NotFoundError
+from hubarray.shown import shown_text
+from hubarray.storage.url import Root
+
+_MOST_HELD = 64
+
+
+class Opened:
+    """The names under a root, as the pages ask for them.
+
+    Parameters
+    ----------
+    root : Root
+    """
+
+    def __init__(self, root: Root) -> None:
+        self.root = root
+        self._lock = threading.Lock()
+        self._held: OrderedDict[str, Any] = OrderedDict()
+
+    def handle(self, name: str) -> Any:
+        """An array, table or dataset at one commit: the one that is named, else the newest.
+
+        Raises
+        ------
+        HubError
+        """
+        with self._lock:
+            if name in self._held:
+                self._held.move_to_end(name)
+                return self._held[name]
+        found = hub.load(name, root=self.root).snapshot()
+        with self._lock:
+            # What is named by its number alone stays what it is.
+            self._held[f"{found.name}:{found.version}@{found.commit}"] = found
+            while len(self._held) > _MOST_HELD:
+                self._held.popitem(last=False)
+        return found
+
+    def array(self, name: str, key: str) -> Any:
+        """An array, or one of a dataset.
+
+        Raises
+        ------
+        HubError
+        """
+        found = self.handle(name)
+        if found.kind == "dataset":
+            if key not in found:
+                raise NotFoundError(f"{name}: has no array {shown_text(key)[:80]!r}")
+            return found[key]
+        if found.kind != "array" or key:
+            raise ConfigError(f"{name}: is a {found.kind}, of which there are no such pictures")
+        return found
+
+    def table(self, name: str) -> Any:
+        """A table.
+
+        Raises
+        ------
+        HubError
+        """
+        found = self.handle(name)
+        if found.kind != "table":
+            raise ConfigError(f"{name}: is a {found.kind} and no table")
+        return found
+
+
+def title(handle: Any) -> str:
+    """The name of a handle, with its commit."""
+    return f"{handle.name}:{handle.version}@{handle.commit}"

@@ -1,0 +1,220 @@
+"""Starting and stopping the viewer's server: a thread of this process, on loopback, until somebody stops it."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import sys
+import threading
+import time
+import urllib.parse
+import webbrowser
+from collections.abc import Iterable
+from typing import Any
+
+from hubarray.errors import ConfigError, MissingPackageError
+from hubarray.lookup import RootLike
+from hubarray.names import parse
+from hubarray.storage.url import resolve
+
+_STARTING_SECONDS = 15.0
+_NEUROGLANCER = "https://neuroglancer-demo.appspot.com"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+class Served:
+    """A viewer that runs: made by :func:`hubarray.view`.
+
+    Attributes
+    ----------
+    url : str
+        Where it shows what was asked for, with its secret.
+    """
+
+    def __init__(self, server: Any, thread: threading.Thread, url: str, port: int) -> None:
+        self._server, self._thread, self.url, self.port = server, thread, url, port
+
+    def stop(self) -> None:
+        """End the server; pages that are open say so."""
+        self._server.should_exit = True
+        self._thread.join(_STARTING_SECONDS)
+
+    def wait(self) -> None:
+        """Until the server has ended."""
+        while self._thread.is_alive():
+            self._thread.join(0.5)
+
+    def __enter__(self) -> Served:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<hubarray viewer at {self.url}>"
+
+    def _repr_html_(self) -> str:
+        return f'<a href="{self.url}" target="_blank" rel="noopener">{self.url.partition("#")[0]}</a>'
+
+
+def view(
+    name: str | None = None,
+    *,
+    root: RootLike = None,
+    key: str | None = None,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    open_browser: bool = True,
+    allow_origins: Iterable[str] = (),
+    allow_other_hosts: bool = False,
+    with_: str | None = None,
+) -> Served:
+    """Look at arrays, tables and datasets in the browser: starts a small server on this machine.
+
+    Parameters
+    ----------
+    name : str, optional
+        What to show first, ``owner/name:version``, with ``@number`` or ``@tag`` for a commit; by default all names.
+    root : str, path or Root, optional
+    key : str, optional
+        One array of a dataset.
+    host : str
+        Where to listen. Another one than loopback shows what is under the root to everybody who has the address, and
+        wants ``allow_other_hosts=True``.
+    port : int
+        By default one that is free.
+    open_browser : bool
+        Whether to open the page; without a display its address is printed, and the ``ssh`` line that brings it home.
+    allow_origins : iterable of str
+        Pages of others that may read the arrays as Zarr, such as ``"https://neuroglancer-demo.appspot.com"``.
+    allow_other_hosts : bool
+    with_ : "neuroglancer", optional
+        Another viewer to open an array in.
+
+    Returns
+    -------
+    Served
+        With ``url``, ``stop()`` and ``wait()``; also a context manager.
+
+    Raises
+    ------
+    ConfigError, MissingPackageError
+
+    Notes
+    -----
+    Read-only. Each start draws a new secret, which every address has; hosts and origins are checked. Costs nothing
+    until a page asks: a first picture is the requests that opening takes and a GET for its chunks.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> _ = hub.array((4, 64, 64), "docs/viewed:v0", dtype="uint8")
+    >>> with hub.view("docs/viewed:v0", open_browser=False) as viewer:
+    ...     viewer.url.startswith("http://127.0.0.1:")
+    True
+    """
+    try:
+        # The first picture is not to wait for it.
+        import PIL.Image  # noqa: F401
+        import uvicorn
+
+        from hubarray.viewer.app import Viewer
+        from hubarray.viewer.guard import Guard
+    except ImportError as error:
+        raise MissingPackageError(
+            f"the viewer needs the package {error.name!r}, which is not installed: pip install 'hubarray[view]'"
+        ) from None
+    if host not in _LOOPBACK and not allow_other_hosts:
+        raise ConfigError(
+            f"host={host!r} lets others reach the viewer: say allow_other_hosts=True (--allow-other-hosts) if you mean "
+            "it; over ssh, leave it out and forward the port"
+        )
+    if with_ not in (None, "neuroglancer"):
+        raise ConfigError(f"with_={with_!r}: the other viewer that is known is 'neuroglancer'")
+    if name is not None:
+        parse(name, commit_allowed=True)
+    origins = [*allow_origins, *([_NEUROGLANCER] if with_ else [])]
+    token = secrets.token_urlsafe(24)
+    listening = _listening(host, port)
+    bound = listening.getsockname()[1]
+    names = () if host in _LOOPBACK else (host, socket.gethostname(), _own_address(host))
+    app = Guard(Viewer(resolve(root)).application(), token, hosts=names, origins=origins)
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=2,
+        proxy_headers=False,
+    )  # fmt: skip
+    server = uvicorn.Server(config)
+    # Signals are the main program's.
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="hubarray-viewer", daemon=True)
+    thread.start()
+    _wait_until_started(server, thread)
+    shown = f"[{host}]" if ":" in host else host
+    base = f"http://{_own_address(host) if host in ('0.0.0.0', '::') else shown}:{bound}/{token}/"
+    url = _neuroglancer(base, name, key) if with_ else f"{base}{_page(name, key)}"
+    if open_browser:
+        _show(url, bound, is_loopback=host in _LOOPBACK)
+    return Served(server, thread, url, bound)
+
+
+def view_handle(handle: Any, **options: Any) -> Served:
+    """:func:`view` of an array, table or dataset: of its newest commit, or of the one that it is fixed to."""
+    at = f"@{handle.commit}" if handle.fixed else ""
+    key = getattr(handle, "key", None)
+    return view(
+        f"{handle.name}:{handle.version}{at}", root=handle.root, **({} if key is None else {"key": key}), **options
+    )
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        found = socket.socket(family)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+        found.listen(128)
+    except (OSError, OverflowError) as error:
+        raise ConfigError(f"{host}:{port}: cannot listen there: {error}; leave port= out for a free one") from None
+    return found
+
+
+def _wait_until_started(server: Any, thread: threading.Thread) -> None:
+    ends = time.monotonic() + _STARTING_SECONDS
+    while not server.started:
+        if not thread.is_alive() or time.monotonic() > ends:
+            raise ConfigError("the viewer's server did not start; its log says more")
+        time.sleep(0.01)
+
+
+def _own_address(host: str) -> str:
+    return socket.gethostname() if host in ("0.0.0.0", "::") else host
+
+
+def _page(name: str | None, key: str | None) -> str:
+    if name is None:
+        return ""
+    member = "" if key is None else f"&key={urllib.parse.quote(key, safe='')}"
+    return f"#name={urllib.parse.quote(name, safe='/:@')}{member}"
+
+
+def _neuroglancer(base: str, name: str | None, key: str | None) -> str:
+    if name is None:
+        raise ConfigError("with_='neuroglancer' shows one array: name it")
+    one = parse(name, commit_allowed=True)
+    version = one.version if one.commit is None else f"{one.version}@{one.commit}"
+    below = "" if key is None else f"/{urllib.parse.quote(key, safe='')}"
+    source = f"zarr3://{base}zarr/{one.owner}/{one.name}/{version}{below}/"
+    state = {"layers": [{"type": "image", "name": one.name, "source": source}]}
+    return f"{_NEUROGLANCER}/#!{urllib.parse.quote(json.dumps(state))}"
+
+
+def _show(url: str, port: int, *, is_loopback: bool) -> None:
+    over_ssh = "SSH_CONNECTION" in os.environ
+    has_display = sys.platform in ("darwin", "win32") or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
+    print(f"hubarray viewer: {url}")
+    if has_display and not over_ssh and webbrowser.open(url):
+        return
+    if is_loopback:
+        user = os.environ.get("USER", "you")
+        print(f"from your own machine: ssh -L {port}:127.0.0.1:{port} {user}@{socket.gethostname()}, then open it")

@@ -1,0 +1,46 @@
+// Curves, by uPlot; and the bars of a histogram.
+import { el } from "./lib.js";
+
+const COLOURS = ["#2563eb", "#d9480f", "#2b8a3e", "#9c36b5"];
+
+export function curves(places, named, { height = 300, title = "" } = {}) {
+  const holder = el("div", { class: "curves", role: "img", "aria-label": title || "Curve" });
+  let plot = null;
+  const style = () => getComputedStyle(document.documentElement);
+  function draw() {
+    if (plot) plot.destroy();
+    const quiet = style().getPropertyValue("--quiet").trim();
+    const line = style().getPropertyValue("--line").trim();
+    const axis = { stroke: quiet, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 } };
+    const names = Object.keys(named);
+    plot = new uPlot({
+      width: Math.max(200, holder.clientWidth || 600), height, title,
+      scales: { x: { time: false } }, axes: [axis, axis],
+      series: [{}, ...names.map((label, i) => ({ label, stroke: COLOURS[i % COLOURS.length], width: 1.5 }))],
+    }, [places, ...names.map((name) => named[name])], holder);
+  }
+  const observer = new ResizeObserver(() => {
+    if (!plot) draw();
+    else if (Math.abs(plot.width - holder.clientWidth) > 4) plot.setSize({ width: Math.max(200, holder.clientWidth), height });
+  });
+  observer.observe(holder);
+  document.addEventListener("theme", draw);
+  return { node: holder, close: () => { observer.disconnect(); document.removeEventListener("theme", draw); if (plot) plot.destroy(); } };
+}
+
+export function bars(canvas, counts, low, high, shown) {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.max(1, canvas.clientWidth * ratio);
+  canvas.height = Math.max(1, canvas.clientHeight * ratio);
+  const context = canvas.getContext("2d");
+  const style = getComputedStyle(document.documentElement);
+  const most = Math.log1p(Math.max(1, ...counts));
+  const wide = canvas.width / counts.length;
+  context.clearRect(0, 0, canvas.width, canvas.height);
+  counts.forEach((count, i) => {
+    const at = low + ((i + 0.5) / counts.length) * (high - low);
+    context.fillStyle = style.getPropertyValue(shown && (at < shown[0] || at > shown[1]) ? "--line" : "--accent");
+    const tall = (Math.log1p(count) / most) * canvas.height;
+    context.fillRect(i * wide, canvas.height - tall, Math.max(1, wide - 1), tall);
+  });
+}

@@ -1,0 +1,95 @@
+"""Every array as a Zarr v3 store over HTTP: ``/zarr/<owner>/<name>/<version>[/<array>]/zarr.json`` and its chunks.
+
+For Neuroglancer, Vizarr, zarr-python and whoever else reads Zarr from a web server: GET, HEAD and one range.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
+from zarr.core.buffer import default_buffer_prototype
+
+from hubarray.errors import NotFoundError
+from hubarray.viewer.opened import Opened
+
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+_KEY = re.compile(r"(?:[^/]{1,128}/)?(?:zarr\.json|c(?:/\d{1,19}){0,64})")
+_LEAST_PARTS = 4
+
+
+class ZarrFiles:
+    """The files of Zarr stores, made as they are asked for.
+
+    Parameters
+    ----------
+    opened : Opened
+    """
+
+    def __init__(self, opened: Opened) -> None:
+        self._opened = opened
+
+    async def answer(self, request: Request) -> Response:
+        """One file of one store.
+
+        Raises
+        ------
+        HubError
+        """
+        from starlette.concurrency import run_in_threadpool
+
+        parts = request.path_params["path"].split("/")
+        if len(parts) < _LEAST_PARTS:
+            raise NotFoundError("a Zarr is at owner/name/version")
+        owner, name, version, key = parts[0], parts[1], parts[2], "/".join(parts[3:])
+        if not _KEY.fullmatch(key):
+            raise NotFoundError("a Zarr has zarr.json and chunks")
+        store = await run_in_threadpool(self._store, f"{owner}/{name}:{version}")
+        return await _file(store, key, request.headers.get("range"), head=request.method == "HEAD")
+
+    def _store(self, name: str) -> Any:
+        found = self._opened.handle(name)
+        if found.kind == "table":
+            raise NotFoundError(f"{name}: is a table, which is no Zarr")
+        return found.to_zarr_store()
+
+
+async def _file(store: Any, key: str, asked: str | None, *, head: bool) -> Response:
+    prototype = default_buffer_prototype()
+    headers = {"accept-ranges": "bytes", "cache-control": "no-cache"}
+    wanted = None if asked is None else _wanted(asked)
+    if asked is not None and wanted is None:
+        return Response(status_code=416, headers=headers)
+    found = await store.get(key, prototype, wanted)
+    if found is None:
+        raise NotFoundError(f"there is no {key}")
+    data = found.to_bytes()
+    kind = "application/json" if key.endswith("zarr.json") else "application/octet-stream"
+    if wanted is None:
+        return Response(b"" if head else data, media_type=kind, headers=headers | {"content-length": str(len(data))})
+    whole = await store.getsize(key)
+    if not data:
+        return Response(status_code=416, headers=headers | {"content-range": f"bytes */{whole}"})
+    first = whole - len(data) if isinstance(wanted, SuffixByteRequest) else _first(wanted)
+    told = {"content-range": f"bytes {first}-{first + len(data) - 1}/{whole}", "content-length": str(len(data))}
+    return Response(b"" if head else data, 206, media_type=kind, headers=headers | told)
+
+
+def _first(wanted: RangeByteRequest | OffsetByteRequest) -> int:
+    return wanted.start if isinstance(wanted, RangeByteRequest) else wanted.offset
+
+
+def _wanted(asked: str) -> Any:
+    """The range that a header asks for; None where that is no single one."""
+    found = _RANGE.fullmatch(asked.strip())
+    if found is None:
+        return None
+    first, last = found.groups()
+    if first and last:
+        return RangeByteRequest(int(first), int(last) + 1) if int(last) >= int(first) else None
+    if first:
+        return OffsetByteRequest(int(first))
+    return SuffixByteRequest(int(last)) if last and int(last) else None

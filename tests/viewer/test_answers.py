@@ -1,0 +1,211 @@
+"""What the server says of arrays, tables, datasets and versions, without a browser."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import hubarray as hub
+from tests.viewer.conftest import api, get
+
+SCHEMA = {
+    "t": hub.Field("i8", index=True), "speed": hub.Field("f4", index=True), "side": hub.Field(str, index=True),
+    "camera.image": hub.Field("u1", (None, None, 3), codec="png"), "lidar.points": hub.Field("f4", (None, 4)),
+    "boxes": hub.Field("f4", (None, 4)), "note": hub.Field(str, nullable=True),
+}  # fmt: skip
+
+
+def ask(viewer, page, **given):
+    answer = get(api(viewer, page, **given))
+    assert answer.status == 200, answer.body
+    return json.loads(answer.body)
+
+
+def refused(viewer, page, **given):
+    answer = get(api(viewer, page, **given))
+    assert answer.status >= 400
+    return json.loads(answer.body)["message"]
+
+
+def image(viewer, page, **given):
+    answer = get(api(viewer, page, **given))
+    assert answer.status == 200, answer.body
+    return np.asarray(Image.open(io.BytesIO(answer.body)))
+
+
+@pytest.fixture
+def drive(root, astronaut):
+    with hub.table_writer("t/drive:v1", hub.Schema(SCHEMA), root=root) as w, w.partition("a") as p:
+        for i in range(120):
+            p.append({
+                "t": i, "speed": np.float32(i / 10), "side": "left" if i % 2 else "right", "camera.image": astronaut[:48, :64],
+                "lidar.points": np.full((100, 4), i, "f4"), "boxes": np.array([[1, 2, 30, 40]], "f4"), "note": None if i else "<b>",
+            })  # fmt: skip
+    return "t/drive:v1"
+
+
+def test_home_lists_every_name_and_says_which_are_damaged(viewer, root):
+    hub.array(3, "t/x:v1", root=root)
+    hub.array(3, "t/y:v1", root=root)
+    found = ask(viewer, "home")
+    assert [one["name"] for one in found["names"]] == ["t/x:v1", "t/y:v1"]
+    assert ask(viewer, "facts", name="t/x:v1")["shape"] == "(3,)"
+
+
+def test_a_tile_has_the_very_pixels(viewer, root, astronaut):
+    hub.store(astronaut, "t/x:v1", root=root, chunks=(100, 100, 3))
+    given = {"name": "t/x:v1", "y": 0, "x": 1, "c": 2, "at": "0,0,0"}
+    np.testing.assert_array_equal(image(viewer, "picture", level=0, row=1, column=1, **given), astronaut[256:, 256:])
+    np.testing.assert_array_equal(image(viewer, "picture", level=1, row=0, column=0, **given), astronaut[::2, ::2])
+    turned = image(viewer, "picture", **{**given, "y": 1, "x": 0}, level=0, row=0, column=1)
+    np.testing.assert_array_equal(turned, astronaut.transpose(1, 0, 2)[:256, 256:])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "c8", "bool", "i8", "M8[s]", "f2", "u2"])
+def test_numbers_of_every_kind_are_drawn_between_the_ends_of_the_window(viewer, root, dtype):
+    values = np.arange(64).reshape(8, 8).astype(dtype)
+    hub.store(values, "t/x:v1", root=root)
+    found = image(
+        viewer,
+        "picture",
+        name="t/x:v1",
+        y=0,
+        x=1,
+        at="0,0",
+        level=0,
+        row=0,
+        column=0,
+        low=0,
+        high=1 if dtype == "bool" else 63,
+    )
+    assert found[0, 0].tolist() == [0, 0, 0]
+    assert found[7, 7].tolist() == [255, 255, 255]
+
+
+def test_what_is_no_number_is_shown_as_such(viewer, root):
+    values = np.array([[np.nan, 0.0], [1.0, np.inf]])
+    hub.store(values, "t/x:v1", root=root)
+    given = {"name": "t/x:v1", "y": 0, "x": 1, "at": "0,0"}
+    found = image(viewer, "picture", level=0, row=0, column=0, low=0, high=1, **given)
+    assert found[0, 0].tolist() == [255, 0, 255]
+    assert ask(viewer, "values", rows=2, columns=2, **given)["rows"] == [["nan", "0"], ["1", "inf"]]
+    assert ask(viewer, "line", name="t/x:v1", y=-1, x=1, at="0,0")["curves"]["value"] == [None, 0.0]
+
+
+def test_a_chunk_that_is_broken_says_which_and_the_rest_is_shown(viewer, root):
+    hub.configure(disk_cache_bytes=0, memory_cache_bytes=0)
+    a = hub.array((512, 512), "t/x:v1", "u1", chunks=(256, 256), codec="none", root=root)
+    a[:] = np.random.default_rng(0).integers(0, 255, (512, 512), "u1")
+    (pack,) = [one.key for one in root.store.list("t/x/packs/")]
+    data = bytearray(root.store.get(pack))
+    data[10] ^= 255
+    root.store.delete([pack])
+    root.store.put(pack, bytes(data))
+    given = {"name": "t/x:v1", "y": 0, "x": 1, "at": "0,0", "level": 0}
+    assert pack in refused(viewer, "picture", row=0, column=0, **given)
+    assert image(viewer, "picture", row=1, column=1, **given).shape == (256, 256, 3)
+
+
+def test_a_deleted_name_says_that_it_was(viewer, root):
+    hub.array(3, "t/x:v1", root=root)
+    hub.delete("t/x:v1", root=root)
+    assert "deleted" in refused(viewer, "facts", name="t/x:v1")
+
+
+def test_a_curve_of_many_elements_keeps_its_peaks(viewer, root):
+    values = np.zeros(100_000)
+    values[54_321] = 9
+    hub.store(values, "t/x:v1", root=root)
+    found = ask(viewer, "line", name="t/x:v1", y=-1, x=0, at="0")
+    assert len(found["x"]) <= 2002
+    assert max(found["curves"]["value"]) == 9
+    assert found["x"] == sorted(found["x"])
+
+
+def test_the_map_of_chunks_says_what_was_written(viewer, root):
+    a = hub.array((100, 100), "t/x:v1", "u1", chunks=(10, 10), root=root)
+    a[25, 35] = 1
+    found = ask(viewer, "chunks", name="t/x:v1", y=0, x=1, at="0,0")
+    assert [(y, x) for y, row in enumerate(found["rows"]) for x, length in enumerate(row) if length] == [(2, 3)]
+
+
+def test_the_newest_commit_is_found_and_a_fixed_one_stays(viewer, root):
+    a = hub.array((8, 8), "t/x:v1", "u1", root=root)
+    a[:] = 1
+    assert ask(viewer, "facts", name="t/x:v1")["commit"] == 2
+    a[:] = 2
+    assert ask(viewer, "facts", name="t/x:v1")["commit"] == 3
+    given = {"y": 0, "x": 1, "at": "0,0", "rows": 1, "columns": 1}
+    assert ask(viewer, "values", name="t/x:v1@2", **given)["rows"] == [["1"]]
+    answer = get(api(viewer, "values", name="t/x:v1@2", **given))
+    assert "immutable" in answer.headers["cache-control"]
+    assert "immutable" not in get(api(viewer, "values", name="t/x:v1", **given)).headers["cache-control"]
+
+
+def test_the_log_and_what_changed_between_two_commits(viewer, root):
+    a = hub.array((8, 8), "t/x:v1", "u1", chunks=(4, 4), root=root)
+    for i in range(3):
+        a[i, i] = 1
+    found = ask(viewer, "log", name="t/x:v1")
+    assert [one["number"] for one in found["commits"]] == [4, 3, 2, 1]
+    assert [one["number"] for one in ask(viewer, "log", name="t/x:v1", before=3)["commits"]] == [2, 1]
+    assert ask(viewer, "changes", one="t/x:v1@1", two="t/x:v1@4")["regions"] == [[[0, 4], [0, 4]]]
+
+
+def test_rows_of_a_table_are_filtered_sorted_and_paged(viewer, drive):
+    about = ask(viewer, "table", name=drive)
+    assert (about["rows"], [one["name"] for one in about["fields"]][:3]) == (120, ["t", "speed", "side"])
+    found = ask(viewer, "rows", name=drive, first=100, count=50)
+    assert [one["t"] for one in found["rows"]] == list(range(100, 120))
+    found = ask(viewer, "rows", name=drive, filter="speed > 2 and side == 'left' and t < 30", sort="t", down=1)
+    assert (found["total"], [one["t"] for one in found["rows"]]) == (5, [29, 27, 25, 23, 21])
+    assert found["rows"][0]["note"] is None
+    assert ask(viewer, "rows", name=drive, filter="t > 1000")["rows"] == []
+    assert "'nothing'" in refused(viewer, "rows", name=drive, filter="nothing > 1")
+    assert "index" in refused(viewer, "rows", name=drive, sort="note")
+
+
+def test_a_row_of_a_table_is_told_whole(viewer, drive, astronaut):
+    found = ask(viewer, "row", name=drive, row=0, sort="t", down=1)
+    values = {one["name"]: one for one in found["values"]}
+    assert (found["number"], values["t"]["text"]) == (119, 119)
+    assert [values[one].get("is") for one in ("camera.image", "lidar.points", "boxes")] == ["image", "cloud", "boxes"]
+    assert values["boxes"]["numbers"] == [1, 2, 30, 40]
+    np.testing.assert_array_equal(
+        image(viewer, "image", name=drive, row=3, field="camera.image", side=64), astronaut[:48, :64]
+    )
+    points = np.frombuffer(get(api(viewer, "points", name=drive, row=3, field="lidar.points")).body, "<f4").reshape(
+        -1, 4
+    )
+    assert (points.shape, points[0, 0]) == ((100, 4), 3.0)
+    for field in ("note", "t", "x", "boxes"):
+        refused(viewer, "image", name=drive, row=3, field=field)
+    refused(viewer, "row", name=drive, row=120)
+    assert ask(viewer, "curve", name=drive, field="speed")["y"][10] == 1.0
+
+
+def test_a_dataset_is_told_sample_by_sample(viewer, root, astronaut):
+    specs = {
+        "image": hub.ArraySpec((0, 512, 512, 3), "u1", dims=("sample", "y", "x", "c")),
+        "label": hub.ArraySpec(0, "i8", dims=("sample",)), "name": hub.ArraySpec(0, str, dims=("sample",)),
+    }  # fmt: skip
+    ds = hub.dataset(specs, "t/ds:v1", root=root)
+    ds.append({"image": astronaut[np.newaxis], "label": [7], "name": ["Eileen"]})
+    about = ask(viewer, "dataset", name="t/ds:v1")
+    assert (about["rows"], about["samples"]) == (1, ["image", "label", "name"])
+    values = {one["name"]: one for one in ask(viewer, "sample", name="t/ds:v1", row=0)["values"]}
+    assert (values["label"]["text"], values["name"]["text"], values["image"]["is"]) == (7, "Eileen", "image")
+    np.testing.assert_array_equal(
+        image(viewer, "sample-image", name="t/ds:v1", row=0, field="image", side=512), astronaut
+    )
+    found = image(viewer, "picture", name="t/ds:v1", key="image", y=1, x=2, c=3, at="0,0,0,0", level=1, row=0, column=0)
+    np.testing.assert_array_equal(found, astronaut[::2, ::2])
+
+
+def test_an_array_without_elements_and_one_without_axes_are_told(viewer, root):
+    hub.array((0, 4), "t/empty:v1", root=root)
+    hub.array((), "t/one:v1", root=root)[()] = 5
+    assert ask(viewer, "array", name="t/empty:v1")["shape"] == [0, 4]
+    assert ask(viewer, "values", name="t/one:v1", at="")["rows"] == [["5"]]
