@@ -55,7 +55,8 @@ def browser() -> Iterator[Any]:
     if found is None:
         pytest.fail("the viewer's tests need Chromium on the PATH: apt-get install chromium")
     with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-background-networking", "--use-gl=angle", "--use-angle=swiftshader",
+        # No GPU: pages are drawn by the processor, and WebGL by SwiftShader.
+        arguments = ["--no-sandbox", "--disable-background-networking", "--disable-gpu-compositing",
                      "--enable-unsafe-swiftshader"]  # fmt: skip
         opened = playwright.chromium.launch(executable_path=found, args=arguments)
         yield opened
