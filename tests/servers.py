@@ -152,7 +152,8 @@ def static_http(folder: Path) -> Iterator[str]:
 
 def forget_memory(folder: str) -> None:
     """Remove a folder of fsspec's memory, which is one for all, and is searched through for many a question."""
-    for key in [key for key in MemoryFileSystem.store if key.startswith(f"/{folder}")]:
-        del MemoryFileSystem.store[key]
+    # Hints are written by a thread of their own, maybe at this moment.
+    for key in [key for key in list(MemoryFileSystem.store) if key.startswith(f"/{folder}")]:
+        MemoryFileSystem.store.pop(key, None)
     kept = [path for path in MemoryFileSystem.pseudo_dirs if not path.startswith(f"/{folder}")]
     MemoryFileSystem.pseudo_dirs[:] = kept

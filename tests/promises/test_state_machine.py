@@ -241,7 +241,7 @@ def quiet(monkeypatch):
 
 @pytest.mark.timeout(600)
 def test_any_sequence_of_operations_does_what_numpy_would():
-    run(Machine, everyday=40, whole=400)
+    run(Machine, everyday=30, whole=400)
 
 
 @pytest.mark.parametrize("kind", ["local", "s3"])

@@ -300,4 +300,4 @@ def quiet(monkeypatch):
 
 @pytest.mark.timeout(900)
 def test_any_sequence_of_operations_on_tables():
-    run(Machine, everyday=20, whole=150, steps=rounds(20, 25))
+    run(Machine, everyday=8, whole=150, steps=rounds(20, 25))
