@@ -30,6 +30,7 @@ CASES = {
     "waits": "loader",
     "grid": "grid",
     "commits": "commits",
+    "datasets": "datasets",
     "tables": "tables",
     "table_costs": "tables",
     "table_scans": "table_scans",

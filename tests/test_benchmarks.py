@@ -6,6 +6,7 @@ import hubarray as hub
 from benchmarks import data, harness, peers, report
 from benchmarks import epochs as epochs_module
 from benchmarks import table_scans as table_scans_module
+from benchmarks.datasets import datasets
 from benchmarks.epochs import epochs, forked_workers
 from benchmarks.harness import Bar, Row, Timing, measure
 from benchmarks.reads import bulk_local, bulk_s3, random_s3, samples
@@ -20,7 +21,9 @@ MARGIN = 2.5
 
 # Every day the cases that take seconds.
 RATIOS = rounds([samples, bulk_local], [samples, bulk_local, bulk_s3, random_s3, assignments])
-RUNS = rounds([table_index, table_sharing], [tables, table_scans, table_index, table_sharing, epochs, forked_workers])
+RUNS = rounds(
+    [table_index, table_sharing], [datasets, tables, table_scans, table_index, table_sharing, epochs, forked_workers]
+)
 
 
 @pytest.mark.parametrize("case", RATIOS, ids=lambda case: case.__name__)

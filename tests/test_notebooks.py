@@ -15,7 +15,15 @@ def _cells(path):
 
 
 def test_there_are_notebooks_for_every_use():
-    assert [path.stem for path in NOTEBOOKS] == ["datasets", "quickstart", "readers", "sharing", "statistics", "tables", "training"]
+    assert [path.stem for path in NOTEBOOKS] == [
+        "datasets",
+        "quickstart",
+        "readers",
+        "sharing",
+        "statistics",
+        "tables",
+        "training",
+    ]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
