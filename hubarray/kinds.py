@@ -104,8 +104,12 @@ def require(record: Record, kind: str, remedy: str) -> None:
     """
     there = record.head.kind
     if there != kind:
-        article = "an" if there[0] in "aeiou" else "a"
-        raise AlreadyExistsError(f"{record.name.at(None)}: exists, and is {article} {there} and no {kind}; {remedy}")
+        raise AlreadyExistsError(f"{record.name.at(None)}: exists, and is {article(there)} and no {kind}; {remedy}")
+
+
+def article(kind: str) -> str:
+    """A kind as it stands in a sentence: an array, a table."""
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def _named(kind: str) -> Kind:

@@ -113,3 +113,14 @@ def counted(number: int, noun: str) -> str:
     ('1 row', '20,000 rows')
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def several(count: int, thing: str) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> several(1, "row"), several(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"

@@ -35,7 +35,9 @@ _PLACES = {
     "needed": "hubarray.interop.missing:needed",
     "html": "hubarray.interop.html:describe",
     "table_html": "hubarray.interop.table_html:describe",
+    "dataset_html": "hubarray.interop.dataset_html:describe",
     "show": "hubarray.interop.plots:show",
+    "show_row": "hubarray.interop.plots:show_row",
     "view": "hubarray.viewer.serving:view_handle",
     "undo": "hubarray.lifecycle:undo",
 }

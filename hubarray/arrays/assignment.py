@@ -65,6 +65,8 @@ def _texts(value: Any) -> np.ndarray:
         raise TypeError(f"text is wanted, and not {values.dtype}: convert it, such as with .astype(str)")
     try:
         return np.asarray(values, _ONLY_TEXT).astype(TEXT)
+    except UnicodeEncodeError:
+        raise ValueError("text with half a surrogate pair is no Unicode, and is not stored") from None
     except ValueError:
         raise TypeError("text is wanted, and there is something else: fill what is missing, and convert it") from None
 

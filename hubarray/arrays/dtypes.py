@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -62,6 +63,8 @@ MAX_ELEMENT_BYTES = 16 << 20
 TEXT = np.dtypes.StringDType()
 # What a text of any length is planned with; NumPy has 16 bytes of it in place, and the rest elsewhere.
 _PLANNED_TEXT_BYTES = 64
+# Of a chunk: each is an object of its own while it is decoded.
+MAX_CHUNK_TEXTS = 1 << 22
 MAX_FILL_TEXT_BYTES = 1024
 
 
@@ -166,6 +169,17 @@ def _checked_structure(dtype: np.dtype[Any]) -> np.dtype[Any]:
 def planned_bytes(dtype: np.dtype[Any]) -> int:
     """Bytes of an element, where chunks, batches and windows are planned: of text of any length a guess."""
     return _PLANNED_TEXT_BYTES if dtype.kind == "T" else dtype.itemsize
+
+
+def check_texts(chunks: Sequence[int], dtype: np.dtype[Any]) -> None:
+    """Refuse chunks of too many texts.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if dtype.kind == "T" and math.prod(chunks) > MAX_CHUNK_TEXTS:
+        raise ConfigError(f"chunks {tuple(chunks)}: a chunk has at most {MAX_CHUNK_TEXTS:,} texts of any length")
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:

@@ -82,6 +82,7 @@ class ArrayMetadata:
             shape = chunking.checked_shape(tuple(fields["shape"]), dtypes.planned_bytes(dtype))
             wanted = tuple(fields["chunk_grid"]["configuration"]["chunk_shape"])
             chunks = chunking.checked_chunks(wanted, shape, dtypes.planned_bytes(dtype))
+            dtypes.check_texts(chunks, dtype)
             check_chain(fields["codecs"], chunks, dtype)
             return ArrayMetadata(
                 shape=shape,

@@ -90,7 +90,9 @@ def chunks_of(chunks: Any, codec: Any, shape: Sequence[int], dtype: np.dtype[Any
     image = named_image_codec(codec)
     if image is not None and dtype.name in image.dtypes and _is_auto(chunks):
         chunks = image_chunks(image, shape, dtype.itemsize)
-    return chunking.checked_chunks(chunks, shape, dtypes.planned_bytes(dtype))
+    found = chunking.checked_chunks(chunks, shape, dtypes.planned_bytes(dtype))
+    dtypes.check_texts(found, dtype)
+    return found
 
 
 def _is_auto(value: Any) -> bool:

@@ -33,7 +33,7 @@ from hubarray.storage.url import Root, resolve
 )
 def ls(arguments: Namespace, output: Output) -> int:
     """``hubarray ls``."""
-    _require_root(arguments.root)
+    require_root(arguments.root)
     owner, beginning = names.parse_prefix(arguments.prefix)
     found = listing.live_versions(resolve(arguments.root).store, owner, beginning)
     rows = [
@@ -48,7 +48,7 @@ def ls(arguments: Namespace, output: Output) -> int:
     return DONE
 
 
-def _require_root(root: str | None) -> None:
+def require_root(root: str | None) -> None:
     """Refuse a folder that is named as the root and does not exist: a slip, where an empty list would hide it."""
     if root is not None and (given := Root(root)).scheme == "file" and not Path(given.path).is_dir():
         raise ConfigError(f"--root {root}: there is no such folder")
@@ -171,7 +171,7 @@ def diff(arguments: Namespace, output: Output) -> int:
 )
 def du(arguments: Namespace, output: Output) -> int:
     """``hubarray du``: what every name takes, all versions and commits together; of one version what is shared."""
-    _require_root(arguments.root)
+    require_root(arguments.root)
     if ":" in arguments.prefix:
         usage = asdict(hub.du(arguments.prefix, root=arguments.root))
         shown = {name: human_bytes(float(value)) for name, value in usage.items() if isinstance(value, int)}

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import hubarray as hub
+from hubarray import kinds
 from hubarray.cli.command import DONE, argument, command
 from hubarray.cli.output import Output
 from hubarray.errors import ConfigError
@@ -35,7 +36,9 @@ def rows(arguments: Namespace, output: Output) -> int:
     """``hubarray rows``."""
     table: Any = hub.load(arguments.name, root=arguments.root)
     if not isinstance(table, hub.Table):
-        raise ConfigError(f"{arguments.name}: is a {table.kind}, and a table is wanted; hubarray get reads elements")
+        raise ConfigError(
+            f"{arguments.name}: is {kinds.article(table.kind)}, and a table is wanted; hubarray get reads elements"
+        )
     positions = _positions(arguments.rows, len(table))
     if len(positions) > _MOST_ROWS:
         raise ConfigError(f"{arguments.rows}: are {len(positions):,} rows, and {_MOST_ROWS:,} are shown; hub.export")

@@ -7,6 +7,7 @@ from argparse import Namespace
 
 import hubarray as hub
 from hubarray.cli.command import DONE, argument, command, count
+from hubarray.cli.look import require_root
 from hubarray.cli.output import Output
 
 
@@ -32,6 +33,7 @@ from hubarray.cli.output import Output
 )
 def view(arguments: Namespace, output: Output) -> int:
     """``hubarray view``."""
+    require_root(arguments.root)
     options = {"key": arguments.key, "with_": arguments.with_, "port": arguments.port, "host": arguments.host}
     served = hub.view(
         arguments.name, root=arguments.root, open_browser=not arguments.no_browser and not output.json,

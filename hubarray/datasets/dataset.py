@@ -369,6 +369,27 @@ class Dataset(Handle):
         store: HubGroupStore = needed_adapter("dataset_to_zarr_store", "zarr")(self, transaction=transaction)
         return store
 
+    def show(self, row: int, columns: str | Sequence[str] | None = None) -> Any:
+        """Draw the images and curves of one row with matplotlib, boxes over the images.
+
+        Parameters
+        ----------
+        row : int
+        columns
+            As of :meth:`rows`.
+
+        Returns
+        -------
+        matplotlib Figure
+
+        Raises
+        ------
+        ConfigError
+            There is nothing to draw.
+        MissingPackageError
+        """
+        return adapter("show_row")(self, row, columns)
+
     def view(self, **options: Any) -> Any:
         """This dataset in the browser: :func:`hubarray.view` with its name."""
         return adapter("view")(self, **options)
@@ -399,6 +420,10 @@ class Dataset(Handle):
         record = self._record()
         return _restored, (self._root, self._version.name, record.head.number, self._pinned is not None)
 
+    def _repr_html_(self) -> str:
+        html: str = adapter("dataset_html")(self)
+        return html
+
     def __repr__(self) -> str:
         record = self._record()
         state = ", fixed" if self.fixed else ", frozen" if record.head.frozen else ""
@@ -407,7 +432,7 @@ class Dataset(Handle):
         for name, one in list(self.arrays.items())[:_SHOWN_ARRAYS]:
             named = zip(one.dims, one.shape, strict=True)
             axes = ", ".join(f"{shown_text(dim)}: {n}" if dim else str(n) for dim, n in named)
-            lines.append(f"  {shown_text(name):16} {one.dtype!s:10} ({axes})")
+            lines.append(f"  {shown_text(name):16} {dtypes.dtype_name(one.dtype):10} ({axes})")
         if len(self) > _SHOWN_ARRAYS:
             lines.append(f"  and {len(self) - _SHOWN_ARRAYS} more")
         return "\n".join(lines)

@@ -17,6 +17,7 @@ from hubarray.errors import ConfigError
 from hubarray.history.contents import present_refs
 from hubarray.history.record import Record
 from hubarray.history.version import Version
+from hubarray.shown import several
 from hubarray.storage.url import Root
 
 Side = tuple[Version, Record]
@@ -53,7 +54,7 @@ def same_state(version: Version, old: Record, new: Record) -> bool:
 def summary(handle: Dataset) -> tuple[str, str]:
     """Arrays and dimensions."""
     dims = ", ".join(f"{dim}: {length:,}" for dim, length in handle.dims.items())
-    return f"{len(handle):,} arrays", dims or "no dimensions"
+    return several(len(handle), "array"), dims or "no dimensions"
 
 
 def facts(handle: Dataset) -> dict[str, Any]:

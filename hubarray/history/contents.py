@@ -5,7 +5,7 @@ Of a record that is seen for one member of its version, numbers are the member's
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from hubarray.history.overlay import LEAF_NUMBERS, Numbers, Overlay
 from hubarray.history.record import Member, Record
 
 _EVERY_NUMBER = range(1 << 64)
+_MOST_COMPARED = 1 << 20
+# The last pair of records, and the numbers that differ.
+_compared: dict[tuple[tuple[str, str], ...], Numbers] = {}
 
 
 def refs_of(fetcher: Fetcher, record: Record, numbers: Numbers) -> Refs:
@@ -98,17 +101,30 @@ def differing_numbers(one: tuple[Fetcher, Record], two: tuple[Fetcher, Record]) 
     Costs the manifest nodes that the two do not share; of members, of all members of the version.
     """
     wholes = [(fetcher, record if record.member is None else record.member.whole) for fetcher, record in (one, two)]
+    every = _differing(wholes)
+    members = [record.member for _, record in (one, two)]
+    if members[0] is None or members[1] is None:
+        return every
+    mine = [member.extents.in_member(every) for member in members if member is not None]
+    return np.unique(np.concatenate([numbers[there] for numbers, there in mine]))
+
+
+def _differing(wholes: Sequence[tuple[Fetcher, Record]]) -> Numbers:
+    """As :func:`differing_numbers`, of whole versions; remembered, as all members are compared one after the other."""
+    key = tuple((fetcher.identity, record.digest) for fetcher, record in wholes)
+    known = _compared.get(key)
+    if known is not None:
+        return known
     trees = [Manifest(fetcher, record.manifest) for fetcher, record in wholes]
     found = [record.overlay.numbers for _, record in wholes]
     for leaf, *tables in differing_leaves(*trees):
         present = np.flatnonzero(sum(table["length"] for table in tables if table is not None))
         found.append(present.astype(np.uint64) + np.uint64(leaf * LEAF_NUMBERS))
     every = np.unique(np.concatenate(found))
-    members = [record.member for _, record in (one, two)]
-    if members[0] is None or members[1] is None:
-        return every
-    mine = [member.extents.in_member(every) for member in members if member is not None]
-    return np.unique(np.concatenate([numbers[there] for numbers, there in mine]))
+    if all(record.digest for _, record in wholes) and len(every) <= _MOST_COMPARED:
+        _compared.clear()
+        _compared[key] = every
+    return every
 
 
 def numbered_alike(one: Record, two: Record) -> bool:

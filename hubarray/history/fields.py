@@ -6,6 +6,7 @@ Every error is a CorruptDataError that names the object's key and the field.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, NoReturn, TypeVar
@@ -58,8 +59,13 @@ def _not_finite(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _not_finite(text[:40])
+
+
 # Made once: it takes as long as parsing a record.
-_DECODER = json.JSONDecoder(parse_constant=_not_finite)
+_DECODER = json.JSONDecoder(parse_constant=_not_finite, parse_float=_finite)
 
 
 def _reason(error: Exception) -> str:

@@ -11,6 +11,8 @@ from hubarray.history.fields import Fields, parse_json
 # What is shorter stays JSON that people and other programs read.
 PACKED_FROM_BYTES = 64 << 10
 MAX_DESCRIPTION_BYTES = 8 << 20
+# Of the ten thousand arrays that a dataset may have: what is parsed takes many times as much as its text.
+MAX_DESCRIPTION_VALUES = 600_000
 
 
 def pack(text: str) -> str:
@@ -18,8 +20,8 @@ def pack(text: str) -> str:
 
     Examples
     --------
-    >>> pack('{"arrays":[]}')
-    'eNqrVkosKkqsLFayio6tBQAhaATB'
+    >>> unpack(Fields({"array_zlib": pack('{"shape":[3]}')}, "a record"), "array_zlib")
+    {'shape': [3]}
     """
     return base64.standard_b64encode(zlib.compress(text.encode("ascii"), 6)).decode("ascii")
 
@@ -42,6 +44,8 @@ def unpack(body: Fields, name: str) -> dict[str, Any]:
         body.refuse(name, f"holds more than the {MAX_DESCRIPTION_BYTES:,} bytes that a description may have")
     if not stream.eof or stream.unused_data:
         body.refuse(name, "is cut short, or goes on behind its end")
+    if sum(map(plain.count, (b",", b"[", b"{"))) > MAX_DESCRIPTION_VALUES:
+        body.refuse(name, f"holds more than {MAX_DESCRIPTION_VALUES:,} values")
     found = parse_json(plain, f"{body.where}: its field {name!r}")
     if not isinstance(found, dict):
         body.refuse(name, "holds no object")

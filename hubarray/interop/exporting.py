@@ -214,7 +214,7 @@ def write_hdf5_array(h5py: Any, array: Array, key: str, file: Any) -> None:
     """
     chunks = tuple(min(c, n) for c, n in zip(array.chunks, array.shape, strict=True)) if array.size else None
     options = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if chunks else {}
-    is_text = array.dtype.kind == "T"
+    is_text = array.dtype.kind in "TU"
     dtype = h5py.string_dtype() if is_text else array.dtype
     try:
         dataset = file.create_dataset(key, array.shape, dtype, chunks=chunks or None, **options)

@@ -98,6 +98,8 @@ class LazyView(Statistics, NoOperators, NumpyProtocols):
         return as_dask(self._array, self._axes, block_bytes=block_bytes)
 
     def _statistic(self, name: str, **options: Any) -> Any:
+        if self.dtype.kind == "T" and name not in ("min", "max"):
+            raise TypeError(f"text has no {name}; read it first: a[...]")
         match name:
             case "argmin" | "argmax":
                 return self._arg(name, **options)

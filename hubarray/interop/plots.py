@@ -11,10 +11,12 @@ from hubarray.arrays.array import Array
 from hubarray.errors import ConfigError
 from hubarray.interop.missing import needed
 from hubarray.interop.pictures import colours, images
+from hubarray.shown import shown_text
 
 MOST_BYTES = 256 << 20
 _MOST_IMAGES = 16
 _MOST_CURVES = 8
+_MOST_TOLD = 4
 
 
 def show(array: Array, key: Any = ..., *, ax: Any = None, **options: Any) -> Any:
@@ -36,7 +38,8 @@ def show(array: Array, key: Any = ..., *, ax: Any = None, **options: Any) -> Any
         raise ConfigError(f"{title}: has no elements to draw")
     pictures = _pictures(real)
     if pictures is None:
-        return _curves(plt, real, ax, title, options)
+        both = {"real": values.real, "imag": values.imag} if values.dtype.kind == "c" else {"": real}
+        return _curves(plt, both, ax, title, options)
     if len(pictures) == 1:
         axes = [ax or plt.figure().add_subplot()]
     elif ax is not None:
@@ -49,12 +52,50 @@ def show(array: Array, key: Any = ..., *, ax: Any = None, **options: Any) -> Any
             one.set_axis_off()
         figure.suptitle(title)
     for one, (name, picture) in zip(axes, pictures, strict=False):
-        defaults = {"cmap": "gray"} if picture.ndim == 2 else {}
+        # What is no number is seen, as in the viewer.
+        defaults = {"cmap": plt.get_cmap("gray").with_extremes(bad="magenta")} if picture.ndim == 2 else {}
         one.imshow(picture, **(defaults | options))
         one.set_title(name or (title if len(pictures) == 1 else ""))
         one.set_xticks([])
         one.set_yticks([])
     return axes[0].figure
+
+
+def show_row(handle: Any, at: int, columns: Any = None) -> Any:
+    """See :meth:`hubarray.Table.show` and :meth:`hubarray.Dataset.show`."""
+    needed("matplotlib", extra="plots", why="show")
+    import matplotlib.pyplot as plt
+    from matplotlib import patches
+
+    row = handle.loader().get_row(at, columns) if handle.kind == "table" else handle.rows(at, columns)
+    values = {name: value for name, value in row.items() if isinstance(value, np.ndarray) and value.ndim}
+    title = f"{handle.name}:{handle.version}, row {at}"
+    boxes = [value for name, value in values.items() if images.are_boxes(name, value)]
+    drawn = {name: value for name, value in values.items() if images.is_image(value) or _is_curve(value)}
+    drawn = dict(list(drawn.items())[:_MOST_IMAGES])
+    if not drawn:
+        raise ConfigError(f"{title}: has no image and no curve; its fields are {', '.join(row)}"[:300])
+    columns_ = math.ceil(math.sqrt(len(drawn)))
+    figure, grid = plt.subplots(math.ceil(len(drawn) / columns_), columns_, squeeze=False)
+    for axes in grid.flat:
+        axes.set_axis_off()
+    for axes, (name, value) in zip(grid.flat, drawn.items(), strict=False):
+        axes.set_title(name)
+        if not images.is_image(value):
+            axes.set_axis_on()
+            axes.plot(value)
+            continue
+        axes.imshow(_as_colours(value), cmap="gray")
+        for left, top, right, bottom in (one for some in boxes for one in some.tolist()):
+            axes.add_patch(patches.Rectangle((left, top), right - left, bottom - top, fill=False, edgecolor="tab:red"))
+    scalars = {name: value for name, value in row.items() if name not in values and not isinstance(value, bytes)}
+    told = ", ".join(f"{name} {shown_text(str(value))[:30]}" for name, value in list(scalars.items())[:_MOST_TOLD])
+    figure.suptitle(f"{title}\n{told}" if told else title)
+    return figure
+
+
+def _is_curve(value: np.ndarray) -> bool:
+    return value.ndim == 1 and value.dtype.kind in "buif" and len(value) > _MOST_CURVES
 
 
 def _shown(key: Any) -> str:
@@ -101,12 +142,17 @@ def _as_colours(image: np.ndarray) -> np.ndarray:
     return image if image.dtype == np.uint8 else images.pixels(image)
 
 
-def _curves(plt: Any, values: np.ndarray, ax: Any, title: str, options: dict[str, Any]) -> Any:
+def _curves(plt: Any, curves: dict[str, np.ndarray], ax: Any, title: str, options: dict[str, Any]) -> Any:
+    shape = next(iter(curves.values())).shape
+    turned = len(shape) == 2 and shape[0] <= _MOST_CURVES < shape[1]
+    if len(shape) > 2 or (len(shape) == 2 and not turned and shape[1] > _MOST_CURVES):
+        raise ConfigError(f"{title}: of the shape {shape}, which is no image, curve or volume; choose a part")
     axes = ax or plt.figure().add_subplot()
-    if values.ndim == 2 and values.shape[0] <= _MOST_CURVES < values.shape[1]:
-        values = values.T
-    if values.ndim > 2 or (values.ndim == 2 and values.shape[1] > _MOST_CURVES):
-        raise ConfigError(f"{title}: of the shape {values.shape}, which is no image, curve or volume; choose a part")
-    axes.plot(values if values.ndim else values[np.newaxis], **({"marker": "o"} if values.ndim == 0 else {}), **options)
+    for name, values in curves.items():
+        marker = {} if values.ndim else {"marker": "o"}
+        label = {"label": name} if name else {}
+        axes.plot(values.T if turned else values if values.ndim else values[np.newaxis], **(marker | label | options))
+    if any(curves):
+        axes.legend()
     axes.set_title(title)
     return axes.figure

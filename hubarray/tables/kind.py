@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from hubarray.errors import ConfigError
 from hubarray.history.record import Record
 from hubarray.history.version import Version
+from hubarray.shown import several
 from hubarray.storage.url import Root
 from hubarray.tables.damage import affected, unreadable
 from hubarray.tables.diff import TableDiff, diff_tables, same_rows
@@ -45,7 +46,7 @@ def same_state(version: Version, old: Record, new: Record) -> bool:
 
 def summary(handle: Table) -> tuple[str, str]:
     """Rows and fields."""
-    return f"{len(handle):,} rows", f"{len(handle.schema)} fields"
+    return several(len(handle), "row"), several(len(handle.schema), "field")
 
 
 def facts(handle: Table) -> dict[str, Any]:

@@ -172,6 +172,27 @@ class Table(Handle):
     def _state(self) -> TableState:
         return TableState.of(self._version, self._record())
 
+    def show(self, row: int, columns: str | Sequence[str] | None = None) -> Any:
+        """Draw the images and curves of one row with matplotlib, boxes over the images.
+
+        Parameters
+        ----------
+        row : int
+        columns
+            As of :meth:`RowLoader.get_row`.
+
+        Returns
+        -------
+        matplotlib Figure
+
+        Raises
+        ------
+        ConfigError
+            There is nothing to draw.
+        MissingPackageError
+        """
+        return adapter("show_row")(self, row, columns)
+
     def view(self, **options: Any) -> Any:
         """This table in the browser: :func:`hubarray.view` with its name."""
         return adapter("view")(self, **options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -32,14 +33,18 @@ from hubarray.shown import shown_text
 from hubarray.storage.url import Root
 from hubarray.viewer import array_pages, dataset_pages, home_pages, table_pages
 from hubarray.viewer.opened import Opened
+from hubarray.viewer.paced import Paced
 from hubarray.viewer.parameters import Query
 from hubarray.viewer.zarr_http import ZarrFiles
 
 log = logging.getLogger("hubarray.viewer")
 
-AT_ONCE = 6
+# Pictures have slots of their own, so that slow ones hold up no page.
+PICTURES_AT_ONCE, PAGES_AT_ONCE, ZARR_AT_ONCE = 6, 12, 8
 MOST_WAITING = 256
+_PICTURES = frozenset(("picture", "window", "image", "points", "sample-image", "sample-points", "chunks", "line"))
 _KEPT_BYTES = 64 << 20
+_ENTRY_BYTES = 200
 _MOST_ANSWER_BYTES = 32 << 20
 # What is asked of a commit by its number never changes.
 _KEPT_FOR = "private, max-age=86400, immutable"
@@ -58,6 +63,8 @@ _FILES = {
     **{f"{one}.js": (f"{one}.js", _JAVASCRIPT) for one in _SCRIPTS},
     **{f"vendor/{one}": (f"vendor/{one}", _JAVASCRIPT) for one in _VENDORED},
 }
+
+_FIXED = re.compile(r":[^@]*@\d{1,16}$", re.ASCII)
 
 Answer = dict[str, Any] | bytes
 Page = Callable[[Query], Answer]
@@ -82,10 +89,13 @@ class _Kept:
     def put(self, key: str, data: bytes) -> None:
         """Keep an answer, and forget the oldest."""
         with self._lock:
-            self._bytes += len(data) - len(self._held.pop(key, b""))
+            if key in self._held:
+                return
             self._held[key] = data
+            self._bytes += len(data) + len(key) + _ENTRY_BYTES
             while self._bytes > _KEPT_BYTES:
-                self._bytes -= len(self._held.popitem(last=False)[1])
+                old, dropped = self._held.popitem(last=False)
+                self._bytes -= len(dropped) + len(old) + _ENTRY_BYTES
 
 
 class Viewer:
@@ -101,7 +111,7 @@ class Viewer:
         self._choices = table_pages.Choices()
         self._kept = _Kept()
         self._zarr = ZarrFiles(self._opened)
-        self._slots: asyncio.Semaphore | None = None
+        self._slots: dict[int, asyncio.Semaphore] = {}
         self._waiting = 0
 
     def application(self) -> Starlette:
@@ -129,31 +139,36 @@ class Viewer:
             "sample-image": partial(dataset_pages.image, opened),
             "sample-points": partial(dataset_pages.points, opened),
         }
-        routes = [Route(f"/api/{name}", self._endpoint(page)) for name, page in pages.items()]
+        routes = [
+            Route(f"/api/{name}", self._endpoint(page, PICTURES_AT_ONCE if name in _PICTURES else PAGES_AT_ONCE))
+            for name, page in pages.items()
+        ]
         routes.append(Route("/zarr/{path:path}", self._zarr_file, methods=["GET", "HEAD"]))
         routes.append(Route("/{path:path}", _file))
         return Starlette(routes=routes)
 
-    def _endpoint(self, page: Page) -> Callable[[Request], Any]:
+    def _endpoint(self, page: Page, at_once: int) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Response:
             pairs = request.query_params.multi_items()
             given = dict(pairs)
             if len(given) != len(pairs):
                 return _told(400, "ConfigError", "a parameter is there twice")
             key = f"{request.url.path}?{request.url.query}"
-            is_fixed = "@" in given.get("name", "").partition(":")[2]
+            # A tag may move, and a bare name goes on.
+            named = [given[one] for one in ("name", "one", "two") if one in given]
+            is_fixed = bool(named) and all(map(_FIXED.search, named))
             if is_fixed and (kept := self._kept.get(key)) is not None:
                 return _response(kept, is_fixed=True)
             if self._waiting >= MOST_WAITING:
                 return _told(503, "UnavailableError", "too much is asked at once; it goes on when some is answered")
-            self._slots = self._slots or asyncio.Semaphore(AT_ONCE)
+            slots = self._slots.setdefault(at_once, asyncio.Semaphore(at_once))
             self._waiting += 1
             try:
-                async with self._slots:
+                async with slots:
                     if await request.is_disconnected():
                         # A tile that is no longer wanted is not fetched.
                         return Response(status_code=499)
-                    data = _encoded(await run_in_threadpool(page, Query(given)))
+                    data = await run_in_threadpool(lambda: _encoded(page(Query(given))))
             except Exception as error:
                 return _failed(error)
             finally:
@@ -165,14 +180,15 @@ class Viewer:
         return answer
 
     async def _zarr_file(self, request: Request) -> Response:
-        try:
-            return await self._zarr.answer(request)
-        except Exception as error:
-            return _failed(error)
+        slots = self._slots.setdefault(ZARR_AT_ONCE, asyncio.Semaphore(ZARR_AT_ONCE))
+        return Paced(slots, partial(self._zarr.answer, request), _failed)
 
 
 def _encoded(answer: Answer) -> bytes:
-    return answer if isinstance(answer, bytes) else json.dumps(answer, allow_nan=False, default=str).encode()
+    data = answer if isinstance(answer, bytes) else json.dumps(answer, allow_nan=False, default=str).encode()
+    if len(data) > _MOST_ANSWER_BYTES:
+        raise ConfigError(f"the answer has {len(data):,} bytes, and {_MOST_ANSWER_BYTES:,} are sent; ask for less")
+    return data
 
 
 def _response(data: bytes, *, is_fixed: bool) -> Response:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import threading
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,11 @@ from hubarray.interop.pictures import colours, drawing
 from hubarray.shown import shown_text, shown_url
 from hubarray.viewer.cuts import (
     MAX_LEVEL,
+    MOST_DECODED_BYTES,
     Axes,
     Cut,
+    Look,
+    box,
     checked_axes,
     guessed_axes,
     looks,
@@ -29,8 +34,13 @@ from hubarray.viewer.parameters import Query
 _MOST_VALUES = 4096
 _MOST_POINTS = 1 << 20
 _LINE_POINTS = 2000
+_MOST_CURVES = 8
+_LEAST_SIDE_LOOKED = 3
+_MOST_LETTERS = 2000
 _MOST_MAPPED_CHUNKS = 1 << 18
 _MAP_SIDE = 256
+_HEAVY_BYTES = 128 << 20
+_heavy = threading.Lock()
 
 
 def array(opened: Opened, query: Query) -> dict[str, Any]:
@@ -71,6 +81,12 @@ def _axes_json(axes: Axes) -> list[int]:
     return [-1 if axis is None else axis for axis in (axes.y, axes.x, axes.c)]
 
 
+def _require_numbers(found: Any) -> None:
+    """Refuse what cannot be drawn before it is read."""
+    if _kind(found.dtype) == "text":
+        raise ConfigError(f"{title(found)}: is {dtype_name(found.dtype)}, which has no colours and no curve")
+
+
 def _asked(found: Any, query: Query) -> tuple[Axes, list[int]]:
     y, x, c = (query.integer(one, -1, 63, -1) for one in ("y", "x", "c"))
     at = query.integers("at", found.ndim)
@@ -94,7 +110,10 @@ def _cut(found: Any, query: Query, *, coarse: bool) -> Cut:
 
 def _read(found: Any, cut: Cut, part: str) -> np.ndarray:
     """Rows and columns, and channels if there are any, as numbers with an order."""
-    values = np.asarray(found[cut.key]).transpose(cut.order)
+    _require_numbers(found)
+    # One at a time of what is decoded in large pieces: memory is for one of them.
+    with _heavy if math.prod(found.chunks) * found.dtype.itemsize > _HEAVY_BYTES else contextlib.nullcontext():
+        values = np.asarray(found[cut.key]).transpose(cut.order)
     try:
         real = colours.real_values(values, part)
     except ValueError as error:
@@ -122,18 +141,37 @@ def picture(opened: Opened, query: Query) -> bytes:
 
 
 def window(opened: Opened, query: Query) -> dict[str, Any]:
-    """The histogram of a picture, and the window of values to begin with: of few elements all over, and its middle."""
+    """The histogram of a picture, or of what is seen of it, and the window of values to begin with."""
     found = opened.array(query.text("name"), query.text("key", "", most=200))
     part, (axes, at) = query.choice("part", colours.PARTS, "abs"), _asked(found, query)
+    within = _within(query)
+    places = [at] if within is not None else [at, *_elsewhere(found.shape, axes, at)]
     try:
-        cuts = [tile(found.shape, found.chunks, axes, at, itemsize=found.dtype.itemsize, coarse=True, **one)
-                for one in looks(found.shape, axes)]  # fmt: skip
+        cuts = [box(found.shape, found.chunks, axes, place, look, itemsize=found.dtype.itemsize, coarse=True)
+                for place in places for look in looks(found.shape, axes, within)]  # fmt: skip
     except ValueError as error:
         raise ConfigError(str(error)) from None
     every = np.concatenate([_read(found, cut, part).reshape(-1) for cut in cuts])
     counts, low, high = colours.histogram(every)
     shown_low, shown_high = colours.window_of(every, is_byte=found.dtype == np.uint8)
     return {"counts": counts, "low": low, "high": high, "shown": [shown_low, shown_high]}
+
+
+def _elsewhere(shape: tuple[int, ...], axes: Axes, at: list[int]) -> list[list[int]]:
+    """The middle along the longest axis that is not seen: a volume's first picture is often empty."""
+    hidden = [axis for axis in range(len(shape)) if axis not in (axes.y, axes.x, axes.c)]
+    longest = max(hidden, key=lambda axis: shape[axis], default=None)
+    if longest is None or shape[longest] < _LEAST_SIDE_LOOKED:
+        return []
+    return [[shape[axis] // 2 if axis == longest else place for axis, place in enumerate(at)]]
+
+
+def _within(query: Query) -> list[tuple[int, int]] | None:
+    """The rows and columns that are in sight; None for all."""
+    if not query.text("view", ""):
+        return None
+    top, bottom, left, right = query.integers("view", 4, 0, 1 << 62)
+    return [(top, bottom), (left, right)]
 
 
 def values(opened: Opened, query: Query) -> dict[str, Any]:
@@ -155,6 +193,12 @@ def values(opened: Opened, query: Query) -> dict[str, Any]:
             key.append(at[axis])
         else:
             raise ConfigError(f"axis {axis} has {length:,} elements, and there is no {at[axis]:,}")
+    touched = math.prod(
+        len(range(part.start // c, -(-part.stop // c))) if isinstance(part, slice) and part.stop is not None else 1
+        for part, c in zip(key, found.chunks, strict=True)
+    )
+    if touched * math.prod(found.chunks) * found.dtype.itemsize > MOST_DECODED_BYTES and touched > 1:
+        raise ConfigError(f"these values are in {touched:,} chunks, which is too much to read for them; take fewer")
     read = np.asarray(found[tuple(key)])
     kept = [axis for axis in range(found.ndim) if axis in (axes.y, axes.x, axes.c)]
     read = read.transpose([kept.index(axis) for axis in (axes.y, axes.x, axes.c) if axis is not None])
@@ -165,7 +209,8 @@ def values(opened: Opened, query: Query) -> dict[str, Any]:
 def _shown(value: Any) -> str:
     if isinstance(value, np.ndarray) and value.shape:
         return " ".join(_shown(one) for one in value)
-    return shown_text(f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value))[:200]
+    text = shown_text(f"{value:.6g}" if isinstance(value, (float, complex, np.inexact)) else str(value))
+    return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}…"
 
 
 def line(opened: Opened, query: Query) -> dict[str, Any]:
@@ -177,13 +222,28 @@ def line(opened: Opened, query: Query) -> dict[str, Any]:
     length = found.shape[axes.x]
     first = query.integer("first", 0, max(0, length - 1), 0)
     end = query.integer("end", first + 1 if length else 0, max(1, length), max(1, length))
-    step = max(1, -(-(end - first) // _MOST_POINTS))
+    each = query.integer("each", -1, found.ndim - 1, -1)
+    if each == axes.x:
+        raise ConfigError("curves side by side are of two different axes")
+    _require_numbers(found)
+    look = Look(((0, 1), (first, end)), max(1, -(-(end - first) // _MOST_POINTS)))
+    along = Axes(None, axes.x)
+    zeros = [0] * found.ndim
+    cut = box(found.shape, found.chunks, along, zeros, look, itemsize=found.dtype.itemsize, coarse=each >= 0)
+    step = cut.step * look.scale
     for axis, size in enumerate(found.shape):
         if axis != axes.x and not at[axis] < size:
             raise ConfigError(f"axis {axis} has {size:,} elements, and there is no {at[axis]:,}")
-    key = tuple(slice(first, end, step) if axis == axes.x else at[axis] for axis in range(found.ndim))
-    read = np.asarray(found[key])
-    parts = {"real": read.real, "imag": read.imag} if read.dtype.kind == "c" else {"value": read}
+    side = range(at[each], min(found.shape[each], at[each] + _MOST_CURVES)) if each >= 0 else range(0)
+    parts: dict[str, np.ndarray] = {}
+    for which in side or [None]:
+        key = tuple(slice(first, end, step) if axis == axes.x else which if axis == each and which is not None
+                    else at[axis] for axis in range(found.ndim))  # fmt: skip
+        read, name = np.asarray(found[key]), "" if which is None else f"{which}"
+        if read.dtype.kind == "c":
+            parts |= {f"{name} real".strip(): read.real, f"{name} imag".strip(): read.imag}
+        else:
+            parts[name or "value"] = read
     try:
         curves = {name: colours.real_values(np.ascontiguousarray(one), "abs") for name, one in parts.items()}
     except ValueError as error:
@@ -202,9 +262,12 @@ def _thinned(curves: dict[str, np.ndarray], first: int, step: int) -> tuple[list
     drawn = {}
     for name, one in curves.items():
         both = np.stack([np.minimum.reduceat(one, begins), np.maximum.reduceat(one, begins)], -1)
+        # In the order in which they come, so that what falls is drawn as falling.
+        falls = np.array([np.argmax(some) < np.argmin(some) for some in np.split(one, begins[1:])])
+        both[falls] = both[falls][:, ::-1]
         drawn[name] = _plain(both.reshape(-1))
-    places = (first + step * np.stack([begins, np.minimum(begins + width - 1, count - 1)], -1).reshape(-1)).tolist()
-    return places, drawn
+    ends = np.minimum(begins + width - 1, count - 1)
+    return (first + step * np.stack([begins, ends], -1).reshape(-1)).tolist(), drawn
 
 
 def _plain(values: np.ndarray) -> list[float | None]:
@@ -218,7 +281,7 @@ def chunk_map(opened: Opened, query: Query) -> dict[str, Any]:
     sides = [1 if axis is None else -(-found.shape[axis] // found.chunks[axis]) for axis in (axes.y, axes.x)]
     steps = [max(1, -(-side // _MAP_SIDE)) for side in sides]
     rows, columns = (np.arange(0, side, step) for side, step in zip(sides, steps, strict=True))
-    if len(rows) * len(columns) > _MOST_MAPPED_CHUNKS or not found.size:
+    if len(rows) * len(columns) > _MOST_MAPPED_CHUNKS or not found.size or not found.ndim:
         return {"rows": [], "steps": steps, "sides": sides, "chunks": list(found.chunks)}
     coords = np.zeros((len(rows), len(columns), found.ndim), np.int64)
     for axis in range(found.ndim):

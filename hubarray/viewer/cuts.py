@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -86,20 +87,34 @@ def top_level(height: int, width: int) -> int:
     return max(0, math.ceil(math.log2(max(height, width, 1) / TILE_PIXELS)))
 
 
-def looks(shape: Sequence[int], axes: Axes) -> list[dict[str, int]]:
-    """The tiles that tell how bright a picture is: all of it as one, and the one in its middle as it is.
+@dataclass(frozen=True)
+class Look:
+    """A box of rows and columns, of which every so many elements are looked at."""
+
+    spans: tuple[tuple[int, int], ...]
+    scale: int
+
+
+def looks(shape: Sequence[int], axes: Axes, within: Sequence[tuple[int, int]] | None = None) -> list[Look]:
+    """The boxes that tell how bright a picture, or a part of it, is: few elements of all of it, and its middle.
 
     Examples
     --------
     >>> looks((1000, 1000), Axes(0, 1))
-    [{'level': 2, 'row': 0, 'column': 0}, {'level': 0, 'row': 1, 'column': 1}]
+    [Look(spans=((0, 1000), (0, 1000)), scale=4), Look(spans=((372, 628), (372, 628)), scale=1)]
     """
-    height, width = (1 if axis is None else shape[axis] for axis in (axes.y, axes.x))
-    level = top_level(height, width)
-    whole = {"level": level, "row": 0, "column": 0}
-    if not level:
-        return [whole]
-    return [whole, {"level": 0, "row": height // 2 // TILE_PIXELS, "column": width // 2 // TILE_PIXELS}]
+    lengths = [1 if axis is None else shape[axis] for axis in (axes.y, axes.x)]
+    given = [(0, length) for length in lengths] if within is None else within
+    spans = [(min(first, length - 1), min(end, length)) for (first, end), length in zip(given, lengths, strict=True)]
+    spans = [(first, max(first + 1, end)) for first, end in spans]
+    level = top_level(*(end - first for first, end in spans))
+    found = [Look(tuple(spans), 1 << level)]
+    if level:
+        middles = [(first + end) // 2 for first, end in spans]
+        half = TILE_PIXELS // 2
+        found.append(Look(tuple((max(first, middle - half), min(end, middle + half))
+                                for middle, (first, end) in zip(middles, spans, strict=True)), 1))  # fmt: skip
+    return found
 
 
 @dataclass(frozen=True)
@@ -157,7 +172,16 @@ def tile(
     ((4, slice(0, 512, 2), slice(512, 1000, 2)), (256, 244))
     """
     scale = 1 << level
-    spans = [_span(shape, axes.y, row, scale), _span(shape, axes.x, column, scale)]
+    spans = (_span(shape, axes.y, row, scale), _span(shape, axes.x, column, scale))
+    return box(shape, chunks, axes, at, Look(spans, scale), itemsize=itemsize, coarse=coarse)
+
+
+def box(
+    shape: Sequence[int], chunks: Sequence[int], axes: Axes, at: Sequence[int], look: Look, *, itemsize: int,
+    coarse: bool,
+) -> Cut:  # fmt: skip
+    """The cut of a box of rows and columns; as :func:`tile`."""
+    spans, scale = look.spans, look.scale
     step = scale
     most_chunks, most_bytes = (COARSE_CHUNKS, COARSE_DECODED_BYTES) if coarse else (MOST_CHUNKS, MOST_DECODED_BYTES)
     chunk_bytes = math.prod(chunks) * itemsize
@@ -208,8 +232,10 @@ def python_line(name: str, axes: Axes, at: Sequence[int], key: str | None = None
     --------
     >>> python_line("lab/scans:v1@3", Axes(1, 2), (7, 0, 0))
     'hub.load("lab/scans:v1@3")[7, :, :]'
+    >>> python_line("lab/train:v1@3", Axes(None, 0), (0,), 'x"y')
+    'hub.load("lab/train:v1@3")["x\\\\"y"][:]'
     """
     shown = {axes.y, axes.x, axes.c}
     inside = ", ".join(":" if axis in shown else str(number) for axis, number in enumerate(at))
-    member = "" if key is None else f'["{key}"]'
+    member = "" if key is None else f"[{json.dumps(key)}]"
     return f'hub.load("{name}"){member}[{inside or "()"}]'

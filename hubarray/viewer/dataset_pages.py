@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hubarray import kinds
 from hubarray.arrays.dtypes import dtype_name
 from hubarray.errors import ConfigError
 from hubarray.interop.pictures import drawing, images
@@ -14,7 +15,8 @@ from hubarray.viewer.opened import Opened, title
 from hubarray.viewer.parameters import Query
 from hubarray.viewer.table_pages import _about
 
-_MOST_ARRAYS = 1000
+_MOST_ARRAYS = 10_000
+_MOST_VALUES = 48
 _MOST_SAMPLE_BYTES = 64 << 20
 
 
@@ -22,7 +24,7 @@ def dataset(opened: Opened, query: Query) -> dict[str, Any]:
     """Facts about a dataset."""
     found = opened.handle(query.text("name"))
     if found.kind != "dataset":
-        raise ConfigError(f"{title(found)}: is a {found.kind} and no dataset")
+        raise ConfigError(f"{title(found)}: is {kinds.article(found.kind)} and no dataset")
     arrays = [
         {
             "name": name,
@@ -53,14 +55,19 @@ def sample(opened: Opened, query: Query) -> dict[str, Any]:
     """One sample: a value of each array that begins with the dimension they share."""
     found = opened.handle(query.text("name"))
     at = query.integer("row", 0, 1 << 53, 0)
-    names = dataset(opened, query)["samples"]
+    try:
+        every = found.samples()
+    except ConfigError:
+        every = []
+    first = query.integer("first", 0, _MOST_ARRAYS, 0)
+    names = every[first : first + _MOST_VALUES]
     values = []
     for name in names:
         try:
             values.append(_about(name, _sample(found, name, at)))
         except ConfigError as error:
             values.append({"name": name, "text": str(error)})
-    return {"row": at, "values": values}
+    return {"row": at, "values": values, "first": first, "total": len(every)}
 
 
 def image(opened: Opened, query: Query) -> bytes:
@@ -72,7 +79,8 @@ def image(opened: Opened, query: Query) -> bytes:
     value = np.asarray(_sample(found, key, query.integer("row", 0, 1 << 53, 0)))
     if not images.is_image(value):
         raise ConfigError("this value is no image")
-    return drawing.thumbnail(images.pixels(value), query.integer("side", 16, 4096, 512))
+    side = query.integer("side", 16, 4096, 512)
+    return drawing.thumbnail(images.small_pixels(value, side), side)
 
 
 def points(opened: Opened, query: Query) -> bytes:

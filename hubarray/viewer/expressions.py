@@ -13,11 +13,15 @@ MAX_LETTERS = 1000
 _MOST_CLAUSES = 64
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.In: "in",
-    ast.NotIn: "not in",
+    ast.NotIn: "not in", ast.Is: "==", ast.IsNot: "!=",
 }  # fmt: skip
-_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "in": "not in", "not in": "in"}
+_OPPOSITE = {
+    "==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "in": "not in", "not in": "in",
+    "is null": "is valid", "is valid": "is null",
+}  # fmt: skip
 _TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
-_QUOTED = re.compile(r"`([^`]{1,200})`")
+# Text between quotes is left as it is.
+_QUOTED = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`([^`]{1,200})`""")
 
 Clause = tuple[str, str, Any]
 
@@ -29,7 +33,7 @@ def clauses_of(text: str) -> list[list[Clause]]:
     ----------
     text : str
         Comparisons of fields with values, ``and``, ``or``, ``not``, ``in``, brackets; ``&``, ``|`` and ``~`` as in
-        pandas; names that Python would not read in backticks.
+        pandas; ``is None`` for what is missing; names that Python would not read in backticks.
 
     Raises
     ------
@@ -40,16 +44,23 @@ def clauses_of(text: str) -> list[list[Clause]]:
     --------
     >>> clauses_of('speed > 3 and camera.side in ["left", "right"]')
     [[('speed', '>', 3), ('camera.side', 'in', ['left', 'right'])]]
-    >>> clauses_of("not (1 < x <= 5)")
-    [[('x', '<=', 1)], [('x', '>', 5)]]
+    >>> clauses_of("not (1 < x <= 5)"), clauses_of("note is None")
+    ([[('x', '<=', 1)], [('x', '>', 5)]], [[('note', 'is null', None)]])
     """
     if len(text) > MAX_LETTERS:
         raise ConfigError(f"the filter has {len(text):,} letters, and {MAX_LETTERS:,} are read")
     quoted: dict[str, str] = {}
 
+    prefix = "quoted"
+    while prefix in text:
+        prefix += "_"
+
     def stand_in(found: re.Match[str]) -> str:
-        quoted[f"quoted_{len(quoted)}_"] = found.group(1)
-        return f"quoted_{len(quoted) - 1}_"
+        if found.group(1) is None:
+            return found.group(0)
+        name = f"{prefix}{len(quoted)}"
+        quoted[name] = found.group(1)
+        return name
 
     try:
         tree = ast.parse(_QUOTED.sub(stand_in, text).strip(), mode="eval")
@@ -97,6 +108,10 @@ class _Reader:
             field, value, word = self._field(right), _value(left), _TURNED[word]
         else:
             raise ConfigError("a filter asks whether a field is in a list of values")
+        if value is None or isinstance(operation, (ast.Is, ast.IsNot)):
+            if value is not None or word not in ("==", "!="):
+                raise ConfigError("None is compared with is, is not, == and !=, and nothing else with is")
+            word = "is null" if word == "==" else "is valid"
         if word in ("in", "not in") and not isinstance(value, list):
             raise ConfigError("in takes a list of values, such as  camera in ['left', 'right']")
         return field, _OPPOSITE[word] if negated else word, value
@@ -110,14 +125,16 @@ class _Reader:
 
 
 def _value(node: ast.expr) -> Any:
-    if isinstance(node, ast.Constant) and isinstance(node.value, (str, int, float, bool)):
+    if isinstance(node, ast.Constant) and isinstance(node.value, (str, int, float, bool, type(None))):
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         value = _value(node.operand)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return -value
     if isinstance(node, (ast.List, ast.Tuple)):
-        return [_value(one) for one in node.elts]
+        values = [_value(one) for one in node.elts]
+        if not any(one is None or isinstance(one, list) for one in values):
+            return values
     raise ConfigError("a filter compares with plain values: numbers, text, true or false, and lists of them")
 
 

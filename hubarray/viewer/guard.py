@@ -72,13 +72,19 @@ class Guard:
         headers = Headers(scope=scope)
         if len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"") > MAX_URL_BYTES:
             return "the address is too long", 414
-        if len(headers.getlist("host")) != 1 or _hostname(headers["host"]) not in self._hosts:
+        if len(headers.getlist("origin")) > 1:
+            return "an origin is given twice", 400
+        if len(headers.getlist("host")) != 1 or "@" in headers["host"] or _hostname(headers["host"]) not in self._hosts:
             return "this server is not known by that name", 421
-        given = scope["path"].split("/")[1].encode()
+        parts = scope["path"].split("/")
+        given = parts[1].encode() if len(parts) > 1 else b""
         if not hmac.compare_digest(given, self._token):
             return "the address lacks its secret, or has another one's: use the one that was printed", 403
         origin = headers.get("origin")
         if origin is not None and origin not in self._origins and origin.partition("://")[2] != headers["host"]:
+            return "pages of other sites may not read this", 403
+        is_page = headers.get("sec-fetch-mode") == "navigate"
+        if headers.get("sec-fetch-site") == "cross-site" and not is_page and origin not in self._origins:
             return "pages of other sites may not read this", 403
         if scope["method"] not in ("GET", "HEAD", "OPTIONS") or (scope["method"] == "OPTIONS" and origin is None):
             return "nothing can be changed here", 405

@@ -6,7 +6,6 @@ from typing import Any
 
 import hubarray as hub
 from hubarray import kinds, names
-from hubarray.errors import HubError
 from hubarray.history import listing
 from hubarray.shown import shown_text, shown_url
 from hubarray.viewer.opened import Opened, title
@@ -54,15 +53,22 @@ def log(opened: Opened, query: Query) -> dict[str, Any]:
 
 
 def changes(opened: Opened, query: Query) -> dict[str, Any]:
-    """Where two commits differ, by refs alone."""
+    """Where two commits differ, chunk by chunk, by refs alone."""
     one, two = query.text("one"), query.text("two")
     key = query.text("key", "", most=200)
-    try:
-        found: Any = hub.diff(one, two, root=opened.root)
-    except HubError as error:
-        return {"regions": [], "text": shown_text(str(error)), "bytes": 0}
-    text = shown_text(str(found))[:2000]
+    found: Any = hub.diff(one, two, root=opened.root)
     if key:
-        found = getattr(found, "changed", {}).get(key)
+        if key in found.added:
+            return {"regions": [], "text": f"{key} was added", "bytes": 0}
+        if key in found.dropped:
+            return {"regions": [], "text": f"{key} was dropped", "bytes": 0}
+        found = found.changed.get(key)
     regions = [[[part.start or 0, part.stop] for part in region] for region in getattr(found, "regions", ())[:1000]]
+    if not found:
+        text = "No difference"
+    elif hasattr(found, "shapes"):
+        before, after = found.shapes
+        text = "" if before == after else f"The shape was {before}, and is {after}"
+    else:
+        text = shown_text(str(found))[:5000]
     return {"regions": regions, "text": text, "bytes": int(getattr(found, "bytes", 0))}

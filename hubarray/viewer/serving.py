@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import re
 import secrets
 import socket
 import sys
@@ -14,12 +16,16 @@ import webbrowser
 from collections.abc import Iterable
 from typing import Any
 
-from hubarray.errors import ConfigError, MissingPackageError
+from hubarray import process
+from hubarray.catalog import load
+from hubarray.errors import ConfigError, MissingPackageError, NotFoundError
 from hubarray.lookup import RootLike
 from hubarray.names import parse
-from hubarray.storage.url import resolve
+from hubarray.shown import shown_text
+from hubarray.storage.url import Root, resolve
 
 _STARTING_SECONDS = 15.0
+_ORIGIN = re.compile(r"https?://[^/\s*@?#]+")
 _NEUROGLANCER = "https://neuroglancer-demo.appspot.com"
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -33,8 +39,14 @@ class Served:
         Where it shows what was asked for, with its secret.
     """
 
-    def __init__(self, server: Any, thread: threading.Thread, url: str, port: int) -> None:
-        self._server, self._thread, self.url, self.port = server, thread, url, port
+    def __init__(self, server: Any, thread: threading.Thread, listening: socket.socket, url: str, port: int) -> None:
+        self._server, self._thread, self._listening, self.url, self.port = server, thread, listening, url, port
+        process.register(self)
+
+    def after_fork(self) -> None:
+        """In a forked child nobody listens."""
+        with contextlib.suppress(OSError):
+            self._listening.close()
 
     def stop(self) -> None:
         """End the server; pages that are open say so."""
@@ -121,6 +133,7 @@ def view(
         import uvicorn
 
         from hubarray.viewer.app import Viewer
+        from hubarray.viewer.connections import patient_protocol
         from hubarray.viewer.guard import Guard
     except ImportError as error:
         raise MissingPackageError(
@@ -133,18 +146,27 @@ def view(
         )
     if with_ not in (None, "neuroglancer"):
         raise ConfigError(f"with_={with_!r}: the other viewer that is known is 'neuroglancer'")
-    if name is not None:
-        parse(name, commit_allowed=True)
+    where = resolve(root)
+    _require(where, name, key, with_)
+    for origin in allow_origins:
+        if not _ORIGIN.fullmatch(origin):
+            raise ConfigError(f"allow_origins: {origin!r} is no origin; give such as 'https://example.org'")
     origins = [*allow_origins, *([_NEUROGLANCER] if with_ else [])]
     token = secrets.token_urlsafe(24)
     listening = _listening(host, port)
     bound = listening.getsockname()[1]
     names = () if host in _LOOPBACK else (host, socket.gethostname(), _own_address(host))
-    app = Guard(Viewer(resolve(root)).application(), token, hosts=names, origins=origins)
+    app = Guard(Viewer(where).application(), token, hosts=names, origins=origins)
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, lifespan="off", timeout_graceful_shutdown=2,
+        app,
+        http=patient_protocol(),
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        lifespan="off",
+        timeout_graceful_shutdown=2,
         proxy_headers=False,
-    )  # fmt: skip
+    )
     server = uvicorn.Server(config)
     # Signals are the main program's.
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, name="hubarray-viewer", daemon=True)
@@ -155,7 +177,22 @@ def view(
     url = _neuroglancer(base, name, key) if with_ else f"{base}{_page(name, key)}"
     if open_browser:
         _show(url, bound, is_loopback=host in _LOOPBACK)
-    return Served(server, thread, url, bound)
+    return Served(server, thread, listening, url, bound)
+
+
+def _require(root: Root, name: str | None, key: str | None, with_: str | None) -> None:
+    """Refuse what no page could show, before a server is started for it."""
+    if name is None:
+        if key is not None or with_ is not None:
+            raise ConfigError("key= and with_= are of one name: give it")
+        return
+    found = load(name, root=root)
+    if key is not None and (found.kind != "dataset" or key not in found):
+        raise NotFoundError(f"{name}: has no array {shown_text(key)[:80]!r}")
+    if with_ is not None:
+        array = found[key] if key is not None else found
+        if array.kind != "array" or array.dtype.kind not in "buif":
+            raise ConfigError(f"{name}: {with_} shows arrays of numbers; of a dataset name one with key=")
 
 
 def view_handle(handle: Any, **options: Any) -> Served:

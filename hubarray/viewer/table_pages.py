@@ -12,7 +12,8 @@ import numpy as np
 from hubarray.errors import ConfigError
 from hubarray.interop.pictures import drawing, images
 from hubarray.shown import shown_text
-from hubarray.viewer.expressions import clauses_of
+from hubarray.tables.schema import PARTITION
+from hubarray.viewer.expressions import Clause, clauses_of
 from hubarray.viewer.opened import Opened, title
 from hubarray.viewer.parameters import Query
 
@@ -59,8 +60,8 @@ class Choices:
 def _chosen(table: Any, text: str, sort: str, descending: bool) -> Any:
     from hubarray.tabling import row_loader
 
-    known = [name for name, field in _fields(table) if field.index]
-    clauses = clauses_of(text) if text else None
+    known = _index_names(table)
+    clauses = _filters(table, clauses_of(text)) if text else None
     if sort and sort not in known:
         raise ConfigError(f"rows are sorted by a field of the index: {', '.join(known) or 'there is none'}")
     index = table.index([sort] if sort else known[:1], clauses, as_="arrow")
@@ -71,6 +72,75 @@ def _chosen(table: Any, text: str, sort: str, descending: bool) -> Any:
     return row_loader(index, table.root)
 
 
+def _index_names(table: Any) -> list[str]:
+    return [name for name, field in _fields(table) if field.index]
+
+
+def _filters(table: Any, clauses: list[list[Clause]]) -> Any:
+    """Conditions as the index takes them, each value of its field's type."""
+    import pyarrow.compute as pc
+
+    known = {**{name: table.schema[name] for name in _index_names(table)}, PARTITION: None}
+    typed = []
+    for some in clauses:
+        typed.append([_typed(known, one) for one in some])
+    if not any(how.startswith("is ") for some in typed for _, how, _ in some):
+        return typed
+    found = None
+    for some in typed:
+        every = None
+        for name, how, value in some:
+            field = pc.field(name)
+            one = {
+                "is null": field.is_null, "is valid": field.is_valid, "in": lambda f=field, v=value: f.isin(v),
+                "not in": lambda f=field, v=value: ~f.isin(v), "==": lambda f=field, v=value: f == v,
+                "!=": lambda f=field, v=value: f != v, "<": lambda f=field, v=value: f < v,
+                "<=": lambda f=field, v=value: f <= v, ">": lambda f=field, v=value: f > v,
+                ">=": lambda f=field, v=value: f >= v,
+            }[how]()  # fmt: skip
+            every = one if every is None else every & one
+        found = every if found is None else found | every
+    return found
+
+
+def _typed(known: dict[str, Any], clause: Clause) -> Clause:
+    name, how, value = clause
+    if name not in known:
+        raise ConfigError(
+            f"there is no {shown_text(name)[:80]!r} to filter by; the fields of the index are {', '.join(known)}"[:300]
+        )
+    field = known[name]
+    if field is None or how.startswith("is "):
+        return clause
+    values = value if isinstance(value, list) else [value]
+    kind = "O" if field.dtype is None else field.dtype.kind
+    if kind in "mM" and all(isinstance(one, str) for one in values):
+        try:
+            values = [np.datetime64(one, "us").item() for one in values] if kind == "M" else values
+        except ValueError:
+            raise ConfigError(f"{name} is a time: write it such as '2026-11-26T12:00'") from None
+    elif kind in "iuf" and not all(isinstance(one, (int, float)) for one in values):
+        raise ConfigError(f"{name} is a number, and is compared with numbers")
+    elif field.kind == "string" and not all(isinstance(one, str) for one in values):
+        raise ConfigError(f"{name} is text, and is compared with text: {name} == 'a'")
+    elif kind == "b" and not all(isinstance(one, bool) for one in values):
+        raise ConfigError(f"{name} is true or false")
+    return name, how, values if isinstance(value, list) else values[0]
+
+
+def _line(table: Any, query: Query) -> str:
+    """The Python that gives the rows of a page."""
+    text, sort = query.text("filter", "").strip(), query.text("sort", "", most=200)
+    name = title(table)
+    if not text and not sort:
+        return f'hub.load("{name}").loader()'
+    filters = f", filters={clauses_of(text)!r}" if text else ""
+    index = f'hub.read_index("{name}"{filters})'
+    if sort:
+        index += f".sort_values({sort!r}{', ascending=False' if query.flag('down') else ''})"
+    return f"hub.row_loader({index})"
+
+
 def table(opened: Opened, query: Query) -> dict[str, Any]:
     """Facts about a table: its fields, and how many rows."""
     found = opened.table(query.text("name"))
@@ -78,13 +148,13 @@ def table(opened: Opened, query: Query) -> dict[str, Any]:
         {
             "name": name, "dtype": str(field.dtype or field.kind), "index": field.index,
             "shape": ["?" if one is None else one for one in field.shape],
-            "codec": "" if field.codec is None else field.codec["name"], "light": _is_light(field),
+            "codec": "" if field.codec is None else field.codec["name"], "light": _is_light(found, field),
         }
         for name, field in _fields(found)[:_MOST_FIELDS]
     ]  # fmt: skip
     return {
         "name": title(found), "rows": len(found), "fields": fields, "attrs": dict(found.attrs),
-        "partitions": found.partition_count, "bytes": int(found.nbytes),
+        "partitions": found.partition_count, "bytes": int(found.nbytes), "index": _index_names(found),
     }  # fmt: skip
 
 
@@ -92,10 +162,12 @@ def _fields(table: Any) -> list[tuple[str, Any]]:
     return [(name, table.schema[name]) for name in table.schema]
 
 
-def _is_light(field: Any) -> bool:
-    """Whether a row's value is so small that it is read for every row on a page."""
+def _is_light(table: Any, field: Any) -> bool:
+    """Whether a row's value is so small that it is read for every row on a page: of text, as far as averages tell."""
     if field.dtype is None:
-        return True
+        (state,) = table.loader().tables()
+        sizes = [state.group_row_bytes(group) for group in table.schema.groups if group in field.groups]
+        return field.index or not sizes or min(sizes) <= _LIGHT_BYTES
     return field.codec is None and field.row_bytes is not None and field.row_bytes <= _LIGHT_BYTES
 
 
@@ -106,11 +178,11 @@ def rows(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
     first = query.integer("first", 0, 1 << 53, 0)
     count = query.integer("count", 1, MOST_ROWS, 50)
     end = min(len(loader), first + count)
-    light = [name for name, field in _fields(found) if _is_light(field)][:_MOST_FIELDS]
+    light = [name for name, field in _fields(found) if _is_light(found, field)][:_MOST_FIELDS]
     positions = range(first, max(first, end))
     read = loader.get_batch(positions, light) if light and len(positions) else [{} for _ in positions]
     return {
-        "total": len(loader), "first": first,
+        "total": len(loader), "first": first, "line": _line(found, query),
         "rows": [{name: _cell(value) for name, value in one.items()} for one in read],
     }  # fmt: skip
 
@@ -128,7 +200,7 @@ def _cell(value: Any) -> Any:
         return item
     if isinstance(item, float) and math.isfinite(item):
         return item
-    return shown_text(str(value))[:_MOST_CELL_LETTERS]
+    return shown_text(str(value)[:_MOST_CELL_LETTERS])[:_MOST_CELL_LETTERS]
 
 
 def row(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
@@ -149,16 +221,12 @@ def _about(name: str, value: Any) -> dict[str, Any]:
         found["shape"], found["dtype"] = list(value.shape), str(value.dtype)
         if images.is_image(value):
             found["is"] = "image"
-        elif images.is_cloud(value) and not _are_boxes(name, value):
+        elif images.is_cloud(value) and not images.are_boxes(name, value):
             found["is"] = "cloud"
         elif value.dtype.kind in "buif" and value.size <= _MOST_NUMBERS:
-            found["is"] = "boxes" if _are_boxes(name, value) else "numbers"
+            found["is"] = "boxes" if images.are_boxes(name, value) else "numbers"
             found["numbers"] = [one if math.isfinite(one) else None for one in value.astype("f8").reshape(-1).tolist()]
     return found
-
-
-def _are_boxes(name: str, value: np.ndarray) -> bool:
-    return value.ndim == 2 and value.shape[1] == 4 and "box" in name.lower()
 
 
 def _field_value(opened: Opened, choices: Choices, query: Query) -> np.ndarray:
@@ -175,10 +243,11 @@ def _field_value(opened: Opened, choices: Choices, query: Query) -> np.ndarray:
 
 def image(opened: Opened, choices: Choices, query: Query) -> bytes:
     """A field of a row as PNG, whole or small."""
+    side = query.integer("side", 16, 4096, 96)
     value = _field_value(opened, choices, query)
     if not images.is_image(value):
         raise ConfigError("this value is no image")
-    return drawing.thumbnail(images.pixels(value), query.integer("side", 16, 4096, 96))
+    return drawing.thumbnail(images.small_pixels(value, side), side)
 
 
 def points(opened: Opened, choices: Choices, query: Query) -> bytes:
@@ -194,7 +263,11 @@ def curve(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
     found = opened.table(query.text("name"))
     loader = choices.loader(found, query)
     field = query.text("field", most=300)
-    if field not in found.schema or found.schema[field].shape or found.schema[field].dtype is None:
+    if (
+        field not in found.schema
+        or found.schema[field].shape
+        or (found.schema[field].dtype is None or found.schema[field].dtype.kind not in "biufmM")
+    ):
         raise ConfigError("a curve is of a field that is one number a row")
     first = query.integer("first", 0, 1 << 53, 0)
     count = min(query.integer("count", 1, 100_000, 1000), max(0, len(loader) - first))

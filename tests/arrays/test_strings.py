@@ -1,5 +1,6 @@
 """Text of any length in arrays: what goes in, what comes back, what others read, and what a hostile chunk does."""
 
+import h5py
 import numpy as np
 import pytest
 import zarr
@@ -14,6 +15,7 @@ from hubarray.arrays.compressors import COMPRESSORS
 from hubarray.arrays.dtypes import TEXT
 from hubarray.arrays.text_codec import held_bytes
 from hubarray.errors import ConfigError, CorruptDataError
+from hubarray.interop.sources import hierarchies
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 NAMES = ["cat", "", "é" * 40, "with\0nul\0", "🙂"]
@@ -174,6 +176,29 @@ def test_a_chunk_of_too_much_text_is_refused_when_it_is_written(root, monkeypatc
     with pytest.raises(ConfigError, match="choose smaller chunks"):
         array[:] = "x" * 20_000
     assert array.commit == 1
+
+
+def test_a_chunk_has_a_bounded_number_of_texts(root):
+    with pytest.raises(ConfigError, match="at most 4,194,304 texts"):
+        hub.array(1 << 23, "t/x:v0", str, chunks=1 << 23, root=root)
+
+
+def test_text_has_no_sum_and_says_so(root):
+    array = hub.array(2, "t/x:v0", str, root=root)
+    array[:] = ["b", "a"]
+    assert (array.min(), array.max()) == ("a", "b")
+    with pytest.raises(TypeError, match="text has no mean"):
+        array.mean()
+    with pytest.raises(ValueError, match="surrogate"):
+        array[0] = "\ud800"
+
+
+def test_a_file_whose_texts_are_all_the_same_long_one_is_no_bomb(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(hierarchies, "_MOST_BLOCK_BYTES", 1 << 20)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_dataset("a", data=np.array([["x" * 10_000] * 100], object), dtype=h5py.string_dtype())
+    with pytest.raises(hub.SourceError, match="assign them in parts"):
+        hub.import_(str(tmp_path / "x.h5"), "t/x:v0", root=root)
 
 
 def test_the_cache_counts_the_letters_that_lie_elsewhere():

@@ -52,6 +52,12 @@ def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch):
         unpack(Fields({"x": packed(b"{" + b" " * 10_000_000 + b"}")}, "here"), "x")
 
 
+def test_a_description_of_too_many_values_is_refused_before_it_is_parsed():
+    bomb = b'{"a":[' + b"[[[[[]]]]]," * 200_000 + b"[]]}"
+    with pytest.raises(hub.CorruptDataError, match="more than 600,000 values"):
+        unpack(Fields({"x": packed(bomb)}, "here"), "x")
+
+
 def test_only_a_long_description_is_packed_and_only_its_record_says_format_3():
     for letters, number in ((100, b"1"), (PACKED_FROM_BYTES, b"3")):
         description = {"shape": [], "fields": "x" * letters}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubarray.viewer import cuts
-from hubarray.viewer.cuts import TILE_PIXELS, Axes, checked_axes, guessed_axes, looks, tile, top_level
+from hubarray.viewer.cuts import TILE_PIXELS, Axes, box, checked_axes, guessed_axes, looks, tile, top_level
 
 
 @given(data=st.data())
@@ -70,4 +70,12 @@ def test_a_guess_is_always_a_view_that_can_be_asked_for(shape, is_byte):
 @given(height=st.integers(1, 1 << 40), width=st.integers(1, 1 << 40))
 def test_what_tells_the_brightness_is_there(height, width):
     for look in looks((height, width), Axes(0, 1)):
-        tile((height, width), (100, 100), Axes(0, 1), (0, 0), itemsize=1, coarse=True, **look)
+        cut = box((height, width), (100, 100), Axes(0, 1), (0, 0), look, itemsize=1, coarse=True)
+        assert all(len(range(*one.indices(length))) > 0 for one, length in zip(cut.key, (height, width), strict=True))
+
+
+@given(within=st.lists(st.tuples(st.integers(0, 1 << 40), st.integers(0, 1 << 40)), min_size=2, max_size=2))
+def test_whatever_is_said_to_be_in_sight_a_part_of_the_picture_is_looked_at(within):
+    for look in looks((1000, 70), Axes(0, 1), within):
+        for (first, end), length in zip(look.spans, (1000, 70), strict=True):
+            assert 0 <= first < end <= length

@@ -114,7 +114,7 @@ def test_a_long_address_is_refused(viewer):
 BAD = {
     "level": ["-1", "57", "9" * 30, "1.5", "x", "1e3", "\u0661"], "row": ["-1", "9" * 30, "0x10"], "column": ["-1", str(1 << 60)],
     "y": ["-2", "64", "7"], "x": ["99"], "c": ["1", "2"], "at": ["1", "0,0,0,0,0,0,0", "-1,0,0", "x,0,0", ",,", "0,0," + "9" * 25, "," * 100],
-    "low": ["nan", "inf", "x"], "high": ["1e999"], "map": ["../x", "jet"], "part": ["x"], "coarse": ["2"], "key": ["x", "\x00"],
+    "low": ["nan", "inf", "x"], "high": ["1e999"], "map": ["../x", "jet"], "part": ["x"], "coarse": ["2"], "key": ["x", "\x00"], "view": ["1", "0,0,0", "-1,2,3,4", "a,b,c,d"], "each": ["-2", "2", "99"],
     "rows": ["0", "100000"], "columns": ["513"], "first": ["-1"], "end": ["0", "9" * 18], "count": ["0", "1000000"], "side": ["1", "5000"],
 }  # fmt: skip
 
@@ -129,7 +129,18 @@ def test_huge_negative_and_senseless_parameters_are_refused_in_a_moment(viewer, 
             assert answer.status in (200, 400, 404), (page, value, answer.body)
             if answer.status == 200:
                 # A parameter that this page does not take.
-                assert page != "picture" or name in ("key", "rows", "columns", "first", "end", "count", "side", "at")
+                assert page != "picture" or name in (
+                    "key",
+                    "view",
+                    "each",
+                    "rows",
+                    "columns",
+                    "first",
+                    "end",
+                    "count",
+                    "side",
+                    "at",
+                )
     assert get(api(viewer, "picture", **good)).status == 200
 
 

@@ -49,7 +49,7 @@ def real_values(values: np.ndarray, part: str) -> np.ndarray:
     if kind == "b":
         return values.view("u1")
     if kind in "mM":
-        return values.view("i8").astype("f8")
+        return np.where(np.isnat(values), np.nan, values.view("i8").astype("f8"))
     if kind == "V" and values.dtype.names is None:
         # bfloat16 and the float8 types, which NumPy has from others.
         try:
@@ -57,7 +57,7 @@ def real_values(values: np.ndarray, part: str) -> np.ndarray:
         except (TypeError, ValueError):
             raise ValueError(f"{values.dtype} has no colours") from None
     if kind not in "iuf":
-        raise ValueError(f"{values.dtype} has no colours")
+        raise ValueError("text has no colours" if kind in "TUSO" else f"{values.dtype} has no colours")
     return values
 
 
@@ -71,7 +71,8 @@ def window_of(values: np.ndarray, *, is_byte: bool) -> tuple[float, float]:
     low, high = (float(one) for one in np.percentile(finite.astype("f8"), (0.5, 99.5)))
     if low == high:
         low, high = float(finite.min()), float(finite.max())
-    return (low, high) if high > low else (low - 0.5, low + 0.5)
+    # What is the same everywhere, or was wherever it was looked at, is dark.
+    return (low, high) if high > low else (low, low + 1.0)
 
 
 def scaled(values: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.ndarray | None]:
@@ -114,5 +115,6 @@ def histogram(values: np.ndarray, bins: int = 64) -> tuple[list[int], float, flo
     low, high = float(finite.min()), float(finite.max())
     if low == high:
         return [int(finite.size)] + [0] * (bins - 1), low, high
-    counts, _ = np.histogram(finite.astype("f8"), bins=bins, range=(low, high))
-    return counts.tolist(), low, high
+    # Halves, whose difference is no infinity; and no edges, of which floats may have too few between two values.
+    places = (finite.astype("f8") / 2 - low / 2) / (high / 2 - low / 2) * bins
+    return np.bincount(np.clip(places, 0, bins - 1).astype(int), minlength=bins).tolist(), low, high

@@ -7,6 +7,8 @@ import numpy as np
 from hubarray.interop.pictures import colours
 
 _LEAST_SIDE = 8
+_MOST_TIMES_AS_LONG = 50
+_LEAST_POINTS = 32
 _CHANNELS = (1, 3, 4)
 _MOST_COORDINATES = 16
 
@@ -23,7 +25,8 @@ def is_image(value: np.ndarray) -> bool:
         return False
     if value.ndim == 3 and value.shape[2] not in _CHANNELS:
         return False
-    return min(value.shape[:2]) >= _LEAST_SIDE
+    least, most = sorted(value.shape[:2])
+    return least >= _LEAST_SIDE and most <= _MOST_TIMES_AS_LONG * least
 
 
 def is_cloud(value: np.ndarray) -> bool:
@@ -34,7 +37,17 @@ def is_cloud(value: np.ndarray) -> bool:
     >>> is_cloud(np.zeros((1000, 4), "f4")), is_cloud(np.zeros((10, 4), "i4"))
     (True, False)
     """
-    return value.dtype.kind == "f" and value.ndim == 2 and 3 <= value.shape[1] <= _MOST_COORDINATES and len(value) > 3
+    return (
+        value.dtype.kind == "f"
+        and value.ndim == 2
+        and 3 <= value.shape[1] <= _MOST_COORDINATES
+        and len(value) >= _LEAST_POINTS
+    )
+
+
+def are_boxes(name: str, value: np.ndarray) -> bool:
+    """Whether an array is a list of boxes over images, by what it is called: four numbers each."""
+    return value.ndim == 2 and value.shape[1] == 4 and "box" in name.lower()
 
 
 def pixels(value: np.ndarray) -> np.ndarray:
@@ -45,6 +58,12 @@ def pixels(value: np.ndarray) -> np.ndarray:
     if real.ndim == 2:
         return colours.coloured(real, low, high, "grey")
     return colours.colours_of_channels(real, low, high)
+
+
+def small_pixels(value: np.ndarray, side: int) -> np.ndarray:
+    """As :func:`pixels`, of every so many elements where an image is far larger than it is to be seen."""
+    step = max(1, min(value.shape[:2]) // (2 * side))
+    return pixels(value[::step, ::step])
 
 
 def cloud(value: np.ndarray, most: int) -> np.ndarray:

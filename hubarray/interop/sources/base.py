@@ -23,7 +23,7 @@ MAX_SOURCE_CHUNK_BYTES = 2 << 30
 MAX_SOURCE_BYTES = 1 << 50
 # What a file may stand for beyond what it holds: more than compression makes of anything but constants.
 MAX_UNPACKED = 10_000
-_TEXT_BYTES = 1024
+_TEXT_BYTES = 4096
 ALWAYS_BYTES = 16 << 30
 
 

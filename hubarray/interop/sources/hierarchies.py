@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +37,10 @@ _MOST_LINKS = 64
 _ONLY_TEXT = np.dtypes.StringDType(coerce=False)
 _MOST_METADATA_BYTES = 64 << 20
 _ZARR_METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
-_TEXTS_BYTES = 1 << 30
+# Of texts that are all as long as the file: what is read at a time; and of all that one call gives.
+_TEXTS_BYTES = 128 << 20
 _TEXTS_AT_A_TIME = (16, 4096, 65536)
+_MOST_BLOCK_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -81,14 +84,25 @@ class Texts:
         self.shape = shape
         self._where, self._source, self._found_bytes = where, source, 0
         self._most_bytes = math.inf if stored_bytes is None else max(ALWAYS_BYTES, MAX_UNPACKED * stored_bytes)
-        self._rows = max(1, texts // max(1, math.prod(shape[1:])))
+        self._texts_at_a_time = texts
 
     def __getitem__(self, key: Any) -> np.ndarray:
         if not isinstance(key, slice):
             return self._texts(key)
         first, end, _ = key.indices(self.shape[0])
-        parts = [self._texts(slice(at, min(end, at + self._rows))) for at in range(first, end, self._rows)]
-        return np.concatenate(parts) if parts else np.zeros((0, *self.shape[1:]), TEXT)
+        out = np.empty((end - first, *self.shape[1:]), TEXT)
+        held = 0
+        for box in _boxes(out.shape, self._texts_at_a_time):
+            begin = box[0]
+            part = self._texts((slice(first + begin.start, first + begin.stop), *box[1:]))
+            held += 4 * int(np.strings.str_len(part).sum())
+            if held > _MOST_BLOCK_BYTES:
+                raise SourceError(
+                    f"{self._where}: its texts take more than {_MOST_BLOCK_BYTES:,} bytes in {end - first:,} rows; "
+                    "make the array with hub.array, and assign them in parts"
+                )
+            out[box] = part
+        return out
 
     def _texts(self, key: Any) -> np.ndarray:
         values = np.asarray(self._source[key])
@@ -103,6 +117,22 @@ class Texts:
                 "times fewer; make the array with hub.array, and assign what is there"
             )
         return texts
+
+
+def _boxes(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
+    """Boxes of at most so many elements, which together are an array of this shape.
+
+    Examples
+    --------
+    >>> list(_boxes((3, 2), 4))
+    [(slice(0, 2, None), slice(0, 2, None)), (slice(2, 3, None), slice(0, 2, None))]
+    """
+    steps = list(shape)
+    for axis, length in enumerate(shape):
+        steps[axis] = max(1, min(length, most // max(1, math.prod(shape[axis + 1 :]))))
+    begins = (range(0, length, step) for length, step in zip(shape, steps, strict=True))
+    for corner in itertools.product(*begins):
+        yield tuple(slice(at, min(at + step, n)) for at, step, n in zip(corner, steps, shape, strict=True))
 
 
 def open_hdf5(where: str, key: str | None, *, follow_links: bool) -> Rows:

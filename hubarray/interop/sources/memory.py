@@ -127,9 +127,11 @@ def _frame(frame: Any) -> Found:
     if array is not None and array.dtype == object:
         refuse_objects("the frame", array)
     if array is None:
+        kinds = [str(one) for one in frame.dtypes]
+        alike = [name for name, kind in zip(names, kinds, strict=True) if kind == kinds[0]]
         raise ConfigError(
             f"a frame whose columns are of {len(dtypes)} dtypes ({', '.join(sorted(dtypes))}): an array has one; store "
-            "columns of one dtype, frame[['a', 'b']], or each as an array of its own"
+            f"columns of one dtype, frame[{alike[:_SHOWN_KINDS]!r}], or each as an array of its own"
         )
     return Found(array, {"columns": names})
 

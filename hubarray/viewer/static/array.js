@@ -1,5 +1,5 @@
 // An array: its picture, its values, three cuts, a curve, its chunks.
-import { ask, attributes, bytes, copy, el, facts, go, problem, typing, when } from "./lib.js";
+import { ask, attributes, bytes, copy, el, facts, go, keep, problem, say, typing, when } from "./lib.js";
 import { Picture } from "./tiles.js";
 import { bars, curves } from "./plot.js";
 
@@ -13,18 +13,23 @@ export async function arrayPage(about, params) {
   const state = {
     y: info.axes[0], x: info.axes[1], c: info.axes[2],
     at: info.shape.map((length, axis) => Math.min(Math.max(0, Number((params.at || "").split(",")[axis]) || 0), Math.max(0, length - 1))),
-    map: "grey", part: "abs", low: null, high: null, mode: params.mode || "",
+    map: info.maps.includes(params.map) ? params.map : "grey", part: "abs", low: null, high: null, each: -1, mode: params.mode || "",
   };
   const isEmpty = info.shape.some((length) => length === 0);
   const modes = [];
   const areNumbers = info.kind !== "text";
   if (!isEmpty && areNumbers && state.y >= 0) modes.push("picture");
-  if (!isEmpty && areNumbers && info.shape.length >= 3) modes.push("three cuts");
+  const spatial = info.shape.map((_, axis) => axis).filter((axis) => axis !== state.c);
+  if (!isEmpty && areNumbers && spatial.length >= 3) modes.push("three cuts");
   if (!isEmpty && areNumbers && state.x >= 0) modes.push("curve");
   if (!isEmpty) modes.push("values");
   if (!isEmpty && state.x >= 0) modes.push("chunks");
   modes.push("about");
-  if (!modes.includes(state.mode)) state.mode = modes[0];
+  // A few rows that are very long are signals.
+  const [tall, broad] = [state.y < 0 ? 1 : info.shape[state.y], state.x < 0 ? 1 : info.shape[state.x]];
+  const areSignals = modes.includes("curve") && state.c < 0 && tall <= 16 && broad > 64 * tall;
+  if (areSignals && tall > 1) state.each = state.y;
+  if (!modes.includes(state.mode)) state.mode = areSignals ? "curve" : modes[0];
 
   const side = el("div", { class: "side" });
   const main = el("div", { class: "main-view" });
@@ -43,18 +48,46 @@ export async function arrayPage(about, params) {
   });
   const coloured = () => asked({ map: state.c < 0 ? state.map : undefined, low: state.low, high: state.high });
 
+  // The axes that are whole in what is on the screen, by the way in which it is looked at.
+  function wholeAxes() {
+    if (state.mode === "curve") return [state.x, state.each];
+    if (state.mode === "three cuts") return spatial.slice(-3).concat(state.c);
+    return [state.y, state.x, state.c];
+  }
   function python() {
-    const inside = state.at.map((one, axis) => ([state.y, state.x, state.c].includes(axis) ? ":" : one)).join(", ") || "()";
-    const text = `hub.load("${name}")${key ? `["${key}"]` : ""}[${inside}]`;
+    const whole = wholeAxes();
+    const inside = state.at.map((one, axis) => {
+      if (state.mode === "values" && paged[axis]) return paged[axis];
+      return whole.includes(axis) ? ":" : one;
+    }).join(", ") || "()";
+    const text = `hub.load("${name}")${key ? `[${JSON.stringify(key)}]` : ""}[${inside}]`;
     line.textContent = text;
+    keep({ at: state.at.some(Boolean) ? state.at.join(",") : "", mode: state.mode === modes[0] ? "" : state.mode, map: state.map === "grey" ? "" : state.map });
     return text;
   }
+  let paged = {};
 
+  // The rows and columns in sight, where they are not all.
+  function seen() {
+    const one = pictures.length === 1 ? pictures[0] : null;
+    if (!one || !one.view) return "";
+    const [height, width] = one.size();
+    const [wide, high] = one.box();
+    const { scale, x, y } = one.view;
+    const span = (first, length, most) => [Math.min(Math.max(0, Math.floor(first)), most - 1), Math.min(most, Math.max(1, Math.ceil(first + length)))];
+    const view = [...span(y, high / scale, height), ...span(x, wide / scale, width)];
+    return view.join() === [0, height, 0, width].join() ? "" : view.join();
+  }
+  let seeing;
+  function moved() {
+    clearTimeout(seeing);
+    seeing = setTimeout(() => { if (!aborting.signal.aborted && pictures.length === 1) learnWindow(true); }, 500);
+  }
   let windowTurn = 0;
   async function learnWindow(keepShown) {
     const mine = ++windowTurn;
     try {
-      const found = await ask("window", asked(), aborting.signal);
+      const found = await ask("window", asked({ view: seen() }), aborting.signal);
       if (mine !== windowTurn) return;
       state.window = found;
       if (!keepShown || state.low === null) [state.low, state.high] = found.shown;
@@ -78,11 +111,10 @@ export async function arrayPage(about, params) {
   const histogram = el("canvas", { class: "bars", role: "img", "aria-label": "Histogram of the view" });
   function setWindow() {
     const [low, high] = [Number(lowInput.value), Number(highInput.value)];
-    if (Number.isFinite(low) && Number.isFinite(high) && high > low) {
-      [state.low, state.high] = [low, high];
-      drawWindow();
-      repaint();
-    }
+    if (Number.isFinite(low) && Number.isFinite(high) && high > low) [state.low, state.high] = [low, high];
+    else say("A window goes from a smaller value to a larger one");
+    drawWindow();
+    repaint();
   }
   function drawWindow() {
     lowInput.value = Number(state.low?.toPrecision(5));
@@ -98,7 +130,8 @@ export async function arrayPage(about, params) {
     state.at[axis] = next;
     for (const input of sliders.get(axis) || []) input.value = next;
     python();
-    if (state.mode === "picture" || state.mode === "three cuts") repaint();
+    if (state.mode === "three cuts") recentre();
+    else if (state.mode === "picture") repaint();
     else if (["curve", "values", "chunks"].includes(state.mode)) showMode();
   }
   function slider(axis) {
@@ -136,6 +169,7 @@ export async function arrayPage(about, params) {
     const before = state[which];
     for (const other of ["y", "x", "c"]) if (other !== which && state[other] === axis && axis >= 0) state[other] = other === "c" ? -1 : before;
     state[which] = axis;
+    if (state.each === state.x) state.each = -1;
     if (state.x < 0) state.x = state.y;
     if (state.y === state.x) state.y = -1;
     pictures.forEach((one) => { one.view = null; });
@@ -154,16 +188,18 @@ export async function arrayPage(about, params) {
     if (info.shape.length > 1 && state.mode !== "about" && state.mode !== "three cuts") {
       if (state.mode !== "curve") parts.push(choose("Rows", state.y, info.shape.length > 1 ? axes : [[-1, "none"]], (value) => setAxis("y", value)));
       parts.push(choose(state.mode === "curve" ? "Along" : "Columns", state.x, axes, (value) => setAxis("x", value)));
+      if (state.mode === "curve") parts.push(choose("A curve for each", state.each, [[-1, "none"], ...axes.filter(([axis]) => axis !== state.x)], (value) => { state.each = Number(value); showMode(); }));
       if (channels.length > 1 && state.mode !== "curve") parts.push(choose("Channels", state.c, channels, (value) => setAxis("c", value)));
     }
     if (info.kind === "complex" && withColours) parts.push(choose("Part", state.part, PARTS.map((one) => [one, one]), (value) => { state.part = value; state.low = null; learnWindow().then(repaint); }));
-    const shown = state.mode === "curve" ? info.shape.map((_, axis) => axis).filter((axis) => axis !== state.x) : hidden();
+    const every = info.shape.map((_, axis) => axis);
+    const shown = state.mode === "curve" ? every.filter((axis) => axis !== state.x) : state.mode === "three cuts" ? every.filter((axis) => axis !== state.c) : hidden();
     if (state.mode !== "about") parts.push(...shown.filter((axis) => info.shape[axis] > 1).map(slider));
     if (withColours) {
-      if (state.c < 0) parts.push(choose("Colours", state.map, info.maps.map((one) => [one, one]), (value) => { state.map = value; repaint(); }));
+      if (state.c < 0) parts.push(choose("Colours", state.map, info.maps.map((one) => [one, one]), (value) => { state.map = value; python(); repaint(); }));
       parts.push(el("div", {}, el("span", { class: "quiet", text: "Window" }), histogram, el("div", { class: "row" }, lowInput, "to", highInput),
         el("div", { class: "row" }, el("button", { type: "button", text: "Fit the view", onclick: () => { state.low = null; learnWindow().then(repaint); } }),
-          el("button", { type: "button", text: "All", onclick: () => { if (state.window) { [state.low, state.high] = [state.window.low, state.window.high]; drawWindow(); repaint(); } } }))));
+          el("button", { type: "button", text: "All", onclick: () => { if (state.window) { [state.low, state.high] = [state.window.low, state.window.high > state.window.low ? state.window.high : state.window.low + 1]; drawWindow(); repaint(); } } }))));
     }
     parts.push(line, el("div", { class: "row" }, el("button", { type: "button", text: "Copy the line", onclick: () => copy(line.textContent) })));
     side.replaceChildren(...parts);
@@ -201,18 +237,18 @@ export async function arrayPage(about, params) {
     return one;
   }
 
+  let recentre = () => {};
   const showing = {
     picture: async () => {
       const stage = el("div", { class: "stage" }, note);
       main.replaceChildren(stage);
       await firstWindow();
-      picture(stage, () => ({ y: state.y, x: state.x, c: state.c }));
+      picture(stage, () => ({ y: state.y, x: state.x, c: state.c }), { onmove: moved });
       pictures[0].draw();
       window.hubarrayPicture = pictures[0];
     },
     "three cuts": async () => {
-      const axes = info.shape.map((_, axis) => axis).filter((axis) => axis !== state.c);
-      const [z, y, x] = axes.slice(-3);
+      const [z, y, x] = spatial.slice(-3);
       const pairs = [[y, x, z], [z, x, y], [z, y, x]];
       if (!params.at && [z, y, x].every((axis) => state.at[axis] === 0)) {
         [z, y, x].forEach((axis) => { state.at[axis] = Math.floor(info.shape[axis] / 2); });
@@ -227,7 +263,7 @@ export async function arrayPage(about, params) {
         const marks = () => [state.at[rows], state.at[columns]];
         const at = () => state.at.map((one, axis) => ([rows, columns, state.c].includes(axis) ? 0 : one)).join(",");
         const one = picture(stage, () => ({ y: rows, x: columns, c: state.c, at: at() }), {
-          onclick: ([row, column]) => { state.at[rows] = row; state.at[columns] = column; all(); },
+          onclick: ([row, column]) => { setAt(rows, row); setAt(columns, column); },
           label: `Cut of ${axisName(rows)} and ${axisName(columns)}`,
         });
         one.marks = marks();
@@ -235,38 +271,65 @@ export async function arrayPage(about, params) {
       });
       const said = el("div", { class: "stage" }, note);
       grid.append(said);
-      const all = () => { pictures.forEach((one) => one.recentre()); python(); note.textContent = [z, y, x].map((axis) => `${axisName(axis)} ${state.at[axis]}`).join(", "); };
-      all();
+      recentre = () => { pictures.forEach((one) => one.recentre()); python(); note.textContent = [z, y, x].map((axis) => `${axisName(axis)} ${state.at[axis]}`).join(", "); };
+      drawSide();
+      recentre();
     },
     curve: async () => {
       main.replaceChildren(el("p", { class: "quiet", text: "Reading…" }));
-      const found = await ask("line", { ...asked({ y: -1, c: -1 }), at: state.at.join(",") }, aborting.signal);
-      const drawn = curves(found.x, found.curves, { height: 380, title: `${name} along ${axisName(state.x)}` });
-      main.replaceChildren(drawn.node);
-      closeMode = drawn.close;
+      const length = info.shape[state.x];
+      const show = async (first, end) => {
+        const found = await ask("line", { ...asked({ y: -1, c: -1 }), at: state.at.join(","), each: state.each, first, end }, aborting.signal);
+        closeMode();
+        const drawn = curves(found.x, found.curves, {
+          height: 380, title: `${name} along ${axisName(state.x)}`,
+          onzoom: (low, high) => {
+            const span = [Math.max(0, Math.floor(low)), Math.min(length, Math.ceil(high) + 1)];
+            if (span[1] - span[0] > 1) show(...span).catch((error) => { if (error.name !== "AbortError") main.replaceChildren(problem(error)); });
+          },
+        });
+        const part = first > 0 || end < length;
+        const all = el("button", { type: "button", text: "All of it", onclick: () => show(0, length), hidden: !part });
+        const said = el("span", { class: "quiet", text: part ? `${first.toLocaleString()} to ${(end - 1).toLocaleString()}` : "Drag over a part to come closer" });
+        main.replaceChildren(el("div", { class: "bar" }, all, said), drawn.node);
+        closeMode = drawn.close;
+      };
+      await show(0, length);
     },
     values: async () => {
+      const isList = state.y < 0;
       const first = { row: 0, column: 0 };
       const table = el("table", { class: "values" });
       const where = el("span", { class: "quiet" });
-      const [rows, columns] = [state.y < 0 ? 1 : 32, 12];
+      const [rows, columns] = isList ? [1, info.kind === "text" ? 50 : 100] : [32, info.kind === "text" ? 6 : 12];
       const load = async () => {
+        paged = {};
+        if (state.x >= 0) paged[state.x] = `${first.column}:${Math.min(first.column + columns, dimension(state.x))}`;
+        if (!isList) paged[state.y] = `${first.row}:${Math.min(first.row + rows, dimension(state.y))}`;
+        python();
         try {
           const found = await ask("values", asked({ row: first.row, column: first.column, rows, columns }), aborting.signal);
-          where.textContent = `rows from ${first.row}, columns from ${first.column}`;
-          table.replaceChildren(...found.rows.map((row) => el("tr", {}, row.map((value) => el("td", { text: value })))));
+          where.textContent = state.x < 0 ? "" : isList ? `from ${first.column}` : `${axisName(state.y)} from ${first.row}, ${axisName(state.x)} from ${first.column}`;
+          const head = (text) => el("th", { scope: "row", text: state.x < 0 ? "" : text });
+          if (isList) table.replaceChildren(...found.rows[0].map((value, i) => el("tr", {}, head(first.column + i), el("td", { class: info.kind === "text" ? "text" : "", text: value }))));
+          else {
+            table.replaceChildren(el("tr", {}, el("td"), found.rows[0].map((_, i) => el("th", { scope: "col", text: first.column + i }))),
+              ...found.rows.map((row, i) => el("tr", {}, head(first.row + i), row.map((value) => el("td", { class: info.kind === "text" ? "text" : "", text: value })))));
+          }
         } catch (error) {
           if (error.name !== "AbortError") table.replaceChildren(el("tr", {}, el("td", { class: "bad", text: `${error.kind}: ${error.message}` })));
         }
       };
       const step = (down, right) => () => {
-        first.row = Math.min(Math.max(0, first.row + down * rows), Math.max(0, dimension(state.y) - 1));
-        first.column = Math.min(Math.max(0, first.column + right * columns), Math.max(0, dimension(state.x) - 1));
+        const last = (axis, size) => Math.max(0, Math.floor((dimension(axis) - 1) / size) * size);
+        first.row = Math.min(Math.max(0, first.row + down * rows), isList ? 0 : last(state.y, rows));
+        first.column = Math.min(Math.max(0, first.column + right * columns), last(state.x, columns));
         load();
       };
       const button = (text, label, down, right) => el("button", { type: "button", text, "aria-label": label, onclick: step(down, right) });
-      main.replaceChildren(el("div", { class: "bar" }, button("↑", "Rows before", -1, 0), button("↓", "Rows after", 1, 0), button("←", "Columns before", 0, -1), button("→", "Columns after", 0, 1), where),
-        el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Values" }, table));
+      const buttons = state.x < 0 ? [] : isList ? [button("↑", "Before", 0, -1), button("↓", "After", 0, 1)]
+        : [button("↑", "Rows before", -1, 0), button("↓", "Rows after", 1, 0), button("←", "Columns before", 0, -1), button("→", "Columns after", 0, 1)];
+      main.replaceChildren(el("div", { class: "bar" }, buttons, where), el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Values" }, table));
       await load();
     },
     chunks: async () => {
@@ -314,7 +377,7 @@ export async function arrayPage(about, params) {
   }
   const tabs = el("div", { class: "tabs" }, el("div", { role: "tablist", class: "tabs", "aria-label": "Ways to look" }, modes.map((mode) => el("button", {
     type: "button", role: "tab", text: mode, "aria-selected": "false",
-    onclick: () => { stopPlaying(); state.mode = mode; drawSide(); showMode(); },
+    onclick: () => { stopPlaying(); state.mode = mode; paged = {}; recentre = () => {}; drawSide(); showMode(); },
   }))), el("button", { type: "button", text: "versions", onclick: () => go({ name: params.name, key, tab: "versions" }) }));
 
   function keys(event) {

@@ -1,5 +1,5 @@
 // A dataset: what all its arrays have at one sample, and the arrays themselves.
-import { ask, attributes, copy, el, go, problem, several, typing } from "./lib.js";
+import { ask, attributes, copy, el, go, keep, problem, several, typing } from "./lib.js";
 import { cards } from "./rowview.js";
 
 export async function datasetPage(about, params) {
@@ -13,6 +13,7 @@ export async function datasetPage(about, params) {
   const number = el("input", { type: "number", min: 0, max: Math.max(0, info.rows - 1), value: at, "aria-label": "Sample, number", onchange: () => move(Number(number.value)) });
   range.style.flex = "1";
   let drawn = null;
+  let first = 0;
   let turn = 0;
   let timer = null;
 
@@ -27,13 +28,18 @@ export async function datasetPage(about, params) {
   async function show() {
     const mine = ++turn;
     line.textContent = `hub.load("${name}").rows(${at})`;
+    keep({ row: at || "" });
     try {
-      const found = await ask("sample", { name, row: at }, aborting.signal);
+      const found = await ask("sample", { name, row: at, first }, aborting.signal);
       if (mine !== turn) return;
       if (drawn) drawn.close();
       const links = Object.fromEntries(info.samples.map((key) => [key, `${link(key)}&at=${at}`]));
       drawn = cards(found.values, { name, row: at }, { image: "sample-image", points: "sample-points" }, links);
-      below.replaceChildren(...drawn.node);
+      const page = (text, to) => el("button", { type: "button", text, disabled: to < 0 || to >= found.total, onclick: () => { first = to; show(); } });
+      const size = 48;
+      const pages = found.total > size ? el("div", { class: "bar" }, page("← Arrays before", first - size), page("Arrays after →", first + size),
+        el("span", { class: "quiet", text: `${first + 1} to ${Math.min(found.total, first + size)} of ${found.total.toLocaleString()} arrays` })) : null;
+      below.replaceChildren(...[pages, ...drawn.node].filter(Boolean));
     } catch (error) {
       if (error.name !== "AbortError" && mine === turn) below.replaceChildren(problem(error));
     }
@@ -45,14 +51,23 @@ export async function datasetPage(about, params) {
     if (event.key === "c") copy(line.textContent);
   }
   document.addEventListener("keydown", keys);
-  const arrays = el("table", { class: "list" }, el("thead", {}, el("tr", {}, ["Array", "Shape", "Type", "Dimensions"].map((text) => el("th", { scope: "col", text })))),
-    el("tbody", {}, info.arrays.map((one) => el("tr", {}, el("td", {}, el("a", { href: link(one.name), text: one.name })), el("td", { text: one.shape.join(" × ") }), el("td", { text: one.dtype }), el("td", { text: one.dims.filter(Boolean).join(", ") })))));
+  const body = el("tbody");
+  const most = 200;
+  const search = el("input", { type: "search", placeholder: "Search arrays", "aria-label": "Search arrays", oninput: () => list() });
+  const left = el("p", { class: "quiet" });
+  function list() {
+    const some = info.arrays.filter((one) => one.name.toLowerCase().includes(search.value.toLowerCase()));
+    left.textContent = some.length > most ? `and ${(some.length - most).toLocaleString()} more: search for them` : "";
+    body.replaceChildren(...some.slice(0, most).map((one) => el("tr", {}, el("td", {}, el("a", { href: link(one.name), text: one.name })), el("td", { text: one.shape.join(" × ") || "scalar" }), el("td", { text: one.dtype }), el("td", { text: one.dims.filter(Boolean).join(", ") }))));
+  }
+  list();
+  const arrays = el("table", { class: "list" }, el("thead", {}, el("tr", {}, ["Array", "Shape", "Type", "Dimensions"].map((text) => el("th", { scope: "col", text })))), body);
   const samples = info.rows ? [el("div", { class: "bar" }, el("button", { type: "button", text: "←", "aria-label": "Sample before", onclick: () => move(at - 1) }), range, number,
-    el("button", { type: "button", text: "→", "aria-label": "Sample after", onclick: () => move(at + 1) })), below, line] : [el("p", { class: "quiet", text: info.samples.length ? "There are no samples yet." : "Its arrays share no first dimension; look at each." })];
+    el("button", { type: "button", text: "→", "aria-label": "Sample after", onclick: () => move(at + 1) })), below, line] : [el("p", { class: "quiet", text: !info.arrays.length ? "There are no arrays yet." : info.samples.length ? "There are no samples yet." : "Its arrays share no first dimension; look at each." })];
   return {
     node: [el("h1", {}, `${name} `, el("span", { class: "quiet", text: `${several(info.arrays.length, "array")}, ${several(info.rows, "sample")}` })),
       el("div", { class: "bar" }, el("button", { type: "button", text: "versions", onclick: () => go({ name: params.name, tab: "versions" }) })),
-      ...samples, el("h2", { text: "Arrays" }), el("div", { class: "scroll" }, arrays), attributes(info.attrs)].filter(Boolean),
+      ...samples, el("h2", { text: "Arrays" }), info.arrays.length > 20 ? el("div", { class: "bar" }, search) : null, el("div", { class: "scroll" }, arrays), left, attributes(info.attrs)].filter(Boolean),
     shown: () => { if (info.rows) show(); },
     close: () => { aborting.abort(); turn += 1; clearTimeout(timer); if (drawn) drawn.close(); document.removeEventListener("keydown", keys); },
   };

@@ -1,18 +1,18 @@
 // All names under the root; of those that are on the screen, what they are.
-import { ask, bytes, el, go, when } from "./lib.js";
+import { ask, bytes, el, go, keep, when } from "./lib.js";
 
 const COLUMNS = [
   ["name", "Name"], ["kind", "Kind"], ["shape", "Size"], ["dtype", "Type"], ["bytes", "In memory"], ["time", "Last commit"],
 ];
 const STEP = 200;
 
-export async function homePage() {
+export async function homePage(params) {
   const { root, names, more } = await ask("home", {});
   const known = new Map(names.map((one) => [one.name, { ...one }]));
   const aborting = new AbortController();
   let order = { by: "name", down: false };
   let most = STEP;
-  const search = el("input", { type: "search", placeholder: "Search names", "aria-label": "Search names", oninput: () => { most = STEP; draw(); } });
+  const search = el("input", { type: "search", placeholder: "Search names", "aria-label": "Search names", value: params.q || "", oninput: () => { most = STEP; keep({ q: search.value }); draw(); } });
   const body = el("tbody");
   const count = el("span", { class: "quiet", role: "status" });
   const heads = COLUMNS.map(([id, text]) => el("th", { scope: "col", class: id === "dtype" ? "hide-small" : "" },
@@ -29,7 +29,7 @@ export async function homePage() {
       ask("facts", { name: row.name }, aborting.signal)
         .then((found) => Object.assign(row, found, { name: row.name, known: true }))
         .catch((error) => { if (error.name !== "AbortError") Object.assign(row, { problem: error.message, known: true }); })
-        .finally(() => { running -= 1; if (!aborting.signal.aborted) { fill(row); pump(); } });
+        .finally(() => { running -= 1; if (!aborting.signal.aborted) { fill(row); if (order.by !== "name") drawSoon(); pump(); } });
     }
   }
   function learn(row) {
@@ -37,6 +37,12 @@ export async function homePage() {
     row.asked = true;
     waiting.push(row);
     pump();
+  }
+  // Rows find their places as more is known of them.
+  let drawing = null;
+  function drawSoon() {
+    if (drawing) return;
+    drawing = setTimeout(() => { drawing = null; if (!aborting.signal.aborted) draw(); }, 300);
   }
   const learnAll = () => known.forEach(learn);
 

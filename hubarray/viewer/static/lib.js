@@ -91,6 +91,17 @@ export function go(params) {
   location.hash = query.toString().replaceAll("%2F", "/").replaceAll("%3A", ":").replaceAll("%40", "@");
 }
 
+// What is set on a page goes into its address, so that going back and loading it again find it.
+export function keep(params) {
+  const query = new URLSearchParams(location.hash.slice(1));
+  for (const [name, value] of Object.entries(params)) {
+    if (value === undefined || value === null || value === "" || value === false) query.delete(name);
+    else query.set(name, value);
+  }
+  const text = query.toString().replaceAll("%2F", "/").replaceAll("%3A", ":").replaceAll("%40", "@").replaceAll("%2C", ",");
+  history.replaceState(null, "", text ? `#${text}` : location.pathname);
+}
+
 export function facts(pairs) {
   return el("dl", { class: "facts" }, Object.entries(pairs).filter(([, value]) => value !== "" && value !== undefined)
     .map(([name, value]) => [el("dt", { text: name }), el("dd", { text: `${value}` })]));

@@ -3,7 +3,7 @@ import { el } from "./lib.js";
 
 const COLOURS = ["#2563eb", "#d9480f", "#2b8a3e", "#9c36b5"];
 
-export function curves(places, named, { height = 300, title = "" } = {}) {
+export function curves(places, named, { height = 300, title = "", onzoom = null } = {}) {
   const holder = el("div", { class: "curves", role: "img", "aria-label": title || "Curve" });
   let plot = null;
   const style = () => getComputedStyle(document.documentElement);
@@ -12,10 +12,12 @@ export function curves(places, named, { height = 300, title = "" } = {}) {
     const quiet = style().getPropertyValue("--quiet").trim();
     const line = style().getPropertyValue("--line").trim();
     const axis = { stroke: quiet, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 } };
+    const wide = (self, values) => 16 + 8 * Math.max(3, ...(values || []).map((one) => `${one}`.length));
     const names = Object.keys(named);
     plot = new uPlot({
       width: Math.max(200, holder.clientWidth || 600), height, title,
-      scales: { x: { time: false } }, axes: [axis, axis],
+      scales: { x: { time: false } }, axes: [axis, { ...axis, size: wide }],
+      hooks: { setSelect: [(self) => { if (onzoom && self.select.width > 2) onzoom(self.posToVal(self.select.left, "x"), self.posToVal(self.select.left + self.select.width, "x")); }] },
       series: [{}, ...names.map((label, i) => ({ label, stroke: COLOURS[i % COLOURS.length], width: 1.5 }))],
     }, [places, ...names.map((name) => named[name])], holder);
   }

@@ -1,5 +1,5 @@
 // A table: its rows, filtered and sorted, and one of them whole.
-import { address, ask, attributes, bytes, copy, el, go, problem, several, short, typing } from "./lib.js";
+import { address, ask, attributes, bytes, copy, el, go, keep, problem, several, short, typing } from "./lib.js";
 import { cards } from "./rowview.js";
 import { curves } from "./plot.js";
 
@@ -16,7 +16,7 @@ export async function tablePage(about, params) {
   const light = info.fields.filter((one) => one.light);
   light.slice(24).forEach((one) => hiddenNames.add(one.name));
   const shown = () => [...pictures.slice(0, 4), ...light].filter((one) => !hiddenNames.has(one.name));
-  const filter = el("input", { type: "search", class: "wide", placeholder: 'Filter, such as  speed > 3 and camera == "front"', "aria-label": "Filter", value: state.filter });
+  const filter = el("input", { type: "search", class: "wide", placeholder: info.index.length ? `Filter by ${info.index.slice(0, 6).join(", ")}: such as  ${example(info)}` : "No field is in the index, so rows cannot be filtered", disabled: !info.index.length, "aria-label": "Filter", value: state.filter });
   const said = el("p", { role: "status" });
   const head = el("tr");
   const body = el("tbody");
@@ -38,7 +38,12 @@ export async function tablePage(about, params) {
       if (mine !== turn) return;
       total = found.total;
       there = { ...state };
-      said.textContent = `${total.toLocaleString()} of ${info.rows.toLocaleString()} rows${total ? `; ${found.first.toLocaleString()} to ${(found.first + found.rows.length - 1).toLocaleString()}` : ""} (${Math.round(performance.now() - begun)} ms)`;
+      keep({ filter: state.filter, sort: state.sort, down: state.down ? 1 : "", first: state.first || "" });
+      before.disabled = state.first <= 0;
+      after.disabled = state.first + found.rows.length >= total;
+      drawCurve();
+      const span = found.rows.length ? `; ${found.first.toLocaleString()} to ${(found.first + found.rows.length - 1).toLocaleString()}` : "";
+      said.textContent = `${total.toLocaleString()} of ${several(info.rows, "row")}${span} (${Math.round(performance.now() - begun)} ms)`;
       draw(found);
     } catch (error) {
       if (error.name === "AbortError" || mine !== turn) return;
@@ -71,15 +76,18 @@ export async function tablePage(about, params) {
           return el("td", { class: typeof value === "number" ? "number" : "", text: value === null ? "none" : short(value) });
         }));
     }));
-    line.textContent = python();
-  }
-  function python() {
-    const index = `hub.load("${name}")`;
-    return state.filter || state.sort ? `index = hub.read_index("${name}")  # ${[state.filter, state.sort && `sorted by ${state.sort}${state.down ? ", descending" : ""}`].filter(Boolean).join("; ")}` : `${index}[${state.first}:${state.first + PAGE}]`;
+    line.textContent = found.line;
   }
   const apply = () => { state.filter = filter.value.trim(); state.first = 0; load(); };
   filter.addEventListener("change", apply);
-  const step = (by) => { state.first = Math.min(Math.max(0, state.first + by), Math.max(0, total - 1)); load(); };
+  const step = (by) => {
+    const first = Math.max(0, state.first + by);
+    if (first === state.first || first >= total) return;
+    state.first = first;
+    load();
+  };
+  const before = el("button", { type: "button", text: "← Rows before", onclick: () => step(-PAGE) });
+  const after = el("button", { type: "button", text: "Rows after →", onclick: () => step(PAGE) });
   const choice = el("details", {}, el("summary", { text: "Columns" }), el("div", { class: "bar" }, [...pictures, ...light].map((one) => {
     const box = el("input", { type: "checkbox", checked: !hiddenNames.has(one.name), onchange: () => { if (box.checked) hiddenNames.delete(one.name); else hiddenNames.add(one.name); load(); } });
     return el("label", {}, box, one.name);
@@ -89,19 +97,23 @@ export async function tablePage(about, params) {
   const drawn = el("div");
   let closeCurve = () => {};
   const scalars = info.fields.filter((one) => !one.shape.length && /^(u?int|float)/.test(one.dtype));
-  const over = scalars.length ? el("label", {}, "Curve of", el("select", { "aria-label": "Curve of", onchange: async (event) => {
+  let curveOf = "";
+  async function drawCurve() {
     closeCurve();
+    closeCurve = () => {};
     drawn.replaceChildren();
-    if (!event.target.value) return;
+    if (!curveOf) return;
     try {
-      const found = await ask("curve", { ...query(), field: event.target.value, first: state.first, count: 2000 }, aborting.signal);
-      const plot = curves(found.x, { [event.target.value]: found.y }, { height: 200 });
+      const found = await ask("curve", { ...query(), field: curveOf, first: state.first, count: 2000 }, aborting.signal);
+      const plot = curves(found.x, { [curveOf]: found.y }, { height: 200 });
       closeCurve = plot.close;
       drawn.replaceChildren(plot.node);
     } catch (error) {
       if (error.name !== "AbortError") drawn.replaceChildren(problem(error));
     }
-  } }, el("option", { value: "", text: "nothing" }), scalars.map((one) => el("option", { value: one.name, text: one.name })))) : null;
+  }
+  const over = scalars.length ? el("label", {}, "Curve of", el("select", { "aria-label": "Curve of", onchange: (event) => { curveOf = event.target.value; drawCurve(); } },
+    el("option", { value: "", text: "nothing" }), scalars.map((one) => el("option", { value: one.name, text: one.name })))) : null;
   function keys(event) {
     if (typing(event)) return;
     if (event.key === "]") step(PAGE);
@@ -113,11 +125,19 @@ export async function tablePage(about, params) {
     node: [el("h1", {}, `${name} `, el("span", { class: "quiet", text: `${several(info.rows, "row")}, ${several(info.partitions, "partition")}, ${bytes(info.bytes)}` })),
       el("div", { class: "bar" }, filter, el("button", { type: "button", class: "main", text: "Filter", onclick: apply }), over, el("button", { type: "button", text: "versions", onclick: () => go({ name: params.name, tab: "versions" }) })),
       said, drawn, el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Rows" }, el("table", { class: "list" }, el("thead", {}, head), body)),
-      el("div", { class: "bar" }, el("button", { type: "button", text: "← Rows before", onclick: () => step(-PAGE) }), el("button", { type: "button", text: "Rows after →", onclick: () => step(PAGE) })),
+      el("div", { class: "bar" }, before, after),
       line, choice, fields, attributes(info.attrs)].filter(Boolean),
     shown: load,
     close: () => { aborting.abort(); turn += 1; closeCurve(); document.removeEventListener("keydown", keys); },
   };
+}
+
+// A filter that this table would take.
+function example(info) {
+  const field = info.fields.find((one) => one.index);
+  if (!field) return "partition == 'a'";
+  const name = /^[A-Za-z_][\w.]*$/.test(field.name) ? field.name : `\`${field.name}\``;
+  return field.dtype === "string" ? `${name} == "a"` : field.dtype.startsWith("datetime") ? `${name} > "2026-01-01"` : `${name} > 3`;
 }
 
 function mayBeImage(field) {

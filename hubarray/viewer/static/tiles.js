@@ -199,8 +199,11 @@ export class Picture {
     for (let row = rows[0]; row < rows[1]; row += 1) {
       for (let column = columns[0]; column < columns[1]; column += 1) {
         const id = `${prefix} ${level} ${row} ${column}`;
-        const place = [(column * side - x) * scale, (row * side - y) * scale,
-          Math.min(side, width - column * side) * scale, Math.min(side, height - row * side) * scale];
+        // Edges on pixels of the device, so that no seam is seen.
+        const edge = (value) => Math.round(value * ratio) / ratio;
+        const [left, top] = [edge((column * side - x) * scale), edge((row * side - y) * scale)];
+        const place = [left, top, edge((Math.min((column + 1) * side, width) - x) * scale) - left,
+          edge((Math.min((row + 1) * side, height) - y) * scale) - top];
         const found = this.kept.get(id);
         if (found) {
           this.kept.delete(id);

@@ -1,0 +1,46 @@
+"""How a dataset shows itself in a notebook: its arrays and dimensions."""
+
+from __future__ import annotations
+
+import html
+
+from hubarray.arrays.dtypes import dtype_name
+from hubarray.datasets.dataset import Dataset
+from hubarray.errors import HubError
+from hubarray.interop.html import STYLE, human_bytes
+from hubarray.shown import several, shown_text
+
+_SHOWN_ARRAYS = 50
+_SHOWN_LETTERS = 200
+
+
+def describe(dataset: Dataset) -> str:
+    """A dataset's description for notebooks. Costs no data."""
+    try:
+        arrays, attrs, dims = dataset.arrays, dict(dataset.attrs), dataset.dims
+    except HubError as error:
+        return f"<div class='hubarray'>{STYLE}<header>hubarray.Dataset</header>{_safe(str(error))}</div>"
+    facts = {
+        "dimensions": ", ".join(f"{dim}: {length:,}" for dim, length in dims.items()),
+        "in memory": human_bytes(dataset.nbytes),
+        "commit": str(dataset.commit),
+        "root": dataset.root.url,
+        **{f"attribute {name}": str(value) for name, value in list(attrs.items())[:_SHOWN_ARRAYS]},
+    }
+    rows = "".join(f"<tr><th>{_safe(name)}</th><td>{_safe(value)}</td></tr>" for name, value in facts.items() if value)
+    listed = "".join(
+        f"<tr><th>{_safe(name)}</th><td>{_safe(dtype_name(one.dtype))} {_safe(str(one.shape))}</td></tr>"
+        for name, one in list(arrays.items())[:_SHOWN_ARRAYS]
+    )
+    more = len(arrays) - _SHOWN_ARRAYS
+    return (
+        f"<div class='hubarray'>{STYLE}<header><b>hubarray.Dataset</b> {_safe(f'{dataset.name}:{dataset.version}')} "
+        f"<span>{'frozen' if dataset.frozen else 'writable'}</span></header><table>{rows}</table>"
+        f"<details open><summary>{several(len(arrays), 'array').capitalize()}</summary><table>{listed}</table>"
+        f"{f'and {more:,} more' if more > 0 else ''}</details></div>"
+    )
+
+
+def _safe(text: str) -> str:
+    shown = shown_text(text)
+    return html.escape(shown if len(shown) <= _SHOWN_LETTERS else f"{shown[:_SHOWN_LETTERS]}...")
