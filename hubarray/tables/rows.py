@@ -29,6 +29,8 @@ Take = Callable[[Any, npt.NDArray[np.intp], npt.NDArray[np.intp], Run | None], N
 
 
 _JOINED_BYTES = 1 << 20
+# Of fewer rows it costs more to look at their slab than at each of them.
+_LEAST_STRETCH = 64
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,8 @@ def read(wanted: Sequence[Wanted]) -> None:
 
 
 def _plan(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> None:
+    if one.copies and one.group.rows_per_block > 1 and _plan_stretch(one, jobs, refs):
+        return
     found, chunks = located(one.table, one.group, one.numbers)
     if len(found) == 1:
         if not found["length"][0]:
@@ -139,6 +143,46 @@ def _plan(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> None:
             run = slice(at, at + end - begin), slice(row, row + end - begin)
         ends = np.cumsum(lengths[low:high]).tolist()
         jobs.append(_Job(one, positions[begin:end], rows[begin:end], checks[low:high], ends, run))
+
+
+def _plan_stretch(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> bool:
+    """As :func:`_plan` of rows that follow each other, block by block; False where that cannot be."""
+    count = len(one.numbers)
+    if count < _LEAST_STRETCH or one.numbers[0] < 0 or one.numbers[-1] - one.numbers[0] != count - 1:
+        return False
+    if not (np.diff(one.numbers) == 1).all():
+        return False
+    stretches = []
+    first, at = int(one.numbers[0]), 0
+    while at < count:
+        append = one.table.metadata.append_of(first + at)
+        slab, within = divmod(first + at - append.first_row, locations.SLAB_ROWS)
+        end = min(append.slab_rows(slab), within + count - at)
+        table = one.table.block_table(append, slab, one.group.name)
+        if table is None:
+            return False
+        stretches.append((at, append, table.cut(within, end)))
+        at += end - within
+    group = one.group
+    joins = group.layout is not None and not group.has_text
+    for at, append, stretch in stretches:
+        blocks, bounds = stretch.blocks, stretch.bounds
+        if joins:
+            heads = stretch.heads(block_rows=group.rows_per_block, alike=group.is_plain, joined_bytes=_JOINED_BYTES)
+        else:
+            heads = np.arange(len(blocks) + 1)
+        joined = blocks[heads[:-1]]
+        lengths = blocks["length"].astype(np.int64)
+        if len(heads) - 1 < len(blocks):
+            joined["length"] = np.add.reduceat(lengths, heads[:-1])
+        refs.append(one.table.block_refs(group, joined["chunk"].astype(np.uint64) + np.uint64(append.first), joined))
+        checks = blocks["check"].tolist()
+        for low, high in itertools.pairwise(heads.tolist()):
+            begin, end, row = int(bounds[low]), int(bounds[high]), int(stretch.first_rows[low])
+            run = slice(at + begin, at + end), slice(row, row + end - begin)
+            positions, rows = np.arange(at + begin, at + end), np.arange(row, row + end - begin)
+            jobs.append(_Job(one, positions, rows, checks[low:high], np.cumsum(lengths[low:high]).tolist(), run))
+    return True
 
 
 _Sorted = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]

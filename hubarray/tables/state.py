@@ -21,6 +21,7 @@ from hubarray.tables.locations import Locations
 from hubarray.tables.metadata import Append, TableMetadata, metadata_of
 from hubarray.tables.ranges import ranges_schema
 from hubarray.tables.schema import PARTITION, Group
+from hubarray.tables.stretches import BlockTable, block_table
 
 _REMEMBERED_REFS = 16384
 _CHECKED_SLABS = 4096
@@ -156,6 +157,22 @@ class TableState:
             found.flags.writeable = False
             self.fetcher.memory.put(key, found, found.nbytes)
         return found
+
+    def block_table(self, append: Append, slab: int, group: str) -> BlockTable | None:
+        """The blocks of a slab's rows in a group, where they lie in their order; kept in the memory cache.
+
+        Raises
+        ------
+        CorruptDataError, StorageError
+        """
+        number = self.metadata.locations_number(append, slab, group)
+        found = self.locations(append, slab, group)
+        key = ("blocks", self._location_keys[number])
+        known: tuple[BlockTable | None] | None = self.fetcher.memory.get(key)
+        if known is None:
+            known = (block_table(found),)
+            self.fetcher.memory.put(key, known, 64 if known[0] is None else known[0].nbytes)
+        return known[0]
 
     def digests(self, append: Append, slab: int, group: str, blocks: int) -> np.ndarray:
         """The digests of the blocks that begin in a slab, as many as its locations say.
