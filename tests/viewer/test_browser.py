@@ -132,6 +132,38 @@ def test_three_cuts_of_a_volume_move_together(show, root):
     page.wait_for_function("() => !document.querySelector('.note').textContent.includes('axis 2 24')")
 
 
+def test_a_ct_is_seen_through_the_windows_of_radiologists(show, root):
+    z, y, x = np.mgrid[:9, :64, :64]
+    body = np.where((y - 32) ** 2 + (x - 32) ** 2 < 500, 40, -1000) + 0 * z
+    hub.store(body.astype("i2"), "t/ct:v1", root=root)
+    page = show("name=t/ct:v1")
+    wait_for_picture(page)
+    page.get_by_label("CT window").select_option("bone")
+    assert page.get_by_label("Least value shown").input_value() == "-450"
+    page.wait_for_timeout(300)
+    wait_for_picture(page)
+    assert 60 < pixel(page, 0.5, 0.5)[0] < 110
+    low = page.get_by_label("Least value shown")
+    low.fill("9999")
+    low.press("Enter")
+    assert low.input_value() == "-450"
+
+
+def test_what_is_set_stays_in_the_address_for_back_and_reload(show, root, drive):  # noqa: F811
+    page = show(f"name={drive}")
+    page.wait_for_selector("tbody tr")
+    page.get_by_label("Filter").fill("t > 40")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.querySelector('[role=status]').textContent.startsWith('79 of')")
+    page.locator("tbody a").first.click()
+    page.wait_for_selector("h1:has-text('row 0 of')")
+    page.go_back()
+    page.wait_for_function("() => document.querySelector('[role=status]')?.textContent.startsWith('79 of')")
+    page.reload()
+    page.wait_for_function("() => document.querySelector('[role=status]')?.textContent.startsWith('79 of')")
+    assert page.locator("code.line").text_content().startswith("hub.row_loader(hub.read_index(")
+
+
 @pytest.mark.parametrize("values", [np.linspace(-1, 1, 4096).reshape(64, 64), np.exp(1j * np.arange(4096).reshape(64, 64) / 99),
                                     np.arange(4096).reshape(64, 64) % 3 == 0], ids=["float", "complex", "bool"])  # fmt: skip
 def test_floats_complex_numbers_and_bools_are_drawn(show, root, values):

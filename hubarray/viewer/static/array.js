@@ -4,6 +4,8 @@ import { Picture } from "./tiles.js";
 import { bars, curves } from "./plot.js";
 
 const PARTS = ["abs", "phase", "real", "imag"];
+// Windows of Hounsfield units that radiologists use, for volumes that look like a CT.
+const CT_WINDOWS = [["soft tissue", -160, 240], ["lung", -1350, 150], ["bone", -450, 1050], ["brain", 0, 80]];
 
 export async function arrayPage(about, params) {
   const name = about.name;
@@ -89,7 +91,9 @@ export async function arrayPage(about, params) {
     try {
       const found = await ask("window", asked({ view: seen() }), aborting.signal);
       if (mine !== windowTurn) return;
+      const isFirst = !state.window;
       state.window = found;
+      if (isFirst && found.low < -500) drawSide();
       if (!keepShown || state.low === null) [state.low, state.high] = found.shown;
       drawWindow();
     } catch (error) {
@@ -197,6 +201,12 @@ export async function arrayPage(about, params) {
     if (state.mode !== "about") parts.push(...shown.filter((axis) => info.shape[axis] > 1).map(slider));
     if (withColours) {
       if (state.c < 0) parts.push(choose("Colours", state.map, info.maps.map((one) => [one, one]), (value) => { state.map = value; python(); repaint(); }));
+      if (state.window && state.window.low < -500 && state.window.low >= -4096 && state.window.high <= 65535) {
+        parts.push(choose("CT window", "", [["", "as it is"], ...CT_WINDOWS.map(([id]) => [id, id])], (value) => {
+          const found = CT_WINDOWS.find(([id]) => id === value);
+          if (found) { [, state.low, state.high] = found; drawWindow(); repaint(); }
+        }));
+      }
       parts.push(el("div", {}, el("span", { class: "quiet", text: "Window" }), histogram, el("div", { class: "row" }, lowInput, "to", highInput),
         el("div", { class: "row" }, el("button", { type: "button", text: "Fit the view", onclick: () => { state.low = null; learnWindow().then(repaint); } }),
           el("button", { type: "button", text: "All", onclick: () => { if (state.window) { [state.low, state.high] = [state.window.low, state.window.high > state.window.low ? state.window.high : state.window.low + 1]; drawWindow(); repaint(); } } }))));
