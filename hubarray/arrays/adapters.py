@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +57,43 @@ def needed_adapter(name: str, package: str) -> Any:
     return adapter(name)
 
 
+class Viewed:
+    """Handles that are looked at in the browser."""
+
+    __slots__ = ()
+
+    def view(self, **options: Any) -> Any:
+        """This name in the browser, and its commit if it is fixed to one: :func:`hubarray.view` with its options."""
+        return adapter("view")(self, **options)
+
+
+class RowsShown(Viewed):
+    """Handles on rows, of which one is drawn at a time."""
+
+    __slots__ = ()
+
+    def show(self, row: int, columns: str | Sequence[str] | None = None) -> Any:
+        """Draw the images and curves of one row with matplotlib, boxes over the images.
+
+        Parameters
+        ----------
+        row : int
+        columns : str or sequence of str, optional
+            As rows are read; all by default.
+
+        Returns
+        -------
+        matplotlib Figure
+
+        Raises
+        ------
+        ConfigError
+            There is nothing to draw.
+        MissingPackageError
+        """
+        return adapter("show_row")(self, row, columns)
+
+
 class NumpyProtocols:
     """How NumPy's functions find their way: statistics by blocks, arithmetic refused."""
 
@@ -70,7 +108,7 @@ class NumpyProtocols:
         )
 
 
-class Adapters(Statistics, NumpyProtocols):
+class Adapters(Statistics, NumpyProtocols, Viewed):
     """Base class of an array's methods for other packages, and of its statistics.
 
     Statistics are computed block by block through Dask, on all cores or on the cluster whose client is
@@ -219,10 +257,6 @@ class Adapters(Statistics, NumpyProtocols):
         """
         store: HubStore = adapter("to_zarr_store")(self, variable=variable, transaction=transaction)
         return store
-
-    def view(self, **options: Any) -> Any:
-        """This array in the browser: :func:`hubarray.view` with its name, and its commit if it is fixed to one."""
-        return adapter("view")(self, **options)
 
     def show(self, key: Any = ..., *, ax: Any = None, **options: Any) -> Any:
         """Draw a part of it with matplotlib: an image, a grid of images, a curve, or three cuts of a volume.

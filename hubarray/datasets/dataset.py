@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hubarray.arrays import chunking, dtypes, selection
-from hubarray.arrays.adapters import adapter, needed_adapter
+from hubarray.arrays.adapters import RowsShown, adapter, needed_adapter
 from hubarray.arrays.array import Array
 from hubarray.arrays.assignment import rows_that_fit
 from hubarray.arrays.attributes import Attributes
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from hubarray.interop.zarr_group import HubGroupStore
 
 
-class Dataset(Handle):
+class Dataset(Handle, RowsShown):
     """Several arrays in a bucket, under one name and version, that are committed together.
 
     ==========================================================  ===================================================
@@ -368,31 +368,6 @@ class Dataset(Handle):
         """
         store: HubGroupStore = needed_adapter("dataset_to_zarr_store", "zarr")(self, transaction=transaction)
         return store
-
-    def show(self, row: int, columns: str | Sequence[str] | None = None) -> Any:
-        """Draw the images and curves of one row with matplotlib, boxes over the images.
-
-        Parameters
-        ----------
-        row : int
-        columns
-            As of :meth:`rows`.
-
-        Returns
-        -------
-        matplotlib Figure
-
-        Raises
-        ------
-        ConfigError
-            There is nothing to draw.
-        MissingPackageError
-        """
-        return adapter("show_row")(self, row, columns)
-
-    def view(self, **options: Any) -> Any:
-        """This dataset in the browser: :func:`hubarray.view` with its name."""
-        return adapter("view")(self, **options)
 
     def snapshot(self) -> Dataset:
         """A read-only handle on the commit this one reads now; it never moves."""

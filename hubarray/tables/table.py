@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.adapters import adapter, needed_adapter
+from hubarray.arrays.adapters import RowsShown, adapter, needed_adapter
 from hubarray.errors import ConfigError
 from hubarray.history.handle import Handle
 from hubarray.history.record import Record
@@ -26,7 +26,7 @@ from hubarray.tables.state import TableState
 from hubarray.tables.windows import EveryRow
 
 
-class Table(Handle):
+class Table(Handle, RowsShown):
     """Rows of tensors in a bucket, under a name and a version.
 
     ==========================================  ================================================================
@@ -171,31 +171,6 @@ class Table(Handle):
 
     def _state(self) -> TableState:
         return TableState.of(self._version, self._record())
-
-    def show(self, row: int, columns: str | Sequence[str] | None = None) -> Any:
-        """Draw the images and curves of one row with matplotlib, boxes over the images.
-
-        Parameters
-        ----------
-        row : int
-        columns
-            As of :meth:`RowLoader.get_row`.
-
-        Returns
-        -------
-        matplotlib Figure
-
-        Raises
-        ------
-        ConfigError
-            There is nothing to draw.
-        MissingPackageError
-        """
-        return adapter("show_row")(self, row, columns)
-
-    def view(self, **options: Any) -> Any:
-        """This table in the browser: :func:`hubarray.view` with its name."""
-        return adapter("view")(self, **options)
 
     def _repr_html_(self) -> str:
         html: str = adapter("table_html")(self)
