@@ -12,10 +12,9 @@ import numpy as np
 from hubarray.errors import ConfigError
 from hubarray.interop.pictures import drawing, images
 from hubarray.shown import shown_text
-from hubarray.tables.schema import PARTITION
-from hubarray.viewer.expressions import Clause, clauses_of
 from hubarray.viewer.opened import Opened, title
 from hubarray.viewer.parameters import Query
+from hubarray.viewer.row_filters import filters_of, index_names, line_of
 
 MOST_ROWS = 200
 _MOST_FIELDS = 500
@@ -60,8 +59,8 @@ class Choices:
 def _chosen(table: Any, text: str, sort: str, descending: bool) -> Any:
     from hubarray.tabling import row_loader
 
-    known = _index_names(table)
-    clauses = _filters(table, clauses_of(text)) if text else None
+    known = index_names(table)
+    clauses = filters_of(table, text) if text else None
     if sort and sort not in known:
         raise ConfigError(f"rows are sorted by a field of the index: {', '.join(known) or 'there is none'}")
     index = table.index([sort] if sort else known[:1], clauses, as_="arrow")
@@ -70,75 +69,6 @@ def _chosen(table: Any, text: str, sort: str, descending: bool) -> Any:
             raise ConfigError(f"{len(index):,} rows, and up to {_MOST_SORTED:,} are sorted; filter them first")
         index = index.sort_by([(sort, "descending" if descending else "ascending")])
     return row_loader(index, table.root)
-
-
-def _index_names(table: Any) -> list[str]:
-    return [name for name, field in _fields(table) if field.index]
-
-
-def _filters(table: Any, clauses: list[list[Clause]]) -> Any:
-    """Conditions as the index takes them, each value of its field's type."""
-    import pyarrow.compute as pc
-
-    known = {**{name: table.schema[name] for name in _index_names(table)}, PARTITION: None}
-    typed = []
-    for some in clauses:
-        typed.append([_typed(known, one) for one in some])
-    if not any(how.startswith("is ") for some in typed for _, how, _ in some):
-        return typed
-    found = None
-    for some in typed:
-        every = None
-        for name, how, value in some:
-            field = pc.field(name)
-            one = {
-                "is null": field.is_null, "is valid": field.is_valid, "in": lambda f=field, v=value: f.isin(v),
-                "not in": lambda f=field, v=value: ~f.isin(v), "==": lambda f=field, v=value: f == v,
-                "!=": lambda f=field, v=value: f != v, "<": lambda f=field, v=value: f < v,
-                "<=": lambda f=field, v=value: f <= v, ">": lambda f=field, v=value: f > v,
-                ">=": lambda f=field, v=value: f >= v,
-            }[how]()  # fmt: skip
-            every = one if every is None else every & one
-        found = every if found is None else found | every
-    return found
-
-
-def _typed(known: dict[str, Any], clause: Clause) -> Clause:
-    name, how, value = clause
-    if name not in known:
-        raise ConfigError(
-            f"there is no {shown_text(name)[:80]!r} to filter by; the fields of the index are {', '.join(known)}"[:300]
-        )
-    field = known[name]
-    if field is None or how.startswith("is "):
-        return clause
-    values = value if isinstance(value, list) else [value]
-    kind = "O" if field.dtype is None else field.dtype.kind
-    if kind in "mM" and all(isinstance(one, str) for one in values):
-        try:
-            values = [np.datetime64(one, "us").item() for one in values] if kind == "M" else values
-        except ValueError:
-            raise ConfigError(f"{name} is a time: write it such as '2026-11-26T12:00'") from None
-    elif kind in "iuf" and not all(isinstance(one, (int, float)) for one in values):
-        raise ConfigError(f"{name} is a number, and is compared with numbers")
-    elif field.kind == "string" and not all(isinstance(one, str) for one in values):
-        raise ConfigError(f"{name} is text, and is compared with text: {name} == 'a'")
-    elif kind == "b" and not all(isinstance(one, bool) for one in values):
-        raise ConfigError(f"{name} is true or false")
-    return name, how, values if isinstance(value, list) else values[0]
-
-
-def _line(table: Any, query: Query) -> str:
-    """The Python that gives the rows of a page."""
-    text, sort = query.text("filter", "").strip(), query.text("sort", "", most=200)
-    name = title(table)
-    if not text and not sort:
-        return f'hub.load("{name}").loader()'
-    filters = f", filters={clauses_of(text)!r}" if text else ""
-    index = f'hub.read_index("{name}"{filters})'
-    if sort:
-        index += f".sort_values({sort!r}{', ascending=False' if query.flag('down') else ''})"
-    return f"hub.row_loader({index})"
 
 
 def table(opened: Opened, query: Query) -> dict[str, Any]:
@@ -154,7 +84,7 @@ def table(opened: Opened, query: Query) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "name": title(found), "rows": len(found), "fields": fields, "attrs": dict(found.attrs),
-        "partitions": found.partition_count, "bytes": int(found.nbytes), "index": _index_names(found),
+        "partitions": found.partition_count, "bytes": int(found.nbytes), "index": index_names(found),
     }  # fmt: skip
 
 
@@ -181,10 +111,13 @@ def rows(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
     light = [name for name, field in _fields(found) if _is_light(found, field)][:_MOST_FIELDS]
     positions = range(first, max(first, end))
     read = loader.get_batch(positions, light) if light and len(positions) else [{} for _ in positions]
+    text, sort, descending = query.text("filter", "").strip(), query.text("sort", "", most=200), query.flag("down")
     return {
-        "total": len(loader), "first": first, "line": _line(found, query),
+        "total": len(loader),
+        "first": first,
+        "line": line_of(found, text, sort, descending),
         "rows": [{name: _cell(value) for name, value in one.items()} for one in read],
-    }  # fmt: skip
+    }
 
 
 def _cell(value: Any) -> Any:

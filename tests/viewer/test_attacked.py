@@ -7,6 +7,8 @@ import threading
 import time
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute
 import pytest
 
 import hubarray as hub
@@ -218,6 +220,16 @@ def test_null_and_typed_filters_say_what_they_want(viewer, root):
     assert "is a number" in refused(viewer, "rows", name="t/rows:v1", filter="n > 'a'")
     assert "is text" in refused(viewer, "rows", name="t/rows:v1", filter="s > 3")
     assert "is a time" in refused(viewer, "rows", name="t/rows:v1", filter="t > 'soon'")
+    for text, count in (
+        ("t > '2026-01-06' and n is not None", 2),
+        ("n is None or s in ['a']", 10),
+        ("t < '2026-01-03'", 2),
+    ):
+        found = ask(viewer, "rows", name="t/rows:v1", filter=text)
+        assert found["total"] == count
+        # The line that is there to copy gives the same rows.
+        hub.configure(root=root.url)
+        assert len(eval(found["line"], {"hub": hub, "np": np, "pyarrow": pa})) == count
     line = ask(viewer, "rows", name="t/rows:v1", filter="n > 3", sort="t", down=1)["line"]
     assert (
         line
