@@ -73,7 +73,7 @@ class RowsShown(Viewed):
     __slots__ = ()
 
     def show(self, row: int, columns: str | Sequence[str] | None = None) -> Any:
-        """Draw the images and curves of one row with matplotlib, boxes over the images.
+        """Draw the images, points and curves of one row with matplotlib: boxes over images, points from above.
 
         Parameters
         ----------
@@ -258,13 +258,14 @@ class Adapters(Statistics, NumpyProtocols, Viewed):
         store: HubStore = adapter("to_zarr_store")(self, variable=variable, transaction=transaction)
         return store
 
-    def show(self, key: Any = ..., *, ax: Any = None, **options: Any) -> Any:
+    def show(self, *key: Any, ax: Any = None, **options: Any) -> Any:
         """Draw a part of it with matplotlib: an image, a grid of images, a curve, or three cuts of a volume.
 
         Parameters
         ----------
-        key
-            As of ``a[key]``; of at most 256 MiB. Costs what ``a[key]`` does.
+        *key
+            As of ``a[key]``: ``a.show(0, 3)`` is of ``a[0, 3]``, and ``a.show()`` of all. At most 256 MiB; costs what
+            ``a[key]`` does.
         ax : matplotlib Axes, optional
             Where to draw an image or a curve; by default in a new figure.
         **options
@@ -280,7 +281,8 @@ class Adapters(Statistics, NumpyProtocols, Viewed):
             There is nothing to draw, or too much.
         MissingPackageError
         """
-        return adapter("show")(self, key, ax=ax, **options)
+        whole = key or (...,)
+        return adapter("show")(self, whole[0] if len(whole) == 1 else whole, ax=ax, **options)
 
     def _repr_html_(self) -> str:
         """For notebooks."""

@@ -17,6 +17,7 @@ MOST_BYTES = 256 << 20
 _MOST_IMAGES = 16
 _MOST_CURVES = 8
 _MOST_TOLD = 4
+_MOST_POINTS = 100_000
 
 
 def show(array: Array, key: Any = ..., *, ax: Any = None, **options: Any) -> Any:
@@ -71,16 +72,25 @@ def show_row(handle: Any, at: int, columns: Any = None) -> Any:
     values = {name: value for name, value in row.items() if isinstance(value, np.ndarray) and value.ndim}
     title = f"{handle.name}:{handle.version}, row {at}"
     boxes = [value for name, value in values.items() if images.are_boxes(name, value)]
-    drawn = {name: value for name, value in values.items() if images.is_image(value) or _is_curve(value)}
+    clouds = {name for name, value in values.items() if images.is_cloud(value) and not images.are_boxes(name, value)}
+    drawn = {
+        name: value for name, value in values.items() if name in clouds or images.is_image(value) or _is_curve(value)
+    }
     drawn = dict(list(drawn.items())[:_MOST_IMAGES])
     if not drawn:
-        raise ConfigError(f"{title}: has no image and no curve; its fields are {', '.join(row)}"[:300])
+        raise ConfigError(f"{title}: has no image, no points and no curve; its fields are {', '.join(row)}"[:300])
     columns_ = math.ceil(math.sqrt(len(drawn)))
     figure, grid = plt.subplots(math.ceil(len(drawn) / columns_), columns_, squeeze=False)
     for axes in grid.flat:
         axes.set_axis_off()
     for axes, (name, value) in zip(grid.flat, drawn.items(), strict=False):
         axes.set_title(name)
+        if name in clouds:
+            points = images.cloud(value, _MOST_POINTS)
+            axes.set_axis_on()
+            axes.set_aspect("equal")
+            axes.scatter(points[:, 0], points[:, 1], c=points[:, 3], s=1, linewidths=0)
+            continue
         if not images.is_image(value):
             axes.set_axis_on()
             axes.plot(value)

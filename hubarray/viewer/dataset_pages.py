@@ -10,10 +10,9 @@ import numpy as np
 from hubarray import kinds
 from hubarray.arrays.dtypes import dtype_name
 from hubarray.errors import ConfigError
-from hubarray.interop.pictures import drawing, images
+from hubarray.viewer import values
 from hubarray.viewer.opened import Opened, title
 from hubarray.viewer.parameters import Query
-from hubarray.viewer.table_pages import _about
 
 _MOST_ARRAYS = 10_000
 _MOST_VALUES = 48
@@ -61,13 +60,13 @@ def sample(opened: Opened, query: Query) -> dict[str, Any]:
         every = []
     first = query.integer("first", 0, _MOST_ARRAYS, 0)
     names = every[first : first + _MOST_VALUES]
-    values = []
+    told = []
     for name in names:
         try:
-            values.append(_about(name, _sample(found, name, at)))
+            told.append(values.about(name, _sample(found, name, at)))
         except ConfigError as error:
-            values.append({"name": name, "text": str(error)})
-    return {"row": at, "values": values, "first": first, "total": len(every)}
+            told.append({"name": name, "text": str(error)})
+    return {"row": at, "values": told, "first": first, "total": len(every)}
 
 
 def image(opened: Opened, query: Query) -> bytes:
@@ -76,17 +75,11 @@ def image(opened: Opened, query: Query) -> bytes:
     key = query.text("field", most=300)
     if found.kind != "dataset" or key not in found:
         raise ConfigError("there is no such array")
-    value = np.asarray(_sample(found, key, query.integer("row", 0, 1 << 53, 0)))
-    if not images.is_image(value):
-        raise ConfigError("this value is no image")
     side = query.integer("side", 16, 4096, 512)
-    return drawing.thumbnail(images.small_pixels(value, side), side)
+    return values.picture(np.asarray(_sample(found, key, query.integer("row", 0, 1 << 53, 0))), side)
 
 
 def points(opened: Opened, query: Query) -> bytes:
     """One array's sample as points."""
     found = opened.handle(query.text("name"))
-    value = np.asarray(_sample(found, query.text("field", most=300), query.integer("row", 0, 1 << 53, 0)))
-    if not images.is_cloud(value):
-        raise ConfigError("this value is no list of points")
-    return images.cloud(value, 200_000).tobytes()
+    return values.points(np.asarray(_sample(found, query.text("field", most=300), query.integer("row", 0, 1 << 53, 0))))

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.interop.pictures import drawing, images
+from hubarray.interop.pictures import images
 from hubarray.shown import shown_text
+from hubarray.viewer import values
 from hubarray.viewer.opened import Opened, title
 from hubarray.viewer.parameters import Query
 from hubarray.viewer.row_filters import filters_of, index_names, line_of
@@ -19,9 +20,6 @@ from hubarray.viewer.row_filters import filters_of, index_names, line_of
 MOST_ROWS = 200
 _MOST_FIELDS = 500
 _LIGHT_BYTES = 4 << 10
-_MOST_CELL_LETTERS = 400
-_MOST_NUMBERS = 4000
-_MOST_POINTS = 200_000
 _HELD_CHOICES = 8
 _MOST_SORTED = 5_000_000
 
@@ -79,6 +77,7 @@ def table(opened: Opened, query: Query) -> dict[str, Any]:
             "name": name, "dtype": str(field.dtype or field.kind), "index": field.index,
             "shape": ["?" if one is None else one for one in field.shape],
             "codec": "" if field.codec is None else field.codec["name"], "light": _is_light(found, field),
+            "picture": _has_picture(name, field),
         }
         for name, field in _fields(found)[:_MOST_FIELDS]
     ]  # fmt: skip
@@ -92,23 +91,37 @@ def _fields(table: Any) -> list[tuple[str, Any]]:
     return [(name, table.schema[name]) for name in table.schema]
 
 
-def _is_light(table: Any, field: Any) -> bool:
-    """Whether a row's value is so small that it is read for every row on a page: of text, as far as averages tell."""
+def _has_picture(name: str, field: Any) -> bool:
+    """Whether rows are listed with a picture of this field rather than with its numbers."""
     if field.dtype is None:
-        (state,) = table.loader().tables()
-        sizes = [state.group_row_bytes(group) for group in table.schema.groups if group in field.groups]
-        return field.index or not sizes or min(sizes) <= _LIGHT_BYTES
-    return field.codec is None and field.row_bytes is not None and field.row_bytes <= _LIGHT_BYTES
+        return False
+    shape, kind = field.shape, field.dtype.kind
+    return images.may_be_image(shape, kind) or images.may_be_cloud(name, shape, kind)
+
+
+def _is_light(table: Any, field: Any) -> bool:
+    """Whether a row's value is so small that it is read for every row on a page.
+
+    What has no fixed size is, as far as the averages of its groups tell; what is packed may be of any size.
+    """
+    if field.codec is not None:
+        return False
+    if field.row_bytes is not None:
+        return bool(field.row_bytes <= _LIGHT_BYTES)
+    (state,) = table.loader().tables()
+    sizes = [state.group_row_bytes(group) for group in table.schema.groups if group in field.groups]
+    return field.index or not sizes or min(sizes) <= _LIGHT_BYTES
 
 
 def rows(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
-    """A page of rows: light fields as text, of the others their names alone."""
+    """A page of rows: light fields as text; pictures are asked for one by one."""
     found = opened.table(query.text("name"))
     loader = choices.loader(found, query)
     first = query.integer("first", 0, 1 << 53, 0)
     count = query.integer("count", 1, MOST_ROWS, 50)
     end = min(len(loader), first + count)
-    light = [name for name, field in _fields(found) if _is_light(found, field)][:_MOST_FIELDS]
+    light = [name for name, field in _fields(found) if _is_light(found, field) and not _has_picture(name, field)]
+    light = light[:_MOST_FIELDS]
     positions = range(first, max(first, end))
     read = loader.get_batch(positions, light) if light and len(positions) else [{} for _ in positions]
     text, sort, descending = query.text("filter", "").strip(), query.text("sort", "", most=200), query.flag("down")
@@ -116,24 +129,8 @@ def rows(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
         "total": len(loader),
         "first": first,
         "line": line_of(found, text, sort, descending),
-        "rows": [{name: _cell(value) for name, value in one.items()} for one in read],
+        "rows": [{name: values.cell(value) for name, value in one.items()} for one in read],
     }
-
-
-def _cell(value: Any) -> Any:
-    if value is None or isinstance(value, (bool, np.bool_)):
-        return value if value is None else bool(value)
-    if isinstance(value, (bytes, bytearray)):
-        return f"{len(value):,} bytes"
-    if isinstance(value, np.ndarray) and value.shape:
-        text = np.array2string(value, threshold=12, edgeitems=3, precision=4, separator=", ")
-        return shown_text(" ".join(text.split()))[:_MOST_CELL_LETTERS]
-    item = value.item() if isinstance(value, (np.generic, np.ndarray)) else value
-    if isinstance(item, int) and abs(item) < 1 << 53:
-        return item
-    if isinstance(item, float) and math.isfinite(item):
-        return item
-    return shown_text(str(value)[:_MOST_CELL_LETTERS])[:_MOST_CELL_LETTERS]
 
 
 def row(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
@@ -143,23 +140,8 @@ def row(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
     at = query.integer("row", 0, 1 << 53)
     if at >= len(loader):
         raise ConfigError(f"there is no row {at:,}: there are {len(loader):,}")
-    values = loader.get_row(at)
-    about = [_about(name, value) for name, value in list(values.items())[:_MOST_FIELDS]]
-    return {"row": at, "total": len(loader), "number": int(loader.at(np.array([at])).numbers[0][0]), "values": about}
-
-
-def _about(name: str, value: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": name, "text": _cell(value)}
-    if isinstance(value, np.ndarray) and value.shape:
-        found["shape"], found["dtype"] = list(value.shape), str(value.dtype)
-        if images.is_image(value):
-            found["is"] = "image"
-        elif images.is_cloud(value) and not images.are_boxes(name, value):
-            found["is"] = "cloud"
-        elif value.dtype.kind in "buif" and value.size <= _MOST_NUMBERS:
-            found["is"] = "boxes" if images.are_boxes(name, value) else "numbers"
-            found["numbers"] = [one if math.isfinite(one) else None for one in value.astype("f8").reshape(-1).tolist()]
-    return found
+    told = [values.about(name, value) for name, value in list(loader.get_row(at).items())[:_MOST_FIELDS]]
+    return {"row": at, "total": len(loader), "number": int(loader.at(np.array([at])).numbers[0][0]), "values": told}
 
 
 def _field_value(opened: Opened, choices: Choices, query: Query) -> np.ndarray:
@@ -177,22 +159,19 @@ def _field_value(opened: Opened, choices: Choices, query: Query) -> np.ndarray:
 def image(opened: Opened, choices: Choices, query: Query) -> bytes:
     """A field of a row as PNG, whole or small."""
     side = query.integer("side", 16, 4096, 96)
-    value = _field_value(opened, choices, query)
-    if not images.is_image(value):
-        raise ConfigError("this value is no image")
-    return drawing.thumbnail(images.small_pixels(value, side), side)
+    return values.picture(_field_value(opened, choices, query), side)
 
 
 def points(opened: Opened, choices: Choices, query: Query) -> bytes:
     """A field of a row as points: float32, four each."""
-    value = _field_value(opened, choices, query)
-    if not images.is_cloud(value):
-        raise ConfigError("this value is no list of points")
-    return images.cloud(value, _MOST_POINTS).tobytes()
+    return values.points(_field_value(opened, choices, query))
 
 
 def curve(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
-    """A scalar field over the rows from one on, thinned by taking every so many."""
+    """A scalar field over the rows from one on, thinned by taking every so many.
+
+    Over time where the index has times that do not go back, else over the rows' places.
+    """
     found = opened.table(query.text("name"))
     loader = choices.loader(found, query)
     field = query.text("field", most=300)
@@ -205,6 +184,25 @@ def curve(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
     first = query.integer("first", 0, 1 << 53, 0)
     count = min(query.integer("count", 1, 100_000, 1000), max(0, len(loader) - first))
     positions = range(first, first + count, max(1, count // 1000))
-    read = loader.get_columns(positions, [field])[field] if count > 0 else []
-    numbers = [math.nan if one is None else float(np.asarray(one).astype("f8")) for one in read]
-    return {"x": list(positions), "y": [one if math.isfinite(one) else None for one in numbers]}
+    times = next((name for name in index_names(found) if _is_time(found.schema[name]) and name != field), None)
+    columns = [field] if times is None else [field, times]
+    read = loader.get_columns(positions, columns) if count > 0 else {field: []}
+    numbers = [math.nan if one is None else float(np.asarray(one).astype("f8")) for one in read[field]]
+    told = {"x": list(positions), "y": [one if math.isfinite(one) else None for one in numbers], "of": ""}
+    seconds = _seconds(read[times]) if times in read else None
+    return told if seconds is None else told | {"x": seconds, "of": times}
+
+
+def _is_time(field: Any) -> bool:
+    return field.dtype is not None and field.dtype.kind == "M"
+
+
+def _seconds(times: Any) -> list[float] | None:
+    """Times as seconds since 1970; None where some are missing or go back."""
+    if any(one is None for one in times):
+        return None
+    found = np.asarray(times, "M8[us]")
+    if np.isnat(found).any() or (np.diff(found) < np.timedelta64(0)).any():
+        return None
+    seconds: list[float] = (found.astype("i8") / 1e6).tolist()
+    return seconds

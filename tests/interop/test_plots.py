@@ -66,8 +66,23 @@ def test_rows_of_tables_and_datasets_are_drawn_with_their_boxes(root):
     )
     ds.append({"x": np.ones((2, 20)), "n": [1, 2]})
     assert len(ds.show(1).axes) == 1
-    with pytest.raises(hub.ConfigError, match="no image and no curve"):
+    with pytest.raises(hub.ConfigError, match="no image, no points and no curve"):
         ds.show(1, ["n"])
+
+
+def test_points_of_a_row_are_drawn_from_above(root):
+    with hub.table_writer("t/rows:v1", hub.Schema({"lidar": hub.Field("f4", (None, 4))}), root=root) as w:
+        with w.partition("p") as p:
+            p.append({"lidar": np.random.default_rng(0).normal(size=(500, 4)).astype("f4")})
+    (drawn,) = hub.load("t/rows:v1", root=root).show(0).axes[0].collections
+    assert len(drawn.get_offsets()) == 500
+
+
+def test_a_part_is_named_as_between_brackets(root):
+    a = hub.store(np.arange(48.0).reshape(2, 2, 12), "t/x:v1", root=root)
+    (curve,) = a.show(1, 0).axes[0].lines
+    np.testing.assert_array_equal(curve.get_ydata(), a[1, 0])
+    assert a.show((1, 0)).axes[0].get_title() == "t/x:v1[1, 0]"
 
 
 def test_the_first_images_in_a_notebook_cost_one_request(root):

@@ -167,6 +167,29 @@ def test_rows_of_a_table_are_filtered_sorted_and_paged(viewer, drive):
     assert "index" in refused(viewer, "rows", name=drive, sort="note")
 
 
+def test_a_list_of_rows_has_pictures_of_images_and_of_points_and_ragged_values_that_are_small(viewer, drive):
+    looks = {one["name"]: (one["picture"], one["light"]) for one in ask(viewer, "table", name=drive)["fields"]}
+    assert [name for name, (picture, _) in looks.items() if picture] == ["camera.image", "lidar.points"]
+    assert looks["boxes"] == (False, True)
+    assert ask(viewer, "rows", name=drive, count=1)["rows"][0]["boxes"] == "[[ 1., 2., 30., 40.]]"
+    seen = image(viewer, "image", name=drive, row=3, field="lidar.points", side=64)
+    assert (seen.shape, int((seen > 0).any(axis=2).sum())) == ((64, 64, 3), 1)
+
+
+def test_a_curve_is_over_time_where_the_index_has_times_that_do_not_go_back(viewer, root):
+    schema = hub.Schema({"when": hub.Field("M8[ms]", index=True), "v": hub.Field("f4")})
+    times = np.datetime64("2026-11-26T12:00", "ms") + np.arange(5) * np.timedelta64(500, "ms")
+    for name, order in (("t/up:v1", times), ("t/down:v1", times[::-1])):
+        with hub.table_writer(name, schema, root=root) as w, w.partition("a") as p:
+            for i, one in enumerate(order):
+                p.append({"when": one, "v": np.float32(i)})
+    found = ask(viewer, "curve", name="t/up:v1", field="v")
+    assert (found["of"], found["y"]) == ("when", [0, 1, 2, 3, 4])
+    assert found["x"] == (times.astype("i8") / 1000).tolist()
+    found = ask(viewer, "curve", name="t/down:v1", field="v")
+    assert (found["of"], found["x"]) == ("", [0, 1, 2, 3, 4])
+
+
 def test_a_row_of_a_table_is_told_whole(viewer, drive, astronaut):
     found = ask(viewer, "row", name=drive, row=0, sort="t", down=1)
     values = {one["name"]: one for one in found["values"]}

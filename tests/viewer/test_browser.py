@@ -232,6 +232,17 @@ def test_two_commits_are_compared_with_the_changes_outlined(show, root, photos):
     assert page.get_by_label("photo").input_value() == "3"
 
 
+def test_a_curve_of_times_has_dates_beside_it(show, root):
+    times = np.datetime64("2026-11-26", "s") + np.arange(0, 300_000, 300).astype("m8[s]")
+    hub.store(times, "t/x:v1", root=root)
+    page = show("name=t/x:v1")
+    page.evaluate("() => { window.texts = []; const write = CanvasRenderingContext2D.prototype.fillText;"
+        " CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) { texts.push(text); return write.call(this, text, ...rest); }; }")  # fmt: skip
+    page.wait_for_selector(".u-wrap canvas")
+    page.evaluate("() => document.dispatchEvent(new Event('theme'))")
+    page.wait_for_function("() => window.texts.some((one) => one.startsWith('2026-11-2'))")
+
+
 def test_a_table_is_filtered_opened_and_walked_through(show, drive):  # noqa: F811
     page = show(f"name={drive}")
     page.wait_for_selector("tbody tr td img.thumb")
@@ -242,7 +253,7 @@ def test_a_table_is_filtered_opened_and_walked_through(show, drive):  # noqa: F8
     page.wait_for_function("() => document.querySelector('[role=status]').textContent.includes('50 of 120')")
     page.get_by_role("button", name="speed").click()
     page.get_by_role("button", name="speed").click()
-    page.wait_for_function("() => document.querySelector('tbody td:nth-child(3)')?.textContent.includes('119')")
+    page.wait_for_function("() => document.querySelector('tbody td:nth-child(4)')?.textContent.includes('119')")
     page.get_by_label("Curve of").select_option("speed")
     page.wait_for_selector(".u-wrap canvas")
     page.get_by_label("Filter").fill("speed >")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from hubarray.interop.pictures import colours
@@ -45,6 +47,35 @@ def is_cloud(value: np.ndarray) -> bool:
     )
 
 
+def may_be_image(shape: Sequence[int | None], kind: str) -> bool:
+    """Whether arrays of a shape, where None is any length, and of a kind of dtype can be images.
+
+    Examples
+    --------
+    >>> may_be_image((None, None, 3), "u"), may_be_image((None, 4), "f"), may_be_image((3, 3), "f")
+    (True, False, False)
+    """
+    if kind not in "buif" or len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] not in (None, *_CHANNELS)):
+        return False
+    known = [one for one in shape[:2] if one is not None]
+    return all(one >= _LEAST_SIDE for one in known) and (
+        len(known) < 2 or max(known) <= _MOST_TIMES_AS_LONG * min(known)
+    )
+
+
+def may_be_cloud(name: str, shape: Sequence[int | None], kind: str) -> bool:
+    """Whether arrays of a shape, where None is any length, and of a kind of dtype can be points in space.
+
+    Examples
+    --------
+    >>> may_be_cloud("lidar", (None, 4), "f"), may_be_cloud("boxes", (None, 4), "f"), may_be_cloud("pose", (4, 4), "f")
+    (True, False, False)
+    """
+    if kind != "f" or len(shape) != 2 or shape[1] is None or (shape[1] == 4 and "box" in name.lower()):
+        return False
+    return 3 <= shape[1] <= _MOST_COORDINATES and (shape[0] is None or shape[0] >= _LEAST_POINTS)
+
+
 def are_boxes(name: str, value: np.ndarray) -> bool:
     """Whether an array is a list of boxes over images, by what it is called: four numbers each."""
     return value.ndim == 2 and value.shape[1] == 4 and "box" in name.lower()
@@ -77,3 +108,27 @@ def cloud(value: np.ndarray, most: int) -> np.ndarray:
     if len(light) and light.max() > light.min():
         found[:, 3] = (light - light.min()) / (light.max() - light.min())
     return found
+
+
+def from_above(points: np.ndarray, side: int) -> np.ndarray:
+    """Points as :func:`cloud` gives them, seen along the third coordinate: uint8 of (side, side, 3).
+
+    All but a hundredth at the edges is there, since one far point would make a dot of the rest. Of the points in one
+    pixel, the brightest is seen.
+    """
+    picture = np.zeros((side, side, 3), "u1")
+    if not len(points):
+        return picture
+    places = points[:, :2].astype("f8")
+    low, high = np.percentile(places, (0.5, 99.5), axis=0)
+    span = float((high - low).max())
+    # Halves of the largest floats may still be infinite, and points may all lie in one place.
+    scale = (side - 1) / span if 0 < span < np.inf else 0.0
+    at = np.rint((places - (low + high) / 2) * scale + (side - 1) / 2)
+    inside = ((at >= 0) & (at < side)).all(axis=1)
+    columns, rows = at[inside].astype("i8").T
+    light = np.full((side, side), -1.0, "f4")
+    np.maximum.at(light, (side - 1 - rows, columns), points[inside, 3])
+    seen = light >= 0
+    picture[seen] = colours.table("viridis")[64:][np.rint(light[seen] * 191).astype("i8")]
+    return picture

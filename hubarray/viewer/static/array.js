@@ -1,7 +1,7 @@
 // An array: its picture, its values, three cuts, a curve, its chunks.
 import { ask, attributes, bytes, copy, el, facts, go, keep, problem, say, typing, when } from "./lib.js";
 import { Picture } from "./tiles.js";
-import { bars, curves } from "./plot.js";
+import { bars, curves, timeText } from "./plot.js";
 
 const PARTS = ["abs", "phase", "real", "imag"];
 // Windows of Hounsfield units that radiologists use, for volumes that look like a CT.
@@ -292,7 +292,7 @@ export async function arrayPage(about, params) {
         const found = await ask("line", { ...asked({ y: -1, c: -1 }), at: state.at.join(","), each: state.each, first, end }, aborting.signal);
         closeMode();
         const drawn = curves(found.x, found.curves, {
-          height: 380, title: `${name} along ${axisName(state.x)}`,
+          height: 380, title: `${name} along ${axisName(state.x)}`, text: timeText(info.dtype),
           onzoom: (low, high) => {
             const span = [Math.max(0, Math.floor(low)), Math.min(length, Math.ceil(high) + 1)];
             if (span[1] - span[0] > 1) show(...span).catch((error) => { if (error.name !== "AbortError") main.replaceChildren(problem(error)); });

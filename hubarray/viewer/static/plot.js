@@ -3,7 +3,20 @@ import { el } from "./lib.js";
 
 const COLOURS = ["#2563eb", "#d9480f", "#2b8a3e", "#9c36b5"];
 
-export function curves(places, named, { height = 300, title = "", onzoom = null } = {}) {
+const UNITS = { ns: 1e-6, us: 1e-3, ms: 1, s: 1e3, m: 6e4, h: 36e5, D: 864e5 };
+
+// How a count of a dtype of times is written; null for other dtypes, and for months and years.
+export function timeText(dtype) {
+  const found = /^datetime64\[(\d*)(\w+)\]$/.exec(dtype);
+  if (!found || !UNITS[found[2]]) return null;
+  const times = (Number(found[1]) || 1) * UNITS[found[2]];
+  return (count) => {
+    const date = new Date(count * times);
+    return Number.isNaN(date.getTime()) ? `${count}` : date.toISOString().replace("T", " ").replace(/( 00:00)?(:00)?(\.000)?Z$/, "");
+  };
+}
+
+export function curves(places, named, { height = 300, title = "", onzoom = null, areTimes = false, text = null } = {}) {
   const holder = el("div", { class: "curves", role: "img", "aria-label": title || "Curve" });
   let plot = null;
   const style = () => getComputedStyle(document.documentElement);
@@ -16,9 +29,9 @@ export function curves(places, named, { height = 300, title = "", onzoom = null 
     const names = Object.keys(named);
     plot = new uPlot({
       width: Math.max(200, holder.clientWidth || 600), height, title,
-      scales: { x: { time: false } }, axes: [axis, { ...axis, size: wide }],
+      scales: { x: { time: areTimes } }, tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"), axes: [axis, { ...axis, size: wide, ...(text ? { values: (_, counts) => counts.map(text) } : {}) }],
       hooks: { setSelect: [(self) => { if (onzoom && self.select.width > 2) onzoom(self.posToVal(self.select.left, "x"), self.posToVal(self.select.left + self.select.width, "x")); }] },
-      series: [{}, ...names.map((label, i) => ({ label, stroke: COLOURS[i % COLOURS.length], width: 1.5 }))],
+      series: [{}, ...names.map((label, i) => ({ label, stroke: COLOURS[i % COLOURS.length], width: 1.5, ...(text ? { value: (_, count) => (count === null ? "" : text(count)) } : {}) }))],
     }, [places, ...names.map((name) => named[name])], holder);
   }
   const observer = new ResizeObserver(() => {

@@ -12,10 +12,10 @@ export async function tablePage(about, params) {
   const aborting = new AbortController();
   const state = { filter: params.filter || "", sort: params.sort || "", down: params.down === "1", first: Number(params.first) || 0 };
   const hiddenNames = new Set();
-  const pictures = info.fields.filter((one) => !one.light && mayBeImage(one));
-  const light = info.fields.filter((one) => one.light);
-  light.slice(24).forEach((one) => hiddenNames.add(one.name));
-  const shown = () => [...pictures.slice(0, 4), ...light].filter((one) => !hiddenNames.has(one.name));
+  const pictures = info.fields.filter((one) => one.picture);
+  const light = info.fields.filter((one) => one.light && !one.picture);
+  [...pictures.slice(4), ...light.slice(24)].forEach((one) => hiddenNames.add(one.name));
+  const shown = () => [...pictures, ...light].filter((one) => !hiddenNames.has(one.name));
   const filter = el("input", { type: "search", class: "wide", placeholder: info.index.length ? `Filter by ${info.index.slice(0, 6).join(", ")}: such as  ${example(info)}` : "No field is in the index, so rows cannot be filtered", disabled: !info.index.length, "aria-label": "Filter", value: state.filter });
   const said = el("p", { role: "status" });
   const head = el("tr");
@@ -105,7 +105,7 @@ export async function tablePage(about, params) {
     if (!curveOf) return;
     try {
       const found = await ask("curve", { ...query(), field: curveOf, first: state.first, count: 2000 }, aborting.signal);
-      const plot = curves(found.x, { [curveOf]: found.y }, { height: 200 });
+      const plot = curves(found.x, { [curveOf]: found.y }, { height: 200, areTimes: Boolean(found.of) });
       closeCurve = plot.close;
       drawn.replaceChildren(plot.node);
     } catch (error) {
@@ -138,12 +138,6 @@ function example(info) {
   if (!field) return "partition == 'a'";
   const name = /^[A-Za-z_][\w.]*$/.test(field.name) ? field.name : `\`${field.name}\``;
   return field.dtype === "string" ? `${name} == "a"` : field.dtype.startsWith("datetime") ? `${name} > "2026-01-01"` : `${name} > 3`;
-}
-
-function mayBeImage(field) {
-  const [height, width, channels] = field.shape;
-  const sides = [height, width].every((side) => side === "?" || side >= 8);
-  return /^(u?int|float|bool)/.test(field.dtype) && sides && (field.shape.length === 2 || (field.shape.length === 3 && ["?", 1, 3, 4].includes(channels)));
 }
 
 async function rowPage(info, params) {
