@@ -71,9 +71,9 @@ def test_rows_of_tables_and_datasets_are_drawn_with_their_boxes(root):
 
 
 def test_points_of_a_row_are_drawn_from_above(root):
-    with hub.table_writer("t/rows:v1", hub.Schema({"lidar": hub.Field("f4", (None, 4))}), root=root) as w:
-        with w.partition("p") as p:
-            p.append({"lidar": np.random.default_rng(0).normal(size=(500, 4)).astype("f4")})
+    schema = hub.Schema({"lidar": hub.Field("f4", (None, 4))})
+    with hub.table_writer("t/rows:v1", schema, root=root) as w, w.partition("p") as p:
+        p.append({"lidar": np.random.default_rng(0).normal(size=(500, 4)).astype("f4")})
     (drawn,) = hub.load("t/rows:v1", root=root).show(0).axes[0].collections
     assert len(drawn.get_offsets()) == 500
 
