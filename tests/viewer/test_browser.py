@@ -232,6 +232,18 @@ def test_two_commits_are_compared_with_the_changes_outlined(show, root, photos):
     assert page.get_by_label("photo").input_value() == "3"
 
 
+def test_the_map_of_chunks_shows_what_was_written(show, root):
+    a = hub.array((64, 64), "t/x:v1", "u1", chunks=(16, 16), root=root)
+    a[:16, :32] = np.random.default_rng(0).integers(1, 99, (16, 32), "u1")
+    page = show("name=t/x:v1&mode=chunks")
+    page.wait_for_selector("text=2 of 16 looked at are written")
+    colours = page.evaluate("""() => { const c = document.querySelector("canvas[aria-label^='Map of chunks']");
+        const at = (x, y) => [...c.getContext('2d').getImageData(c.width * x, c.height * y, 1, 1).data].join();
+        return [at(0.1, 0.1), at(0.4, 0.1), at(0.6, 0.6), at(0.9, 0.9)]; }""")
+    assert colours[2] == colours[3]
+    assert len({colours[0], colours[2]}) == 2
+
+
 def test_a_curve_of_times_has_dates_beside_it(show, root):
     times = np.datetime64("2026-11-26", "s") + np.arange(0, 300_000, 300).astype("m8[s]")
     hub.store(times, "t/x:v1", root=root)
