@@ -198,6 +198,6 @@ class _Direct:
         target = self._flat[first : first + self._chunk_bytes]
         return [memoryview(bytearray(header_bytes)), target] if header_bytes else [target]
 
-    def are_final(self, buffers: list[memoryview]) -> bool:
+    def are_final(self, position: int, buffers: list[memoryview]) -> bool:
         """See :class:`hubarray.blobs.local_files.Targets`."""
         return self._codec.is_raw(buffers[0], self._chunk_bytes)

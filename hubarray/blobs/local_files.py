@@ -24,7 +24,7 @@ class Targets(Protocol):
     def buffers(self, position: int) -> list[memoryview] | None:
         """Memory that takes the blob at a position, piece after piece; None if it is to be decoded."""
 
-    def are_final(self, buffers: list[memoryview]) -> bool:
+    def are_final(self, position: int, buffers: list[memoryview]) -> bool:
         """Whether these, filled with the right bytes, make decoding superfluous."""
 
 
@@ -90,7 +90,7 @@ class _LocalFiles:
             return False
         self._reads.store.read_into(key, run.start, every)
         for i, buffers in zip(run.members, found, strict=True):
-            if not self._wanted.is_intact(i, *buffers) or not targets.are_final(buffers):
+            if not self._wanted.is_intact(i, *buffers) or not targets.are_final(i, buffers):
                 self._consume(i, self._again(i))
         return True
 

@@ -189,7 +189,7 @@ def _payload(field: Field, values: Sequence[Value]) -> list[Buffer]:
     if not _is_compressed(field):
         return plain
     data = b"".join(plain)
-    return [memoryview(_compressor(field).encode(np.frombuffer(data, "u1")))] if data else []
+    return [memoryview(compressor_of(field).encode(np.frombuffer(data, "u1")))] if data else []
 
 
 def _bytes_of(value: np.ndarray) -> Buffer:
@@ -201,7 +201,8 @@ def _made(name: str, configuration: tuple[tuple[str, Any], ...]) -> Any:
     return COMPRESSORS[name].made(dict(configuration))
 
 
-def _compressor(field: Field) -> Any:
+def compressor_of(field: Field) -> Any:
+    """What compresses a field's values, and decompresses them."""
     assert field.codec is not None
     return _made(field.codec["name"], tuple(sorted(field.codec["configuration"].items())))
 
@@ -421,7 +422,7 @@ class Block:
             return
         row = COMPRESSORS[column.field.codec["name"]]
         try:
-            size = row.decode_into(_compressor(column.field), stored, plain)
+            size = row.decode_into(compressor_of(column.field), stored, plain)
         except (ValueError, RuntimeError, TypeError) as error:
             self._refuse(f"has {column.name!r}, which does not decode: {error}")
         if size != len(plain):
@@ -514,12 +515,12 @@ def cut_text(data: bytes, bounds: np.ndarray, *, is_text: bool) -> list[Any] | N
         return None
 
 
-def is_intact(data: Buffer, check: int) -> bool:
-    """Whether a block is whole, and the one that its location means."""
+def is_intact(data: Buffer, *more: Buffer, check: int) -> bool:
+    """Whether a block, which may be in pieces, is whole, and the one that its location means."""
     view = memoryview(data)
     if len(view) < HASH_BYTES or int.from_bytes(view[:CHECK_BYTES], "little") != check:
         return False
-    return blob_hash(view[HASH_BYTES:]) == bytes(view[:HASH_BYTES])
+    return blob_hash(view[HASH_BYTES:], *more) == bytes(view[:HASH_BYTES])
 
 
 def check_of(pieces: Sequence[Buffer]) -> int:

@@ -137,7 +137,7 @@ def _broken(table: TableState, append: Append, chunk: int, found: np.ndarray) ->
     view = memoryview(data)
     distinct, inverse = np.unique(found[list(found.dtype.names or ())], return_inverse=True)
     broken = [
-        not is_intact(view[one["offset"] : int(one["offset"]) + int(one["length"])], int(one["check"]))
+        not is_intact(view[one["offset"] : int(one["offset"]) + int(one["length"])], check=int(one["check"]))
         for one in distinct
     ]
     return np.array(broken, bool)[inverse]

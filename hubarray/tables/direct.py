@@ -66,7 +66,7 @@ def blocks_at_hand(table: TableState, group: Group, numbers: Sequence[int]) -> l
             return None
         where = store.where(key)
         for i, data in enumerate(buffers, begin):
-            if not is_intact(data, places[i][3]):
+            if not is_intact(data, check=places[i][3]):
                 return None
             found[i] = Block(group, data, f"{where}: bytes {places[i][1]} on")
         begin = end

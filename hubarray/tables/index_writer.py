@@ -268,7 +268,7 @@ def _copied(
         checks = blocks["check"][begin:end].tolist()
 
         def proves(i: int, pieces: Sequence[Buffer], checks: list[int] = checks) -> bool:
-            return is_intact(b"".join(pieces), checks[i])
+            return is_intact(b"".join(pieces), check=checks[i])
 
         for i, data in enumerate(table.fetcher.blobs(refs[begin:end], check=proves), begin):
             if not file.takes(len(data)):

@@ -20,6 +20,7 @@ from hubarray.storage.url import Root, resolve
 from hubarray.tables import direct, known_roots, rows
 from hubarray.tables.alignment import Alignment
 from hubarray.tables.columns import matching
+from hubarray.tables.in_place import places as places_of
 from hubarray.tables.index_rows import row_numbers
 from hubarray.tables.loader_columns import Column, name_columns
 from hubarray.tables.locations import SLAB_ROWS
@@ -466,12 +467,15 @@ class RowLoader:
                     fill_from_index(part, found[pick.table], tables[pick.table], out, rows_out, filled)
                 continue
             takes = []
+            at = None
             for part in parts:
                 if rows_out is not None:
                     take = rows.values_into(rows_out, part.fields, part.names, pick.group, encoded=encoded)
                 else:
                     assert out is not None
                     take = rows.columns_into(out, part.fields, part.names, filled)
+                    if len(parts) == 1 and part.mask is None:
+                        at = places_of(pick.group, out, part.fields, part.names, filled)
                 takes.append((take, part.mask))
             numbers, places = found[pick.table], None
             masks = [part.mask for part in parts if part.mask is not None]
@@ -479,7 +483,7 @@ class RowLoader:
                 places = np.flatnonzero(np.logical_or.reduce(masks))
                 numbers = numbers[places]
             single = takes[0][0] if len(takes) == 1 and places is None else partial(split, takes, places)
-            wanted.append(Wanted(tables[pick.table], pick.group, numbers, single, copies=out is not None))
+            wanted.append(Wanted(tables[pick.table], pick.group, numbers, single, copies=out is not None, places=at))
         rows.read(wanted)
 
     def _windows(

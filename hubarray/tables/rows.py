@@ -15,6 +15,7 @@ from hubarray.blobs.ref import Refs, blob_place
 from hubarray.storage.base import Buffer
 from hubarray.tables import locations
 from hubarray.tables.block import Block, described, is_intact
+from hubarray.tables.in_place import Places
 from hubarray.tables.locations import Locations, rows_in_blocks
 from hubarray.tables.plain_blocks import PlainBlocks
 from hubarray.tables.schema import Group
@@ -49,6 +50,8 @@ class Wanted:
         block.
     copies : bool
         Whether ``take`` keeps nothing of the block: then its bytes may be those of the request.
+    places : Places, optional
+        Where blocks may be read to instead of being taken.
     """
 
     table: TableState
@@ -56,6 +59,7 @@ class Wanted:
     numbers: Numbers
     take: Take
     copies: bool = False
+    places: Places | None = None
 
 
 @dataclass(frozen=True)
@@ -69,13 +73,13 @@ class _Job:
     ends: Sequence[int]
     run: Run | None
 
-    def is_proven(self, data: Buffer) -> bool:
+    def is_proven(self, pieces: Sequence[Buffer]) -> bool:
         """Whether bytes are those of the block, or blocks."""
         if len(self.checks) == 1:
-            return is_intact(data, self.checks[0])
-        view = memoryview(data)
+            return is_intact(*pieces, check=self.checks[0])
+        view = memoryview(b"".join(pieces) if len(pieces) > 1 else pieces[0])
         return len(view) == self.ends[-1] and all(
-            is_intact(view[begin:end], check)
+            is_intact(view[begin:end], check=check)
             for begin, end, check in zip([0, *self.ends], self.ends, self.checks, strict=False)
         )
 
@@ -86,6 +90,16 @@ class _Job:
             self.finish(PlainBlocks(group, data, self.ends[0], where))
         else:
             self.finish(TextBlocks(group, data, self.ends, where))
+
+    @property
+    def places(self) -> Places | None:
+        """Where its row belongs, if it is one, and its values may be put there."""
+        return self.wanted.places if len(self.positions) == 1 and not self.rows[0] else None
+
+    def put(self, data: Buffer) -> bool:
+        """Whether the values are where they belong already."""
+        places = self.places
+        return places is not None and places.put(int(self.positions[0]), data)
 
     def finish(self, block: AnyBlock) -> None:
         block.require_row(int(self.rows.max()) if self.run is None else self.run[1].stop - 1)
@@ -293,7 +307,7 @@ def _fetch(fetcher: Fetcher, jobs: list[_Job], refs: list[Refs]) -> None:
     among = every if len(missing) == len(jobs) else every[missing]
 
     def proves(i: int, pieces: Sequence[Buffer]) -> bool:
-        return jobs[missing[i]].is_proven(b"".join(pieces) if len(pieces) > 1 else pieces[0])
+        return jobs[missing[i]].is_proven(pieces)
 
     def finish(i: int, data: Buffer) -> None:
         job, ref = jobs[missing[i]], among[i]
@@ -308,34 +322,52 @@ def _fetch(fetcher: Fetcher, jobs: list[_Job], refs: list[Refs]) -> None:
         job.finish(block)
 
     def consume(i: int, data: Buffer) -> None:
-        held.filled.pop(i, None)
+        held.taken(i)
         job = jobs[missing[i]]
+        if job.put(data):
+            return
         # The one copy: what a row keeps alive is its own blocks, not the request that they came in.
         finish(i, data if job.wanted.copies and not _is_kept(job) else bytearray(data))
 
-    held = _Held([jobs[i].wanted.group for i in missing], among["length"])
+    held = _Held([jobs[i] for i in missing], among["length"])
     fetcher.fetch(among, consume, targets=held, check=proves)
     for i, data in held.filled.items():
         finish(i, data)
+    for i, places in held.placed.items():
+        places.fill(int(jobs[missing[i]].positions[0]))
 
 
 class _Held:
-    """Memory that plain blocks of a local file are read into, without a copy; see :class:`Targets`."""
+    """Memory that blocks of a local file are read into: columns, or their own where they are plain; see
+    :class:`Targets`.
+    """
 
-    def __init__(self, groups: Sequence[Group], lengths: npt.NDArray[np.uint64]) -> None:
-        self._groups, self._lengths = groups, lengths
+    def __init__(self, jobs: Sequence[_Job], lengths: npt.NDArray[np.uint64]) -> None:
+        self._jobs, self._lengths = jobs, lengths
         self.filled: dict[int, memoryview] = {}
+        self.placed: dict[int, Places] = {}
 
     def buffers(self, position: int) -> list[memoryview] | None:
         """Memory for a block; none where decoding takes long, which is the reading threads' work."""
-        if self._groups[position].has_codec:
+        job, length = self._jobs[position], int(self._lengths[position])
+        places = job.places
+        if places is not None and (pieces := places.buffers(int(job.positions[0]), length)) is not None:
+            self.placed[position] = places
+            return pieces
+        if job.wanted.group.has_codec:
             return None
-        self.filled[position] = np.empty(int(self._lengths[position]), "u1").data
+        self.filled[position] = np.empty(length, "u1").data
         return [self.filled[position]]
 
-    def are_final(self, buffers: list[memoryview]) -> bool:
+    def are_final(self, position: int, buffers: list[memoryview]) -> bool:
         """Plain blocks need no decoding."""
-        return True
+        places = self.placed.get(position)
+        return places is None or places.are_final(buffers)
+
+    def taken(self, position: int) -> None:
+        """Forget the memory of a block that came another way."""
+        self.filled.pop(position, None)
+        self.placed.pop(position, None)
 
 
 def _is_kept(job: _Job) -> bool:

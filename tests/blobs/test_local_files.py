@@ -39,7 +39,7 @@ class InPieces:
         whole = memoryview(self.found[i])
         return None if i % 7 == 3 else [whole[:16], whole[16:]] if i % 2 else [whole]
 
-    def are_final(self, buffers):
+    def are_final(self, position, buffers):
         return len(buffers[0]) % 5 != 0
 
 

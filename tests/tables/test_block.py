@@ -34,7 +34,7 @@ def filled(draw):
 def test_every_value_comes_out_as_it_went_in(made):
     schema, rows = made
     group, data, check = block_of(schema, rows)
-    assert is_intact(data, check)
+    assert is_intact(data, check=check)
     block = Block(group, data, "there")
     assert block.rows == len(rows)
     for i, row in enumerate(rows):
@@ -71,10 +71,10 @@ def test_a_changed_byte_and_a_block_of_another_place_are_found(made, data):
     _, encoded, check = block_of(schema, rows)
     damaged = bytearray(encoded)
     damaged[data.draw(st.integers(0, len(encoded) - 1))] ^= 1 << data.draw(st.integers(0, 7))
-    assert not is_intact(damaged, check)
-    assert not is_intact(encoded[:-1], check)
-    assert not is_intact(b"", check)
-    assert not is_intact(encoded, check ^ 1)
+    assert not is_intact(damaged, check=check)
+    assert not is_intact(encoded[:-1], check=check)
+    assert not is_intact(b"", check=check)
+    assert not is_intact(encoded, check=check ^ 1)
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd", "blosc"])

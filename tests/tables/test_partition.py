@@ -41,7 +41,7 @@ def read_again(root, schema, part):
                 continue
             begin = int(location["offset"])
             data = files[int(location["chunk"])][begin : begin + int(location["length"])]
-            assert is_intact(data, int(location["check"]))
+            assert is_intact(data, check=int(location["check"]))
             row.update(Block(group, data, "there").row(number, fields))
     return rows
 
