@@ -99,8 +99,15 @@ def _after_fork_in_child() -> None:
     global _forks, importing
     importing = threading.RLock()
     _forks += 1
+    errors = []
     for thing in list(_aware):
-        thing.after_fork()
+        # One that fails is told, once all others know.
+        try:
+            thing.after_fork()
+        except Exception as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 if hasattr(os, "register_at_fork"):

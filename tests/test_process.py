@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import hubarray as hub
+from hubarray import process
 from hubarray.arrays import metadata
 from hubarray.interop.missing import needed
 from hubarray.process import cached_property
@@ -188,3 +189,19 @@ def test_a_cached_property_is_computed_once_and_documented():
     assert thing.computed == 1
     assert Thing().value is not thing.value
     assert Thing.value.__doc__ == "The value."
+
+
+def test_one_that_fails_after_a_fork_keeps_no_other_from_being_told():
+    class Told:
+        def __init__(self, fails):
+            self.fails, self.was = fails, False
+
+        def after_fork(self):
+            self.was = True
+            if self.fails:
+                raise ValueError("after the fork")
+
+    every = [Told(i % 2 == 0) for i in range(6)]
+    for one in every:
+        process.register(one)
+    assert in_a_fork(lambda: all(one.was for one in every))

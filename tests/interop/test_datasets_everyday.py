@@ -93,7 +93,13 @@ def test_what_grows_is_missing_until_it_is_written(root):
 def test_what_is_no_dataset_says_what_to_store(root):
     with pytest.raises(ConfigError, match="store each"):
         hub.store(xr.DataTree.from_dict({"/train": days("2026-01-01")}), "io/tree:v1", root=root)
+    mixed = xr.Dataset({"s": ("x", np.array(["a", {"b": 1}], object))})
+    with pytest.raises(ConfigError, match="'s': holds objects"):
+        hub.store(mixed, "io/mixed:v1", root=root)
+
+
+def test_text_of_xarray_is_text_of_any_length(root):
     ds = hub.dataset({}, "io/text:v1", root=root)
     text = xr.Dataset({"s": ("x", np.array(["a", "bcd"], object))})
-    with pytest.raises(ConfigError, match="give it a width"):
-        text.to_zarr(ds.to_zarr_store(), mode="w", consolidated=False)
+    text.to_zarr(ds.to_zarr_store(), mode="w", consolidated=False)
+    np.testing.assert_array_equal(hub.load("io/text:v1", root=root)["s"][:].astype(object), ["a", "bcd"])

@@ -154,16 +154,19 @@ def test_who_does_not_read_holds_a_slot_and_not_the_server(root, monkeypatch):
 
 def test_a_forked_child_does_not_hold_the_port(root):
     with hub.view(root=root, open_browser=False) as viewer:
-        port, (end, done) = viewer.port, os.pipe()
+        port, (end, done), (told, tell) = viewer.port, os.pipe(), os.pipe()
         child = os.fork()
         if child == 0:
             os.close(done)
+            os.write(tell, b"1")
             os.read(end, 1)
             os._exit(0)
         os.close(end)
+        os.read(told, 1)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=5)
-    os.close(done)
+    for one in (done, told, tell):
+        os.close(one)
     os.waitpid(child, 0)
 
 
