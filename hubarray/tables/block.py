@@ -202,7 +202,7 @@ def _made(name: str, configuration: tuple[tuple[str, Any], ...]) -> Any:
 
 
 def compressor_of(field: Field) -> Any:
-    """What compresses a field's values, and decompresses them."""
+    """The codec that compresses a field's values, and decompresses them."""
     assert field.codec is not None
     return _made(field.codec["name"], tuple(sorted(field.codec["configuration"].items())))
 
