@@ -31,7 +31,7 @@ HASH_BYTES = 16
 CHECK_BYTES = 4
 MAX_BLOCK_BYTES = 1 << 30
 # Above, copying costs more than a call a row.
-_INTERLEAVED_BYTES = 4 << 10
+_COPIED_BYTES = 4 << 10
 PAD_BYTES = 8
 # Values of which Arrow makes a list in less time than Python.
 _CUT_BY_ARROW = 16
@@ -100,11 +100,13 @@ def digest(group: Group, columns: Mapping[str, Sequence[Value]]) -> bytes:
     hasher = blake3.blake3(described(group))
     for name, _ in group.fields:
         values = columns[name]
-        if isinstance(values, np.ndarray) and values[:1].nbytes < _INTERLEAVED_BYTES:
+        if isinstance(values, np.ndarray) and values[:1].nbytes < _COPIED_BYTES:
             hasher.update(_interleaved(values))
             continue
-        if all(type(value) is bytes for value in values):
-            hasher.update(b"".join([b"B" + len(value).to_bytes(8, "little") + value for value in values]))
+        if {*map(type, values)} == {bytes}:
+            hasher.update(
+                b"".join(itertools.chain.from_iterable(zip(map(_head, map(len, values)), values, strict=True)))
+            )
             continue
         for value in values:
             if value is None:
@@ -113,7 +115,7 @@ def digest(group: Group, columns: Mapping[str, Sequence[Value]]) -> bytes:
                 hasher.update(b"I" + len(value.data).to_bytes(8, "little"))
                 hasher.update(value.data)
             elif isinstance(value, bytes):
-                hasher.update(b"B" + len(value).to_bytes(8, "little"))
+                hasher.update(_head(len(value)))
                 hasher.update(value)
             else:
                 hasher.update(b"A" + np.array([value.ndim, *value.shape], "<u8").tobytes())
@@ -121,14 +123,20 @@ def digest(group: Group, columns: Mapping[str, Sequence[Value]]) -> bytes:
     return hasher.digest(length=16)
 
 
-def _interleaved(values: np.ndarray) -> bytes:
+@functools.lru_cache(maxsize=1 << 12)
+def _head(length: int) -> bytes:
+    """Before text or bytes what a digest says of them."""
+    return b"B" + length.to_bytes(8, "little")
+
+
+def _interleaved(values: np.ndarray) -> np.ndarray:
     """Before each value what a digest says of an array."""
     shape = values.shape[1:]
     head = np.frombuffer(b"A" + np.array([len(shape), *shape], "<u8").tobytes(), "u1")
     out = np.empty((len(values), len(head) + values[:1].nbytes), "u1")
     out[:, : len(head)] = head
     out[:, len(head) :] = np.ascontiguousarray(values).view("u1").reshape(len(values), -1)
-    return out.tobytes()
+    return out
 
 
 @functools.cache
@@ -181,6 +189,9 @@ def _payload(field: Field, values: Sequence[Value]) -> list[Buffer]:
         return [value.data for value in values if value is not None]
     if field.kind != "fixed":
         plain: list[Buffer] = [value for value in values if value is not None]
+        size = sum(map(len, plain))
+        if size < len(plain) * _COPIED_BYTES:
+            plain = [b"".join(plain)]
     elif isinstance(values, np.ndarray):
         plain = [_bytes_of(values)]
     else:

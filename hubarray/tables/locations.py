@@ -45,10 +45,13 @@ def begin_blocks(locations: Locations) -> npt.NDArray[np.bool_]:
 
 def encode(locations: Locations) -> bytes:
     """The piece of a slab's locations."""
-    planes = [_distances(locations) if name == "offset" else locations[name] for name in _PLANES]
-    data = b"".join(np.ascontiguousarray(plane).tobytes() for plane in planes)
+    rows = len(locations)
+    data = np.empty(locations.nbytes, "u1")
+    planes = data[: 16 * rows].view("<u4").reshape(4, rows)
+    for plane, name in zip(planes, _PLANES, strict=True):
+        plane[...] = _distances(locations) if name == "offset" else locations[name]
     if locations.dtype == _SEVERAL_ROWS:
-        data += np.ascontiguousarray(locations["row"]).tobytes()
+        data[16 * rows :].view("<u2")[...] = locations["row"]
     return lz4.frame.compress(data, content_checksum=False, store_size=True)
 
 
@@ -76,7 +79,7 @@ def decode(data: Buffer, *, rows: int, chunk_files: int, rows_per_block: int) ->
     if rows_per_block > 1:
         found["row"] = np.frombuffer(plain, "<u2", rows, 16 * rows)
     found["offset"] = _offsets(found)
-    present = found[found["length"] > 0]
+    present = found if found["length"].all() else found[found["length"] > 0]
     if (present["chunk"] >= chunk_files).any():
         raise ValueError(f"a location is in chunk file {int(present['chunk'].max())}, and there are {chunk_files}")
     if (present["length"] > MAX_BLOCK_BYTES).any() or (rows_in_blocks(present) >= MAX_ROWS_PER_BLOCK).any():
@@ -101,20 +104,16 @@ def _decompressed(data: Buffer, size: int) -> bytes:
     return plain
 
 
-def _ends(locations: Locations) -> npt.NDArray[np.uint32]:
-    """Where the block before each row's ends; rows that share a block have the end of the one before it."""
-    return (locations["offset"] + locations["length"]).astype(np.uint32)
-
-
 def _distances(locations: Locations) -> npt.NDArray[np.uint32]:
     """Each offset less the end of the location before, modulo 2**32: mostly 0 where a writer laid blocks in a row."""
-    before = np.concatenate([np.zeros(1, np.uint32), _ends(locations)[:-1]])
-    return (locations["offset"] - before).astype(np.uint32)
+    found: npt.NDArray[np.uint32] = locations["offset"].astype(np.uint32)
+    found[1:] -= locations["offset"][:-1]
+    found[1:] -= locations["length"][:-1]
+    return found
 
 
 def _offsets(locations: Locations) -> npt.NDArray[np.uint32]:
     """The inverse of :func:`_distances`: each end is the sum of all distances and lengths so far."""
-    steps = locations["offset"].astype(np.uint64) + np.concatenate(
-        [np.zeros(1, np.uint64), locations["length"][:-1].astype(np.uint64)]
-    )
-    return np.cumsum(steps).astype(np.uint32)
+    steps = locations["offset"].astype(np.uint32)
+    steps[1:] += locations["length"][:-1]
+    return np.cumsum(steps, dtype=np.uint32)

@@ -130,7 +130,8 @@ class PartitionWriter:
             group.end_run()
             group.close_file(self._packs)
             found = group.locations()
-            found["chunk"][found["length"] > 0] += first
+            if first:
+                found["chunk"][found["length"] > 0] += first
             locations[name], digests[name] = found, group.digests()
             files += group.files
             first += len(group.files)

@@ -63,8 +63,10 @@ def slabs(parts: Iterable[PartFile], schema: Schema, key_type: type) -> Iterator
 def _as_slab(part: PartFile, columns: pa.Schema, first: int) -> Slab:
     moved = {}
     for name, found in part.locations.items():
-        moved[name] = found.copy()
-        moved[name]["chunk"][found["length"] > 0] += first
+        if first:
+            found = found.copy()
+            found["chunk"][found["length"] > 0] += first
+        moved[name] = found
     index = pa.table([_keys(part.key, part.rows, columns), *part.index.columns], schema=columns)
     return Slab(index, moved, part.digests)
 
@@ -92,6 +94,8 @@ def _blocks_begun(found: Locations) -> int:
 
 
 def _joined(parts: list[Slab], columns: pa.Schema) -> Slab:
+    if len(parts) == 1:
+        return parts[0]
     index = pa.concat_tables([one.index for one in parts]).unify_dictionaries().combine_chunks()
     names = parts[0].locations
     return Slab(

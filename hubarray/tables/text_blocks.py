@@ -49,7 +49,9 @@ class TextBlocks:
         begins = starts + HASH_BYTES + header_bytes + -header_bytes % PAD_BYTES
         if (begins > stops).any():
             self._refuse()
-        headers = np.frombuffer(data, "u1")[(starts + HASH_BYTES)[:, None] + np.arange(header_bytes)].view(COUNT)
+        view = self._data
+        joined = b"".join([view[at : at + header_bytes] for at in (starts + HASH_BYTES).tolist()])
+        headers = np.frombuffer(joined, COUNT).reshape(len(starts), -1)
         if (headers[:, 0] != size).any():
             self._refuse()
         lengths, used = headers[:, 1:].astype(np.int64), 0

@@ -64,7 +64,7 @@ def checked_column(field: Field, values: Any) -> tuple[Any, ConfigError | None]:
     if isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray) and _stays_whole(field, values):
         return values.copy(), None
     found: list[Any] = []
-    if field.kind == "string" and all(type(value) is str for value in values):
+    if field.kind == "string" and {*map(type, values)} <= {str}:
         try:
             return [value.encode() for value in values], None
         except UnicodeEncodeError:
