@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
+from functools import partial, reduce
 from types import MappingProxyType
 from typing import Any
 
@@ -271,7 +271,7 @@ class RowLoader:
             raise ConfigError(f"rows={rows!r}: give a number above 0")
 
         def read(begin: int, end: int) -> Row:
-            return self.read_columns(at[begin:end], columns)
+            return self._columns_at(at[begin:end], columns, _empty_array)
 
         for found in scan(
             read, len(at), row_bytes=self._row_bytes(picks), step_rows=None if rows is None else int(rows)
@@ -291,10 +291,12 @@ class RowLoader:
         self, positions: Positions, columns: str | Sequence[str] | None = None, *, empty: Empty | None = None
     ) -> Row:
         """As :meth:`get_columns`, of NumPy values in memory that ``empty(name, shape, dtype)`` gives."""
+        return self._columns_at(positions_of(positions, len(self)), columns, empty or _empty_array)
+
+    def _columns_at(self, at: np.ndarray, columns: str | Sequence[str] | None, empty: Empty) -> Row:
         names, picks = self._chosen(columns)
-        at = positions_of(positions, len(self))
         found = [numbers[at] for _, numbers in self._numbers]
-        out: Row = {name: self._empty(name, found, len(at), empty or _empty_array) for name in names}
+        out: Row = {name: self._empty(name, found, len(at), empty) for name in names}
         filled = {name: np.zeros(len(at), bool) for name in names}
         self._fill(found, picks, out=out, rows_out=None, filled=filled)
         for name, there in filled.items():
@@ -519,11 +521,11 @@ class RowLoader:
     def _empty(self, name: str, found: Sequence[Numbers], count: int, empty: Empty) -> Any:
         column = self._columns[name]
         field, *others = (self.tables()[i].metadata.schema[column.field] for i in column.tables)
-        lacking = np.logical_and.reduce([found[i] < 0 for i in column.tables]) if count else np.zeros(0, bool)
         alike = all(
             (one.dtype, one.shape, one.nullable) == (field.dtype, field.shape, False) for one in [field, *others]
         )
-        if field.ragged or not alike or lacking.any():
+        present = reduce(np.maximum, [found[i] for i in column.tables])
+        if field.ragged or not alike or (count and present.min() < 0):
             return [None] * count
         assert field.dtype is not None
         return empty(name, (count, *(n or 0 for n in field.shape)), field.dtype)

@@ -51,4 +51,6 @@ def positions_of(given: Any, rows: int) -> np.ndarray:
     if int(found.min()) < -rows or int(found.max()) >= rows:
         raise IndexError(f"positions {found.min()} to {found.max()} of an index of {rows:,} rows")
     wanted = found.astype(np.int64)
-    return np.where(wanted < 0, wanted + rows, wanted)
+    if found.min() < 0:
+        wanted[wanted < 0] += rows
+    return wanted

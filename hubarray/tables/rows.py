@@ -164,7 +164,7 @@ def _plan_stretch(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> bool:
     count = len(one.numbers)
     if count < _LEAST_STRETCH or one.numbers[0] < 0 or one.numbers[-1] - one.numbers[0] != count - 1:
         return False
-    if not (np.diff(one.numbers) == 1).all():
+    if not (one.numbers[1:] > one.numbers[:-1]).all():
         return False
     stretches = []
     first, at = int(one.numbers[0]), 0
@@ -178,6 +178,7 @@ def _plan_stretch(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> bool:
         stretches.append((at, append, table.cut(within, end)))
         at += end - within
     group = one.group
+    every = np.arange(max(count, group.rows_per_block))
     joins = group.layout is not None and not group.has_text
     for at, append, stretch in stretches:
         blocks, bounds = stretch.blocks, stretch.bounds
@@ -194,8 +195,8 @@ def _plan_stretch(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> bool:
         for low, high in itertools.pairwise(heads.tolist()):
             begin, end, row = int(bounds[low]), int(bounds[high]), int(stretch.first_rows[low])
             run = slice(at + begin, at + end), slice(row, row + end - begin)
-            positions, rows = np.arange(at + begin, at + end), np.arange(row, row + end - begin)
-            jobs.append(_Job(one, positions, rows, checks[low:high], np.cumsum(lengths[low:high]).tolist(), run))
+            ends = np.cumsum(lengths[low:high]).tolist()
+            jobs.append(_Job(one, every[run[0]], every[run[1]], checks[low:high], ends, run))
     return True
 
 
