@@ -61,7 +61,8 @@ def throughput(arguments: Namespace, output: Output) -> int:
         "epochs": told["epoch"] + 1,
         "pool": told["pool"],
         "workers": told["workers"],
-        "requests": used.requests,
+        # Processes of a pool have requests and block caches of their own, which are not counted here.
+        "requests": None if arguments.pool == "process" else used.requests,
         "cache_hits": had / looked_up if looked_up else None,
         "memory_bytes": _memory_bytes(),
         "shuffled_together": told["shuffled_together"],
@@ -74,7 +75,7 @@ def throughput(arguments: Namespace, output: Output) -> int:
         "wait p50, p99": f"{facts['wait_p50_seconds'] * 1000:,.2f}, {facts['wait_p99_seconds'] * 1000:,.2f} ms",
         "epochs": facts["epochs"],
         "pool": f"{told['pool']}, {told['workers']} workers",
-        "requests": f"{used.requests:,}",
+        "requests": "-" if facts["requests"] is None else f"{used.requests:,}",
         "cache hits": "-" if hits is None else f"{hits:.0%}",
         "memory": human_bytes(_memory_bytes()),
         "shuffled together": f"{told['shuffled_together']:.2%} of the rows",

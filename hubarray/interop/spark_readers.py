@@ -174,14 +174,14 @@ class SparkDatasetConverter:
     def make_torch_dataloader(
         self,
         batch_size: int = 32,
-        *,
         num_epochs: int | None = None,
         workers_count: int | None = None,
+        shuffling_queue_capacity: int = 0,
+        data_loader_fn: Any = None,
+        *,
         cur_shard: int | str | None = None,
         shard_count: int | None = None,
-        shuffling_queue_capacity: int = 0,
         transform_spec: Any = None,
-        data_loader_fn: Any = None,
         **reader_options: Any,
     ) -> Iterator[Any]:
         """A context with a loader of batches of tensors; ``num_epochs=None`` is endless.
@@ -205,10 +205,11 @@ class SparkDatasetConverter:
     def make_tf_dataset(
         self,
         batch_size: int | None = 32,
-        *,
         prefetch: int | None = None,
         num_epochs: int | None = None,
         workers_count: int | None = None,
+        shuffling_queue_capacity: int | None = None,
+        *,
         cur_shard: int | str | None = None,
         shard_count: int | None = None,
         transform_spec: Any = None,
@@ -219,6 +220,8 @@ class SparkDatasetConverter:
         Parameters
         ----------
         batch_size, prefetch : int, optional
+        shuffling_queue_capacity : int, optional
+            Rows that are shuffled together.
         num_epochs, workers_count, cur_shard, shard_count, transform_spec, **reader_options
             As of :func:`hubarray.make_batch_reader`.
         """
@@ -226,6 +229,8 @@ class SparkDatasetConverter:
         from hubarray.interop.tensorflow_readers import make_petastorm_dataset
 
         with self._reader(num_epochs, workers_count, cur_shard, shard_count, transform_spec, reader_options) as reader:
+            if shuffling_queue_capacity:
+                reader.set_group_rows(int(shuffling_queue_capacity))
             dataset = make_petastorm_dataset(reader).unbatch()
             if batch_size is not None:
                 dataset = dataset.batch(batch_size)

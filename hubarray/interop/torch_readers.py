@@ -124,7 +124,7 @@ class DataLoader:
             if self._open is None:
                 self._open = _Rebatched(self.reader, self._batch_size, drop_last=self._drop_last)
             for columns in self._open:
-                yield _tensors(columns, self.reader.schema, "list", self._transform)
+                yield _tensors(columns, self.reader.schema, self.reader.ragged, self._transform)
             return
         if not self._rows:
             self._state = self.reader.state_dict()
@@ -234,7 +234,7 @@ class InMemBatchedDataLoader:
         del loader
         if num_epochs is not None and (not isinstance(num_epochs, int) or num_epochs < 1):
             raise ConfigError(f"num_epochs={num_epochs!r}: give a number above 0, or None")
-        self._schema = reader.schema
+        self._schema, self._ragged = reader.schema, reader.ragged
         self._columns, self._rows = _all_columns(reader, rows_capacity)
         self._batch_size, self._transform, self._num_epochs = int(batch_size), transform_fn, num_epochs
         self._shuffle, self._seed, self._drop_last = shuffle, int(seed), drop_last
@@ -265,7 +265,7 @@ class InMemBatchedDataLoader:
                 columns = {name: taken(column, rows) for name, column in self._columns.items()}
                 # Whoever stops after the last batch has had the epoch.
                 self._epoch, self._batches_given = (epoch, step + 1) if step + 1 < count else (epoch + 1, 0)
-                yield _tensors(columns, self._schema, "list", self._transform)
+                yield _tensors(columns, self._schema, self._ragged, self._transform)
             left = None if left is None else left - 1
 
     def state_dict(self) -> dict[str, int]:

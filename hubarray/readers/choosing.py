@@ -59,6 +59,17 @@ class ChosenSource:
         """Where the stretches of the source begin among these rows."""
         return self._bounds_here(stretch_bounds(self._source, across))
 
+    def cached(self, cache: tuple[str, int]) -> ChosenSource:
+        """The same rows of a source that keeps row groups on disk, if it can."""
+        make = getattr(self._source, "cached", None)
+        return self if make is None else ChosenSource(make(cache), self.positions)
+
+    def row_names(self) -> np.ndarray:
+        """A number for each row, as the source has it."""
+        names = getattr(self._source, "row_names", None)
+        found: np.ndarray = np.arange(self._source.rows) if names is None else names()
+        return found[self.positions]
+
     def cache_counts(self) -> tuple[int, int]:
         """Row groups that a disk cache had, and that it had not, of what this thread read."""
         counts = getattr(self._source, "cache_counts", None)
@@ -133,6 +144,7 @@ def split(
         fall by partition or file and their place in it, so that these may be added anywhere; of arrays by their
         numbers.
     seed : int
+        A part that is split again wants another one: by the same, its rows all fall where they fell.
     storage_options, root
         As of :func:`hubarray.make_reader`.
     **parts : float

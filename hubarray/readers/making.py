@@ -81,7 +81,8 @@ def open_source(
     ConfigError, NotFoundError, SourceError
     """
     if hasattr(source, "unit_bounds") and hasattr(source, "identity"):
-        found: Source = source
+        cached = None if cache is None else getattr(source, "cached", None)
+        found: Source = source if cached is None or cache is None else cached((cache.folder, cache.budget_bytes))
         return found
     if isinstance(source, Array):
         return ArraySource({VALUE: source})
@@ -334,7 +335,7 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
     if mode != "exact" and pipeline.decides:
         raise ConfigError(
             f"shard_balance={mode!r}: only the rows decide how many there are of each shard; use filters= on partition "
-            "keys or fields of the index, or shard_balance='exact'"
+            "keys, fields of the index or what Parquet's statistics decide, or shard_balance='exact'"
         )
     seed = given["seed"]
     sharded = given["cur_shard"] is not None or given["shard_count"] is not None
@@ -423,12 +424,13 @@ def _cache(given: Mapping[str, Any]) -> Cache | None:
 
 def _check_cache(given: Mapping[str, Any], source: Source) -> None:
     """Refuse a place for row groups where there are none, or where none are kept."""
-    if given["cache_type"] == "null" and given["cache_location"] is not None:
-        raise ConfigError("cache_location: nothing is kept there without cache_type='local-disk'")
-    if given["cache_type"] == "null" or hasattr(source, "cache_counts"):
+    named = [name for name in ("cache_location", "cache_size_limit") if given[name] is not None]
+    if given["cache_type"] == "null":
+        if named:
+            raise ConfigError(f"{named[0]}: nothing is kept without cache_type='local-disk'")
         return
-    for name in ("cache_location", "cache_size_limit"):
-        if given[name] is not None:
+    if not hasattr(source, "cache_counts"):
+        for name in named:
             raise ConfigError(
                 f"{name}={given[name]!r}: is of Parquet's row groups; what is read of tables and arrays is in "
                 "hubarray's cache: hub.configure(cache_dir=..., disk_cache_bytes=...)"

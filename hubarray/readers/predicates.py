@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from hubarray.errors import ConfigError
 from hubarray.readers.frames import frame_of, mask_of_answer
 from hubarray.readers.moments import Moment, moment
 from hubarray.readers.source import Column, row_values
+from hubarray.readers.unischema import Unischema
+from hubarray.tables.conditions import Clause
 
 # Petastorm's: the largest index of a 64-bit machine.
 _BUCKETS = (1 << 63) - 1
@@ -91,6 +94,20 @@ class in_set(VectorPredicate):  # noqa: N801 - Petastorm's name
 
     def _has(self, value: Any) -> bool:
         return (moment(value) if self._has_times else value) in self._values
+
+
+def clause_of(predicate: in_set, schema: Unischema) -> Clause | None:
+    """The same as a filter, where the values are whole numbers or text, and so is the field; else None."""
+    field = schema.fields.get(predicate._field)
+    if field is None or field.shape:
+        return None
+    kind = "O" if field.numpy_dtype is Decimal else np.dtype(field.numpy_dtype).kind
+    wanted: Any = {"i": (int, np.integer), "u": (int, np.integer), "U": str}.get(kind, ())
+    values = predicate._values
+    if not values or not all(isinstance(value, wanted) and not isinstance(value, bool) for value in values):
+        return None
+    plain: type = str if kind == "U" else int
+    return predicate._field, "in", sorted(map(plain, values))
 
 
 class in_intersection(VectorPredicate):  # noqa: N801 - Petastorm's name

@@ -374,6 +374,18 @@ def test_throughput_says_how_fast_an_epoch_is_read(filled, tmp_path):
     assert "of the rows" in said
 
 
+def test_throughput_tells_requests_memory_and_hits_of_what_this_process_reads(shell):
+    schema = hub.Schema({"id": hub.Field("i8"), "x.v": hub.Field("f8", (1000,))})
+    with hub.table_writer("lab/t:v1", schema, root=shell.root) as w, w.partition("a") as p:
+        p.extend([{"id": i, "x.v": np.full(1000, i, "f8")} for i in range(50)])
+    told = json.loads(shell("throughput", "lab/t:v1", "--seconds", "1", "--json"))
+    assert told["requests"] > 0
+    assert 0.5 < told["cache_hits"] <= 1
+    assert told["memory_bytes"] > 10 << 20
+    told = json.loads(shell("throughput", "lab/t:v1", "--seconds", "1", "--pool", "process", "--json"))
+    assert told["requests"] is None
+
+
 @pytest.mark.parametrize("pool", ["thread", "process"])
 def test_throughput_tells_the_hits_of_a_cache_of_row_groups(shell, tmp_path, pool):
     pq.write_table(pa.table({"id": np.arange(100)}), tmp_path / "a.parquet", row_group_size=10)

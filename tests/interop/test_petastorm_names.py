@@ -1,6 +1,7 @@
 """Petastorm's names, under its module layout."""
 
 import importlib
+import inspect
 import subprocess
 import sys
 
@@ -97,3 +98,36 @@ def test_options_of_petastorm_are_taken_in_its_order(tmp_path):
         make_reader(url, filesystem=object())
     with pytest.raises(ValueError, match="in a row"):
         make_reader(url, *range(40))
+
+
+# The parameters of Petastorm 0.13.1, in its order.
+PARAMETERS = {
+    "etl.dataset_metadata:materialize_dataset":
+        "spark dataset_url schema row_group_size_mb use_summary_metadata filesystem_factory",
+    "etl.dataset_metadata:get_schema_from_dataset_url":
+        "dataset_url_or_urls hdfs_driver storage_options filesystem",
+    "etl.rowgroup_indexing:build_rowgroup_index": "dataset_url spark_context indexers hdfs_driver",
+    "spark_utils:dataset_as_rdd": "dataset_url spark_session schema_fields hdfs_driver",
+    "spark:make_spark_converter": "df parquet_row_group_size_bytes compression_codec dtype",
+    "spark:SparkDatasetConverter.make_tf_dataset":
+        "self batch_size prefetch num_epochs workers_count shuffling_queue_capacity",
+    "spark:SparkDatasetConverter.make_torch_dataloader":
+        "self batch_size num_epochs workers_count shuffling_queue_capacity data_loader_fn",
+    "ngram:NGram": "fields delta_threshold timestamp_field timestamp_overlap",
+    "transform:TransformSpec": "func edit_fields removed_fields selected_fields",
+    "predicates:in_lambda": "predicate_fields predicate_func state_arg",
+    "predicates:in_pseudorandom_split": "fraction_list subset_index predicate_field",
+    "unischema:UnischemaField": "name numpy_dtype shape codec nullable",
+    "weighted_sampling_reader:WeightedSamplingReader": "readers probabilities",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_parameters_are_taken_by_name_and_in_petastorms_order(name):
+    module, _, path = name.partition(":")
+    found = importlib.import_module(f"hubarray.interop.petastorm.{module}")
+    for part in path.split("."):
+        found = getattr(found, part)
+    names = PARAMETERS[name].split()
+    taken = [one for one in inspect.signature(found).parameters.values() if one.kind is one.POSITIONAL_OR_KEYWORD]
+    assert [one.name for one in taken][: len(names)] == names

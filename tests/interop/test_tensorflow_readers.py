@@ -74,3 +74,24 @@ def test_nulls_of_integers_are_refused_in_rows_and_in_batches(tmp_path):
     for make in (hub.make_reader, hub.make_batch_reader):
         with pytest.raises(Exception, match="'a': is null"):
             list(make_petastorm_dataset(make(tmp_path)))
+
+
+def test_the_specs_of_windows_are_those_of_their_fields(folder):
+    ngram = hub.NGram({0: ["id"], 1: ["id", "image"]}, delta_threshold=5, timestamp_field="id")
+    with hub.make_reader(folder, ngram) as reader:
+        spec = make_petastorm_dataset(reader).element_spec
+    assert spec[0].id == tf.TensorSpec((), tf.int64)
+    assert spec[1].image == tf.TensorSpec((4, None), tf.uint8)
+    assert set(spec[0]._fields) == {"id"}
+
+
+def test_a_graph_gets_windows_and_batches(folder):
+    ngram = hub.NGram({0: ["id"], 1: ["id"]}, delta_threshold=5, timestamp_field="id")
+    with tf.Graph().as_default(), hub.make_reader(folder, ngram, shuffle_row_groups=False) as reader:
+        row = tf_tensors(reader)
+        with tf.compat.v1.Session() as session:
+            assert [tuple(map(int, session.run((row[0].id, row[1].id)))) for _ in range(2)] == [(0, 1), (1, 2)]
+    with tf.Graph().as_default(), hub.make_batch_reader(folder, ["id"], shuffle_row_groups=False) as reader:
+        batch = tf_tensors(reader)
+        with tf.compat.v1.Session() as session:
+            assert session.run(batch.id).tolist() == list(range(7))

@@ -185,3 +185,32 @@ def test_rows_that_wait_for_more_survive_an_error_of_the_reader(folder, tmp_path
         marker.unlink()
         found += [one for batch in loader for one in batch["id"].tolist()]
         assert found == list(range(50))
+
+
+@pytest.mark.parametrize("ragged", ["list", "pad", "nested"])
+@pytest.mark.parametrize("made", ["batches", "in memory, of rows", "in memory, of batches"])
+def test_rows_of_different_shapes_are_as_the_reader_says_whatever_puts_them_together(folder, made, ragged):
+    make = hub.make_reader if made == "in memory, of rows" else hub.make_batch_reader
+    reader = make(folder, ["id", "points"], shuffle_row_groups=False, ragged=ragged)
+    # A batch of more rows than a row group has.
+    loader = BatchedDataLoader(reader, 10) if made == "batches" else InMemBatchedDataLoader(reader, 10, shuffle=False)
+    with loader as batches:
+        points = next(iter(batches))["points"]
+    if ragged == "list":
+        assert [tuple(one.shape) for one in points] == [(i % 3, 2) for i in range(10)]
+    elif ragged == "pad":
+        assert points.shape == (10, 2, 2)
+        assert points[:, :, 0].tolist() == [[i if k < i % 3 else 0 for k in range(2)] for i in range(10)]
+    else:
+        assert points.is_nested
+        assert [tuple(one.shape) for one in points.unbind()] == [(i % 3, 2) for i in range(10)]
+
+
+def test_batches_of_row_groups_of_different_widths_are_padded_to_one(tmp_path):
+    fields = [hub.UnischemaField("points", np.int64, (None,), hub.NdarrayCodec())]
+    with hub.parquet_writer(tmp_path / "d", hub.Unischema("Rows", fields), rows_per_row_group=2) as writer:
+        for i in range(4):
+            writer.write({"points": np.arange(i)})
+    reader = hub.make_batch_reader(tmp_path / "d", shuffle_row_groups=False, ragged="pad")
+    (batch,) = BatchedDataLoader(reader, 4)
+    assert batch["points"].tolist() == [[0, 0, 0], [0, 0, 0], [0, 1, 0], [0, 1, 2]]

@@ -4,6 +4,8 @@ import collections
 import itertools
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -190,3 +192,42 @@ def test_a_split_says_what_it_cannot_do(root):
     part = hub.split("me/drives:v1", train=1.0, root=root)["train"]
     with pytest.raises(ValueError, match="used as it is"):
         hub.row_loader(part, root=root)
+
+
+def write_files(folder, names):
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        table = pa.table({"file": [name] * 60, "id": np.arange(60)})
+        pq.write_table(table, folder / f"{name}.parquet", row_group_size=20)
+
+
+def test_a_part_of_a_part_stays_put_when_files_are_added(tmp_path):
+    def parts():
+        train = hub.split(tmp_path / "d", train=0.7, rest=0.3)["train"]
+        found = {}
+        for part, source in hub.split(train, a=0.5, b=0.5, seed=1).items():
+            with hub.make_reader(source) as reader:
+                found |= {(str(row.file), int(row.id)): part for row in reader}
+        return found
+
+    write_files(tmp_path / "d", "bdf")
+    before = parts()
+    write_files(tmp_path / "d", "ace")
+    after = parts()
+    assert {key: after[key] for key in before} == before
+    assert 0.3 < list(before.values()).count("a") / len(before) < 0.7
+
+
+@pytest.mark.parametrize("pool", ["thread", "process"])
+def test_a_part_of_parquet_is_kept_by_a_cache(tmp_path, pool):
+    write_files(tmp_path / "d", "ab")
+    train = hub.split(tmp_path / "d", train=0.7, rest=0.3)["train"]
+    counts = []
+    for _ in range(2):
+        place = {"cache_type": "local-disk", "cache_location": tmp_path / "kept", "cache_size_limit": 1 << 20}
+        with hub.make_reader(train, reader_pool_type=pool, seed=0, **place) as reader:
+            rows = [(str(row.file), int(row.id)) for row in reader]
+            counts.append((reader.diagnostics["cache_hits"], reader.diagnostics["cache_misses"]))
+    assert len(set(rows)) == len(train.positions)
+    assert counts[0][1] == 6
+    assert counts[1] == (counts[0][0] + counts[0][1], 0)

@@ -4,6 +4,8 @@ import datetime
 import itertools
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,9 +27,6 @@ def windows(folder, ngram, **options):
 
 
 def dataset(folder, groups):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     from hubarray.interop.parquet_dataset.files import located
     from hubarray.interop.parquet_dataset.finishing import finish_dataset
     from hubarray.interop.parquet_dataset.writing import arrow_schema, encode_row
@@ -177,3 +176,26 @@ def test_steps_over_the_whole_range_of_integers_are_exact(dtype):
     assert gram(delta=high - low).anchors(times).tolist() == [0, 1, 2]
     assert gram(delta=2**70).anchors(times).tolist() == [0, 1, 2]
     assert gram(delta=-1).anchors(times).tolist() == []
+
+
+@pytest.mark.parametrize("pool", ["thread", "process", "dummy"])
+def test_every_pool_gives_the_same_windows(tmp_path, pool):
+    folder = dataset(tmp_path / "three", [[0, 3, 8], [10, 11], [20, 23]])
+    across = gram(across_row_groups=True)
+    assert windows(folder, across, reader_pool_type=pool) == [(0, 3), (8, 10), (10, 11), (20, 23)]
+    assert windows(folder, gram(), reader_pool_type=pool) == [(0, 3), (10, 11), (20, 23)]
+
+
+def test_windows_go_on_over_files_while_folders_say_the_same_keys(tmp_path):
+    def write(place, ids):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"id": np.asarray(ids, np.int64)}), place)
+
+    for i, key in enumerate("aab"):
+        write(tmp_path / "keyed" / f"key={key}" / f"{i}.parquet", range(3 * i, 3 * i + 3))
+        write(tmp_path / "plain" / f"{i}.parquet", range(3 * i, 3 * i + 3))
+    every = [(i, i + 1) for i in range(8)]
+    across = gram(across_row_groups=True)
+    assert windows(tmp_path / "plain", across) == every
+    assert windows(tmp_path / "keyed", across) == [one for one in every if one != (5, 6)]
+    assert windows(tmp_path / "plain", gram()) == [one for one in every if one[1] % 3]

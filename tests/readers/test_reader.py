@@ -243,6 +243,13 @@ def test_a_batch_reader_gives_the_columns_of_what_passes(sample):
     assert sorted(found.tolist()) == list(range(0, ROWS, 1 if len(options) == 2 else 2))
 
 
+@pytest.mark.parametrize("balance", ["exact", "drop", "pad"])
+def test_the_length_of_a_batch_reader_is_its_batches(sample, balance):
+    for shard in range(2):
+        with sample.batches(["id"], cur_shard=shard, shard_count=2, shard_balance=balance) as reader:
+            assert len(reader) == len(list(reader))
+
+
 def test_a_batch_transform_gives_as_many_rows_as_it_likes(sample):
     spec = hub.TransformSpec(lambda frame: frame[frame.id < 10])
     with sample.batches(["id"], seed=0, transform_spec=spec) as reader:
@@ -305,6 +312,8 @@ def test_an_endless_reader_goes_on(sample):
         ({"ragged": "cut"}, "ragged"),
         ({"on_error": "ignore"}, "on_error"),
         ({"cache_type": "ram"}, "cache_type"),
+        ({"cache_location": "/tmp/x"}, "cache_location: nothing is kept"),
+        ({"cache_size_limit": 1 << 20}, "cache_size_limit: nothing is kept"),
         ({"transform_spec": len}, "TransformSpec"),
         ({"predicate": len}, "PredicateBase"),
         ({"predicate": hub.in_set([1], "nothing")}, "no field 'nothing'"),
@@ -341,6 +350,7 @@ def test_the_environment_of_a_launcher_says_the_shard(make_root, tmp_path, monke
         ("RANK", "WORLD_SIZE"),
         ("HOROVOD_RANK", "HOROVOD_SIZE"),
         ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+        ("PMI_RANK", "PMI_SIZE"),
     ):
         with monkeypatch.context() as patch:
             patch.setenv(names[0], "1")

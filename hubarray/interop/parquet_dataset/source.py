@@ -39,11 +39,12 @@ from hubarray.readers.arrow_fields import column_of, fields_of
 from hubarray.readers.field_codecs import CompressedImageCodec, CompressedNdarrayCodec
 from hubarray.readers.filters import FilterPredicate
 from hubarray.readers.planning import EXPANSION
-from hubarray.readers.predicates import PredicateBase
+from hubarray.readers.predicates import PredicateBase, clause_of, in_set
 from hubarray.readers.selectors import RowGroupSelectorBase
 from hubarray.readers.source import Column, Columns, taken
 from hubarray.readers.unischema import Unischema, UnischemaField
 from hubarray.shown import shown_text
+from hubarray.tables.conditions import Clause
 
 # No more digits than an int64 holds in any case.
 _WHOLE_NUMBER = re.compile("-?[0-9]{1,18}")
@@ -123,6 +124,12 @@ class ParquetSource:
         some.files_skipped = self.files_skipped
         return some
 
+    def cached(self, cache: tuple[str, int]) -> ParquetSource:
+        """The same row groups, kept in a folder of so many bytes once they were read."""
+        same = self.with_units(self.units)
+        same._cache_place = cache
+        return same
+
     def identity(self) -> str:
         """Of the files, their sizes and times, and the row groups that are read; wherever they lie."""
         return self._identity
@@ -165,11 +172,18 @@ class ParquetSource:
         if fields <= set(self.key_fields):
             answers = {f: self._included(predicate, f) for f in {f for f, _ in self.units}}
             return [i for i in every if answers[self.units[i][0]]], None
-        if not isinstance(predicate, FilterPredicate) or (clauses := predicate.range_clauses()) is None:
+        clauses = self._range_clauses(predicate)
+        if clauses is None:
             return every, predicate
         keys = {f: self.key_values(f) for f in {f for f, _ in self.units}}
         told = pruning.answers(clauses, self.location, self.files, self._footers, self.units, keys, _footer_cache())
         return [i for i in every if told[i] is not False], predicate if None in told else None
+
+    def _range_clauses(self, predicate: PredicateBase) -> list[list[Clause]] | None:
+        if isinstance(predicate, in_set):
+            clause = clause_of(predicate, self.schema)
+            return None if clause is None else [[clause]]
+        return predicate.range_clauses() if isinstance(predicate, FilterPredicate) else None
 
     def selected(self, selector: RowGroupSelectorBase) -> ParquetSource:
         """The row groups that a selector selects.

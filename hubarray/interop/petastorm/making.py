@@ -59,6 +59,17 @@ def make_batch_reader(dataset_url_or_urls: Any, *options: Any, **named: Any) -> 
     return making.make_batch_reader(dataset_url_or_urls, **_translated(_BATCH_OPTIONS, options, named))
 
 
+def refuse_filesystem(given: Any, name: str) -> None:
+    """Refuse a client of pyarrow's.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if given is not None:
+        raise ConfigError(f"{name}=: give a URL, whose client is made by fsspec, with storage_options=")
+
+
 def _translated(order: Sequence[str], options: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
     if len(options) > len(order):
         raise ConfigError(f"{len(options) + 1} arguments in a row, and Petastorm has {len(order) + 1}")
@@ -67,8 +78,7 @@ def _translated(order: Sequence[str], options: Sequence[Any], named: dict[str, A
     if twice:
         raise ConfigError(f"{twice[0]}= is given twice: in a row and by its name")
     given |= named
-    if given.pop("filesystem", None) is not None:
-        raise ConfigError("filesystem=: give a URL, whose client is made by fsspec, with storage_options=")
+    refuse_filesystem(given.pop("filesystem", None), "filesystem")
     seed = given.pop("shard_seed", None)
     if given.get("seed") is None and seed is not None:
         given["seed"] = seed

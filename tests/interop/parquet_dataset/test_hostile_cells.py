@@ -350,3 +350,12 @@ def test_workers_of_a_forked_child_are_its_own(tmp_path):
 def test_names_of_fields_may_look_like_units(tmp_path, root):
     np.save(tmp_path / "s.npy", np.ones(3, dtype=[("m[kg/s]", "f4"), ("M8[g/mol]", "i2")]))
     assert hub.import_(tmp_path / "s.npy", "a/b:v0", root=root).dtype.names == ("m[kg/s]", "M8[g/mol]")
+
+
+@pytest.mark.parametrize(
+    "package",
+    [b"petastorm", b"dataset_toolkit", b"av.ml.dataset_toolkit", b"av.experimental.deepdrive.dataset_toolkit"],
+)
+def test_schemas_of_every_package_that_petastorm_was_are_read(tmp_path, package):
+    data = pickled().replace(b"cpetastorm.", b"c" + package + b".")
+    assert ids(put(tmp_path / "old", data)) == [1, 2, 3]

@@ -3,18 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from hubarray.errors import NotFoundError
 from hubarray.errors import SourceError as PetastormMetadataError
 from hubarray.errors import SourceError as PetastormMetadataGenerationError
-from hubarray.interop.spark_readers import materialize_dataset
+from hubarray.interop import spark_readers
+from hubarray.interop.petastorm.making import refuse_filesystem
 from hubarray.readers.making import make_reader
 from hubarray.readers.unischema import Unischema
 
 
+def materialize_dataset(
+    spark: Any,
+    dataset_url: Any,
+    schema: Unischema,
+    row_group_size_mb: float | None = None,
+    use_summary_metadata: bool = False,
+    filesystem_factory: Any = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> AbstractContextManager[None]:
+    """As :func:`hubarray.materialize_dataset`, called as Petastorm 0.13 is.
+
+    Parameters
+    ----------
+    spark, dataset_url, schema, row_group_size_mb, storage_options
+        As of :func:`hubarray.materialize_dataset`.
+    use_summary_metadata : bool
+        Changes nothing: a summary is always written.
+    filesystem_factory
+        Refused: clients are made by fsspec, with ``storage_options``.
+
+    Raises
+    ------
+    ConfigError
+        ``filesystem_factory`` was given.
+    """
+    refuse_filesystem(filesystem_factory, "filesystem_factory")
+    return spark_readers.materialize_dataset(
+        spark, dataset_url, schema, row_group_size_mb, storage_options=storage_options
+    )
+
+
 def get_schema_from_dataset_url(
-    dataset_url_or_urls: Any, *, storage_options: Mapping[str, Any] | None = None, **without_meaning: Any
+    dataset_url_or_urls: Any,
+    hdfs_driver: str = "libhdfs3",
+    storage_options: Mapping[str, Any] | None = None,
+    filesystem: Any = None,
 ) -> Unischema:
     """The schema of a dataset; of plain Parquet the one that its files say.
 
@@ -22,15 +59,20 @@ def get_schema_from_dataset_url(
     ----------
     dataset_url_or_urls
         As of :func:`hubarray.make_reader`.
+    hdfs_driver : str
+        Changes nothing.
     storage_options : mapping, optional
-    **without_meaning
-        Petastorm's ``hdfs_driver``.
+    filesystem
+        Refused.
 
     Raises
     ------
+    ConfigError
+        ``filesystem`` was given.
     PetastormMetadataError
         There is no dataset, or its schema cannot be read.
     """
+    refuse_filesystem(filesystem, "filesystem")
     try:
         with make_reader(dataset_url_or_urls, reader_pool_type="dummy", storage_options=storage_options) as reader:
             return reader.schema

@@ -8,7 +8,9 @@ from typing import Any
 from hubarray.interop.parquet_dataset import indexes
 
 
-def build_rowgroup_index(dataset_url: str, spark_context: Any, indexers: Sequence[Any], **options: Any) -> None:
+def build_rowgroup_index(
+    dataset_url: str, spark_context: Any, indexers: Sequence[Any], hdfs_driver: str = "libhdfs3", **options: Any
+) -> None:
     """Index row groups as :func:`hubarray.build_rowgroup_index` does, in this process.
 
     Parameters
@@ -17,6 +19,8 @@ def build_rowgroup_index(dataset_url: str, spark_context: Any, indexers: Sequenc
     spark_context
         Not needed any more.
     indexers : list of SingleFieldIndexer or FieldNotNullIndexer
+    hdfs_driver : str
+        Changes nothing.
     **options
         Those of :func:`hubarray.build_rowgroup_index`.
     """

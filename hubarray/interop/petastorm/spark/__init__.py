@@ -1,5 +1,5 @@
 """Petastorm's ``petastorm.spark``."""
 
-from hubarray.interop.spark_readers import SparkDatasetConverter, make_spark_converter
+from hubarray.interop.petastorm.spark.spark_dataset_converter import SparkDatasetConverter, make_spark_converter
 
 __all__ = ["SparkDatasetConverter", "make_spark_converter"]
