@@ -196,6 +196,10 @@ def _requests(table: Table) -> dict[str, str]:
     cold()
     first, later = (requests(lambda i=i: loader.get_row(i)) for i in (1, 2))
     windows = [requests(lambda i=i: loader.get_rows(i, offsets=range(WINDOW))) for i in range(len(loader) - WINDOW)]
+    if max(windows) > 2 or windows.count(2) > len(windows) / 10:
+        raise AssertionError(
+            f"{windows.count(2):,} of {len(windows):,} windows take two requests, {max(windows)} the most"
+        )
     shares = ", ".join(f"{100 * windows.count(n) / len(windows):.1f} % take {n}" for n in sorted(set(windows)))
     return {
         "a random row": f"{first} requests at the first touch of its slab and group, then {later}",

@@ -99,6 +99,8 @@ def _read_message(connection: socket.socket, *, no_body: bool = False) -> tuple[
         return head, body
     if re.search(rb"(?i)^expect: 100-continue", head, re.MULTILINE):
         connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+        # The server is not to say it again.
+        head = re.sub(rb"(?im)^expect: 100-continue\r\n", b"", head)
     if re.search(rb"(?i)^transfer-encoding: chunked", head, re.MULTILINE):
         while not body.endswith(b"0\r\n\r\n"):
             body += connection.recv(65536)

@@ -154,7 +154,8 @@ def store(
     found = array_like(source)
     if found is None:
         raise ConfigError(
-            f"hub.store writes arrays, not {type(source).__name__}; of samples one by one hub.import_ makes one"
+            f"hub.store writes arrays, not {type(source).__name__}; of samples one by one hub.import_ makes one, and "
+            "tables are given other names by hub.copy, hub.transfer and hub.write_index"
         )
     dtype = np.dtype(found.array.dtype)
     if dtype.hasobject and dtype.kind != "T":

@@ -61,6 +61,7 @@ class FilesystemStore(Store):
         self.endpoint = options.get("endpoint_url") or dict(options.get("client_kwargs") or {}).get("endpoint_url")
         self._fs = self._connected(options)
         self._base = str(self._fs._strip_protocol(url)).rstrip("/")
+        self._was_used = False
 
     def _connected(self, options: Mapping[str, Any]) -> Any:
         try:
@@ -86,7 +87,24 @@ class FilesystemStore(Store):
     def _path(self, key: str) -> str:
         return f"{self._base}/{key}".rstrip("/")
 
-    def _call(self, method: str, *args: Any, payload_bytes: int = 0, **kwargs: Any) -> Any:
+    def _call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Run a method of the filesystem; again where a bucket that was used is said not to be there.
+
+        A server under load has been seen to say so.
+        """
+        for attempt in range(BUSY_ATTEMPTS - 1):
+            try:
+                found = self._timed(method, *args, **kwargs)
+            except Exception as error:
+                if not (self._was_used and _is_about_the_bucket(error)):
+                    raise
+            else:
+                self._was_used = True
+                return found
+            time.sleep(random.uniform(0.02, 0.1) * 2**attempt)
+        return self._timed(method, *args, **kwargs)
+
+    def _timed(self, method: str, *args: Any, payload_bytes: int = 0, **kwargs: Any) -> Any:
         """Run a method of the filesystem within a time limit, where it is asynchronous."""
         if not self._fs.async_impl:
             return getattr(self._fs, method)(*args, **kwargs)
@@ -205,7 +223,7 @@ class FilesystemStore(Store):
         reason = _reason(error)
         status = _status(error)
         lowered = reason.lower()
-        if "nosuchbucket" in lowered or "bucket does not exist" in lowered:
+        if _is_about_the_bucket(error):
             return StorageError(f"{where}: there is no such bucket; create it first, or check the root's URL")
         if isinstance(error, FileNotFoundError) or status == 404:
             return ObjectMissingError(f"{where}: no such object")
@@ -255,6 +273,14 @@ def _is_past_the_end(error: BaseException) -> bool:
 
 def _is_precondition_failure(error: BaseException) -> bool:
     return _status(error) == 412 or "conditionNotMet" in str(error)
+
+
+def _is_about_the_bucket(error: BaseException) -> bool:
+    """Whether a failure says that there is no bucket."""
+    # Of s3fs the cause has the code, and the text is the server's.
+    code = (getattr(error.__cause__, "response", None) or {}).get("Error", {}).get("Code")
+    text = str(error).lower()
+    return code == "NoSuchBucket" or "nosuchbucket" in text or "bucket does not exist" in text
 
 
 def _is_busy(error: BaseException) -> bool:

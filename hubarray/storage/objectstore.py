@@ -6,6 +6,7 @@ child makes, unless its library is loaded again (:mod:`hubarray.storage.forked`)
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import re
@@ -173,15 +174,22 @@ class ObjectStore(Store):
     def _list(self, prefix: str, shallow: bool) -> Iterator[ObjectInfo]:
         try:
             if shallow:
-                listing = obstore.list_with_delimiter(self._store, prefix or None)
+                listing = self._patiently(obstore.list_with_delimiter, self._store, prefix or None)
                 for folder in listing["common_prefixes"]:
                     yield ObjectInfo(f"{folder}/", 0, None, is_folder=True)
                 yield from map(_info, listing["objects"])
                 return
-            for page in obstore.list(self._store, prefix or None):
+            pages = self._patiently(self._begun_list, prefix)
+            for page in pages:
                 yield from map(_info, page)
         except Exception as error:
             raise self._error(error, prefix) from None
+
+    def _begun_list(self, prefix: str) -> Iterator[Any]:
+        """The pages of a listing, of which the first is there: as long as none was given, it can begin again."""
+        pages = iter(obstore.list(self._store, prefix or None))
+        first = list(itertools.islice(pages, 1))
+        return itertools.chain(first, pages)
 
     def _delete(self, keys: Sequence[str]) -> None:
         try:

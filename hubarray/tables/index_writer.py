@@ -83,7 +83,7 @@ def write_index(
     numbers = loader.numbers
     plan = _planned(loader, tables, numbers)
     foreign = [table for table in tables if table.fetcher.root != version.fetcher.root]
-    if foreign and not move:
+    if foreign:
         count = _bytes_to_copy(tables, plan, numbers)
         announce(f"{version.name}: copying {count:,} bytes, as {foreign[0].version.name} is under another root")
     packs = PackWriter(version.store, version.name.home)

@@ -12,6 +12,7 @@ import pytest
 from imagecodecs import jpeg_encode, png_encode
 
 import hubarray as hub
+from hubarray.tables.worker import TablePartition
 
 RNG = np.random.default_rng(0)
 
@@ -63,7 +64,11 @@ def test_hive_folders_become_columns_and_an_import_is_resumed_by_partition(tmp_p
     assert not hub.exists("lab/days:v1", root=root)
     broken.write_bytes(whole)
     (tmp_path / "day=mon" / "part-0.parquet").touch()
+    begun = []
+    enter = TablePartition.__enter__
+    monkeypatch.setattr(TablePartition, "__enter__", lambda one: begun.append(one.key) or enter(one))
     table = hub.import_table(tmp_path, "lab/days:v1", root=root, resume=True)
+    assert begun == ["day=wed/part-0"], "the others are there"
     assert [row["day"] for row in table] == ["mon"] * 4 + ["tue"] * 4 + ["wed"] * 4
     assert [row["id"] for row in table] == [*range(4), *range(10, 14), *range(20, 24)]
 

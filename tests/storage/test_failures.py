@@ -52,10 +52,13 @@ def test_a_missing_bucket_is_said_to_be_missing_on_s3(s3_server, engine):
             call()
 
 
-def test_a_bucket_that_was_just_used_is_asked_for_again_before_it_is_believed_to_be_gone(s3_server):
+@pytest.mark.parametrize("engine", ["obstore", "s3fs"])
+def test_a_bucket_that_was_just_used_is_asked_for_again_before_it_is_believed_to_be_gone(s3_server, engine):
     with faulty_proxy(s3_server.endpoint) as proxy:
         options = s3_server.options | {"endpoint_url": proxy.endpoint}
-        store = open_store(hub.Root(f"{s3_server.url}/gone", storage_options=options))
+        root = hub.Root(f"{s3_server.url}/gone-{engine}", storage_options=options)
+        # A forked child's store is the second.
+        store = S3FilesystemStore(root.url, root._options) if engine == "s3fs" else open_store(root)
         answers = iter(["no bucket"] * 3)
         proxy.plan = lambda method, path: next(answers, None)
         with pytest.raises(hub.StorageError, match="no such bucket"):
@@ -63,9 +66,18 @@ def test_a_bucket_that_was_just_used_is_asked_for_again_before_it_is_believed_to
         assert len(proxy.failed) == 1, "of one that was never used it is believed at once"
         answers = iter(())
         assert store.put_if_absent("a", b"2")
-        for call in (lambda: store.put("b", b"3"), lambda: store.put_if_absent("c", b"4"), lambda: store.get("a")):
+        for call in (
+            lambda: store.put("b", b"3"),
+            lambda: store.put_if_absent("c", b"4"),
+            lambda: store.get("a"),
+            lambda: list(store.list("")),
+            lambda: list(store.list("", shallow=True)),
+        ):
             answers = iter(["no bucket"] * 2)
             call()
+            assert next(answers, None) is None, "it was asked twice in vain"
+        answers = iter(["no bucket"] * 2)
+        assert [one.key for one in store.list("")] == ["a", "b", "c"]
         assert [bytes(store.get(key)) for key in "abc"] == [b"2", b"3", b"4"]
         proxy.plan = lambda method, path: "no bucket"
         with pytest.raises(hub.StorageError, match="no such bucket"):

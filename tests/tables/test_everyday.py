@@ -1,6 +1,8 @@
 """What users of tables meet on ordinary days: names that are taken, values of Python, deletions, abandoned writers."""
 
 import datetime
+import re
+import shutil
 import warnings
 
 import numpy as np
@@ -11,7 +13,7 @@ from PIL import Image
 
 import hubarray as hub
 from hubarray.tables import writer as writer_module
-from tests.tables.rows import drive, write
+from tests.tables.rows import assert_rows, drive, write
 
 NUMBERS = hub.Schema({"i": hub.Field("i8", index=True)})
 
@@ -269,3 +271,52 @@ def test_columns_that_somebody_added_to_an_index_are_left_out_with_a_warning(roo
         hub.write_index(index, "t/scored:v3", root=root)
         merged = pd.merge(index, index, on="i")
         hub.row_loader(merged, root)
+
+
+@pytest.mark.parametrize("move", [False, True])
+def test_an_index_of_another_root_is_published_by_copies_and_says_how_many_bytes_first(make_root, move, capsys):
+    one, two = make_root("local"), make_root("memory")
+    rows = {key: drive(key, 6) for key in "ab"}
+    write("t/drives:v1", rows, one)
+    index = hub.read_index("t/drives:v1", root=one)
+    some = index[index["frame"] > 1]
+    hub.write_index(some, "t/published:v1", root=two, move=move)
+    said = capsys.readouterr().err
+    assert re.search(r"t/published:v1: copying [\d,]+ bytes, as t/drives:v1 is under another root", said)
+    told = int(re.search(r"copying ([\d,]+) bytes", said)[1].replace(",", ""))
+    assert 0.5 * told <= hub.du("t/published:v1", root=two).own <= 2 * told + 20_000
+    shutil.rmtree(one.url.removeprefix("file://"))
+    hub.configure(memory_cache_bytes=0, disk_cache_bytes=0)
+    found = hub.load("t/published:v1", root=two)
+    assert_rows(found[:], [row for key in "ab" for row in rows[key] if row["frame"] > 1])
+    assert hub.verify("t/published:v1", root=two).problems == []
+
+
+def test_what_a_table_shares_its_name_for_is_told_to_whoever_stores_it(root):
+    table = numbers("t/x:v1", root)
+    with pytest.raises(hub.ConfigError, match=r"hub\.copy.*hub\.write_index"):
+        hub.store(table, "t/y:v1", root=root)
+
+
+def test_the_dtypes_of_an_index_are_nullable_and_small(root):
+    schema = hub.Schema(
+        {
+            "i": hub.Field("i8", index=True), "f": hub.Field("f4", index=True, nullable=True),
+            "s": hub.Field(str, index=True), "when": hub.Field("M8[us]", index=True),
+        }
+    )  # fmt: skip
+    count = 20_000
+    when = np.arange(count).astype("M8[s]").astype("M8[us]")
+    rows = {"i": np.arange(count), "f": [None if i % 2 else i for i in range(count)], "s": ["x"] * count, "when": when}
+    with hub.table_writer("t/index:v1", schema, root=root) as w, w.partition("a long key of a partition") as p:
+        p.extend(pd.DataFrame(rows))
+    index = hub.read_index("t/index:v1", root=root)
+    service = next(name for name in index if name.startswith("hubarray:"))
+    assert isinstance(index["partition"].dtype, pd.ArrowDtype | pd.CategoricalDtype)
+    assert index["partition"].memory_usage(index=False, deep=True) <= 4 * count + 1000, "a number for each row"
+    assert index[service].memory_usage(index=False, deep=True) <= 8 * count + 1000
+    assert pd.isna(index["f"].iloc[1])
+    assert index["i"].dtype in (np.dtype("i8"), pd.Int64Dtype(), pd.ArrowDtype(pa.int64()))
+    assert int(index["f"].isna().sum()) == count // 2
+    assert str(index["f"].dtype).lower().startswith(("float[", "float32", "float"))
+    assert index["when"].iloc[1] - index["when"].iloc[0] == pd.Timedelta(seconds=1)

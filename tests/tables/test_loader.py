@@ -1,8 +1,12 @@
 """Rows by an index, whatever became of it: filtered, sorted, sampled, merged, written to Parquet and back."""
 
+import importlib
 import io
+import itertools
+import multiprocessing
 import pickle
 
+import imagecodecs
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -11,8 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hubarray as hub
-from hubarray.tables.choosing import cheapest
+from hubarray.tables.choosing import EXACT_CANDIDATES, cheapest
 from tests.tables.rows import assert_rows, drive, write
+
+RNG = np.random.default_rng(20)
 
 
 @pytest.fixture(scope="module")
@@ -319,6 +325,102 @@ def test_loaders_pickle_and_take_arrow(made):
         hub.row_loader(index[["frame"]])
 
 
+def test_a_pattern_heeds_the_case_of_letters(made):
+    loader = hub.row_loader(index_of(made), made[0])
+    assert set(loader.get_row(0, "camera.*")) == {"camera.image", "camera.exposure"}
+    for pattern in ("Camera.*", "CAMERA.image", "*.Image"):
+        with pytest.raises(hub.ConfigError, match="camera"):
+            loader.get_row(0, pattern)
+
+
+def _row_in_another_process(loader, position, answers):
+    answers.put(loader.get_row(position, ["frame", "lidar", "note"]))
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_loader_reads_in_another_process_from_the_root_of_its_index(root, method):
+    # The root is not given, and neither is it the configured one.
+    rows = drive("a", 8)
+    write("lab/drives:v1", {"a": rows}, root)
+    loader = hub.row_loader(hub.read_index("lab/drives:v1", root=root))
+    context = multiprocessing.get_context(method)
+    answers = context.Queue()
+    child = context.Process(target=_row_in_another_process, args=(loader, 5, answers))
+    child.start()
+    found = answers.get(timeout=60)
+    child.join()
+    assert_rows([found], [{name: rows[5][name] for name in ("frame", "lidar", "note")}])
+
+
+_KINDS = {"torch": ("torch", "Tensor"), "tensorflow": ("tensorflow", "Tensor")}
+
+
+@pytest.mark.parametrize("kind", _KINDS)
+def test_every_way_to_read_gives_tensors(made, kind):
+    module, name = _KINDS[kind]
+    tensor = getattr(importlib.import_module(module), name)
+    root, rows, _ = made
+    loader = hub.row_loader(index_of(made), root)
+    listed = [
+        loader.get_rows(3, "pose", offsets=[0, 1], as_=kind),
+        loader.get_batch([3, 4], "pose", as_=kind),
+        list(itertools.islice(loader.iter_rows("pose", positions=[3, 4], as_=kind), 2)),
+    ]
+    for found in listed:
+        assert all(isinstance(row["pose"], tensor) for row in found)
+        assert [row["pose"].numpy().tolist() for row in found] == [rows[i]["pose"].tolist() for i in (3, 4)]
+    for columns in (
+        loader.get_columns([3, 4], "pose", as_=kind),
+        next(loader.iter_columns("pose", positions=[3, 4], as_=kind)),
+    ):
+        assert isinstance(columns["pose"], tensor)
+        assert columns["pose"].numpy().tolist() == [rows[i]["pose"].tolist() for i in (3, 4)]
+
+
+def test_a_list_of_rows_is_one_coalesced_fetch(make_root, forget):
+    root = make_root("s3")
+    with hub.table_writer("lab/one:v1", hub.Field("u1", (None,)), root=root) as w, w.partition("a") as p:
+        p.extend([np.full(100 + i, i, "u1") for i in range(50)])
+    forget()
+    table = hub.load("lab/one:v1", root=root)
+    assert len(table[[0, 49]]) == 2
+    before = root.store.stats.counts()["get"]
+    assert [len(one) for one in table[[40, 3, 22]]] == [140, 103, 122]
+    assert [len(one) for one in table[10:20]] == list(range(110, 120))
+    assert root.store.stats.counts()["get"] - before == 2
+
+
+def test_an_image_that_came_encoded_is_stored_as_it_came(root):
+    image = RNG.integers(0, 255, (20, 30, 3), "u1")
+    given = {"png": imagecodecs.png_encode(image, level=1), "jpeg": imagecodecs.jpeg_encode(image, level=71)}
+    for codec, data in given.items():
+        field = hub.Field("u1", (None, None, 3), codec=codec)
+        with hub.table_writer(f"lab/{codec}:v1", field, root=root) as w, w.partition("a") as p:
+            p.append(data)
+        (stored,) = hub.load(f"lab/{codec}:v1", root=root).loader().get_row(0, encoded=True).values()
+        assert bytes(stored) == data
+
+
+def test_a_field_in_several_groups_is_read_from_the_cheapest_of_what_the_record_says(root, forget):
+    # "small" and "large" are read together from one group, and "small" alone from the one that is small.
+    fields = {
+        "small": hub.Field("u1", (1000,), group=["alone", "both"]),
+        "large": hub.Field("u1", (5_000_000,), group=["both", "other"]),
+    }
+    with hub.table_writer("lab/t:v1", hub.Schema(fields), root=root) as w, w.partition("a") as p:
+        p.extend([{"small": np.full(1000, i, "u1"), "large": np.full(5_000_000, i, "u1")} for i in range(3)])
+    hub.configure(memory_cache_bytes=0)
+    cases = {("small",): 1000, ("large",): 5_000_000, ("small", "large"): 5_001_000}
+    for columns, wanted_bytes in cases.items():
+        forget()
+        loader = hub.load("lab/t:v1", root=root).loader()
+        loader.get_batch([0, 2], list(columns))
+        before = root.store.stats.counts()["read_bytes"]
+        row = loader.get_row(1, list(columns))
+        assert {name: int(value[0]) for name, value in row.items()} == dict.fromkeys(columns, 1)
+        assert wanted_bytes <= root.store.stats.counts()["read_bytes"] - before < wanted_bytes + 10_000
+
+
 def test_tensors_of_pytorch(made):
     import torch
 
@@ -355,7 +457,8 @@ def test_an_index_of_a_table_that_was_made_again_is_refused(root):
 def test_the_cheapest_groups_cost_what_brute_force_finds(data):
     fields = "abcdef"
     groups = {
-        str(i): data.draw(st.sets(st.sampled_from(fields), min_size=1)) for i in range(data.draw(st.integers(1, 8)))
+        str(i): data.draw(st.sets(st.sampled_from(fields), min_size=1))
+        for i in range(data.draw(st.integers(1, EXACT_CANDIDATES)))
     }
     costs = {name: data.draw(st.integers(1, 9)) for name in groups}
     there = sorted(set().union(*groups.values()))

@@ -451,3 +451,19 @@ def test_one_row_is_never_taken_for_columns_nor_text_for_rows(root, rows):
 def test_a_group_is_a_name_or_a_list_of_them(group):
     with pytest.raises(hub.ConfigError, match="group="):
         hub.Field("int64", group=group)
+
+
+@pytest.mark.parametrize(("first", "second"), [("a", 1), (1, "a"), (np.int32(1), "a")])
+def test_the_keys_of_a_table_are_of_one_type(root, first, second):
+    schema = hub.Schema({"i": hub.Field("i8")})
+    with hub.table_writer("t/keys:v1", schema, root=root) as w:
+        with w.partition(first) as p:
+            p.append({"i": 0})
+        with pytest.raises(hub.ConfigError, match="is of type"), w.partition(second):
+            pass
+    assert len(hub.load("t/keys:v1", root=root).partitions) == 1
+    with hub.table_writer("t/grows:v1", schema, growing=True, root=root) as w, w.partition(first) as p:
+        p.append({"i": 0})
+    w = hub.table_writer("t/grows:v1", root=root)
+    with pytest.raises(hub.ConfigError, match="is of type"), w.partition(second):
+        pass
