@@ -82,13 +82,12 @@ class DiskSections:
         return found
 
     def read_into(self, pack: str, offset: int, out: memoryview) -> bool:
-        """Fill ``out`` with the bytes of a blob as long, if they are there; marks them as used."""
+        """Fill ``out`` with the bytes of a blob as long, if stretches have all of them; marks them as used."""
         descriptor = self._cache.open(self._key(pack, offset))
         found = False
         if descriptor is not None:
             try:
-                position = _position(_read_table(descriptor), offset % SECTION_BYTES, len(out))
-                found = position is not None and os.preadv(descriptor, [out], position) == len(out)
+                found = _fill(descriptor, _read_table(descriptor), offset % SECTION_BYTES, out)
             except _UNREADABLE:
                 pass
             finally:
@@ -211,6 +210,24 @@ def _position(table: Sequence[tuple[int, int, int]], start: int, length: int) ->
         if begin <= start and start + length <= begin + size:
             return position + start - begin
     return None
+
+
+def _fill(descriptor: int, table: Sequence[tuple[int, int, int]], start: int, out: memoryview) -> bool:
+    """Read a part of the section, from as many stretches as it takes: parts of a chunk file come one by one."""
+    done = 0
+    while done < len(out):
+        at = start + done
+        # Each step goes beyond where it was: there are no more of them than stretches.
+        reach = max(
+            ((begin + size, position + at - begin) for begin, size, position in table if begin <= at), default=(0, 0)
+        )
+        if reach[0] <= at:
+            return False
+        size = min(reach[0] - at, len(out) - done)
+        if os.preadv(descriptor, [out[done : done + size]], reach[1]) != size:
+            return False
+        done += size
+    return True
 
 
 def _back_to_back(places: Sequence[int | None], lengths: Sequence[int]) -> Iterator[tuple[int | None, int, int]]:

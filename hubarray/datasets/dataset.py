@@ -18,6 +18,7 @@ from hubarray.arrays.spec import ArraySpec
 from hubarray.blobs.pools import pools
 from hubarray.datasets import growing, operations
 from hubarray.datasets.description import Description, checked_name, description_of, view
+from hubarray.datasets.diff import DatasetDiff, diff_datasets
 from hubarray.datasets.member import DatasetArray
 from hubarray.datasets.operations import Step, Steps
 from hubarray.datasets.transaction import DatasetTransaction
@@ -368,6 +369,33 @@ class Dataset(Handle, RowsShown):
         """
         store: HubGroupStore = needed_adapter("dataset_to_zarr_store", "zarr")(self, transaction=transaction)
         return store
+
+    def diff(self, other: Dataset | int, *, elements: bool = False) -> DatasetDiff:
+        """Differences from another dataset, or from a commit of this one, to this one: by array, as ``hub.diff``.
+
+        Costs the manifest nodes that the two do not share, and no data unless ``elements`` are compared.
+
+        Parameters
+        ----------
+        other : Dataset or int
+        elements : bool
+            Read the chunks that differ, and compare them element by element.
+
+        Examples
+        --------
+        >>> import hubarray as hub
+        >>> ds = hub.dataset({"x": hub.ArraySpec(4), "y": hub.ArraySpec(4)}, "docs/dataset-diff:v0")
+        >>> ds["y"][2] = 1
+        >>> list(ds.diff(1).changed)
+        ['y']
+        """
+        if isinstance(other, Dataset):
+            before = other._version, other.seen_record()
+        elif isinstance(other, int) and not isinstance(other, bool) and other > 0:
+            before = self._version, self._version.cached(other)
+        else:
+            raise ConfigError(f"diff takes a dataset or the number of a commit, not {other!r}"[:200])
+        return diff_datasets(before, (self._version, self.seen_record()), elements=elements)
 
     def snapshot(self) -> Dataset:
         """A read-only handle on the commit this one reads now; it never moves."""

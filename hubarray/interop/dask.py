@@ -105,7 +105,8 @@ def store(
         Of known chunk sizes. Rechunk it to multiples of the array's chunks for speed; any chunks are right. Arrays of
         NumPy, xarray, Zarr, h5py, PyTorch on the CPU and whatever has ``__array__`` are taken too, with names of axes
         and attributes where they have them; so is a frame whose columns are of one dtype. An ``xarray.Dataset`` becomes
-        a dataset, with chunks as Dask has them; of that ``chunks`` and ``codec`` may be mappings by variable.
+        a dataset, with chunks as Dask has them; of that ``chunks`` and ``codec`` may be mappings by variable. So does a
+        ``DataArray`` with coordinates, under its name or ``value``, unless it is the contents of an array that exists.
     name : str
     chunks, codec, attrs, overwrite
         As for :func:`hubarray.array`.
@@ -141,6 +142,8 @@ def store(
 
     if type(source).__module__.startswith("xarray.") and hasattr(source, "subtree"):
         raise ConfigError("a DataTree has several datasets: store each, hub.store(tree['train'].to_dataset(), name)")
+    if hasattr(source, "to_dataset") and not hasattr(source, "data_vars") and len(getattr(source, "coords", ())):
+        source = _with_coordinates(source, name, root)
     if type(source).__module__.startswith("xarray.") and hasattr(source, "data_vars"):
         with process.importing:
             from hubarray.interop import xarray
@@ -193,6 +196,15 @@ def store(
     kept, target = checked_attrs(attrs), version_of(where, parsed)
     publish(staged, target, attrs=kept, message=message or _MESSAGE, overwrite=overwrite)
     return catalog.load(str(parsed), root=where)
+
+
+def _with_coordinates(source: Any, name: str, root: RootLike) -> Any:
+    """An xarray.DataArray as a dataset of it and its coordinates, unless an array of the name is there to be filled."""
+    where, parsed = locate(name, root)
+    if catalog.exists(str(parsed), root=where) and existing(where, parsed)[1].head.kind == "array":
+        return source
+    called = "value" if source.name is None or source.name in source.coords else source.name
+    return source.to_dataset(name=called)
 
 
 def is_dask(source: Any) -> bool:

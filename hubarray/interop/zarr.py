@@ -270,12 +270,14 @@ class HubStore(Store):
             metadata.codec.decode(data, chunk)
         except HubError as error:
             raise ConfigError(f"{key}: these bytes are not a chunk of {metadata.describe()} ({error})") from None
-        region, new = self._region(coords), chunk[self._inside(coords)]
+        # An array, though it has no axes: text without axes would be a str.
+        within: Any = (*self._inside(coords), ...)
+        region, new = self._region(coords), chunk[within]
         if self._transaction is not None:
             self._transaction[region] = new
             return
         # What Zarr writes it read at the commit seen here: only what it changed is assigned to the newest one.
-        old = self._seen[region]
+        old = np.asarray(self._seen[region], metadata.dtype)
         changed = changed_elements(old, new) if old.shape == new.shape else np.ones(new.shape, bool)
         if changed.all():
             self._array[region] = new

@@ -204,3 +204,20 @@ def test_stretches_are_back_to_back_in_one_section_and_all_there_is(steps, most_
             at += len(buffer)
         assert at - first <= most_bytes or len(buffers) == 1
     assert flat == blobs
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20)), max_size=12),
+    st.tuples(st.integers(0, 60), st.integers(1, 30)),
+)
+def test_a_part_that_came_in_several_stretches_is_read_as_one(tmp_path_factory, puts, wanted):
+    sections = DiskSections(DiskCache(tmp_path_factory.mktemp("cache"), 64 << 20), "root")
+    there = set()
+    for offset, length in puts:
+        sections.put(PACK, _blobs((offset, length)))
+        there |= set(range(offset, offset + length))
+    offset, length = wanted
+    out = bytearray(length)
+    assert sections.read_into(PACK, offset, memoryview(out)) == (set(range(offset, offset + length)) <= there)
+    if set(range(offset, offset + length)) <= there:
+        assert out == DATA[offset : offset + length]

@@ -259,6 +259,47 @@ def test_the_command_line_shows_it(local, root, capsys):
     assert "label" in capsys.readouterr().out
 
 
+def test_what_changed_is_told_by_array(local, root):
+    before = local.commit
+    local["label"][0] = 9
+    assert list(local.diff(before).changed) == ["label"]
+    assert not local.diff(local)
+    other = hub.copy(NAME, "lab/other:v1", root=root)
+    other["label"][1] = 8
+    assert list(other.diff(local, elements=True).changed) == ["label"]
+    for wrong in (0, True, "lab/x:v1", None):
+        with pytest.raises(hub.ConfigError, match="diff takes"):
+            local.diff(wrong)
+
+
+def test_the_command_line_does_with_a_dataset_what_it_does_with_an_array(local, root, make_root, capsys):
+    hub.configure(root=root.url)
+
+    def run(*words, code=0):
+        assert main([str(word) for word in words]) == code, capsys.readouterr()
+        return capsys.readouterr().out
+
+    run("tag", NAME, "first")
+    run("copy", NAME, "lab/copy:v1")
+    hub.load("lab/copy:v1", root=root)["label"][0] = 7
+    run("merge", "lab/copy:v1", NAME)
+    assert local.refresh()["label"][0] == 7
+    run("undo", NAME)
+    assert local.refresh()["label"][0] != 7
+    run("restore", NAME, 2)
+    run("compact", NAME)
+    run("verify", "lab/train")
+    run("repair", "lab/train")
+    assert "lab/train" in run("du", "lab/train")
+    run("transfer", NAME, make_root("local").url)
+    assert run("get", "lab/copy:v1", "0", "--array", "label").strip() == "7"
+    run("freeze", "lab/copy:v1", "--yes")
+    assert hub.load("lab/copy:v1", root=root).frozen
+    run("expire", NAME, "--keep-last", "1", "--yes")
+    run("delete", NAME, "--yes")
+    assert not hub.exists(NAME, root=root)
+
+
 def test_a_conflict_says_which_array_it_is_about(root):
     ds = hub.dataset({"a": np.zeros(3, "i4"), "b": np.zeros(3, "i4")}, "lab/d:v1", root=root)
     other = hub.load("lab/d:v1", root=root)

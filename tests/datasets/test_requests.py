@@ -1,9 +1,12 @@
 """How many requests things cost on datasets. The counts are promises; the engine counts them itself."""
 
+import threading
+
 import numpy as np
 import pytest
 
 import hubarray as hub
+from hubarray.datasets.member import DatasetArray
 from tests.promises.test_requests import Counting, _without_hints
 
 NAME = "t/many:v0"
@@ -43,6 +46,24 @@ def test_one_sample_of_three_arrays_is_three_requests_at_once(counted, forget):
     assert list(found) == ["a0", "a1", "a2"]
     assert cost.counts["get"] <= 3
     assert cost.requests <= 3
+
+
+def test_the_requests_of_a_sample_are_under_way_together(root, forget, monkeypatch):
+    ds = many(root, 3)
+    for name in ds:
+        ds.append({one: np.ones((1, 8)) for one in ds}, message=name)
+    forget()
+    ds = hub.load(NAME, root=root)
+    met = threading.Barrier(3)
+
+    def together(array, at):
+        # None goes on before all have begun.
+        met.wait(timeout=20)
+        return plain(array, at)
+
+    plain = DatasetArray.__getitem__
+    monkeypatch.setattr(DatasetArray, "__getitem__", together)
+    assert [one.tolist() for one in ds.rows(1).values()] == [[1] * 8] * 3
 
 
 def test_a_commit_over_three_arrays_is_its_packs_and_one_record(counted):

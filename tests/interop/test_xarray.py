@@ -120,6 +120,53 @@ def test_zarr_reads_and_writes_it_as_a_group(root):
         source.to_zarr(ds.snapshot().to_zarr_store(), mode="w", consolidated=False)
 
 
+@pytest.mark.parametrize("mode", ["a", "r+"])
+def test_variables_are_written_over_in_the_modes_that_keep_the_others(root, mode):
+    ds = hub.dataset({}, NAME, root=root)
+    source = climate(6).drop_vars("station")
+    source.to_zarr(ds.to_zarr_store(), mode="w", consolidated=False)
+    changed = (source[["t2m"]] + 3).assign(t2m=lambda one: one["t2m"].assign_attrs(source["t2m"].attrs))
+    changed.drop_vars("area").to_zarr(ds.to_zarr_store(), mode=mode, consolidated=False)
+    opened = xr.open_zarr(ds.to_zarr_store(), consolidated=False).load()
+    xr.testing.assert_allclose(opened["t2m"], source["t2m"] + 3)
+    xr.testing.assert_identical(opened.drop_vars("t2m"), source.drop_vars("t2m"))
+    new = xr.Dataset({"new": ("lat", np.arange(len(source["lat"])))})
+    if mode == "a":
+        new.to_zarr(ds.to_zarr_store(), mode=mode, consolidated=False)
+        assert ds.refresh()["new"][...].tolist() == list(range(len(source["lat"])))
+    else:
+        with pytest.raises(ValueError, match="r\\+"):
+            new.to_zarr(ds.to_zarr_store(), mode=mode, consolidated=False)
+
+
+@pytest.mark.parametrize(
+    "value", ["text", b"bytes", np.array("an object", object), np.array("any", np.dtypes.StringDType()), 2.5, True]
+)
+def test_single_values_are_written_through_the_group(root, value):
+    ds = hub.dataset({}, NAME, root=root)
+    source = xr.Dataset({"title": ((), value), "x": ("t", [1, 2])})
+    for mode in ("w", "a"):
+        source.to_zarr(ds.to_zarr_store(), mode=mode, consolidated=False)
+        assert ds.refresh()["title"][()] == value
+        opened = xr.open_zarr(ds.to_zarr_store(), consolidated=False)
+        assert opened["title"].values[()] == value
+
+
+def test_an_array_with_coordinates_is_a_dataset_and_one_without_an_array(root):
+    source = climate(6)["t2m"]
+    ds = hub.store(source, "lab/with:v1", root=root)
+    assert {"t2m", "time", "lat", "lon"} <= set(ds)
+    with xr.open_dataset("lab/with:v1", engine="hubarray", root=root) as opened:
+        xr.testing.assert_allclose(opened["t2m"].drop_vars("area", errors="ignore"),
+                                   source.drop_vars("area", errors="ignore"))  # fmt: skip
+    assert "value" in hub.store(source.rename(None), "lab/unnamed:v1", root=root)
+    plain = source.drop_vars(list(source.coords))
+    assert hub.store(plain, "lab/plain:v1", root=root).kind == "array"
+    # What is the contents of an array that exists stays one.
+    assert hub.store(source + 1, "lab/plain:v1", root=root).kind == "array"
+    assert np.allclose(hub.load("lab/plain:v1", root=root)[...], source.values + 1)
+
+
 @contextlib.contextmanager
 def roundtrip(root, data, save_kwargs=None, open_kwargs=None):
     name = f"t/x{uuid.uuid4().hex}:v0"

@@ -152,3 +152,41 @@ def test_a_damaged_referrer_is_named_with_what_to_do(root):
     root.store.delete([key])
     hub.collect_garbage("t/x", root=root)
     assert hub.verify("t/y", root=root).problems == []
+
+
+def _dataset(root):
+    ds = hub.dataset(
+        {"x": hub.ArraySpec((0, 8), "i4", chunks=(4, 8)), "y": hub.ArraySpec(0, "i8")}, "t/d:v1", root=root
+    )
+    ds.append({"x": np.arange(80).reshape(10, 8)})
+    ds.append({"y": np.arange(10)})
+    return lambda: {name: hub.load("t/d:v1", root=root)[name][...].tolist() for name in ("x", "y")}
+
+
+def _table(root):
+    schema = hub.Schema({"i": hub.Field("i8", index=True), "x.v": hub.Field("u1", (3000,)), "y.s": hub.Field(str)})
+    with hub.table_writer("t/d:v1", schema, root=root) as w:
+        for key in "ab":
+            with w.partition(key) as p:
+                p.extend([{"i": i, "x.v": np.full(3000, i, "u1"), "y.s": f"{key} {i}"} for i in range(6)])
+    return lambda: [(row["i"], row["x.v"].tolist(), row["y.s"]) for row in hub.load("t/d:v1", root=root)]
+
+
+@pytest.mark.parametrize("make", [_dataset, _table])
+@pytest.mark.parametrize("damage", ["lost", "flipped", "cut"])
+def test_packs_of_datasets_and_tables_are_put_back_from_the_disk_cache(make_root, forget, make, damage):
+    root = make_root("s3")
+    read = make(root)
+    forget()
+    expected = read()
+    hub.flush()
+    for key in [one.key for one in root.store.list("t/d/packs/")]:
+        data = bytearray(root.store.get(key))
+        data[len(data) // 2] ^= 1
+        root.store.delete([key])
+        if damage != "lost":
+            root.store.put(key, data if damage == "flipped" else data[: len(data) // 2])
+    assert hub.verify("t/d", root=root).problems
+    hub.repair("t/d", root=root)
+    forget()
+    assert read() == expected
