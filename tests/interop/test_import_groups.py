@@ -204,3 +204,15 @@ def test_many_small_arrays_are_one_commit(root, tmp_path):
     assert len(ds) == 40
     assert ds["a07"][...].tolist() == list(range(7, 17))
     assert ds.commit <= 3
+
+
+@pytest.mark.parametrize("suffix", ["zarr", "h5", "nc"])
+def test_one_array_whose_group_has_attributes_is_a_dataset_and_comes_back_as_it_was(root, tmp_path, suffix):
+    ds = hub.dataset({"x": np.arange(6, dtype="i4")}, "lab/one:v1", {"title": "a run"}, root=root)
+    hub.export("lab/one:v1", tmp_path / f"one.{suffix}", root=root)
+    found = hub.import_(tmp_path / f"one.{suffix}", "lab/again:v1", root=root)
+    assert found.kind == ds.kind == "dataset"
+    assert dict(found.attrs) == {"title": "a run"}
+    assert found["x"][...].tolist() == list(range(6))
+    array = hub.import_(tmp_path / f"one.{suffix}", "lab/array:v1", key="x", root=root)
+    assert array.kind == "array"

@@ -155,11 +155,11 @@ def open_hdf5(where: str, key: str | None, *, follow_links: bool) -> Rows:
 
 
 def hdf5_members(where: str, key: str | None, *, follow_links: bool) -> Members | None:
-    """All datasets of an HDF5 or NetCDF-4 file, or those of a group in it; None where there is but one, or no group."""
+    """All datasets of an HDF5 or NetCDF-4 file, or those of a group in it; None of one alone, or where is no group."""
     h5py = needed("h5py", extra="hdf5", why="importing HDF5")
     file = h5py.File(where, "r")
     every = {path: one for path, one in _hdf5_datasets(h5py, file).items() if not _is_only_a_dimension(one)}
-    some = _below(every, key)
+    some = _below(every, key, has_attributes=bool(_hdf5_attrs(where, file.attrs, netcdf=_is_netcdf(file))))
     if some is None:
         return None
     arrays = {
@@ -171,10 +171,15 @@ def hdf5_members(where: str, key: str | None, *, follow_links: bool) -> Members 
     return Members(f"{where}:{key}" if key else where, arrays, attributes, stamp(where))
 
 
-def _below(found: Mapping[str, Any], key: str | None) -> dict[str, Any] | None:
-    """Arrays of a group by their paths from there, in order: all of several, or of a group that is named."""
+def _below(found: Mapping[str, Any], key: str | None, *, has_attributes: bool) -> dict[str, Any] | None:
+    """Arrays of a group by their paths from there, in order: all of a whole, or of a group that is named.
+
+    None of one array alone, unless it is a single value, or what it is in has attributes, for which an array has no
+    room.
+    """
     if key is None:
-        return dict(sorted(found.items())) if len(found) != 1 else None
+        alone = len(found) == 1 and not has_attributes and next(iter(found.values())).shape != ()
+        return None if alone else dict(sorted(found.items()))
     before = f"{key.strip('/')}/"
     return {path.removeprefix(before): found[path] for path in sorted(found) if path.startswith(before)} or None
 
@@ -282,9 +287,10 @@ def open_zarr(where: str, shown: str, key: str | None, options: Mapping[str, Any
 def zarr_members(
     where: str, shown: str, key: str | None, options: Mapping[str, Any], *, follow_links: bool
 ) -> Members | None:
-    """All arrays of a Zarr, or of a group in it; None where there is but one, or no group."""
+    """All arrays of a Zarr, or of a group in it; None of one alone, or where is no group."""
     opened, stamps = _opened_zarr(where, options, follow_links=follow_links)
-    some = None if hasattr(opened, "shape") else _below(_zarr_arrays(opened), key)
+    is_group = not hasattr(opened, "shape")
+    some = _below(_zarr_arrays(opened), key, has_attributes=bool(opened.attrs)) if is_group else None
     if some is None:
         return None
     group = opened if key is None else opened[key.strip("/")]
