@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import json
+import math
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
@@ -29,6 +30,8 @@ from hubarray.history.commit import commit
 from hubarray.history.operations import SetAttributes
 from hubarray.history.retry import retry
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, decoded_attributes, zarr_json
+
+_FILL_BYTES = 64 << 20
 
 
 def to_zarr_store(array: Array, *, variable: str | None = None, transaction: Transaction | None = None) -> HubStore:
@@ -56,7 +59,8 @@ class HubStore(Store):
         Show a group that holds the array under this name, as xarray wants it.
     read_only : bool, optional
     transaction : Transaction, optional
-        Of the array: what is written becomes part of it, and so one commit. Shape, attributes and axes stay.
+        Of the array: what is written becomes part of it, and so one commit. It may grow by rows; attributes and axes
+        stay.
     seen : Array, optional
         The commit that reads are of; by default the newest.
     """
@@ -221,6 +225,7 @@ class HubStore(Store):
 
     def _description(self) -> dict[str, Any]:
         described = zarr_json(self._seen)
+        described["shape"] = list(self._shape())
         if self._variable is not None:
             names = described.get(DIMENSION_NAMES) or [None] * self._seen.ndim
             # Those of several arrays in one group are not the same.
@@ -243,8 +248,12 @@ class HubStore(Store):
             return None
         return tuple(map(int, rest))
 
+    def _shape(self) -> tuple[int, ...]:
+        """The shape that is read: of the commit that is seen, or within the transaction."""
+        return self._seen.shape if self._transaction is None else self._transaction.staged_shape
+
     def _within(self, coords: tuple[int, ...]) -> bool:
-        counts = numbering.chunk_counts(self._seen.shape, self._seen.chunks)
+        counts = numbering.chunk_counts(self._shape(), self._seen.chunks)
         return len(coords) == len(counts) and all(c < n for c, n in zip(coords, counts, strict=True))
 
     def _set(self, key: str, data: bytes) -> None:
@@ -293,7 +302,8 @@ class HubStore(Store):
             retry(merge)
 
     def _region(self, coords: tuple[int, ...]) -> tuple[slice, ...]:
-        sizes = zip(coords, self._array.chunks, self._array.shape, strict=True)
+        shape = self._array.shape if self._transaction is None else self._shape()
+        sizes = zip(coords, self._array.chunks, shape, strict=True)
         return tuple(slice(c * n, min((c + 1) * n, length)) for c, n, length in sizes)
 
     def _inside(self, coords: tuple[int, ...]) -> tuple[slice, ...]:
@@ -308,10 +318,16 @@ class HubStore(Store):
             self._begin_anew(after, attributes)
             return
         if self._transaction is not None:
-            if not after.stored_like(before) or after.shape != before.shape:
-                raise ConfigError("a transaction keeps the array's shape and description; change them before it")
+            now = self._shape()
+            if not after.stored_like(before) or after.shape[1:] != now[1:] or after.shape[:1] < now[:1]:
+                raise ConfigError(
+                    "a transaction keeps the array's description, and its shape but for rows that are appended; change "
+                    "them before it"
+                )
             if attributes != dict(self._array.attrs):
                 raise ConfigError("a transaction keeps the array's attributes; change them before it or after it")
+            if after.shape != now:
+                append_fill(self._transaction, after.shape[0] - now[0], before)
             return
         if not after.stored_like(before):
             raise ConfigError(
@@ -363,6 +379,14 @@ class HubStore(Store):
         for coords, _ in self._seen.state().present():
             own += ["/".join([f"{before}c", *map(str, one)]) for one in coords.tolist()]
         return own
+
+
+def append_fill(transaction: Transaction, count: int, metadata: ArrayMetadata) -> None:
+    """Append so many rows of fill value, some at a time."""
+    row = metadata.shape[1:]
+    step = max(1, _FILL_BYTES // max(1, math.prod(row) * metadata.dtype.itemsize))
+    for first in range(0, count, step):
+        transaction.append(np.full((min(step, count - first), *row), metadata.fill, metadata.dtype))
 
 
 def cut(data: bytes, byte_range: ByteRequest | None) -> bytes:

@@ -120,6 +120,53 @@ def test_zarr_reads_and_writes_it_as_a_group(root):
         source.to_zarr(ds.snapshot().to_zarr_store(), mode="w", consolidated=False)
 
 
+def test_an_append_within_a_transaction_is_one_commit(root):
+    ds = hub.dataset({}, NAME, root=root)
+    source = climate(6).drop_vars("station")
+    source.to_zarr(ds.to_zarr_store(), mode="w", consolidated=False)
+    before, more = ds.commit, climate(3, 6).drop_vars(["area", "station"])[["t2m"]]
+    with ds.transaction("three days more") as t:
+        more.to_zarr(ds.to_zarr_store(transaction=t), append_dim="time", consolidated=False)
+        assert hub.load(NAME, root=root).dims["time"] == 6, "nobody sees it yet"
+    assert ds.refresh().commit == before + 1
+    assert ds.dims["time"] == 9
+    opened = xr.open_zarr(ds.to_zarr_store(), consolidated=False).load()
+    assert (opened["time"].values == pd.date_range("2020-01-01", periods=9).values).all()
+    xr.testing.assert_equal(opened["t2m"].isel(time=slice(6, 9)).drop_vars("area"), more["t2m"])
+    xr.testing.assert_equal(opened["t2m"].isel(time=slice(0, 6)), source["t2m"])
+    with pytest.raises(hub.ConfigError, match="keeps the dataset's arrays"), ds.transaction() as t:
+        source.to_zarr(ds.to_zarr_store(transaction=t), mode="w", consolidated=False)
+    assert ds.refresh().commit == before + 1
+
+
+def test_rows_that_others_append_meanwhile_are_a_conflict_with_those_of_a_transaction(root):
+    ds = hub.dataset(
+        {"x": hub.ArraySpec(3, "i4", dims=("t",)), "y": hub.ArraySpec(3, "i4", dims=("t",))}, NAME, root=root
+    )
+
+    def append(beside):
+        with ds.transaction() as t:
+            write(zarr.open_group(ds.to_zarr_store(transaction=t), mode="a"))
+            if beside:
+                hub.load(NAME, root=root).append({"x": [1], "y": [2]})
+
+    def write(group):
+        for name, value in (("x", 7), ("y", 8)):
+            group[name].resize((5,))
+            group[name][3:] = value
+        with pytest.raises(hub.ConfigError, match="rows that are appended"):
+            group["x"].resize((2,))
+
+    # Zarr's chunks say where in the array they are, so they cannot move behind others.
+    with pytest.raises(hub.ConflictError, match="depends on the shape"):
+        append(True)
+    assert ds.refresh()["x"][...].tolist() == [0, 0, 0, 1]
+    hub.undo(NAME, root=root)
+    append(False)
+    assert ds.refresh()["x"][...].tolist() == [0, 0, 0, 7, 7]
+    assert ds["y"][...].tolist() == [0, 0, 0, 8, 8]
+
+
 @pytest.mark.parametrize("mode", ["a", "r+"])
 def test_variables_are_written_over_in_the_modes_that_keep_the_others(root, mode):
     ds = hub.dataset({}, NAME, root=root)

@@ -372,12 +372,20 @@ def test_what_is_written_inside_a_transaction_is_one_commit_or_none(root):
     with array.transaction() as t:
         store = array.to_zarr_store(transaction=t)
         for change in (
-            lambda: zarr.open_array(store, mode="r+").resize((20, 4)),
+            lambda: zarr.open_array(store, mode="r+").resize((8, 4)),
+            lambda: zarr.open_array(store, mode="r+").resize((20, 5)),
             lambda: zarr.create_array(store, shape=(3, 3), dtype="f4", overwrite=True),
         ):
             with pytest.raises(ConfigError, match="a transaction keeps"):
                 change()
     assert array.commit == 2
+    with array.transaction() as t:
+        opened = zarr.open_array(array.to_zarr_store(transaction=t), mode="r+")
+        opened.resize((13, 4))
+        opened[9:] = 5
+        assert opened[8:10].tolist() == [[1] * 4, [5] * 4]
+    assert array.commit == 3
+    assert array[8:].tolist() == [[1] * 4] + [[5] * 4] * 4
 
 
 def test_attributes_that_cannot_be_kept_are_refused_and_not_dropped(root):
