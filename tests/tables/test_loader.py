@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hubarray as hub
+from hubarray.tables import locations, metadata
 from hubarray.tables.choosing import EXACT_CANDIDATES, cheapest
 from tests.tables.rows import assert_rows, drive, write
 
@@ -27,8 +28,8 @@ def made(make_root):
     root = make_root("memory")
     parts = {"a": drive("a", 20), "b": drive("b", 15)}
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("hubarray.tables.locations", "hubarray.tables.metadata"):
-            patch.setattr(f"{module}.SLAB_ROWS", 8)
+        for module in (locations, metadata):
+            patch.setattr(module, "SLAB_ROWS", 8)
         write("lab/drives:v1", parts, root)
         labels = hub.Schema(
             {
@@ -78,8 +79,8 @@ CHANGES = {
 def test_a_changed_index_still_means_its_rows(made, changes):
     root, rows, _ = made
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("hubarray.tables.locations", "hubarray.tables.metadata"):
-            patch.setattr(f"{module}.SLAB_ROWS", 8)
+        for module in (locations, metadata):
+            patch.setattr(module, "SLAB_ROWS", 8)
         index = index_of(made)
         model = list(range(len(rows)))
         frame = pd.DataFrame({"n": model})
@@ -375,19 +376,6 @@ def test_every_way_to_read_gives_tensors(made, kind):
     ):
         assert isinstance(columns["pose"], tensor)
         assert columns["pose"].numpy().tolist() == [rows[i]["pose"].tolist() for i in (3, 4)]
-
-
-def test_a_list_of_rows_is_one_coalesced_fetch(make_root, forget):
-    root = make_root("s3")
-    with hub.table_writer("lab/one:v1", hub.Field("u1", (None,)), root=root) as w, w.partition("a") as p:
-        p.extend([np.full(100 + i, i, "u1") for i in range(50)])
-    forget()
-    table = hub.load("lab/one:v1", root=root)
-    assert len(table[[0, 49]]) == 2
-    before = root.store.stats.counts()["get"]
-    assert [len(one) for one in table[[40, 3, 22]]] == [140, 103, 122]
-    assert [len(one) for one in table[10:20]] == list(range(110, 120))
-    assert root.store.stats.counts()["get"] - before == 2
 
 
 def test_an_image_that_came_encoded_is_stored_as_it_came(root):
