@@ -19,6 +19,7 @@ from hubarray.arrays import chunking, dtypes, selection
 from hubarray.arrays.assignment import assignable, rows_that_fit
 from hubarray.arrays.block_life import BlockLife
 from hubarray.arrays.fields import names_fields, read_fields, write_fields
+from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.operations import draft_of
 from hubarray.arrays.rebase import Work, rebased, region_text, row_selection
 from hubarray.arrays.selection import Selection
@@ -172,16 +173,28 @@ class Transaction:
             values = rows_that_fit(rows, metadata)
             if not len(values):
                 return
-            start = metadata.shape[0]
-            grown = (start + len(values), *metadata.shape[1:])
-            chunking.checked_shape(grown, dtypes.planned_bytes(metadata.dtype))
-            self._staging.metadata = metadata.with_shape(grown)
+            self._staging.metadata = _longer(metadata, len(values))
             try:
-                self._staging.write(row_selection(start, len(values), metadata.shape[1:]), values)
+                self._staging.write(row_selection(metadata.shape[0], len(values), metadata.shape[1:]), values)
             except BaseException:
                 self._staging.metadata = metadata
                 raise
             self._appended += len(values)
+
+    def append_fill(self, count: int) -> None:
+        """Add so many rows of fill value, as :meth:`append` does: nothing is stored for them until they are written.
+
+        Parameters
+        ----------
+        count : int
+        """
+        self._life.require_open()
+        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+            raise ConfigError(f"append_fill takes a number of rows from 0 on, not {count!r}"[:200])
+        with self._lock:
+            if count:
+                self._staging.metadata = _longer(self._staging.metadata, count)
+                self._appended += count
 
     def worker(self) -> Worker:
         """A picklable handle through which other processes write for this transaction.
@@ -297,3 +310,12 @@ class Transaction:
         """Check against what others did, and stage everything again on their record."""
         work = Work(self._base, self._staging, self._keys, self._reads, self._shape_seen, self._appended, self._packs)
         self._staging, self._base = rebased(work, base), base
+
+
+def _longer(metadata: ArrayMetadata, count: int) -> ArrayMetadata:
+    """An array with so many rows more, if one may be so large."""
+    if not metadata.shape:
+        raise ConfigError("an array without axes has no rows to append")
+    grown = (metadata.shape[0] + count, *metadata.shape[1:])
+    chunking.checked_shape(grown, dtypes.planned_bytes(metadata.dtype))
+    return metadata.with_shape(grown)

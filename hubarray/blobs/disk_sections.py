@@ -214,19 +214,20 @@ def _position(table: Sequence[tuple[int, int, int]], start: int, length: int) ->
 
 def _fill(descriptor: int, table: Sequence[tuple[int, int, int]], start: int, out: memoryview) -> bool:
     """Read a part of the section, from as many stretches as it takes: parts of a chunk file come one by one."""
-    done = 0
-    while done < len(out):
-        at = start + done
+    position = _position(table, start, len(out))
+    if position is not None:
+        return os.preadv(descriptor, [out], position) == len(out)
+    at, end = start, start + len(out)
+    while at < end:
         # Each step goes beyond where it was: there are no more of them than stretches.
-        reach = max(
-            ((begin + size, position + at - begin) for begin, size, position in table if begin <= at), default=(0, 0)
+        stop, position = max(
+            ((begin + size, place + at - begin) for begin, size, place in table if begin <= at < begin + size),
+            default=(at, 0),
         )
-        if reach[0] <= at:
+        part = out[at - start : min(stop, end) - start]
+        if not part or os.preadv(descriptor, [part], position) != len(part):
             return False
-        size = min(reach[0] - at, len(out) - done)
-        if os.preadv(descriptor, [out[done : done + size]], reach[1]) != size:
-            return False
-        done += size
+        at = stop
     return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
@@ -16,7 +17,7 @@ from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.dtypes import planned_bytes
 from hubarray.arrays.worker import Part, Worker
 from hubarray.datasets.dataset import Dataset
-from hubarray.errors import ConfigError, SourceError
+from hubarray.errors import ConfigError, NotFoundError, SourceError
 from hubarray.history.publishing import NOTE, publish, removed_on_failure, staging_name
 from hubarray.history.version import version_of
 from hubarray.interop import blocks
@@ -140,11 +141,12 @@ def store(
     with process.importing:
         from hubarray.interop.sources.memory import array_like, refuse_objects
 
-    if type(source).__module__.startswith("xarray.") and hasattr(source, "subtree"):
+    of_xarray = type(source).__module__.startswith("xarray.")
+    if of_xarray and hasattr(source, "subtree"):
         raise ConfigError("a DataTree has several datasets: store each, hub.store(tree['train'].to_dataset(), name)")
-    if hasattr(source, "to_dataset") and not hasattr(source, "data_vars") and len(getattr(source, "coords", ())):
+    if has_coordinates(source):
         source = _with_coordinates(source, name, root)
-    if type(source).__module__.startswith("xarray.") and hasattr(source, "data_vars"):
+    if of_xarray and hasattr(source, "data_vars"):
         with process.importing:
             from hubarray.interop import xarray
 
@@ -198,11 +200,17 @@ def store(
     return catalog.load(str(parsed), root=where)
 
 
+def has_coordinates(source: Any) -> bool:
+    """Whether something is an xarray.DataArray with coordinates, for which an array has no room."""
+    of_xarray = type(source).__module__.startswith("xarray.")
+    return of_xarray and not hasattr(source, "data_vars") and len(getattr(source, "coords", ())) > 0
+
+
 def _with_coordinates(source: Any, name: str, root: RootLike) -> Any:
     """An xarray.DataArray as a dataset of it and its coordinates, unless an array of the name is there to be filled."""
-    where, parsed = locate(name, root)
-    if catalog.exists(str(parsed), root=where) and existing(where, parsed)[1].head.kind == "array":
-        return source
+    with contextlib.suppress(NotFoundError):
+        if existing(*locate(name, root))[1].head.kind == "array":
+            return source
     called = "value" if source.name is None or source.name in source.coords else source.name
     return source.to_dataset(name=called)
 

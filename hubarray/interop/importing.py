@@ -118,7 +118,7 @@ def import_(
         )
         array: Array = stored
         return array
-    if key is None and hasattr(source, "data_vars"):
+    if key is None and (hasattr(source, "data_vars") or dask_interop.has_coordinates(source)):
         return dask_interop.store(
             source, str(parsed), chunks=chunks, codec=codec, attrs=attrs, root=where, message=message
         )

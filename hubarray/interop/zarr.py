@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import builtins
 import json
-import math
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
@@ -30,8 +29,6 @@ from hubarray.history.commit import commit
 from hubarray.history.operations import SetAttributes
 from hubarray.history.retry import retry
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, decoded_attributes, zarr_json
-
-_FILL_BYTES = 64 << 20
 
 
 def to_zarr_store(array: Array, *, variable: str | None = None, transaction: Transaction | None = None) -> HubStore:
@@ -327,7 +324,7 @@ class HubStore(Store):
             if attributes != dict(self._array.attrs):
                 raise ConfigError("a transaction keeps the array's attributes; change them before it or after it")
             if after.shape != now:
-                append_fill(self._transaction, after.shape[0] - now[0], before)
+                self._transaction.append_fill(after.shape[0] - now[0])
             return
         if not after.stored_like(before):
             raise ConfigError(
@@ -379,14 +376,6 @@ class HubStore(Store):
         for coords, _ in self._seen.state().present():
             own += ["/".join([f"{before}c", *map(str, one)]) for one in coords.tolist()]
         return own
-
-
-def append_fill(transaction: Transaction, count: int, metadata: ArrayMetadata) -> None:
-    """Append so many rows of fill value, some at a time."""
-    row = metadata.shape[1:]
-    step = max(1, _FILL_BYTES // max(1, math.prod(row) * metadata.dtype.itemsize))
-    for first in range(0, count, step):
-        transaction.append(np.full((min(step, count - first), *row), metadata.fill, metadata.dtype))
 
 
 def cut(data: bytes, byte_range: ByteRequest | None) -> bytes:

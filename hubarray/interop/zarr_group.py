@@ -19,7 +19,7 @@ from hubarray.datasets.dataset import Dataset
 from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.errors import ConfigError, ReadOnlyError
 from hubarray.history.operations import SetAttributes
-from hubarray.interop.zarr import HubStore, append_fill, cut
+from hubarray.interop.zarr import HubStore, cut
 from hubarray.interop.zarr_attributes import decoded_attributes
 
 _GROUP = "zarr.json"
@@ -163,7 +163,8 @@ class HubGroupStore(Store):
             self._describe(name, json.loads(value.to_bytes()), key, value)
             return
         if rest == _GROUP and name in self._seen and self._transaction is not None:
-            self._grow_within(self._transaction, name, json.loads(value.to_bytes()))
+            self._grow_within(self._transaction, name, json.loads(value.to_bytes()), key, value)
+            return
         store = self._store(key)
         if store is None:
             raise ConfigError(f"{key}: {self._dataset.name} has no array {name!r}; write its zarr.json first")
@@ -266,22 +267,25 @@ class HubGroupStore(Store):
         self._store_of(name).set_sync(key, value)
         self._look()
 
-    def _grow_within(self, transaction: DatasetTransaction, name: str, wanted: dict[str, Any]) -> None:
-        """Append rows to the arrays that begin with the dimension of one that grows, which are shown as they were."""
+    def _grow_within(
+        self, transaction: DatasetTransaction, name: str, wanted: dict[str, Any], key: str, value: Buffer
+    ) -> None:
+        """Describe an array; if it grows, all that begin with its dimension do, and are shown as they were."""
         array, length = self._seen[name], ArrayMetadata.from_json(wanted).shape[:1]
-        self._shown.pop(name, None)
         dim = array.dims[0] if array.ndim else None
-        if dim is None or length <= transaction[name].staged_shape[:1]:
-            return
-        for other, one in self._seen.arrays.items():
-            if other == name or dim not in one.dims:
-                continue
-            if one.dims[0] != dim:
+        sharing = [] if dim is None or length <= array.shape[:1] else [
+            other for other, one in self._seen.arrays.items() if other != name and dim in one.dims
+        ]  # fmt: skip
+        for other in sharing:
+            if self._seen[other].dims[0] != dim:
                 raise ConfigError(f"{other!r} has {dim!r}, and not first: a transaction appends rows; grow it before")
+        self._store_of(name).set_sync(key, value)
+        self._shown.pop(name, None)
+        for other in sharing:
             now = transaction[other].staged_shape
             if now[:1] < length:
                 self._shown.setdefault(other, now)
-                append_fill(transaction[other], length[0] - now[0], one.state().metadata)
+                transaction[other].append_fill(length[0] - now[0])
 
     def _drop(self, names: builtins.list[str]) -> None:
         if self._transaction is not None:

@@ -80,9 +80,9 @@ def open_source(
     ------
     ConfigError, NotFoundError, SourceError
     """
+    place = None if cache is None else (cache.folder, cache.budget_bytes)
     if hasattr(source, "unit_bounds") and hasattr(source, "identity"):
-        cached = None if cache is None else getattr(source, "cached", None)
-        found: Source = source if cached is None or cache is None else cached((cache.folder, cache.budget_bytes))
+        found: Source = source if place is None or not hasattr(source, "cached") else source.cached(place)
         return found
     if isinstance(source, Array):
         return ArraySource({VALUE: source})
@@ -105,7 +105,6 @@ def open_source(
     if isinstance(source, (str, os.PathLike)) or (
         isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, os.PathLike)) for one in source)
     ):
-        place = None if cache is None else (cache.folder, cache.budget_bytes)
         parquet: Source = opener("parquet")(
             source, storage_options=storage_options, cache=place, skip_errors=skip_errors
         )

@@ -195,7 +195,7 @@ class FilesystemStore(Store):
                 yield ObjectInfo(key, int(info.get("size") or 0), _modified(info))
 
     def _bucket_is_missing(self, error: Exception) -> bool:
-        return "bucket does not exist" in str(error)
+        return _is_about_the_bucket(error)
 
     def _delete(self, keys: Sequence[str]) -> None:
         try:

@@ -189,8 +189,7 @@ def _payload(field: Field, values: Sequence[Value]) -> list[Buffer]:
         return [value.data for value in values if value is not None]
     if field.kind != "fixed":
         plain: list[Buffer] = [value for value in values if value is not None]
-        size = sum(map(len, plain))
-        if size < len(plain) * _COPIED_BYTES:
+        if sum(map(len, plain)) < len(plain) * _COPIED_BYTES:
             plain = [b"".join(plain)]
     elif isinstance(values, np.ndarray):
         plain = [_bytes_of(values)]

@@ -137,10 +137,8 @@ class GroupWriter:
         blocks = np.frombuffer(self._blocks, "u8").reshape(-1, 5) if self._blocks else np.zeros((0, 5), "u8")
         rows = blocks[:, 4].astype(np.int64)
         found = empty(int(rows.sum()), rows_per_block=self._group.rows_per_block)
-        each = empty(len(blocks), rows_per_block=1)
         for i, name in enumerate(("chunk", "offset", "length", "check")):
-            each[name] = blocks[:, i]
-            found[name] = np.repeat(each[name], rows)
+            found[name] = np.repeat(blocks[:, i].astype(np.uint32), rows)
         if self._group.rows_per_block > 1:
             firsts = (np.cumsum(rows) - rows).astype(np.uint32)
             found["row"] = np.arange(len(found), dtype=np.uint32) - np.repeat(firsts, rows)

@@ -524,8 +524,7 @@ class RowLoader:
         alike = all(
             (one.dtype, one.shape, one.nullable) == (field.dtype, field.shape, False) for one in [field, *others]
         )
-        present = reduce(np.maximum, [found[i] for i in column.tables])
-        if field.ragged or not alike or (count and present.min() < 0):
+        if field.ragged or not alike or (count and reduce(np.maximum, [found[i] for i in column.tables]).min() < 0):
             return [None] * count
         assert field.dtype is not None
         return empty(name, (count, *(n or 0 for n in field.shape)), field.dtype)

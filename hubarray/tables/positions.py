@@ -48,9 +48,10 @@ def positions_of(given: Any, rows: int) -> np.ndarray:
         return np.zeros(0, np.int64)
     if found.ndim != 1 or found.dtype.kind not in "iu":
         raise ConfigError("positions are whole numbers, such as range(32) or an integer array")
-    if int(found.min()) < -rows or int(found.max()) >= rows:
-        raise IndexError(f"positions {found.min()} to {found.max()} of an index of {rows:,} rows")
+    low, high = int(found.min()), int(found.max())
+    if low < -rows or high >= rows:
+        raise IndexError(f"positions {low} to {high} of an index of {rows:,} rows")
     wanted = found.astype(np.int64)
-    if found.min() < 0:
+    if low < 0:
         wanted[wanted < 0] += rows
     return wanted

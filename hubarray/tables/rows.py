@@ -164,6 +164,7 @@ def _plan_stretch(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> bool:
     count = len(one.numbers)
     if count < _LEAST_STRETCH or one.numbers[0] < 0 or one.numbers[-1] - one.numbers[0] != count - 1:
         return False
+    # Whole numbers that rise from the first to as many less one beyond it leave none out.
     if not (one.numbers[1:] > one.numbers[:-1]).all():
         return False
     stretches = []

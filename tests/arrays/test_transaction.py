@@ -125,6 +125,31 @@ def test_appends_of_both_stay_whole_in_order(array, root, other_machine):
     assert np.array_equal(array[1:10], np.arange(60).reshape(10, 6)[1:])
 
 
+def test_rows_of_fill_value_store_nothing_and_can_be_written_over(array, root, other_machine):
+    with array.transaction() as t:
+        t.append_fill(10**9)
+        t[10**9] = 5
+    assert array.shape == (10**9 + 10, 6)
+    assert array[10**9 - 1 : 10**9 + 2, 0].tolist() == [0, 5, 0]
+    array.resize((10, 6))
+    with array.transaction() as t:
+        t.append_fill(2)
+        t.append(np.full((1, 6), -1))
+        _others(root, other_machine, lambda a: a.append(np.full((2, 6), -3)))
+    assert array[10:, 0].tolist() == [-3, -3, 0, 0, -1]
+    with array.transaction() as t:
+        for wrong in (-1, 1.5, True, "1"):
+            with pytest.raises(hub.ConfigError, match="append_fill takes"):
+                t.append_fill(wrong)
+        with pytest.raises(hub.ConfigError):
+            t.append_fill(1 << 62)
+        t.append_fill(0)
+    assert array.shape == (15, 6)
+    single = hub.array((), "t/single:v0", "i8", root=root)
+    with single.transaction() as t, pytest.raises(hub.ConfigError, match="without axes"):
+        t.append_fill(1)
+
+
 def test_the_shape_is_a_conflict_only_if_it_was_looked_at(array, root, other_machine):
     def append(a):
         a.append(np.zeros((1, 6)))
@@ -371,15 +396,18 @@ def test_any_transaction_does_what_numpy_would_have_done_at_its_commit(make_root
     start = strategies.some_values(shape, "i4", 1)
     array[...] = start
     mine, theirs = start.copy(), start.copy()
-    steps = data.draw(st.lists(st.sampled_from(["mine", "mine", "append", "theirs", "read"]), max_size=6))
+    steps = data.draw(st.lists(st.sampled_from(["mine", "mine", "append", "fill", "theirs", "read"]), max_size=6))
     log = []
     try:
         with array.transaction() as t:
             for i, step in enumerate(steps):
-                if step == "append":
-                    rows = strategies.some_values((data.draw(st.integers(1, 4)), *shape[1:]), "i4", i)
+                if step in ("append", "fill"):
+                    count = data.draw(st.integers(1, 4))
+                    rows = strategies.some_values((count, *shape[1:]), "i4", i)
+                    if step == "fill":
+                        rows[...] = 0
                     mine = np.concatenate([mine, rows])
-                    t.append(rows)
+                    t.append(rows) if step == "append" else t.append_fill(count)
                     log.append(("append", rows))
                     continue
                 target = theirs if step == "theirs" else mine

@@ -275,8 +275,8 @@ def test_what_changed_is_told_by_array(local, root):
 def test_the_command_line_does_with_a_dataset_what_it_does_with_an_array(local, root, make_root, capsys):
     hub.configure(root=root.url)
 
-    def run(*words, code=0):
-        assert main([str(word) for word in words]) == code, capsys.readouterr()
+    def run(*words):
+        assert main([str(word) for word in words]) == 0, capsys.readouterr()
         return capsys.readouterr().out
 
     run("tag", NAME, "first")

@@ -156,6 +156,8 @@ def test_rows_that_others_append_meanwhile_are_a_conflict_with_those_of_a_transa
             group[name][3:] = value
         with pytest.raises(hub.ConfigError, match="rows that are appended"):
             group["x"].resize((2,))
+        # What is refused for one array has grown no other.
+        assert group["y"].shape == (5,)
 
     # Zarr's chunks say where in the array they are, so they cannot move behind others.
     with pytest.raises(hub.ConflictError, match="depends on the shape"):
@@ -207,6 +209,7 @@ def test_an_array_with_coordinates_is_a_dataset_and_one_without_an_array(root):
         xr.testing.assert_allclose(opened["t2m"].drop_vars("area", errors="ignore"),
                                    source.drop_vars("area", errors="ignore"))  # fmt: skip
     assert "value" in hub.store(source.rename(None), "lab/unnamed:v1", root=root)
+    assert set(hub.import_(source, "lab/imported:v1", root=root)) == set(ds)
     plain = source.drop_vars(list(source.coords))
     assert hub.store(plain, "lab/plain:v1", root=root).kind == "array"
     # What is the contents of an array that exists stays one.

@@ -308,15 +308,17 @@ def test_the_dtypes_of_an_index_are_nullable_and_small(root):
     count = 20_000
     when = np.arange(count).astype("M8[s]").astype("M8[us]")
     rows = {"i": np.arange(count), "f": [None if i % 2 else i for i in range(count)], "s": ["x"] * count, "when": when}
-    with hub.table_writer("t/index:v1", schema, root=root) as w, w.partition("a long key of a partition") as p:
+    key = "a long key of a partition"
+    with hub.table_writer("t/index:v1", schema, root=root) as w, w.partition(key) as p:
         p.extend(pd.DataFrame(rows))
     index = hub.read_index("t/index:v1", root=root)
     service = next(name for name in index if name.startswith("hubarray:"))
-    assert isinstance(index["partition"].dtype, pd.ArrowDtype | pd.CategoricalDtype)
+    assert index.drop(columns=[service, "when"]).dtypes.to_dict() == {
+        "partition": pd.CategoricalDtype([key]), "i": np.dtype("i8"), "f": pd.Float32Dtype(),
+        "s": pd.StringDtype(na_value=pd.NA),
+    }  # fmt: skip
     assert index["partition"].memory_usage(index=False, deep=True) <= 4 * count + 1000, "a number for each row"
     assert index[service].memory_usage(index=False, deep=True) <= 8 * count + 1000
     assert pd.isna(index["f"].iloc[1])
-    assert index["i"].dtype in (np.dtype("i8"), pd.Int64Dtype(), pd.ArrowDtype(pa.int64()))
     assert int(index["f"].isna().sum()) == count // 2
-    assert str(index["f"].dtype).lower().startswith(("float[", "float32", "float"))
     assert index["when"].iloc[1] - index["when"].iloc[0] == pd.Timedelta(seconds=1)

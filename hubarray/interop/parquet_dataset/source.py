@@ -118,17 +118,16 @@ class ParquetSource:
 
     def with_units(self, units: Sequence[tuple[int, int]]) -> ParquetSource:
         """The same files, of which only some row groups are read."""
-        some = ParquetSource(
-            self.location, self.files, self._footers, self._declared, units=units, cache=self._cache_place
-        )
-        some.files_skipped = self.files_skipped
-        return some
+        return self._like(units, self._cache_place)
 
     def cached(self, cache: tuple[str, int]) -> ParquetSource:
         """The same row groups, kept in a folder of so many bytes once they were read."""
-        same = self.with_units(self.units)
-        same._cache_place = cache
-        return same
+        return self._like(self.units, cache)
+
+    def _like(self, units: Sequence[tuple[int, int]], cache: tuple[str, int] | None) -> ParquetSource:
+        made = ParquetSource(self.location, self.files, self._footers, self._declared, units=units, cache=cache)
+        made.files_skipped = self.files_skipped
+        return made
 
     def identity(self) -> str:
         """Of the files, their sizes and times, and the row groups that are read; wherever they lie."""
