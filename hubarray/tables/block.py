@@ -1,4 +1,4 @@
-"""A block: the bytes of one column group, of one row or of a few. Pure.
+"""A block, as it is read: the bytes of one column group, of one row or of a few. Pure.
 
 ``docs/FORMAT.md``, "Blocks", has the bytes: a hash, how many rows, the sizes
 of what differs from row to row, then field after field the values, each padded
@@ -11,11 +11,10 @@ import functools
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-import blake3
 import numpy as np
 
 from hubarray.arrays.compressors import COMPRESSORS
@@ -24,14 +23,12 @@ from hubarray.arrays.unicode import has_text, is_text
 from hubarray.blobs.ref import blob_hash
 from hubarray.errors import CorruptDataError
 from hubarray.storage.base import Buffer
-from hubarray.tables.images import image_decoded, image_encoded
+from hubarray.tables.images import image_decoded
 from hubarray.tables.schema import Field, Group
 
 HASH_BYTES = 16
 CHECK_BYTES = 4
 MAX_BLOCK_BYTES = 1 << 30
-# Above, copying costs more than a call a row.
-_COPIED_BYTES = 4 << 10
 PAD_BYTES = 8
 # Values of which Arrow makes a list in less time than Python.
 _CUT_BY_ARROW = 16
@@ -41,7 +38,7 @@ Value = Any
 
 
 @dataclass(frozen=True)
-class _Sizes:
+class Sizes:
     """How many numbers the header has of each row of a field: presence, dimensions, length."""
 
     null: bool
@@ -50,93 +47,15 @@ class _Sizes:
 
     @property
     def numbers(self) -> int:
+        """How many they are together."""
         return self.null + self.dims + self.length
 
 
 @functools.cache
-def _sizes(field: Field) -> _Sizes:
+def sizes_of(field: Field) -> Sizes:
+    """The numbers that a block's header has of each row of a field."""
     length = field.kind != "fixed" or field.is_image
-    return _Sizes(field.nullable, sum(n is None for n in field.shape), length)
-
-
-def encode(group: Group, columns: Mapping[str, Sequence[Value]]) -> list[Buffer]:
-    """A block of rows, in pieces that follow each other.
-
-    Parameters
-    ----------
-    group : Group
-    columns : mapping of str to sequence
-        For each field its values as :func:`hubarray.tables.values.checked` gives them, one a row: arrays, images that
-        are encoded already, text as UTF-8 bytes, or None. Of fields of fixed size, without codec for images and not
-        nullable, one array may have all.
-    """
-    rows = len(next(iter(columns.values())))
-    numbers: list[np.ndarray] = []
-    stored_lengths: list[int] = []
-    pieces: list[Buffer] = []
-    for name, field in group.fields:
-        values = columns[name]
-        if field.is_image:
-            values = [image_of(field, value) if isinstance(value, np.ndarray) else value for value in values]
-        sizes = _sizes(field)
-        if sizes.numbers:
-            numbers.append(_size_numbers(field, sizes, values))
-        payload = _payload(field, values)
-        if _is_compressed(field):
-            stored_lengths.append(sum(map(len, payload)))
-        pieces += payload
-        pieces.append(bytes(-sum(map(len, payload)) % PAD_BYTES))
-    counts = np.concatenate([np.array([rows, *stored_lengths], COUNT), *(one.reshape(-1) for one in numbers)])
-    header = counts.astype(COUNT).tobytes()
-    header += bytes(-len(header) % PAD_BYTES)
-    return [blob_hash(header, *pieces), header, *pieces]
-
-
-def digest(group: Group, columns: Mapping[str, Sequence[Value]]) -> bytes:
-    """BLAKE3, 16 bytes, of a block's values before they are encoded, and of what they are encoded with.
-
-    Equal digests are equal blocks. An image that came encoded is another value than its elements.
-    """
-    hasher = blake3.blake3(described(group))
-    for name, _ in group.fields:
-        values = columns[name]
-        if isinstance(values, np.ndarray) and values[:1].nbytes < _COPIED_BYTES:
-            hasher.update(_interleaved(values))
-            continue
-        if {*map(type, values)} == {bytes}:
-            hasher.update(
-                b"".join(itertools.chain.from_iterable(zip(map(_head, map(len, values)), values, strict=True)))
-            )
-            continue
-        for value in values:
-            if value is None:
-                hasher.update(b"N")
-            elif isinstance(value, Image):
-                hasher.update(b"I" + len(value.data).to_bytes(8, "little"))
-                hasher.update(value.data)
-            elif isinstance(value, bytes):
-                hasher.update(_head(len(value)))
-                hasher.update(value)
-            else:
-                hasher.update(b"A" + np.array([value.ndim, *value.shape], "<u8").tobytes())
-                hasher.update(_bytes_of(value))
-    return hasher.digest(length=16)
-
-
-@functools.lru_cache(maxsize=1 << 12)
-def _head(length: int) -> bytes:
-    """Before text or bytes what a digest says of them."""
-    return b"B" + length.to_bytes(8, "little")
-
-
-def _interleaved(values: np.ndarray) -> np.ndarray:
-    """Before each value what a digest says of an array."""
-    shape = values.shape[1:]
-    head = np.frombuffer(b"A" + np.array([len(shape), *shape], "<u8").tobytes(), "u1")
-    out = np.empty((len(values), len(head) + values[:1].nbytes), "u1")
-    out[:, : len(head)] = head
-    out[:, len(head) :] = np.ascontiguousarray(values).view("u1").reshape(len(values), -1)
-    return out
+    return Sizes(field.nullable, sum(n is None for n in field.shape), length)
 
 
 @functools.cache
@@ -147,63 +66,9 @@ def described(group: Group) -> bytes:
     return json.dumps(kept, sort_keys=True).encode()
 
 
-def _is_compressed(field: Field) -> bool:
+def is_compressed(field: Field) -> bool:
+    """Whether a block has all values of a field compressed together."""
     return field.codec is not None and not field.is_image
-
-
-def _size_numbers(field: Field, sizes: _Sizes, values: Sequence[Value]) -> np.ndarray:
-    if sizes.numbers == 1 and sizes.length and not field.is_image:
-        return np.fromiter(map(len, values), COUNT, len(values)).reshape(-1, 1)
-    numbers = np.zeros((len(values), sizes.numbers), COUNT)
-    ragged = [i for i, n in enumerate(field.shape) if n is None]
-    for row, value in enumerate(values):
-        if value is None:
-            continue
-        own = [1] if sizes.null else []
-        if sizes.dims:
-            shape = value.shape
-            own += [shape[i] for i in ragged]
-        if sizes.length:
-            own.append(len(value.data) if isinstance(value, Image) else len(value))
-        numbers[row] = own
-    return numbers
-
-
-@dataclass(frozen=True)
-class Image:
-    """An image as it is stored, with the shape that it decodes to."""
-
-    data: bytes
-    shape: tuple[int, ...]
-
-
-def image_of(field: Field, value: np.ndarray) -> Image:
-    """An array as an image that is stored."""
-    assert field.codec is not None
-    return Image(image_encoded(field.codec, value), value.shape)
-
-
-def _payload(field: Field, values: Sequence[Value]) -> list[Buffer]:
-    """The values of a field one after the other, compressed together if they are."""
-    if field.is_image:
-        return [value.data for value in values if value is not None]
-    if field.kind != "fixed":
-        plain: list[Buffer] = [value for value in values if value is not None]
-        if sum(map(len, plain)) < len(plain) * _COPIED_BYTES:
-            plain = [b"".join(plain)]
-    elif isinstance(values, np.ndarray):
-        plain = [_bytes_of(values)]
-    else:
-        empty = bytes(field.row_bytes or 0)
-        plain = [empty if value is None else _bytes_of(value) for value in values]
-    if not _is_compressed(field):
-        return plain
-    data = b"".join(plain)
-    return [memoryview(compressor_of(field).encode(np.frombuffer(data, "u1")))] if data else []
-
-
-def _bytes_of(value: np.ndarray) -> Buffer:
-    return value.reshape(-1).view("u1").data if value.size else b""
 
 
 @functools.cache
@@ -285,11 +150,11 @@ class Block:
 
     def _any_columns(self) -> int:
         group = self._group
-        compressed = sum(_is_compressed(field) for _, field in group.fields)
+        compressed = sum(is_compressed(field) for _, field in group.fields)
         head = self._numbers(HASH_BYTES, 1 + compressed)
         self.rows = int(head[0])
         self._require_rows()
-        wanted = [_sizes(field).numbers for _, field in group.fields]
+        wanted = [sizes_of(field).numbers for _, field in group.fields]
         numbers = self._numbers(HASH_BYTES + head.nbytes, sum(wanted) * self.rows)
         header_bytes = head.nbytes + numbers.nbytes
         begin, used = HASH_BYTES + header_bytes + -header_bytes % PAD_BYTES, 0
@@ -299,7 +164,7 @@ class Block:
             used += count * self.rows
             column = self._column(name, field, own)
             column.begin = begin
-            column.stored_bytes = next(stored) if _is_compressed(field) else column.plain_bytes
+            column.stored_bytes = next(stored) if is_compressed(field) else column.plain_bytes
             begin += column.stored_bytes + -column.stored_bytes % PAD_BYTES
             self._columns[name] = column
         return begin
@@ -307,7 +172,7 @@ class Block:
     @property
     def nbytes(self) -> int:
         """Bytes that it takes in memory, with what it decompresses to."""
-        return len(self._data) + sum(one.plain_bytes for one in self._columns.values() if _is_compressed(one.field))
+        return len(self._data) + sum(one.plain_bytes for one in self._columns.values() if is_compressed(one.field))
 
     def row(self, row: int, names: Sequence[str], *, encoded: bool = False) -> dict[str, Value]:
         """One row's values of some fields: arrays, text, bytes, or None; with ``encoded`` images as they are stored.
@@ -356,7 +221,7 @@ class Block:
         """
         column = self._columns[name]
         field = column.field
-        if column.plain is not None or column.numbers is not None or field.dtype is None or not _is_compressed(field):
+        if column.plain is not None or column.numbers is not None or field.dtype is None or not is_compressed(field):
             return False
         if target.dtype != field.dtype or target.nbytes != column.plain_bytes or not target.flags.c_contiguous:
             return False
@@ -381,7 +246,7 @@ class Block:
         return np.frombuffer(self._data, COUNT, count, begin)
 
     def _column(self, name: str, field: Field, numbers: np.ndarray) -> _Column:
-        sizes = _sizes(field)
+        sizes = sizes_of(field)
         if not sizes.numbers:
             return self._bounded(_Column(name, field, plain_bytes=self.rows * (field.row_bytes or 0)))
         if sizes.numbers == 1 and sizes.length and not field.is_image:
@@ -412,7 +277,7 @@ class Block:
         """The bytes of a field's values one after the other, decompressed."""
         if column.plain is None:
             field = column.field
-            if _is_compressed(field):
+            if is_compressed(field):
                 plain = np.empty(column.plain_bytes, "u1")
                 self._decompress(column, plain)
             else:

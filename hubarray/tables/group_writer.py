@@ -11,7 +11,8 @@ import numpy as np
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import Refs, null_ref
 from hubarray.errors import ConfigError
-from hubarray.tables.block import MAX_BLOCK_BYTES, check_of, digest, encode
+from hubarray.tables.block import MAX_BLOCK_BYTES, check_of
+from hubarray.tables.block_making import digest, encode
 from hubarray.tables.chunk_file import ChunkFile
 from hubarray.tables.locations import Locations, empty
 from hubarray.tables.references import MIN_SHARED_BYTES, StoredBlock

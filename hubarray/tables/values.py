@@ -10,13 +10,13 @@ import numpy as np
 from hubarray.arrays.images import image_header
 from hubarray.arrays.unicode import has_text, is_text
 from hubarray.errors import ConfigError
-from hubarray.tables.block import Image
+from hubarray.tables.block_making import Image
 from hubarray.tables.images import check_size
 from hubarray.tables.schema import Field
 
 
 def checked(field: Field, value: Any) -> Any:
-    """A value as :func:`hubarray.tables.block.encode` takes it: an array, bytes, an encoded image, or None.
+    """A value as :func:`hubarray.tables.block_making.encode` takes it: an array, bytes, an encoded image, or None.
 
     Python's scalars are taken where they fit, and arrays of exactly the field's dtype. Bytes that already are a JPEG or
     PNG of the field's dtype and shape are kept as they came.

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from hubarray.blobs.ref import blob_hash
 from hubarray.errors import ConfigError, CorruptDataError
-from hubarray.tables.block import HASH_BYTES, Block, check_of, digest, encode, image_of, is_intact
+from hubarray.tables.block import HASH_BYTES, Block, check_of, is_intact
+from hubarray.tables.block_making import digest, encode, image_of
 from hubarray.tables.schema import Field, Schema
 from hubarray.tables.values import checked
 from tests.tables import strategies

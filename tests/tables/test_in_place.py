@@ -9,7 +9,8 @@ import hubarray as hub
 from hubarray.blobs.ref import blob_hash
 from hubarray.errors import CorruptDataError
 from hubarray.tables import in_place, loader
-from hubarray.tables.block import HASH_BYTES, Block, encode
+from hubarray.tables.block import HASH_BYTES, Block
+from hubarray.tables.block_making import encode
 from hubarray.tables.schema import Field, Schema
 from hubarray.tables.values import checked
 

@@ -10,7 +10,8 @@ from hubarray.blobs.fetch import fetcher_for
 from hubarray.blobs.pack import PackWriter
 from hubarray.errors import ConfigError
 from hubarray.tables import chunk_file, group_writer, partition
-from hubarray.tables.block import Block, digest, is_intact
+from hubarray.tables.block import Block, is_intact
+from hubarray.tables.block_making import digest
 from hubarray.tables.locations import rows_in_blocks
 from hubarray.tables.partition import PartitionWriter
 from hubarray.tables.schema import Field, Schema

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image as PillowImage
 
 from hubarray.errors import ConfigError
-from hubarray.tables.block import Image
+from hubarray.tables.block_making import Image
 from hubarray.tables.schema import Field
 from hubarray.tables.values import checked
 
