@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-FILES = sorted((Path(__file__).parents[1] / "hubarray").rglob("*.py"))
+PACKAGE = Path(__file__).parents[1] / "hubarray"
+FILES = sorted(PACKAGE.rglob("*.py"))
 # What other packages have no public name for.
 OF_OTHERS = {
     "_actions", "_choices_actions", "_SubParsersAction",  # argparse, which lists its options nowhere else
@@ -51,3 +52,8 @@ def test_a_docstring_names_its_thing_first(path):
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     nodes = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, documented))
     assert [text for node in nodes if (text := ast.get_docstring(node) or "").startswith("What ")] == []
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.glob("viewer/static/*.*")), ids=lambda path: path.name)
+def test_no_line_of_the_page_is_longer_than_120(path):
+    assert [n for n, line in enumerate(path.read_text().splitlines(), 1) if len(line) > 120] == []

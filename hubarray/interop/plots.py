@@ -71,8 +71,9 @@ def show_row(handle: Any, at: int, columns: Any = None) -> Any:
     row = handle.loader().get_row(at, columns) if handle.kind == "table" else handle.rows(at, columns)
     values = {name: value for name, value in row.items() if isinstance(value, np.ndarray) and value.ndim}
     title = f"{handle.name}:{handle.version}, row {at}"
-    boxes = [value for name, value in values.items() if images.are_boxes(name, value)]
-    clouds = {name for name, value in values.items() if images.is_cloud(value) and not images.are_boxes(name, value)}
+    boxes = [name for name, value in values.items() if images.are_boxes(name, value.shape)]
+    pictures = [name for name, value in values.items() if images.is_image(value)]
+    clouds = {name for name, value in values.items() if images.is_cloud(name, value)}
     drawn = {
         name: value for name, value in values.items() if name in clouds or images.is_image(value) or _is_curve(value)
     }
@@ -96,7 +97,8 @@ def show_row(handle: Any, at: int, columns: Any = None) -> Any:
             axes.plot(value)
             continue
         axes.imshow(_as_colours(value), cmap="gray")
-        for left, top, right, bottom in (one for some in boxes for one in some.tolist()):
+        own = images.belonging(name, boxes, pictures)
+        for left, top, right, bottom in (one for some in own for one in values[some].tolist()):
             axes.add_patch(patches.Rectangle((left, top), right - left, bottom - top, fill=False, edgecolor="tab:red"))
     scalars = {name: value for name, value in row.items() if name not in values and not isinstance(value, bytes)}
     told = ", ".join(f"{name} {shown_text(str(value))[:30]}" for name, value in list(scalars.items())[:_MOST_TOLD])

@@ -31,7 +31,7 @@ from hubarray.errors import (
 )
 from hubarray.shown import shown_text
 from hubarray.storage.url import Root
-from hubarray.viewer import array_pages, dataset_pages, home_pages, table_pages
+from hubarray.viewer import array_pages, change_pages, dataset_pages, home_pages, line_pages, table_pages
 from hubarray.viewer.opened import Opened
 from hubarray.viewer.paced import Paced
 from hubarray.viewer.parameters import Query
@@ -42,7 +42,9 @@ log = logging.getLogger("hubarray.viewer")
 # Pictures have slots of their own, so that slow ones hold up no page.
 PICTURES_AT_ONCE, PAGES_AT_ONCE, ZARR_AT_ONCE = 6, 12, 8
 MOST_WAITING = 256
-_PICTURES = frozenset(("picture", "window", "image", "points", "sample-image", "sample-points", "chunks", "line"))
+_IMAGES = frozenset(("picture", "image", "sample-image"))
+_POINTS = frozenset(("points", "sample-points"))
+_PICTURES = _IMAGES | _POINTS | {"window", "chunks", "line", "differing", "cell"}
 _KEPT_BYTES = 64 << 20
 _ENTRY_BYTES = 200
 _MOST_ANSWER_BYTES = 32 << 20
@@ -53,7 +55,10 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
     (AccessDeniedError, 403), (UnavailableError, 503), (FormatVersionError, 422), (HubError, 422),
     (IndexError, 400), (MemoryError, 507),
 )  # fmt: skip
-_SCRIPTS = ("main", "lib", "home", "array", "table", "dataset", "versions", "rowview", "cloud", "plot", "tiles")
+_SCRIPTS = (
+    "main", "lib", "home", "look", "array", "array_lists", "array_pictures", "array_side", "table", "rowpage",
+    "rowview", "overtime", "dataset", "versions", "comparison", "cloud", "plot", "tiles",
+)  # fmt: skip
 _VENDORED = ("three.module.min.js", "OrbitControls.js", "uPlot.iife.min.js")
 _JAVASCRIPT, _CSS = "text/javascript; charset=utf-8", "text/css; charset=utf-8"
 _FILES = {
@@ -64,6 +69,7 @@ _FILES = {
     **{f"vendor/{one}": (f"vendor/{one}", _JAVASCRIPT) for one in _VENDORED},
 }
 
+_HEADS = {"image/png": b"\x89PNG", "image/jpeg": b"\xff\xd8", "image/webp": b"RIFF"}
 _FIXED = re.compile(r":[^@]*@\d{1,16}$", re.ASCII)
 
 Answer = dict[str, Any] | bytes
@@ -121,16 +127,18 @@ class Viewer:
             "home": partial(home_pages.home, opened),
             "facts": partial(home_pages.facts, opened),
             "log": partial(home_pages.log, opened),
-            "changes": partial(home_pages.changes, opened),
+            "changes": partial(change_pages.changes, opened),
+            "differing": partial(change_pages.differing, opened),
             "array": partial(array_pages.array, opened),
             "window": partial(array_pages.window, opened),
             "picture": partial(array_pages.picture, opened),
             "values": partial(array_pages.values, opened),
-            "line": partial(array_pages.line, opened),
+            "line": partial(line_pages.line, opened),
             "chunks": partial(array_pages.chunk_map, opened),
             "table": partial(table_pages.table, opened),
             "rows": partial(table_pages.rows, opened, choices),
             "row": partial(table_pages.row, opened, choices),
+            "cell": partial(table_pages.cell, opened, choices),
             "image": partial(table_pages.image, opened, choices),
             "points": partial(table_pages.points, opened, choices),
             "curve": partial(table_pages.curve, opened, choices),
@@ -139,15 +147,14 @@ class Viewer:
             "sample-image": partial(dataset_pages.image, opened),
             "sample-points": partial(dataset_pages.points, opened),
         }
-        routes = [
-            Route(f"/api/{name}", self._endpoint(page, PICTURES_AT_ONCE if name in _PICTURES else PAGES_AT_ONCE))
-            for name, page in pages.items()
-        ]
+        routes = [Route(f"/api/{name}", self._endpoint(name, page)) for name, page in pages.items()]
         routes.append(Route("/zarr/{path:path}", self._zarr_file, methods=["GET", "HEAD"]))
         routes.append(Route("/{path:path}", _file))
         return Starlette(routes=routes)
 
-    def _endpoint(self, page: Page, at_once: int) -> Callable[[Request], Any]:
+    def _endpoint(self, name: str, page: Page) -> Callable[[Request], Any]:
+        at_once = PICTURES_AT_ONCE if name in _PICTURES else PAGES_AT_ONCE
+
         async def answer(request: Request) -> Response:
             pairs = request.query_params.multi_items()
             given = dict(pairs)
@@ -158,7 +165,7 @@ class Viewer:
             named = [given[one] for one in ("name", "one", "two") if one in given]
             is_fixed = bool(named) and all(map(_FIXED.search, named))
             if is_fixed and (kept := self._kept.get(key)) is not None:
-                return _response(kept, is_fixed=True)
+                return _response(name, kept, is_fixed=True)
             if self._waiting >= MOST_WAITING:
                 return _told(503, "UnavailableError", "too much is asked at once; it goes on when some is answered")
             slots = self._slots.setdefault(at_once, asyncio.Semaphore(at_once))
@@ -175,7 +182,7 @@ class Viewer:
                 self._waiting -= 1
             if is_fixed:
                 self._kept.put(key, data)
-            return _response(data, is_fixed=is_fixed)
+            return _response(name, data, is_fixed=is_fixed)
 
         return answer
 
@@ -191,11 +198,11 @@ def _encoded(answer: Answer) -> bytes:
     return data
 
 
-def _response(data: bytes, *, is_fixed: bool) -> Response:
-    if data[:1] in (b"{", b"["):
-        kind = "application/json"
+def _response(page: str, data: bytes, *, is_fixed: bool) -> Response:
+    if page in _IMAGES:
+        kind = next(kind for kind, head in _HEADS.items() if data.startswith(head))
     else:
-        kind = "image/png" if data[:4] == b"\x89PNG" else "application/octet-stream"
+        kind = "application/octet-stream" if page in _POINTS else "application/json"
     return Response(data, media_type=kind, headers={"cache-control": _KEPT_FOR} if is_fixed else None)
 
 

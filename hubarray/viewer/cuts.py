@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 TILE_PIXELS = 256
@@ -18,6 +17,9 @@ _ROW_NAMES = ("y", "lat", "latitude", "row", "height")
 _COLUMN_NAMES = ("x", "lon", "longitude", "column", "width")
 _CHANNEL_NAMES = ("c", "channel", "channels", "rgb", "band")
 _CHANNELS = (3, 4)
+_COLOURS = 3
+# Channels that lie evenly are read at once, unless far more lie between them than are wanted.
+_MOST_BETWEEN = 8
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,16 @@ class Axes:
     y, x : int or None
         Rows and columns.
     c : int or None
-        Channels: three of RGB, or four with alpha.
+        Channels.
+    bands : tuple of int
+        Which channels are red, green and blue, -1 for none. Without any the axis has three or four elements, and they
+        are the colours, the fourth alpha.
     """
 
     y: int | None
     x: int | None
     c: int | None = None
+    bands: tuple[int, ...] = ()
 
 
 def guessed_axes(shape: Sequence[int], dims: Sequence[str | None], *, is_byte: bool) -> Axes:
@@ -65,8 +71,8 @@ def guessed_axes(shape: Sequence[int], dims: Sequence[str | None], *, is_byte: b
     return Axes(y, x, c)
 
 
-def checked_axes(y: int, x: int, c: int, shape: Sequence[int]) -> Axes:
-    """Axes as a page asks for them, -1 for none.
+def checked_axes(y: int, x: int, c: int, shape: Sequence[int], bands: Sequence[int] = ()) -> Axes:
+    """Axes and bands as a page asks for them, -1 for none.
 
     Raises
     ------
@@ -75,11 +81,15 @@ def checked_axes(y: int, x: int, c: int, shape: Sequence[int]) -> Axes:
     found = [axis for axis in (y, x, c) if axis >= 0]
     if len(set(found)) != len(found) or any(axis >= len(shape) for axis in found):
         raise ValueError(f"the axes {y}, {x} and {c} are not different axes of a shape of {len(shape)}")
-    if c >= 0 and shape[c] not in _CHANNELS:
-        raise ValueError(f"axis {c} has {shape[c]:,} elements, and channels are 3 or 4")
     if y >= 0 > x:
         raise ValueError("rows without columns")
-    return Axes(*(None if axis < 0 else axis for axis in (y, x, c)))
+    if bands:
+        if c < 0 or len(bands) != _COLOURS or max(bands) < 0 or not all(-1 <= one < shape[c] for one in bands):
+            raise ValueError(f"bands {list(bands)}: give three channels of an axis, for red, green and blue")
+    elif c >= 0 and shape[c] not in _CHANNELS:
+        raise ValueError(f"axis {c} has {shape[c]:,} elements: say with bands= which are red, green and blue")
+    rows, columns, colours = (None if axis < 0 else axis for axis in (y, x, c))
+    return Axes(rows, columns, colours, tuple(bands))
 
 
 def top_level(height: int, width: int) -> int:
@@ -118,25 +128,69 @@ def looks(shape: Sequence[int], axes: Axes, within: Sequence[tuple[int, int]] | 
 
 
 @dataclass(frozen=True)
+class Channels:
+    """How the channels of a picture are read.
+
+    Attributes
+    ----------
+    parts : tuple of slice
+        What is read of the axis, one after the other.
+    picks : tuple of int
+        Which of what is read is red, green and blue, -1 for none; empty where all of it is shown as it is.
+    """
+
+    parts: tuple[slice, ...]
+    picks: tuple[int, ...] = ()
+
+
+def channels(axes: Axes, shape: Sequence[int]) -> Channels:
+    """The channels of a picture with a channel axis.
+
+    Examples
+    --------
+    >>> channels(Axes(0, 1, 2, (4, 2, -1)), (9, 9, 7))
+    Channels(parts=(slice(2, 5, 2),), picks=(1, 0, -1))
+    >>> channels(Axes(0, 1, 2, (0, 1, 99)), (9, 9, 100)).parts
+    (slice(0, 1, 1), slice(1, 2, 1), slice(99, 100, 1))
+    """
+    if axes.c is None:
+        raise ValueError("there are no channels")
+    if not axes.bands:
+        return Channels((slice(0, shape[axes.c]),))
+    used = sorted({one for one in axes.bands if one >= 0})
+    step = math.gcd(*(one - used[0] for one in used)) or 1
+    if (used[-1] - used[0]) // step < _MOST_BETWEEN:
+        parts: tuple[slice, ...] = (slice(used[0], used[-1] + 1, step),)
+        places = {one: (one - used[0]) // step for one in used}
+    else:
+        parts = tuple(slice(one, one + 1, 1) for one in used)
+        places = {one: place for place, one in enumerate(used)}
+    return Channels(parts, tuple(places.get(one, -1) for one in axes.bands))
+
+
+@dataclass(frozen=True)
 class Cut:
     """The elements that a tile is made of.
 
     Attributes
     ----------
-    key : tuple of int or slice
-        What the array is read by.
+    keys : tuple of tuple of int or slice
+        What the array is read by: several where channels are read one by one.
     order : tuple of int
         How the axes of what is read become rows, columns, channels.
     step : int
         Every so many elements are taken.
     shape : (int, int)
         Rows and columns of the tile in full.
+    picks : tuple of int
+        As :class:`Channels` has them.
     """
 
-    key: tuple[int | slice, ...]
+    keys: tuple[tuple[int | slice, ...], ...]
     order: tuple[int, ...]
     step: int
     shape: tuple[int, int]
+    picks: tuple[int, ...] = ()
 
 
 def tile(
@@ -168,8 +222,8 @@ def tile(
     --------
     >>> cut = tile((9, 1000, 1000), (1, 100, 100), Axes(1, 2), (4, 0, 0), level=1, row=0, column=1, itemsize=1,
     ...            coarse=False)
-    >>> cut.key, cut.shape
-    ((4, slice(0, 512, 2), slice(512, 1000, 2)), (256, 244))
+    >>> cut.keys, cut.shape
+    (((4, slice(0, 512, 2), slice(512, 1000, 2)),), (256, 244))
     """
     scale = 1 << level
     spans = (_span(shape, axes.y, row, scale), _span(shape, axes.x, column, scale))
@@ -184,27 +238,37 @@ def box(
     spans, scale = look.spans, look.scale
     step = scale
     most_chunks, most_bytes = (COARSE_CHUNKS, COARSE_DECODED_BYTES) if coarse else (MOST_CHUNKS, MOST_DECODED_BYTES)
-    chunk_bytes = math.prod(chunks) * itemsize
-    while _touched(spans, (axes.y, axes.x), chunks, step) > max(1, min(most_chunks, most_bytes // max(1, chunk_bytes))):
+    colours = channels(axes, shape) if axes.c is not None else Channels((slice(0, 1),))
+    deep = 1 if axes.c is None else _crossed(colours.parts, chunks[axes.c])
+    most = max(1, min(most_chunks, most_bytes // max(1, math.prod(chunks) * itemsize)) // deep)
+    while _touched(spans, (axes.y, axes.x), chunks, step) > most:
         step *= 2
     shown = {axes.y: spans[0], axes.x: spans[1]}
-    key: list[int | slice] = []
-    kept: list[int] = []
-    for axis, length in enumerate(shape):
-        if axis in shown:
-            first, end = shown[axis]
-            key.append(slice(first, end, step))
-            kept.append(axis)
-        elif axis == axes.c:
-            key.append(slice(0, length))
-            kept.append(axis)
-        elif not at[axis] < length:
-            raise ValueError(f"axis {axis} has {length:,} elements, and there is no {at[axis]:,}")
-        else:
-            key.append(at[axis])
+    keys = tuple(tuple(_part(axis, shape, axes, at, shown, step, part) for axis in range(len(shape)))
+                 for part in colours.parts)  # fmt: skip
+    kept = [axis for axis in range(len(shape)) if axis in shown or axis == axes.c]
     order = tuple(kept.index(axis) for axis in (axes.y, axes.x, axes.c) if axis is not None)
     height, width = (-(-(end - first) // scale) for first, end in spans)
-    return Cut(tuple(key), order, step // scale, (height, width))
+    return Cut(keys, order, step // scale, (height, width), colours.picks)
+
+
+def _part(
+    axis: int, shape: Sequence[int], axes: Axes, at: Sequence[int], shown: Mapping[int | None, tuple[int, int]],
+    step: int, channel: slice,
+) -> int | slice:  # fmt: skip
+    if axis in shown:
+        first, end = shown[axis]
+        return slice(first, end, step)
+    if axis == axes.c:
+        return channel
+    if not at[axis] < shape[axis]:
+        raise ValueError(f"axis {axis} has {shape[axis]:,} elements, and there is no {at[axis]:,}")
+    return at[axis]
+
+
+def _crossed(parts: Sequence[slice], chunk: int) -> int:
+    """How many chunks some parts of an axis lie in, at least one."""
+    return max(1, sum(-(-part.stop // chunk) - part.start // chunk for part in parts))
 
 
 def _span(shape: Sequence[int], axis: int | None, number: int, scale: int) -> tuple[int, int]:
@@ -223,19 +287,3 @@ def _touched(spans: Sequence[tuple[int, int]], axes: Sequence[int | None], chunk
         pixels = -(-(end - first) // step)
         counts.append(min(pixels, -(-end // chunk) - first // chunk))
     return math.prod(counts)
-
-
-def python_line(name: str, axes: Axes, at: Sequence[int], key: str | None = None) -> str:
-    """The line of Python that reads what is on the screen.
-
-    Examples
-    --------
-    >>> python_line("lab/scans:v1@3", Axes(1, 2), (7, 0, 0))
-    'hub.load("lab/scans:v1@3")[7, :, :]'
-    >>> python_line("lab/train:v1@3", Axes(None, 0), (0,), 'x"y')
-    'hub.load("lab/train:v1@3")["x\\\\"y"][:]'
-    """
-    shown = {axes.y, axes.x, axes.c}
-    inside = ", ".join(":" if axis in shown else str(number) for axis, number in enumerate(at))
-    member = "" if key is None else f"[{json.dumps(key)}]"
-    return f'hub.load("{name}"){member}[{inside or "()"}]'

@@ -66,7 +66,7 @@ def sample(opened: Opened, query: Query) -> dict[str, Any]:
             told.append(values.about(name, _sample(found, name, at)))
         except ConfigError as error:
             told.append({"name": name, "text": str(error)})
-    return {"row": at, "values": told, "first": first, "total": len(every)}
+    return {"row": at, "values": values.overlaid(told), "first": first, "total": len(every)}
 
 
 def image(opened: Opened, query: Query) -> bytes:
@@ -76,10 +76,11 @@ def image(opened: Opened, query: Query) -> bytes:
     if found.kind != "dataset" or key not in found:
         raise ConfigError("there is no such array")
     side = query.integer("side", 16, 4096, 512)
-    return values.picture(np.asarray(_sample(found, key, query.integer("row", 0, 1 << 53, 0))), side)
+    return values.picture(key, np.asarray(_sample(found, key, query.integer("row", 0, 1 << 53, 0))), side)
 
 
 def points(opened: Opened, query: Query) -> bytes:
     """One array's sample as points."""
     found = opened.handle(query.text("name"))
-    return values.points(np.asarray(_sample(found, query.text("field", most=300), query.integer("row", 0, 1 << 53, 0))))
+    key = query.text("field", most=300)
+    return values.points(key, np.asarray(_sample(found, key, query.integer("row", 0, 1 << 53, 0))))

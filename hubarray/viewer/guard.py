@@ -31,7 +31,8 @@ class Guard:
     token : str
         The first part of every path.
     hosts : iterable of str
-        Names of this server beside loopback, without ports.
+        Names of this server beside loopback, without ports. With any, the address that a connection came to is one
+        too: a name that was bent to this machine is no address.
     origins : iterable of str
         Pages of others that may read ``/zarr/``.
     """
@@ -74,7 +75,8 @@ class Guard:
             return "the address is too long", 414
         if len(headers.getlist("origin")) > 1:
             return "an origin is given twice", 400
-        if len(headers.getlist("host")) != 1 or "@" in headers["host"] or _hostname(headers["host"]) not in self._hosts:
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or "@" in hosts[0] or not self._is_ours(_hostname(hosts[0]), scope):
             return "this server is not known by that name", 421
         parts = scope["path"].split("/")
         given = parts[1].encode() if len(parts) > 1 else b""
@@ -89,6 +91,14 @@ class Guard:
         if scope["method"] not in ("GET", "HEAD", "OPTIONS") or (scope["method"] == "OPTIONS" and origin is None):
             return "nothing can be changed here", 405
         return None
+
+    def _is_ours(self, name: str, scope: Any) -> bool:
+        if name in self._hosts:
+            return True
+        if self._hosts == LOOPBACK or not scope.get("server"):
+            return False
+        own = str(scope["server"][0]).lower()
+        return name == (f"[{own}]" if ":" in own else own)
 
 
 def _hostname(host: str) -> str:

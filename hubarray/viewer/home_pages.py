@@ -50,25 +50,3 @@ def log(opened: Opened, query: Query) -> dict[str, Any]:
         if len(rows) == _MOST_COMMITS:
             break
     return {"name": str(name.at(None)), "commits": rows, "more": bool(rows) and rows[-1]["number"] > 1}
-
-
-def changes(opened: Opened, query: Query) -> dict[str, Any]:
-    """Where two commits differ, chunk by chunk, by refs alone."""
-    one, two = query.text("one"), query.text("two")
-    key = query.text("key", "", most=200)
-    found: Any = hub.diff(one, two, root=opened.root)
-    if key:
-        if key in found.added:
-            return {"regions": [], "text": f"{key} was added", "bytes": 0}
-        if key in found.dropped:
-            return {"regions": [], "text": f"{key} was dropped", "bytes": 0}
-        found = found.changed.get(key)
-    regions = [[[part.start or 0, part.stop] for part in region] for region in getattr(found, "regions", ())[:1000]]
-    if not found:
-        text = "No difference"
-    elif hasattr(found, "shapes"):
-        before, after = found.shapes
-        text = "" if before == after else f"The shape was {before}, and is {after}"
-    else:
-        text = shown_text(str(found))[:5000]
-    return {"regions": regions, "text": text, "bytes": int(getattr(found, "bytes", 0))}

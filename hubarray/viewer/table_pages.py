@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hubarray.errors import ConfigError
 from hubarray.interop.pictures import images
 from hubarray.shown import shown_text
 from hubarray.viewer import values
+from hubarray.viewer.heavy import turn
 from hubarray.viewer.opened import Opened, title
 from hubarray.viewer.parameters import Query
 from hubarray.viewer.row_filters import filters_of, index_names, line_of
@@ -22,6 +24,9 @@ _MOST_FIELDS = 500
 _LIGHT_BYTES = 4 << 10
 _HELD_CHOICES = 8
 _MOST_SORTED = 5_000_000
+_LOT_BYTES, _MOST_ROW_BYTES = 64 << 20, 256 << 20
+# Pixels to the bytes of a JPEG.
+_UNPACKED_TIMES = 12
 
 
 class Choices:
@@ -134,14 +139,71 @@ def rows(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
 
 
 def row(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
-    """One row whole: its values, and of images and points what they are."""
+    """One row whole, or one field of it: its values, and of images and points what they are.
+
+    Values are read by some at a time, and past some bytes the others are named alone.
+    """
     found = opened.table(query.text("name"))
     loader = choices.loader(found, query)
-    at = query.integer("row", 0, 1 << 53)
+    at, alone = query.integer("row", 0, 1 << 53), query.text("field", "", most=300)
     if at >= len(loader):
         raise ConfigError(f"there is no row {at:,}: there are {len(loader):,}")
-    told = [values.about(name, value) for name, value in list(loader.get_row(at).items())[:_MOST_FIELDS]]
-    return {"row": at, "total": len(loader), "number": int(loader.at(np.array([at])).numbers[0][0]), "values": told}
+    if alone and alone not in found.schema:
+        raise ConfigError(f"there is no field {shown_text(alone)[:80]!r}")
+    names = [alone] if alone else [name for name, _ in _fields(found)[:_MOST_FIELDS]]
+    told, read_bytes = {}, 0
+    for some, expected in _lots(found, names):
+        if read_bytes > _MOST_ROW_BYTES:
+            break
+        with turn(expected):
+            for name, value in loader.get_row(at, some).items():
+                told[name] = values.about(name, value)
+                read_bytes += (
+                    value.nbytes
+                    if isinstance(value, np.ndarray)
+                    else len(value)
+                    if isinstance(value, (str, bytes))
+                    else 8
+                )
+    late = {"text": f"not read: the values before it have over {_MOST_ROW_BYTES >> 20} MiB", "is": "late"}
+    return {
+        "row": at, "total": len(loader), "number": int(loader.at(np.array([at])).numbers[0][0]),
+        "values": values.overlaid([told.get(name, {"name": name, **late}) for name in names]),
+    }  # fmt: skip
+
+
+def _lots(table: Any, names: list[str]) -> Iterator[tuple[list[str], float]]:
+    """Fields that are read together, and how many bytes a row of them has, as far as averages tell."""
+    lot: list[str] = []
+    expected = 0.0
+    for name in names:
+        has = _row_bytes(table, name)
+        if lot and expected + has > _LOT_BYTES:
+            yield lot, expected
+            lot, expected = [], 0.0
+        lot, expected = [*lot, name], expected + has
+    yield lot, expected
+
+
+def _row_bytes(table: Any, name: str) -> float:
+    """Bytes of a field in a row: what its shape says, else its group's average."""
+    field = table.schema[name]
+    if field.dtype is not None and None not in field.shape:
+        return float(math.prod(field.shape) * field.dtype.itemsize)
+    (state,) = table.loader().tables()
+    sizes = [state.group_row_bytes(group) for group in table.schema.groups if group in field.groups]
+    return min(sizes, default=0.0) * (1 if field.codec is None else _UNPACKED_TIMES)
+
+
+def cell(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
+    """One value as a list of rows has it, of a field that is not read for all of them at once."""
+    found = opened.table(query.text("name"))
+    loader = choices.loader(found, query)
+    at, field = query.integer("row", 0, 1 << 53), query.text("field", most=300)
+    if at >= len(loader) or field not in found.schema:
+        raise ConfigError(f"there is no field {shown_text(field)[:80]!r} in row {at:,}")
+    with turn(_row_bytes(found, field)):
+        return {"value": values.cell(loader.get_row(at, [field])[field])}
 
 
 def _field_value(opened: Opened, choices: Choices, query: Query) -> np.ndarray:
@@ -150,7 +212,8 @@ def _field_value(opened: Opened, choices: Choices, query: Query) -> np.ndarray:
     at, field = query.integer("row", 0, 1 << 53), query.text("field", most=300)
     if at >= len(loader) or field not in found.schema:
         raise ConfigError(f"there is no field {shown_text(field)[:80]!r} in row {at:,}")
-    value = loader.get_row(at, [field])[field]
+    with turn(_row_bytes(found, field)):
+        value = loader.get_row(at, [field])[field]
     if not isinstance(value, np.ndarray):
         raise ConfigError(f"{field}: row {at:,} has no picture of it")
     return value
@@ -159,12 +222,12 @@ def _field_value(opened: Opened, choices: Choices, query: Query) -> np.ndarray:
 def image(opened: Opened, choices: Choices, query: Query) -> bytes:
     """A field of a row as PNG, whole or small."""
     side = query.integer("side", 16, 4096, 96)
-    return values.picture(_field_value(opened, choices, query), side)
+    return values.picture(query.text("field"), _field_value(opened, choices, query), side)
 
 
 def points(opened: Opened, choices: Choices, query: Query) -> bytes:
     """A field of a row as points: float32, four each."""
-    return values.points(_field_value(opened, choices, query))
+    return values.points(query.text("field"), _field_value(opened, choices, query))
 
 
 def curve(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
@@ -188,7 +251,8 @@ def curve(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
     columns = [field] if times is None else [field, times]
     read = loader.get_columns(positions, columns) if count > 0 else {field: []}
     numbers = [math.nan if one is None else float(np.asarray(one).astype("f8")) for one in read[field]]
-    told = {"x": list(positions), "y": [one if math.isfinite(one) else None for one in numbers], "of": ""}
+    told = {"x": list(positions), "rows": list(positions), "of": ""}
+    told["y"] = [one if math.isfinite(one) else None for one in numbers]
     seconds = _seconds(read[times]) if times in read else None
     return told if seconds is None else told | {"x": seconds, "of": times}
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.interop.pictures import drawing, images
+from hubarray.interop.pictures import colours, drawing, images
 from hubarray.shown import shown_text
+from hubarray.viewer.thinning import plain, thinned
 
 _MOST_CELL_LETTERS = 400
-_MOST_NUMBERS = 4000
+# Of boxes, four each.
+_MOST_NUMBERS, _MOST_LABELS = 4000, 1000
+_LEAST_CURVE, _MOST_CURVES = 8, 8
+_SHOWN_ROWS, _SHOWN_COLUMNS = 40, 16
 _MOST_POINTS = 200_000
 
 
@@ -34,21 +39,69 @@ def cell(value: Any) -> Any:
 
 
 def about(name: str, value: Any) -> dict[str, Any]:
-    """A value opened whole: how it is looked at, and its numbers where they are few."""
+    """A value opened whole: how it is looked at, and its numbers, or as many of them as are seen."""
     found: dict[str, Any] = {"name": name, "text": cell(value)}
-    if isinstance(value, np.ndarray) and value.shape:
-        found["shape"], found["dtype"] = list(value.shape), str(value.dtype)
-        if images.is_image(value):
-            found["is"] = "image"
-        elif images.is_cloud(value) and not images.are_boxes(name, value):
-            found["is"] = "cloud"
-        elif value.dtype.kind in "buif" and value.size <= _MOST_NUMBERS:
-            found["is"] = "boxes" if images.are_boxes(name, value) else "numbers"
-            found["numbers"] = [one if math.isfinite(one) else None for one in value.astype("f8").reshape(-1).tolist()]
-    return found
+    if not isinstance(value, np.ndarray) or not value.shape:
+        return found
+    found["shape"], found["dtype"] = list(value.shape), str(value.dtype)
+    if images.is_image(value):
+        return found | {"is": "image"}
+    if images.is_cloud(name, value):
+        return found | {"is": "cloud"}
+    if images.are_boxes(name, value.shape) and value.dtype.kind in "iuf":
+        return found | {"is": "boxes", "numbers": plain(value.reshape(-1)[:_MOST_NUMBERS])}
+    if images.are_labels(name, value):
+        found["labels"] = [cell(one) for one in value[:_MOST_LABELS]]
+    if value.dtype.kind in "TSUO":
+        return found | {"is": "values", "rows": _first_rows(value if value.ndim > 1 else value[:, np.newaxis], cell)}
+    try:
+        real = {
+            part: colours.real_values(value, part)
+            for part in (("real", "imag") if value.dtype.kind == "c" else ("abs",))
+        }
+    except ValueError:
+        return found
+    curves = _curves(real)
+    if curves:
+        places, drawn = thinned(curves)
+        return found | {"is": "curves", "x": places, "curves": drawn}
+    return found | {"is": "values", "rows": _first_rows(value, _number)}
 
 
-def picture(value: np.ndarray, side: int) -> bytes:
+def overlaid(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Values as :func:`about` tells them, each image with the names of what is drawn over it."""
+    every = [one["name"] for one in told if one.get("is") == "image"]
+    boxes = [one["name"] for one in told if one.get("is") == "boxes"]
+    labels = [one["name"] for one in told if "labels" in one]
+    captions = [one["name"] for one in told
+                if "shape" not in one and one.get("text") is not None and images.is_label(one["name"])]  # fmt: skip
+    for one in told:
+        if one.get("is") == "image":
+            one["over"] = {kind: images.belonging(one["name"], some, every) for kind, some in
+                           (("boxes", boxes), ("labels", labels), ("captions", captions))}  # fmt: skip
+    return told
+
+
+def _curves(parts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The curves that numbers are seen as: one, or a few beside each other; none where they are few or many."""
+    one = next(iter(parts.values()))
+    if one.ndim == 1 and len(one) > _LEAST_CURVE:
+        return {"value": one} if len(parts) == 1 else parts
+    if one.ndim == 2 and 0 < one.shape[1] <= _MOST_CURVES and len(one) > 2 * _LEAST_CURVE and len(parts) == 1:
+        return {f"{column}": one[:, column] for column in range(one.shape[1])}
+    return {}
+
+
+def _first_rows(value: np.ndarray, shown: Callable[[Any], Any]) -> list[list[Any]]:
+    flat = value.reshape(1, -1) if value.ndim == 1 else value.reshape(-1, value.shape[-1]) if value.size else value[:0]
+    return [[shown(one) for one in row[:_SHOWN_COLUMNS]] for row in flat[:_SHOWN_ROWS]]
+
+
+def _number(value: Any) -> Any:
+    return cell(value) if np.asarray(value).dtype.kind in "buif" else shown_text(str(value))[:_MOST_CELL_LETTERS]
+
+
+def picture(name: str, value: np.ndarray, side: int) -> bytes:
     """A PNG of an image, or of points from above.
 
     Raises
@@ -58,12 +111,12 @@ def picture(value: np.ndarray, side: int) -> bytes:
     """
     if images.is_image(value):
         return drawing.thumbnail(images.small_pixels(value, side), side)
-    if images.is_cloud(value):
+    if images.is_cloud(name, value):
         return drawing.png(images.from_above(images.cloud(value, _MOST_POINTS), side))
     raise ConfigError("this value is no image")
 
 
-def points(value: np.ndarray) -> bytes:
+def points(name: str, value: np.ndarray) -> bytes:
     """Points as float32, four each.
 
     Raises
@@ -71,6 +124,6 @@ def points(value: np.ndarray) -> bytes:
     ConfigError
         The value is no list of points.
     """
-    if not images.is_cloud(value):
+    if not images.is_cloud(name, value):
         raise ConfigError("this value is no list of points")
     return images.cloud(value, _MOST_POINTS).tobytes()

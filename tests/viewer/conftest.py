@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import urllib.error
 import urllib.parse
@@ -37,6 +38,12 @@ def get(url: str, **headers: str) -> Answer:
 def api(viewer: Any, page: str, **parameters: Any) -> str:
     """The address of a page of the server."""
     return f"{viewer.url.partition('#')[0]}api/{page}?{urllib.parse.urlencode(parameters)}"
+
+
+def resident_bytes():
+    """Memory of this process."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.fixture

@@ -49,8 +49,12 @@ def drive(root, astronaut):
 def test_home_lists_every_name_and_says_which_are_damaged(viewer, root):
     hub.array(3, "t/x:v1", root=root)
     hub.array(3, "t/y:v1", root=root)
+    (key,) = [one.key for one in root.store.list("t/y/log/")]
+    root.store.delete([key])
+    root.store.put(key, b"junk")
     found = ask(viewer, "home")
     assert [one["name"] for one in found["names"]] == ["t/x:v1", "t/y:v1"]
+    assert [bool(one["problem"]) for one in found["names"]] == [False, True]
     assert ask(viewer, "facts", name="t/x:v1")["shape"] == "(3,)"
 
 

@@ -1,6 +1,5 @@
 """What an attacker of the viewer once got through with, and no longer does."""
 
-import json
 import os
 import socket
 import threading
@@ -14,15 +13,9 @@ import pytest
 import hubarray as hub
 from hubarray.interop.pictures import colours, images
 from hubarray.viewer import connections, paced
-from hubarray.viewer.cuts import Axes, python_line
 from hubarray.viewer.expressions import clauses_of
-from tests.viewer.conftest import api, get
+from tests.viewer.conftest import api, get, resident_bytes
 from tests.viewer.test_answers import ask, refused
-
-
-def resident_bytes():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_what_is_asked_under_a_tag_follows_the_tag(viewer, root):
@@ -63,14 +56,6 @@ def test_values_that_lie_in_too_many_chunks_are_refused(viewer, root):
     hub.array((4096, 1 << 20), "t/y:v1", "u1", chunks=(1, 1 << 20), root=root)
     assert ask(viewer, "values", name="t/x:v1", y=0, x=1, at="0,0", rows=64, columns=4)["rows"]
     assert "too much to read" in refused(viewer, "values", name="t/y:v1", y=0, x=1, at="0,0", rows=512, columns=1)
-
-
-def test_the_line_to_copy_is_nothing_but_a_look(viewer, root):
-    name = 'x"]; __import__("os").system("id") #'
-    hub.dataset({name: hub.ArraySpec(3)}, "t/ds:v1", root=root)
-    line = ask(viewer, "array", name="t/ds:v1", key=name)["line"]
-    assert line == python_line("t/ds:v1@1", Axes(None, 0), [0], name)
-    assert line == f'hub.load("t/ds:v1@1")[{json.dumps(name)}][:]'
 
 
 def test_backticks_in_text_are_text_and_no_name_is_taken_for_another():

@@ -27,7 +27,7 @@ def test_tiles_of_every_level_are_the_picture_with_every_so_many_elements(data):
             )
             part = found[row * TILE_PIXELS :, column * TILE_PIXELS :][:TILE_PIXELS, :TILE_PIXELS]
             assert cut.shape == part.shape
-            read = array[cut.key].transpose(cut.order)
+            read = array[cut.keys[0]].transpose(cut.order)
             part[...] = read.repeat(cut.step, 0)[: part.shape[0]].repeat(cut.step, 1)[:, : part.shape[1]]
             # What touches few chunks is read in full.
             if -(-height // chunks[1]) * -(-width // chunks[2]) <= cuts.MOST_CHUNKS:
@@ -42,7 +42,7 @@ def test_tiles_of_every_level_are_the_picture_with_every_so_many_elements(data):
 def test_a_tile_touches_a_bounded_number_of_chunks_however_large_the_array(level, coarse):
     shape, chunks = (1 << 50, 1 << 50), (64, 64)
     cut = tile(shape, chunks, Axes(0, 1), (0, 0), level=level, row=0, column=0, itemsize=8, coarse=coarse)
-    counts = [min(len(range(*one.indices(1 << 50))), -(-one.stop // 64)) for one in cut.key]
+    counts = [min(len(range(*one.indices(1 << 50))), -(-one.stop // 64)) for one in cut.keys[0]]
     assert counts[0] * counts[1] <= (cuts.COARSE_CHUNKS if coarse else cuts.MOST_CHUNKS)
 
 
@@ -71,7 +71,9 @@ def test_a_guess_is_always_a_view_that_can_be_asked_for(shape, is_byte):
 def test_what_tells_the_brightness_is_there(height, width):
     for look in looks((height, width), Axes(0, 1)):
         cut = box((height, width), (100, 100), Axes(0, 1), (0, 0), look, itemsize=1, coarse=True)
-        assert all(len(range(*one.indices(length))) > 0 for one, length in zip(cut.key, (height, width), strict=True))
+        assert all(
+            len(range(*one.indices(length))) > 0 for one, length in zip(cut.keys[0], (height, width), strict=True)
+        )
 
 
 @given(within=st.lists(st.tuples(st.integers(0, 1 << 40), st.integers(0, 1 << 40)), min_size=2, max_size=2))

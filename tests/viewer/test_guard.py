@@ -2,14 +2,18 @@
 
 import concurrent.futures
 import socket
+import threading
+import urllib.error
 import urllib.parse
+import urllib.request
 
 import numpy as np
 import pytest
 
 import hubarray as hub
+from hubarray.viewer.app import PICTURES_AT_ONCE
 from hubarray.viewer.guard import MAX_URL_BYTES
-from tests.viewer.conftest import api, get
+from tests.viewer.conftest import api, get, resident_bytes
 
 ORIGIN = "https://neuroglancer-demo.appspot.com"
 PAGES = [
@@ -76,6 +80,21 @@ def test_a_named_origin_reads_zarr_and_nothing_else(root):
         assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, ORIGIN)
         answer = get(api(viewer, "home"), Origin=ORIGIN)
         assert answer.headers["access-control-allow-origin"] is None
+        preflight = {
+            "Origin": ORIGIN,
+            "Access_Control_Request_Method": "GET",
+            "Access_Control_Request_Headers": "range",
+        }
+        for page, allowed in (("zarr/t/x/v1/c/0", ORIGIN), ("api/home", None)):
+            request = urllib.request.Request(f"{viewer.url}{page}", method="OPTIONS",
+                                             headers={name.replace("_", "-"): one for name, one in preflight.items()})  # fmt: skip
+            try:
+                answer = urllib.request.urlopen(request)
+            except urllib.error.HTTPError as error:
+                answer = error
+            with answer:
+                assert answer.headers["access-control-allow-origin"] == allowed
+                assert (answer.headers["access-control-allow-headers"] == "range") == (allowed is not None)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "WHAT"])
@@ -160,28 +179,29 @@ def test_a_parameter_that_is_there_twice_is_refused(viewer):
 
 
 def test_two_hundred_requests_at_once_are_answered_and_memory_stays(viewer, root):
-    rng = np.random.default_rng(0)
-    hub.store(rng.integers(0, 255, (2000, 2000), "u1"), "t/x:v1", chunks=(256, 256), root=root)
-    addresses = [
-        api(
-            viewer,
-            "picture",
-            name="t/x:v1@1",
-            y=0,
-            x=1,
-            at="0,0",
-            level=0,
-            row=i % 8,
-            column=i // 8 % 8,
-            low=0,
-            high=i + 1,
-        )
-        for i in range(200)
-    ]
-    with concurrent.futures.ThreadPoolExecutor(200) as pool:
-        answers = list(pool.map(get, addresses))
+    # A picture of each takes a chunk of 64 MiB, decoded: all at once would be 13 GB.
+    hub.array((200, 8192, 8192), "t/x:v1", "u1", chunks=(1, 8192, 8192), root=root)[::50, ::4096] = 1
+    hub.configure(memory_cache_bytes=0, disk_cache_bytes=0)
+    given = {"name": "t/x:v1@2", "y": 1, "x": 2, "level": 5, "row": 0, "column": 0, "low": 0, "high": 1}
+    addresses = [api(viewer, "picture", at=f"{i % 4 * 50},0,0", **{**given, "high": i + 1}) for i in range(200)]
+    before, most, done = resident_bytes(), [0], threading.Event()
+
+    def watch():
+        while not done.wait(0.01):
+            most[0] = max(most[0], resident_bytes())
+
+    watching = threading.Thread(target=watch)
+    watching.start()
+    try:
+        with concurrent.futures.ThreadPoolExecutor(200) as pool:
+            answers = list(pool.map(get, addresses))
+    finally:
+        done.set()
+        watching.join()
     assert {one.status for one in answers} <= {200, 503}
     assert sum(one.status == 200 for one in answers) > 100
+    # As many at once as there are slots for pictures, with what is encoded and what is decoded.
+    assert most[0] - before < (PICTURES_AT_ONCE + 2) * 2 * (64 << 20)
     assert get(viewer.url).status == 200
 
 
@@ -192,6 +212,10 @@ def test_another_host_than_loopback_is_asked_for_twice(root):
         local = viewer.url.replace(urllib.parse.urlsplit(viewer.url).hostname, "127.0.0.1")
         assert get(local).status == 200
         assert get(local, Host="evil.example").status == 421
+        # By the address that a connection came to, as from another machine; and by no other address.
+        assert get(local.replace("127.0.0.1", "127.0.0.2")).status == 200
+        assert get(local, Host="127.0.0.2").status == 421
+        assert get(local, Host="10.1.2.3").status == 421
         assert get(f"http://127.0.0.1:{viewer.port}/x/").status == 403
 
 

@@ -1,4 +1,4 @@
-"""Pixels as PNG."""
+"""Pixels as PNG, WebP and JPEG."""
 
 from __future__ import annotations
 
@@ -22,10 +22,22 @@ def _pillow() -> Any:
     return Image
 
 
+# PNG is exact; of the others the quality.
+_QUALITIES: dict[str, dict[str, int]] = {"png": {"compress_level": 1}, "webp": {"quality": 85, "method": 2},
+                                         "jpeg": {"quality": 90}}  # fmt: skip
+KINDS = tuple(_QUALITIES)
+
+
 def png(pixels: np.ndarray) -> bytes:
     """A PNG of uint8 pixels of (height, width, 3 or 4)."""
+    return encoded(pixels, "png")
+
+
+def encoded(pixels: np.ndarray, kind: str) -> bytes:
+    """Uint8 pixels of (height, width, 3 or 4) as one of :data:`KINDS`; as JPEG they lose their alpha."""
     out = io.BytesIO()
-    _pillow().fromarray(np.ascontiguousarray(pixels)).save(out, "png", compress_level=1)
+    kept = pixels[..., :3] if kind == "jpeg" else pixels
+    _pillow().fromarray(np.ascontiguousarray(kept)).save(out, kind, **_QUALITIES[kind])
     return out.getvalue()
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -12,7 +13,9 @@ _LEAST_SIDE = 8
 _MOST_TIMES_AS_LONG = 50
 _LEAST_POINTS = 32
 _CHANNELS = (1, 3, 4)
-_MOST_COORDINATES = 16
+_MOST_COORDINATES, _MOST_PLAIN_COORDINATES = 16, 4
+_CLOUD_NAMES = re.compile("point|lidar|radar|cloud|xyz|scan|velodyne", re.IGNORECASE)
+_LABEL_NAMES = re.compile("label|class|categor|caption", re.IGNORECASE)
 
 
 def is_image(value: np.ndarray) -> bool:
@@ -31,20 +34,17 @@ def is_image(value: np.ndarray) -> bool:
     return least >= _LEAST_SIDE and most <= _MOST_TIMES_AS_LONG * least
 
 
-def is_cloud(value: np.ndarray) -> bool:
+def is_cloud(name: str, value: np.ndarray) -> bool:
     """Whether an array is a list of points in space: three coordinates, and maybe more of each.
 
     Examples
     --------
-    >>> is_cloud(np.zeros((1000, 4), "f4")), is_cloud(np.zeros((10, 4), "i4"))
+    >>> is_cloud("lidar", np.zeros((1000, 4), "f4")), is_cloud("imu", np.zeros((1000, 6), "f4"))
     (True, False)
+    >>> is_cloud("boxes", np.zeros((99, 4), "f4")), is_cloud("pose", np.zeros((4, 4), "f4"))
+    (False, False)
     """
-    return (
-        value.dtype.kind == "f"
-        and value.ndim == 2
-        and 3 <= value.shape[1] <= _MOST_COORDINATES
-        and len(value) >= _LEAST_POINTS
-    )
+    return value.ndim == 2 and may_be_cloud(name, value.shape, value.dtype.kind)
 
 
 def may_be_image(shape: Sequence[int | None], kind: str) -> bool:
@@ -71,14 +71,53 @@ def may_be_cloud(name: str, shape: Sequence[int | None], kind: str) -> bool:
     >>> may_be_cloud("lidar", (None, 4), "f"), may_be_cloud("boxes", (None, 4), "f"), may_be_cloud("pose", (4, 4), "f")
     (True, False, False)
     """
-    if kind != "f" or len(shape) != 2 or shape[1] is None or (shape[1] == 4 and "box" in name.lower()):
+    if kind != "f" or len(shape) != 2 or shape[1] is None or are_boxes(name, shape):
         return False
-    return 3 <= shape[1] <= _MOST_COORDINATES and (shape[0] is None or shape[0] >= _LEAST_POINTS)
+    # More than coordinates and a brightness have other lists of numbers too, such as those of an inertial sensor.
+    most = _MOST_COORDINATES if _CLOUD_NAMES.search(name) else _MOST_PLAIN_COORDINATES
+    return 3 <= shape[1] <= most and (shape[0] is None or shape[0] >= _LEAST_POINTS)
 
 
-def are_boxes(name: str, value: np.ndarray) -> bool:
-    """Whether an array is a list of boxes over images, by what it is called: four numbers each."""
-    return value.ndim == 2 and value.shape[1] == 4 and "box" in name.lower()
+def are_boxes(name: str, shape: Sequence[int | None]) -> bool:
+    """Whether arrays of a shape are lists of boxes over images, by what they are called: four numbers each."""
+    return len(shape) == 2 and shape[1] == 4 and "box" in name.lower()
+
+
+def are_labels(name: str, value: np.ndarray) -> bool:
+    """Whether an array says what is in boxes, or in images, by what it is called: a number or a text each."""
+    return value.ndim == 1 and value.dtype.kind in "buiTSUO" and is_label(name)
+
+
+def is_label(name: str) -> bool:
+    """Whether values of this name say what is seen.
+
+    Examples
+    --------
+    >>> is_label("front.labels"), is_label("class_id"), is_label("speed")
+    (True, True, False)
+    """
+    return _LABEL_NAMES.search(name) is not None
+
+
+def belonging(image: str, others: Iterable[str], every_image: Iterable[str]) -> list[str]:
+    """What is drawn over an image: what shares the beginning of its name, else what shares it with no image.
+
+    Examples
+    --------
+    >>> every = ["front.image", "rear.image"]
+    >>> belonging("front.image", ["front.boxes", "rear.boxes"], every), belonging("rear.image", ["boxes"], every)
+    (['front.boxes'], ['boxes'])
+    >>> belonging("rear.image", ["front.boxes"], every)
+    []
+    """
+    own = _beginning(image)
+    taken = {_beginning(one) for one in every_image}
+    among = list(others)
+    return [one for one in among if _beginning(one) == own] or [one for one in among if _beginning(one) not in taken]
+
+
+def _beginning(name: str) -> str:
+    return name.rpartition(".")[0]
 
 
 def pixels(value: np.ndarray) -> np.ndarray:

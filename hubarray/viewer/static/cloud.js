@@ -47,5 +47,14 @@ export async function cloud(canvas, data) {
   const observer = new ResizeObserver(draw);
   observer.observe(canvas);
   draw();
-  return { count, close: () => { observer.disconnect(); controls.dispose(); geometry.dispose(); material.dispose(); renderer.dispose(); } };
+  return {
+    count,
+    close: () => {
+      observer.disconnect();
+      controls.dispose();
+      geometry.dispose();
+      material.dispose();
+      renderer.dispose();
+    },
+  };
 }

@@ -9,8 +9,22 @@ export async function datasetPage(about, params) {
   let at = Math.min(Math.max(0, Number(params.row) || 0), Math.max(0, info.rows - 1));
   const below = el("div");
   const line = el("code", { class: "line", tabindex: 0, "aria-label": "The line of Python" });
-  const range = el("input", { type: "range", min: 0, max: Math.max(0, info.rows - 1), value: at, "aria-label": "Sample", oninput: () => move(Number(range.value)) });
-  const number = el("input", { type: "number", min: 0, max: Math.max(0, info.rows - 1), value: at, "aria-label": "Sample, number", onchange: () => move(Number(number.value)) });
+  const range = el("input", {
+    type: "range",
+    min: 0,
+    max: Math.max(0, info.rows - 1),
+    value: at,
+    "aria-label": "Sample",
+    oninput: () => move(Number(range.value)),
+  });
+  const number = el("input", {
+    type: "number",
+    min: 0,
+    max: Math.max(0, info.rows - 1),
+    value: at,
+    "aria-label": "Sample, number",
+    onchange: () => move(Number(number.value)),
+  });
   range.style.flex = "1";
   let drawn = null;
   let first = 0;
@@ -34,11 +48,31 @@ export async function datasetPage(about, params) {
       if (mine !== turn) return;
       if (drawn) drawn.close();
       const links = Object.fromEntries(info.samples.map((key) => [key, `${link(key)}&at=${at}`]));
-      drawn = cards(found.values, { name, row: at }, { image: "sample-image", points: "sample-points" }, links);
-      const page = (text, to) => el("button", { type: "button", text, disabled: to < 0 || to >= found.total, onclick: () => { first = to; show(); } });
+      drawn = cards(found.values, { name, row: at }, { image: "sample-image", points: "sample-points" }, { links });
+      const page = (text, to) =>
+        el("button", {
+          type: "button",
+          text,
+          disabled: to < 0 || to >= found.total,
+          onclick: () => {
+            first = to;
+            show();
+          },
+        });
       const size = 48;
-      const pages = found.total > size ? el("div", { class: "bar" }, page("← Arrays before", first - size), page("Arrays after →", first + size),
-        el("span", { class: "quiet", text: `${first + 1} to ${Math.min(found.total, first + size)} of ${found.total.toLocaleString()} arrays` })) : null;
+      const pages =
+        found.total > size
+          ? el(
+              "div",
+              { class: "bar" },
+              page("← Arrays before", first - size),
+              page("Arrays after →", first + size),
+              el("span", {
+                class: "quiet",
+                text: `${first + 1} to ${Math.min(found.total, first + size)} of ${several(found.total, "array")}`,
+              }),
+            )
+          : null;
       below.replaceChildren(...[pages, ...drawn.node].filter(Boolean));
     } catch (error) {
       if (error.name !== "AbortError" && mine === turn) below.replaceChildren(problem(error));
@@ -53,22 +87,101 @@ export async function datasetPage(about, params) {
   document.addEventListener("keydown", keys);
   const body = el("tbody");
   const most = 200;
-  const search = el("input", { type: "search", placeholder: "Search arrays", "aria-label": "Search arrays", oninput: () => list() });
+  const search = el("input", {
+    type: "search",
+    placeholder: "Search arrays",
+    "aria-label": "Search arrays",
+    oninput: () => list(),
+  });
   const left = el("p", { class: "quiet" });
   function list() {
     const some = info.arrays.filter((one) => one.name.toLowerCase().includes(search.value.toLowerCase()));
     left.textContent = some.length > most ? `and ${(some.length - most).toLocaleString()} more: search for them` : "";
-    body.replaceChildren(...some.slice(0, most).map((one) => el("tr", {}, el("td", {}, el("a", { href: link(one.name), text: one.name })), el("td", { text: one.shape.join(" × ") || "scalar" }), el("td", { text: one.dtype }), el("td", { text: one.dims.filter(Boolean).join(", ") }))));
+    body.replaceChildren(
+      ...some
+        .slice(0, most)
+        .map((one) =>
+          el(
+            "tr",
+            {},
+            el("td", {}, el("a", { href: link(one.name), text: one.name })),
+            el("td", { text: one.shape.join(" × ") || "scalar" }),
+            el("td", { text: one.dtype }),
+            el("td", { text: one.dims.filter(Boolean).join(", ") }),
+          ),
+        ),
+    );
   }
   list();
-  const arrays = el("table", { class: "list" }, el("thead", {}, el("tr", {}, ["Array", "Shape", "Type", "Dimensions"].map((text) => el("th", { scope: "col", text })))), body);
-  const samples = info.rows ? [el("div", { class: "bar" }, el("button", { type: "button", text: "←", "aria-label": "Sample before", onclick: () => move(at - 1) }), range, number,
-    el("button", { type: "button", text: "→", "aria-label": "Sample after", onclick: () => move(at + 1) })), below, line] : [el("p", { class: "quiet", text: !info.arrays.length ? "There are no arrays yet." : info.samples.length ? "There are no samples yet." : "Its arrays share no first dimension; look at each." })];
+  const arrays = el(
+    "table",
+    { class: "list" },
+    el(
+      "thead",
+      {},
+      el(
+        "tr",
+        {},
+        ["Array", "Shape", "Type", "Dimensions"].map((text) => el("th", { scope: "col", text })),
+      ),
+    ),
+    body,
+  );
+  const samples = info.rows
+    ? [
+        el(
+          "div",
+          { class: "bar" },
+          el("button", { type: "button", text: "←", "aria-label": "Sample before", onclick: () => move(at - 1) }),
+          range,
+          number,
+          el("button", { type: "button", text: "→", "aria-label": "Sample after", onclick: () => move(at + 1) }),
+        ),
+        below,
+        line,
+      ]
+    : [
+        el("p", {
+          class: "quiet",
+          text: !info.arrays.length
+            ? "There are no arrays yet."
+            : info.samples.length
+              ? "There are no samples yet."
+              : "Its arrays share no first dimension; look at each.",
+        }),
+      ];
   return {
-    node: [el("h1", {}, `${name} `, el("span", { class: "quiet", text: `${several(info.arrays.length, "array")}, ${several(info.rows, "sample")}` })),
-      el("div", { class: "bar" }, el("button", { type: "button", text: "versions", onclick: () => go({ name: params.name, tab: "versions" }) })),
-      ...samples, el("h2", { text: "Arrays" }), info.arrays.length > 20 ? el("div", { class: "bar" }, search) : null, el("div", { class: "scroll" }, arrays), left, attributes(info.attrs)].filter(Boolean),
-    shown: () => { if (info.rows) show(); },
-    close: () => { aborting.abort(); turn += 1; clearTimeout(timer); if (drawn) drawn.close(); document.removeEventListener("keydown", keys); },
+    node: [
+      el(
+        "h1",
+        {},
+        `${name} `,
+        el("span", {
+          class: "quiet",
+          text: `${several(info.arrays.length, "array")}, ${several(info.rows, "sample")}`,
+        }),
+      ),
+      el(
+        "div",
+        { class: "bar" },
+        el("button", { type: "button", text: "versions", onclick: () => go({ name: params.name, tab: "versions" }) }),
+      ),
+      ...samples,
+      el("h2", { text: "Arrays" }),
+      info.arrays.length > 20 ? el("div", { class: "bar" }, search) : null,
+      el("div", { class: "scroll" }, arrays),
+      left,
+      attributes(info.attrs),
+    ].filter(Boolean),
+    shown: () => {
+      if (info.rows) show();
+    },
+    close: () => {
+      aborting.abort();
+      turn += 1;
+      clearTimeout(timer);
+      if (drawn) drawn.close();
+      document.removeEventListener("keydown", keys);
+    },
   };
 }

@@ -64,14 +64,17 @@ export function bytes(count) {
 
 export const several = (count, one, many = `${one}s`) => `${count.toLocaleString()} ${count === 1 ? one : many}`;
 export const when = (iso) => (iso ? new Date(iso).toISOString().slice(0, 16).replace("T", " ") : "");
-export const short = (value) => (typeof value === "number" && !Number.isInteger(value) ? value.toPrecision(5) : `${value}`);
+export const short = (value) =>
+  typeof value === "number" && !Number.isInteger(value) ? value.toPrecision(5) : `${value}`;
 
 let clearing;
 export function say(text) {
   const status = document.getElementById("status");
   status.textContent = text;
   clearTimeout(clearing);
-  clearing = setTimeout(() => { status.textContent = ""; }, 2500);
+  clearing = setTimeout(() => {
+    status.textContent = "";
+  }, 2500);
 }
 
 export async function copy(text) {
@@ -83,11 +86,13 @@ export async function copy(text) {
   }
 }
 
-export const problem = (error) => el("p", { class: "bad", role: "alert", text: `${error.kind || "Error"}: ${error.message}` });
+export const problem = (error) =>
+  el("p", { class: "bad", role: "alert", text: `${error.kind || "Error"}: ${error.message}` });
 
 export function go(params) {
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(params)) if (value !== undefined && value !== "" && value !== null) query.set(name, value);
+  for (const [name, value] of Object.entries(params))
+    if (value !== undefined && value !== "" && value !== null) query.set(name, value);
   location.hash = query.toString().replaceAll("%2F", "/").replaceAll("%3A", ":").replaceAll("%40", "@");
 }
 
@@ -98,20 +103,34 @@ export function keep(params) {
     if (value === undefined || value === null || value === "" || value === false) query.delete(name);
     else query.set(name, value);
   }
-  const text = query.toString().replaceAll("%2F", "/").replaceAll("%3A", ":").replaceAll("%40", "@").replaceAll("%2C", ",");
+  const text = query
+    .toString()
+    .replaceAll("%2F", "/")
+    .replaceAll("%3A", ":")
+    .replaceAll("%40", "@")
+    .replaceAll("%2C", ",");
   history.replaceState(null, "", text ? `#${text}` : location.pathname);
 }
 
 export function facts(pairs) {
-  return el("dl", { class: "facts" }, Object.entries(pairs).filter(([, value]) => value !== "" && value !== undefined)
-    .map(([name, value]) => [el("dt", { text: name }), el("dd", { text: `${value}` })]));
+  return el(
+    "dl",
+    { class: "facts" },
+    Object.entries(pairs)
+      .filter(([, value]) => value !== "" && value !== undefined)
+      .map(([name, value]) => [el("dt", { text: name }), el("dd", { text: `${value}` })]),
+  );
 }
 
 export function attributes(attrs) {
   const names = Object.keys(attrs || {});
   if (!names.length) return null;
-  return el("details", {}, el("summary", { text: `Attributes (${names.length})` }),
-    facts(Object.fromEntries(names.map((name) => [name, JSON.stringify(attrs[name], null, 1)]))));
+  return el(
+    "details",
+    {},
+    el("summary", { text: `Attributes (${names.length})` }),
+    facts(Object.fromEntries(names.map((name) => [name, JSON.stringify(attrs[name], null, 1)]))),
+  );
 }
 
 export function typing(event) {

@@ -11,16 +11,30 @@ let close = () => {};
 let turn = 0;
 
 const KEYS = [
-  ["/", "search, or filter"], ["?", "this list"], ["Esc", "back to all names"], ["arrows", "move the picture"],
-  ["+ −", "closer, further"], ["0", "all of it"], ["[ ]", "one back or on along the first slider; rows of a table"],
-  ["space", "play along the first slider"], ["m", "next colour map"], ["c", "copy the line of Python"],
+  ["/", "search, or filter"],
+  ["?", "this list"],
+  ["Esc", "back to all names"],
+  ["arrows", "move the picture"],
+  ["+ −", "closer, further"],
+  ["0", "all of it"],
+  ["[ ]", "one back or on along the first slider; rows of a table"],
+  ["space", "play along the first slider"],
+  ["m", "next colour map"],
+  ["c", "copy the line of Python"],
+  ["r", "try again what could not be shown"],
 ];
 
 function showHelp() {
   const help = document.getElementById("help");
-  help.replaceChildren(el("h1", { text: "Keys" }),
-    el("table", { class: "list" }, KEYS.map(([key, what]) => el("tr", {}, el("td", {}, el("kbd", { text: key })), el("td", { text: what })))),
-    el("p", {}, el("button", { class: "main", text: "Close", onclick: () => help.close() })));
+  help.replaceChildren(
+    el("h1", { text: "Keys" }),
+    el(
+      "table",
+      { class: "list" },
+      KEYS.map(([key, what]) => el("tr", {}, el("td", {}, el("kbd", { text: key })), el("td", { text: what }))),
+    ),
+    el("p", {}, el("button", { class: "main", text: "Close", onclick: () => help.close() })),
+  );
   help.showModal();
 }
 
@@ -34,14 +48,26 @@ function nextTheme() {
   const dark = matchMedia("(prefers-color-scheme: dark)").matches;
   const now = document.documentElement.dataset.theme || (dark ? "dark" : "light");
   const next = now === "dark" ? "light" : "dark";
-  try { localStorage.setItem("hubarray-theme", next); } catch { /* Not kept, then. */ }
+  try {
+    localStorage.setItem("hubarray-theme", next);
+  } catch {
+    /* Not kept, then. */
+  }
   setTheme(next);
 }
 
 function trail(name, key, tab) {
   const parts = [];
   if (name) {
-    const link = (text, params) => el("a", { href: "#", text, onclick: (event) => { event.preventDefault(); go(params); } });
+    const link = (text, params) =>
+      el("a", {
+        href: "#",
+        text,
+        onclick: (event) => {
+          event.preventDefault();
+          go(params);
+        },
+      });
     parts.push(link(name, { name }));
     if (key) parts.push(" / ", link(key, { name, key }));
     if (tab) parts.push(` / ${tab}`);
@@ -67,22 +93,39 @@ async function show() {
       const pages = { array: arrayPage, table: tablePage, dataset: key ? arrayPage : datasetPage };
       shown = await (tab === "versions" ? versionsPage : pages[about.kind])(about, params);
     }
-    if (mine !== turn) { (shown.close || (() => {}))(); return; }
+    if (mine !== turn) {
+      (shown.close || (() => {}))();
+      return;
+    }
     page.replaceChildren(...[shown.node].flat());
     close = shown.close || (() => {});
     (shown.shown || (() => {}))();
   } catch (error) {
     if (mine === turn) {
-      page.replaceChildren(problem(error), el("p", {}, el("button", { text: "Try again", onclick: show }), " ",
-        el("button", { text: "All names", onclick: () => go({}) })));
+      page.replaceChildren(
+        problem(error),
+        el(
+          "p",
+          {},
+          el("button", { text: "Try again", onclick: show }),
+          " ",
+          el("button", { text: "All names", onclick: () => go({}) }),
+        ),
+      );
     }
   }
 }
 
 document.getElementById("keys").addEventListener("click", showHelp);
 document.getElementById("theme").addEventListener("click", nextTheme);
-document.getElementById("brand").addEventListener("click", (event) => { event.preventDefault(); go({}); });
-document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); page.focus(); });
+document.getElementById("brand").addEventListener("click", (event) => {
+  event.preventDefault();
+  go({});
+});
+document.getElementById("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  page.focus();
+});
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
     if (typing(event)) event.target.blur();
@@ -92,9 +135,16 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "?") showHelp();
   if (event.key === "/") {
     const search = page.querySelector("input[type=search]");
-    if (search) { event.preventDefault(); search.focus(); }
+    if (search) {
+      event.preventDefault();
+      search.focus();
+    }
   }
 });
-try { setTheme(localStorage.getItem("hubarray-theme") || ""); } catch { /* Nothing is kept there. */ }
+try {
+  setTheme(localStorage.getItem("hubarray-theme") || "");
+} catch {
+  /* Nothing is kept there. */
+}
 addEventListener("hashchange", show);
 show();

@@ -1,9 +1,9 @@
 // Curves, by uPlot; and the bars of a histogram.
 import { el } from "./lib.js";
 
-const COLOURS = ["#2563eb", "#d9480f", "#2b8a3e", "#9c36b5"];
-
+const COLOURS = ["#2563eb", "#d9480f", "#2b8a3e", "#9c36b5", "#0b7285", "#a61e4d", "#5f3dc4", "#846300"];
 const UNITS = { ns: 1e-6, us: 1e-3, ms: 1, s: 1e3, m: 6e4, h: 36e5, D: 864e5 };
+const LEAST_WIDTH = 200;
 
 // How a count of a dtype of times is written; null for other dtypes, and for months and years.
 export function timeText(dtype) {
@@ -12,35 +12,75 @@ export function timeText(dtype) {
   const times = (Number(found[1]) || 1) * UNITS[found[2]];
   return (count) => {
     const date = new Date(count * times);
-    return Number.isNaN(date.getTime()) ? `${count}` : date.toISOString().replace("T", " ").replace(/( 00:00)?(:00)?(\.000)?Z$/, "");
+    if (Number.isNaN(date.getTime())) return `${count}`;
+    return date
+      .toISOString()
+      .replace("T", " ")
+      .replace(/( 00:00)?(:00)?(\.000)?Z$/, "");
   };
 }
 
-export function curves(places, named, { height = 300, title = "", onzoom = null, areTimes = false, text = null } = {}) {
+// places: of all curves; named: the numbers of each; mark: a place to mark; text: how a number is written.
+export function curves(
+  places,
+  named,
+  { height = 300, title = "", onzoom = null, areTimes = false, text = null, mark = null } = {},
+) {
   const holder = el("div", { class: "curves", role: "img", "aria-label": title || "Curve" });
+  const names = Object.keys(named);
   let plot = null;
-  const style = () => getComputedStyle(document.documentElement);
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+  function options() {
+    const line = colour("--line");
+    const axis = { stroke: colour("--quiet"), grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 } };
+    const wide = (_, values) => 16 + 8 * Math.max(3, ...(values || []).map((one) => `${one}`.length));
+    const upright = { ...axis, size: wide, ...(text ? { values: (_, counts) => counts.map(text) } : {}) };
+    const told = text ? { value: (_, count) => (count === null ? "" : text(count)) } : {};
+    return {
+      width: Math.max(LEAST_WIDTH, holder.clientWidth || 600),
+      height,
+      title,
+      scales: { x: { time: areTimes } },
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
+      axes: [axis, upright],
+      hooks: { setSelect: [zoom], draw: [drawMark] },
+      series: [{}, ...names.map((label, i) => ({ label, stroke: COLOURS[i % COLOURS.length], width: 1.5, ...told }))],
+    };
+  }
+  function zoom(self) {
+    const { left, width } = self.select;
+    if (onzoom && width > 2) onzoom(self.posToVal(left, "x"), self.posToVal(left + width, "x"));
+  }
+  function drawMark(self) {
+    if (mark === null || mark === undefined) return;
+    const { ctx, bbox } = self;
+    const at = self.valToPos(mark, "x", true);
+    ctx.save();
+    ctx.strokeStyle = colour("--bad");
+    ctx.beginPath();
+    ctx.moveTo(at, bbox.top);
+    ctx.lineTo(at, bbox.top + bbox.height);
+    ctx.stroke();
+    ctx.restore();
+  }
   function draw() {
     if (plot) plot.destroy();
-    const quiet = style().getPropertyValue("--quiet").trim();
-    const line = style().getPropertyValue("--line").trim();
-    const axis = { stroke: quiet, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 } };
-    const wide = (self, values) => 16 + 8 * Math.max(3, ...(values || []).map((one) => `${one}`.length));
-    const names = Object.keys(named);
-    plot = new uPlot({
-      width: Math.max(200, holder.clientWidth || 600), height, title,
-      scales: { x: { time: areTimes } }, tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"), axes: [axis, { ...axis, size: wide, ...(text ? { values: (_, counts) => counts.map(text) } : {}) }],
-      hooks: { setSelect: [(self) => { if (onzoom && self.select.width > 2) onzoom(self.posToVal(self.select.left, "x"), self.posToVal(self.select.left + self.select.width, "x")); }] },
-      series: [{}, ...names.map((label, i) => ({ label, stroke: COLOURS[i % COLOURS.length], width: 1.5, ...(text ? { value: (_, count) => (count === null ? "" : text(count)) } : {}) }))],
-    }, [places, ...names.map((name) => named[name])], holder);
+    plot = new uPlot(options(), [places, ...names.map((name) => named[name])], holder);
   }
   const observer = new ResizeObserver(() => {
     if (!plot) draw();
-    else if (Math.abs(plot.width - holder.clientWidth) > 4) plot.setSize({ width: Math.max(200, holder.clientWidth), height });
+    else if (Math.abs(plot.width - holder.clientWidth) > 4)
+      plot.setSize({ width: Math.max(LEAST_WIDTH, holder.clientWidth), height });
   });
   observer.observe(holder);
   document.addEventListener("theme", draw);
-  return { node: holder, close: () => { observer.disconnect(); document.removeEventListener("theme", draw); if (plot) plot.destroy(); } };
+  const close = () => {
+    observer.disconnect();
+    document.removeEventListener("theme", draw);
+    if (plot) plot.destroy();
+  };
+  return { node: holder, close };
 }
 
 export function bars(canvas, counts, low, high, shown) {
@@ -58,4 +98,5 @@ export function bars(canvas, counts, low, high, shown) {
     const tall = (Math.log1p(count) / most) * canvas.height;
     context.fillRect(i * wide, canvas.height - tall, Math.max(1, wide - 1), tall);
   });
+  canvas.title = `${low.toPrecision(5)} to ${high.toPrecision(5)}`;
 }

@@ -4,6 +4,10 @@ import { askBlob } from "./lib.js";
 export const TILE = 256;
 const AT_ONCE = 5;
 const MOST_KEPT = 400;
+// What storage, or the way to it, may answer another time: asked again after a while, less and less often.
+const PASSING = [0, 499, 500, 502, 503, 504, 507];
+const FIRST_PAUSE_MS = 1000;
+const MOST_TRIES = 6;
 
 export class Picture {
   // params(): what every tile of now is asked with; size(): [height, width] in elements.
@@ -17,7 +21,10 @@ export class Picture {
     this.busy = document.createElement("div");
     this.busy.className = "busy";
     this.busy.hidden = true;
-    stage.append(this.busy);
+    this.retry = document.createElement("button");
+    Object.assign(this.retry, { className: "retry", type: "button", textContent: "Try again (r)", hidden: true });
+    this.retry.addEventListener("click", () => this.again());
+    stage.append(this.busy, this.retry);
     Object.assign(this, { size, params, onhover, onmove, onclick });
     this.kept = new Map();
     this.wanted = new Map();
@@ -126,11 +133,15 @@ export class Picture {
     canvas.addEventListener("pointerup", release);
     canvas.addEventListener("pointercancel", release);
     canvas.addEventListener("pointerleave", () => this.onhover && this.onhover(null));
-    canvas.addEventListener("wheel", (event) => {
-      event.preventDefault();
-      const there = canvas.getBoundingClientRect();
-      this.zoom(Math.exp(-event.deltaY * 0.002), [event.clientX - there.left, event.clientY - there.top]);
-    }, { passive: false });
+    canvas.addEventListener(
+      "wheel",
+      (event) => {
+        event.preventDefault();
+        const there = canvas.getBoundingClientRect();
+        this.zoom(Math.exp(-event.deltaY * 0.002), [event.clientX - there.left, event.clientY - there.top]);
+      },
+      { passive: false },
+    );
   }
 
   key(event) {
@@ -146,6 +157,12 @@ export class Picture {
 
   // What is asked has changed: other elements, other colours. Old tiles stay until their successors are there.
   refresh() {
+    this.draw();
+  }
+
+  // Ask once more for tiles that could not be shown.
+  again() {
+    for (const [id, one] of this.kept) if (one.error) this.kept.delete(id);
     this.draw();
   }
 
@@ -193,17 +210,28 @@ export class Picture {
     const prefix = JSON.stringify(params);
     context.imageSmoothingEnabled = scale < 1;
     const wanted = new Map();
-    const rows = [Math.max(0, Math.floor(y / side)), Math.min(Math.ceil(height / side), Math.ceil((y + high / scale) / side))];
-    const columns = [Math.max(0, Math.floor(x / side)), Math.min(Math.ceil(width / side), Math.ceil((x + wide / scale) / side))];
+    const rows = [
+      Math.max(0, Math.floor(y / side)),
+      Math.min(Math.ceil(height / side), Math.ceil((y + high / scale) / side)),
+    ];
+    const columns = [
+      Math.max(0, Math.floor(x / side)),
+      Math.min(Math.ceil(width / side), Math.ceil((x + wide / scale) / side)),
+    ];
     let missing = 0;
+    let broken = 0;
     for (let row = rows[0]; row < rows[1]; row += 1) {
       for (let column = columns[0]; column < columns[1]; column += 1) {
         const id = `${prefix} ${level} ${row} ${column}`;
         // Edges on pixels of the device, so that no seam is seen.
         const edge = (value) => Math.round(value * ratio) / ratio;
         const [left, top] = [edge((column * side - x) * scale), edge((row * side - y) * scale)];
-        const place = [left, top, edge((Math.min((column + 1) * side, width) - x) * scale) - left,
-          edge((Math.min((row + 1) * side, height) - y) * scale) - top];
+        const place = [
+          left,
+          top,
+          edge((Math.min((column + 1) * side, width) - x) * scale) - left,
+          edge((Math.min((row + 1) * side, height) - y) * scale) - top,
+        ];
         const found = this.kept.get(id);
         if (found) {
           this.kept.delete(id);
@@ -211,8 +239,12 @@ export class Picture {
         }
         if (found && found.bitmap) context.drawImage(found.bitmap, ...place);
         else this.standIn(context, prefix, level, row, column, place);
-        if (found && found.error) this.sayBroken(context, found.error, place);
-        if (!found || found.coarse) {
+        if (found && found.error) {
+          this.sayBroken(context, found.error, place);
+          broken += 1;
+        }
+        const isDue = found && found.error && found.due <= performance.now();
+        if (!found || found.coarse || isDue) {
           const far = Math.hypot(place[0] + place[2] / 2 - wide / 2, place[1] + place[3] / 2 - high / 2);
           wanted.set(id, { id, ask: { ...params, level, row, column }, far, coarse: !found && level > 0 });
           missing += found ? 0 : 1;
@@ -222,11 +254,16 @@ export class Picture {
     this.drawOutlines(context, wide, high);
     if (this.clip) context.restore();
     this.frames += 1;
+    this.retry.hidden = !broken;
     this.busy.hidden = !wanted.size;
     this.busy.textContent = wanted.size ? `${wanted.size} to come` : "";
     this.wanted = wanted;
     this.complete = !wanted.size;
-    for (const [id, running] of this.running) if (!wanted.has(id)) { running.abort(); this.running.delete(id); }
+    for (const [id, running] of this.running)
+      if (!wanted.has(id)) {
+        running.abort();
+        this.running.delete(id);
+      }
     this.pump();
     return missing;
   }
@@ -296,7 +333,7 @@ export class Picture {
 
   pump() {
     const waiting = [...this.wanted.values()].filter((one) => !this.running.has(one.id));
-    waiting.sort((a, b) => (b.coarse - a.coarse) || a.far - b.far);
+    waiting.sort((a, b) => b.coarse - a.coarse || a.far - b.far);
     for (const one of waiting) {
       if (this.running.size >= AT_ONCE) return;
       const abort = new AbortController();
@@ -312,18 +349,38 @@ export class Picture {
     try {
       const blob = await askBlob("picture", one.coarse ? { ...one.ask, coarse: 1 } : one.ask, abort.signal);
       const bitmap = await createImageBitmap(blob);
-      if (this.closed || abort.signal.aborted) { bitmap.close(); return; }
+      if (this.closed || abort.signal.aborted) {
+        bitmap.close();
+        return;
+      }
       this.keep(one.id, { bitmap, coarse: one.coarse });
     } catch (error) {
       if (error.name === "AbortError") return;
-      this.keep(one.id, { error: `${error.kind || ""} ${error.message}`.trim() });
-      if (this.onbroken) this.onbroken(error);
+      this.broke(one.id, error);
     }
+  }
+
+  broke(id, error) {
+    const before = this.kept.get(id);
+    const tries = (before?.tries || 0) + 1;
+    const isPassing = PASSING.includes(error.status) && tries < MOST_TRIES;
+    const pause = isPassing ? FIRST_PAUSE_MS * 2 ** (tries - 1) : Infinity;
+    this.keep(id, {
+      bitmap: before?.bitmap,
+      error: `${error.kind || ""} ${error.message}`.trim(),
+      tries,
+      due: performance.now() + pause,
+    });
+    if (isPassing)
+      setTimeout(() => {
+        if (!this.closed) this.draw();
+      }, pause + 1);
+    if (this.onbroken) this.onbroken(error);
   }
 
   keep(id, tile) {
     const before = this.kept.get(id);
-    if (before && before.bitmap) before.bitmap.close();
+    if (before && before.bitmap && before.bitmap !== tile.bitmap) before.bitmap.close();
     this.kept.delete(id);
     this.kept.set(id, tile);
     for (const [old, one] of this.kept) {

@@ -1,0 +1,60 @@
+"""Curves along an axis of an array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hubarray.errors import ConfigError
+from hubarray.interop.pictures import colours
+from hubarray.viewer.array_pages import asked_axes, require_numbers
+from hubarray.viewer.cuts import Axes, Look, box
+from hubarray.viewer.opened import Opened
+from hubarray.viewer.parameters import Query
+from hubarray.viewer.thinning import thinned
+
+_MOST_POINTS = 1 << 20
+_MOST_CURVES = 8
+
+
+def line(opened: Opened, query: Query) -> dict[str, Any]:
+    """A curve along one axis: of many elements the least and the most of each stretch.
+
+    Of very many, or of those in very many chunks, every so many are looked at: ``step``.
+    """
+    found = opened.array(query.text("name"), query.text("key", "", most=200))
+    axes, at = asked_axes(found, query)
+    if axes.x is None:
+        raise ConfigError("a curve needs an axis")
+    length = found.shape[axes.x]
+    first = query.integer("first", 0, max(0, length - 1), 0)
+    end = query.integer("end", first + 1 if length else 0, max(1, length), max(1, length))
+    each = query.integer("each", -1, found.ndim - 1, -1)
+    if each == axes.x:
+        raise ConfigError("curves side by side are of two different axes")
+    require_numbers(found)
+    look = Look(((0, 1), (first, end)), max(1, -(-(end - first) // _MOST_POINTS)))
+    along = Axes(None, axes.x)
+    zeros = [0] * found.ndim
+    cut = box(found.shape, found.chunks, along, zeros, look, itemsize=found.dtype.itemsize, coarse=each >= 0)
+    step = cut.step * look.scale
+    for axis, size in enumerate(found.shape):
+        if axis != axes.x and not at[axis] < size:
+            raise ConfigError(f"axis {axis} has {size:,} elements, and there is no {at[axis]:,}")
+    side = range(at[each], min(found.shape[each], at[each] + _MOST_CURVES)) if each >= 0 else range(0)
+    parts: dict[str, np.ndarray] = {}
+    for which in side or [None]:
+        key = tuple(slice(first, end, step) if axis == axes.x else which if axis == each and which is not None
+                    else at[axis] for axis in range(found.ndim))  # fmt: skip
+        read, name = np.asarray(found[key]), "" if which is None else f"{which}"
+        if read.dtype.kind == "c":
+            parts |= {f"{name} real".strip(): read.real, f"{name} imag".strip(): read.imag}
+        else:
+            parts[name or "value"] = read
+    try:
+        curves = {name: colours.real_values(np.ascontiguousarray(one), "abs") for name, one in parts.items()}
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    places, drawn = thinned(curves, first, step)
+    return {"x": places, "curves": drawn, "length": length, "step": step}
