@@ -23,6 +23,30 @@ assert "hubarray/py.typed" in installed
 assert {file.split("/")[0] for file in installed if file.endswith(".py")} == {"hubarray"}, installed
 """
 
+# With what the viewer needs beside it, each file of the page is there, with the licences of what others wrote.
+VIEWER = """
+import re
+import urllib.request
+import hubarray as hub
+
+with hub.view("try/wheel:v0", open_browser=False) as viewer:
+    base = viewer.url.partition("#")[0]
+    get = lambda path: urllib.request.urlopen(base + path).read().decode()
+    page = get("")
+    files = set(re.findall(r'(?:href|src)="([\\w./]+)"', page))
+    assert len(files) > 15, files
+    for file in files:
+        text = get(file)
+        assert text, file
+        files_within = re.findall(r'from "\\./([\\w./]+)"|import\\("\\./([\\w./]+)"\\)', text)
+        for one in filter(None, sum(files_within, ())):
+            assert get(one), one
+    assert get("api/facts?name=try/wheel:v0")
+import importlib.metadata
+installed = {str(file) for file in importlib.metadata.files("hubarray")}
+assert {f"hubarray/viewer/static/vendor/{one}" for one in ("LICENSE.three", "LICENSE.uplot")} <= installed, installed
+"""
+
 
 def main(wheel):
     with tempfile.TemporaryDirectory() as folder:
@@ -43,6 +67,9 @@ def main(wheel):
         assert version == ["hubarray", wheel.name.split("-")[1]], version
         assert run(program, "ls").stdout.split() == ["try/wheel:v0"]
         run(program, "doctor")
+        viewer = f"{wheel.resolve()}[view]"
+        subprocess.run([python, "-m", "pip", "install", "--quiet", viewer], env=environment, check=True)
+        run(python, "-c", VIEWER)
     print(f"{wheel.name} installs, writes and reads in a new environment")
 
 

@@ -1,4 +1,4 @@
-"""How a dataset shows itself in a notebook: its arrays and dimensions."""
+"""How a dataset shows itself in a notebook: its arrays and dimensions, and its first images."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import html
 from hubarray.arrays.dtypes import dtype_name
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import HubError
-from hubarray.interop.html import STYLE, human_bytes
+from hubarray.interop.html import STYLE, human_bytes, thumbnails
+from hubarray.interop.pictures import images
 from hubarray.shown import several, shown_text
 
 _SHOWN_ARRAYS = 50
@@ -15,7 +16,7 @@ _SHOWN_LETTERS = 200
 
 
 def describe(dataset: Dataset) -> str:
-    """A dataset's description for notebooks. Costs no data."""
+    """A dataset's description for notebooks. Costs one request for the images that are shown, if there are any."""
     try:
         arrays, attrs, dims = dataset.arrays, dict(dataset.attrs), dataset.dims
     except HubError as error:
@@ -37,8 +38,17 @@ def describe(dataset: Dataset) -> str:
         f"<div class='hubarray'>{STYLE}<header><b>hubarray.Dataset</b> {_safe(f'{dataset.name}:{dataset.version}')} "
         f"<span>{'frozen' if dataset.frozen else 'writable'}</span></header><table>{rows}</table>"
         f"<details open><summary>{several(len(arrays), 'array').capitalize()}</summary><table>{listed}</table>"
-        f"{f'and {more:,} more' if more > 0 else ''}</details></div>"
+        f"{f'and {more:,} more' if more > 0 else ''}</details>{_images(dataset)}</div>"
     )
+
+
+def _images(dataset: Dataset) -> str:
+    """The first images of the first array that has some, of those that are listed."""
+    among = list(dataset.arrays.values())[:_SHOWN_ARRAYS]
+    likely = [
+        one for one in among if any(images.may_be_image(shape, one.dtype.kind) for shape in (one.shape, one.shape[1:]))
+    ]
+    return next(filter(None, map(thumbnails, likely[:1])), "")
 
 
 def _safe(text: str) -> str:

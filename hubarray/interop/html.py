@@ -82,12 +82,12 @@ def describe(array: Array) -> str:
         f"<span>{_safe(state)}</span></header>{_table(facts)}"
         f"{_folded('Tags', {tag: f'@{number}' for tag, number in sorted(record.tags.items())})}"
         f"{_folded('Attributes', {name: json.dumps(value) for name, value in record.attrs.items()})}"
-        f"{_thumbnails(array)}</div>"
+        f"{thumbnails(array)}</div>"
     )
 
 
-def _thumbnails(array: Array) -> str:
-    """The first images, of one chunk: at most one request."""
+def thumbnails(array: Array) -> str:
+    """The first images, of one chunk: at most one request. Empty where there are none, or none that small."""
     if array.ndim not in (2, 3, 4) or not array.size or array.dtype.kind not in "buif":
         return ""
     is_one = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))

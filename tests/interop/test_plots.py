@@ -99,3 +99,21 @@ def test_the_first_images_in_a_notebook_cost_one_request(root):
         counts.append(hub.stats().requests - before)
     assert html.count("<img") == 4
     assert counts[1] - counts[0] <= 1
+
+
+def test_the_first_images_of_a_table_and_of_a_dataset_in_a_notebook_cost_one_request(s3_root):
+    schema = hub.Schema({"t": hub.Field("i8", index=True), "image": hub.Field("u1", (64, 64, 3), codec="png")})
+    with hub.table_writer("t/rows:v1", schema, root=s3_root) as w, w.partition("a") as p:
+        for i in range(100):
+            p.append({"t": i, "image": np.full((64, 64, 3), i, "u1")})
+    specs = {"label": hub.ArraySpec(40, "i8", dims=("s",)),
+             "image": hub.ArraySpec((40, 32, 32, 3), "u1", chunks=(40, 32, 32, 3), dims=("s", None, None, None))}  # fmt: skip
+    ds = hub.dataset(specs, "t/ds:v1", root=s3_root)
+    ds["image"][:] = 7
+    hub.configure(disk_cache_bytes=0)
+    for one, most in ((hub.load("t/rows:v1", root=s3_root), 4), (ds, 4)):
+        one._repr_html_()
+        before = hub.stats().requests
+        html = one._repr_html_()
+        assert hub.stats().requests - before <= 1
+        assert html.count("<img") == most
