@@ -100,7 +100,7 @@ def is_label(name: str) -> bool:
 
 
 def belonging(image: str, others: Iterable[str], every_image: Iterable[str]) -> list[str]:
-    """What is drawn over an image: what shares the beginning of its name, else what shares it with no image.
+    """Names of what is drawn over an image: what shares the beginning of its name, else what shares it with no image.
 
     Examples
     --------
