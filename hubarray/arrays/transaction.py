@@ -17,6 +17,7 @@ import numpy as np
 
 from hubarray.arrays import chunking, dtypes, selection
 from hubarray.arrays.assignment import assignable, rows_that_fit
+from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.block_life import BlockLife
 from hubarray.arrays.fields import names_fields, read_fields, write_fields
 from hubarray.arrays.metadata import ArrayMetadata
@@ -93,6 +94,8 @@ class Transaction:
         self._appended = 0
         self._id = new_id() if id is None else id
         self._added: dict[Coords, list[tuple[bytes | None, bytes]]] = {}
+        self._updates: dict[str, Any] = {}
+        self._removals: tuple[str, ...] = ()
         self._lock = threading.RLock() if lock is None else lock
         self._life.begin()
         return self
@@ -115,7 +118,25 @@ class Transaction:
     @property
     def has_changes(self) -> bool:
         """Whether anything was written."""
-        return bool(self._staging.touched or self._appended)
+        return bool(self._staging.touched or self._appended or self._updates or self._removals)
+
+    @property
+    def attrs(self) -> Attributes:
+        """The attributes within the transaction; setting and deleting become part of it.
+
+        Attributes that others set meanwhile stay, and are no conflict.
+        """
+        self._life.require_open()
+        return Attributes(lambda: self._attrs_on(self._base.record), self._change_attrs)
+
+    def _attrs_on(self, record: Record) -> dict[str, Any]:
+        return {key: value for key, value in record.attrs.items() if key not in self._removals} | self._updates
+
+    def _change_attrs(self, updates: dict[str, Any], removals: tuple[str, ...]) -> None:
+        self._life.require_open()
+        with self._lock:
+            self._updates = {key: one for key, one in self._updates.items() if key not in removals} | updates
+            self._removals = tuple((set(self._removals) | set(removals)) - updates.keys())
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -299,7 +320,9 @@ class Transaction:
         coords, refs = self._staging.flush()
         metadata = self._staging.metadata
         message = f"transaction over {len(coords):,} chunks"
-        return draft_of(base, metadata, changed=(coords, refs), message=message)
+        attrs = self._attrs_on(base)
+        changed = {} if attrs == base.attrs else {"attrs": attrs}
+        return draft_of(base, metadata, changed=(coords, refs), message=message, **changed)
 
     def _parsed(self, key: Any) -> Selection:
         chosen = selection.parse(key, self._staging.metadata.shape)

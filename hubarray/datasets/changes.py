@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -105,6 +105,11 @@ class Changes:
     def set_attrs(self, attrs: dict[str, Any]) -> None:
         """Replace the dataset's own attributes."""
         self._attrs = attrs
+
+    def change_attrs(self, updates: dict[str, Any], removals: Collection[str]) -> None:
+        """Set some of the dataset's own attributes, and take others away."""
+        there = self._base.attrs if self._attrs is None else self._attrs
+        self._attrs = {key: value for key, value in there.items() if key not in removals} | updates
 
     def set_refs(self, name: str, numbers: Numbers, refs: Refs) -> None:
         """Set chunks of an array by its own numbers; null refs make them absent."""

@@ -28,10 +28,11 @@ class DatasetArray(Array):
 
     __slots__ = ("_id", "_key")
 
-    def __init__(self, root: Root, version: Version, record: Record, *, pinned: bool) -> None:
+    def __init__(self, root: Root, version: Version, record: Record, *, pinned: bool, id: str | None = None) -> None:
         member = _member(record)
         self._key = member.name
-        self._id = description_of(member.whole).arrays[member.name].id
+        # One that is in no record yet brings its id.
+        self._id = description_of(member.whole).arrays[member.name].id if id is None else id
         super().__init__(root, version, record, pinned=pinned)
 
     @property

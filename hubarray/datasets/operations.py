@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -116,6 +116,22 @@ def _require_same(changes: Changes, version: Version, name: str, id: str | None)
 def create(name: str, entry: Entry) -> Step:
     """A step: an array more, without chunks."""
     return lambda changes, version, packs: changes.create(name, entry)
+
+
+def create_once(name: str, entry: Entry) -> Step:
+    """A step: as :func:`create`, for one that was not there when the caller looked; that it is now is a conflict."""
+
+    def take(changes: Changes, version: Version, packs: PackWriter) -> None:
+        if changes.id_of(name) is not None:
+            raise ConflictError(f"{version.name}: somebody else added an array {name!r} meanwhile; nothing was written")
+        changes.create(name, entry)
+
+    return take
+
+
+def change_attrs(updates: dict[str, Any], removals: Collection[str]) -> Step:
+    """A step: the dataset's own attributes."""
+    return lambda changes, version, packs: changes.change_attrs(updates, removals)
 
 
 def drop(name: str, id: str | None) -> Step:

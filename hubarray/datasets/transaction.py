@@ -7,23 +7,31 @@ commit and checked array by array, and become one commit together.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hubarray.arrays.assignment import rows_that_fit
+from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.block_life import BlockLife
 from hubarray.arrays.metadata import metadata_of
+from hubarray.arrays.spec import ArraySpec
 from hubarray.arrays.state import State
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.worker import Part, PartWriter, Worker
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import new_id
-from hubarray.datasets import growing
-from hubarray.datasets.description import description_of, view
-from hubarray.datasets.operations import Steps, on_array
-from hubarray.errors import ConfigError, HubError
+from hubarray.datasets import growing, operations
+from hubarray.datasets.description import MAX_ARRAYS, Description, checked_name, description_of, view, view_of
+from hubarray.datasets.member import DatasetArray
+from hubarray.datasets.operations import Steps
+from hubarray.errors import AlreadyExistsError, ConfigError, HubError
 from hubarray.history.commit import check_message, check_writable
+from hubarray.history.record import Record
 from hubarray.process import uptime_seconds
 
 if TYPE_CHECKING:
@@ -35,8 +43,9 @@ Parts = dict[str, Part]
 class DatasetTransaction:
     """Arrays to read and write, committed together: the ``t`` of ``with ds.transaction("message") as t``.
 
-    ``t["image"]`` is a :class:`hubarray.Transaction` on that array. It belongs to the process that began it, and may
-    be used by its threads.
+    ``t["image"]`` is a :class:`hubarray.Transaction` on that array. Arrays are added, ``t["new"] = spec``, and taken
+    away, ``del t["old"]``; ``t.attrs`` are the dataset's own attributes. It belongs to the process that began it, and
+    may be used by its threads.
 
     Raises
     ------
@@ -57,6 +66,9 @@ class DatasetTransaction:
         check_writable(self._base, Steps([]))
         self._packs = PackWriter(self._version.store, self._version.name.home)
         self._open: dict[str, Transaction] = {}
+        self._arrays = dict(description_of(self._base).arrays)
+        self._updates: dict[str, Any] = {}
+        self._removals: tuple[str, ...] = ()
         # One for all arrays: they share a pack writer, and rows of several arrays stay in step.
         self._lock = threading.RLock()
         self._id = new_id()
@@ -71,13 +83,31 @@ class DatasetTransaction:
         self._life.end()
         for one in self._open.values():
             one.end()
-        if kind is not None or not any(one.has_changes for one in self._open.values()):
+        structure = self._structure()
+        if kind is not None or not (structure or any(one.has_changes for one in self._open.values())):
             self._packs.abandon()
             return
-        there = description_of(self._base).arrays
         # Those that were only read are checked too.
-        steps = Steps([on_array(name, one, id=there[name].id) for name, one in self._open.items()], seen=self._base)
+        written = [operations.on_array(name, one, id=self._arrays[name].id) for name, one in self._open.items()]
+        steps = Steps([*structure, *written], seen=self._base)
         self._dataset.commit_operation(steps, self._base, self._message, packs=self._packs, began=self._began)
+
+    def _structure(self) -> list[operations.Step]:
+        """Steps for arrays that go and come, and for the dataset's own attributes."""
+        there = description_of(self._base).arrays
+        gone = [name for name, one in there.items() if self._arrays.get(name) is not one]
+        made = [name for name, one in self._arrays.items() if there.get(name) is not one]
+        steps = [operations.drop(name, there[name].id) for name in gone]
+        steps += [operations.create_once(name, self._arrays[name]) for name in made]
+        if self._updates or self._removals:
+            steps.append(operations.change_attrs(self._updates, self._removals))
+        return steps
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._arrays))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._arrays
 
     def __getitem__(self, name: str) -> Transaction:
         """An array within the transaction.
@@ -89,18 +119,93 @@ class DatasetTransaction:
         self._life.require_open()
         with self._lock:
             if name not in self._open:
-                array = self._dataset.array_at(self._base, name)
-                state = State.of(self._version, view(self._base, name))
+                seen = self._view(name)
+                array = DatasetArray(self._dataset.root, self._version, seen, pinned=False, id=self._arrays[name].id)
                 self._open[name] = Transaction(array, None).begin(
-                    state, self._packs, self._began, id=self._id, lock=self._lock
+                    State.of(self._version, seen), self._packs, self._began, id=self._id, lock=self._lock
                 )
             return self._open[name]
+
+    def _view(self, name: str) -> Record:
+        """The base as an array sees it, or as one will that is new."""
+        one = self._arrays.get(name)
+        if one is None or description_of(self._base).arrays.get(name) is one:
+            return view_of(self._base, Description(self._arrays) if one is None else description_of(self._base), name)
+        # It is in no record yet, so nothing may be remembered of it by the record's digest.
+        return replace(view_of(self._base, Description({name: one}), name), digest="")
+
+    def array(self, name: str) -> DatasetArray:
+        """An array as it was when the transaction began, to read; one that was added in it is without elements.
+
+        Raises
+        ------
+        NotFoundError
+        """
+        self._life.require_open()
+        seen = self._view(name)
+        return DatasetArray(self._dataset.root, self._version, seen, pinned=True, id=self._arrays[name].id)
+
+    def __setitem__(self, name: str, array: ArraySpec | np.ndarray) -> None:
+        """Add an array: an empty one, to be written to, or one of memory.
+
+        Raises
+        ------
+        AlreadyExistsError
+            There is one of the name; ``del t["name"]`` takes it away, ``t["name"][...] = ...`` assigns to it.
+        ConfigError
+        """
+        self._life.require_open()
+        spec = ArraySpec(array.shape, array.dtype) if isinstance(array, np.ndarray) else array
+        if not isinstance(spec, ArraySpec) or isinstance(array, np.ma.MaskedArray):
+            raise ConfigError(
+                f"{name!r}: a transaction takes a hub.ArraySpec or an array of NumPy, not a {type(array).__name__}; "
+                "ds[name] = array adds one of hubarray, and moves no data"
+            )
+        entry = operations.entry_of(spec.metadata(), spec.attributes())
+        with self._lock:
+            checked_name(name)
+            if name in self._arrays:
+                raise AlreadyExistsError(f"{self._version.name}: has an array {name!r} already; del t[{name!r}] first")
+            if len(self._arrays) >= MAX_ARRAYS:
+                raise ConfigError(f"{self._version.name}: has {MAX_ARRAYS:,} arrays, and no dataset has more")
+            self._arrays[name] = entry
+        if isinstance(array, np.ndarray):
+            self[name][...] = array
+
+    def __delitem__(self, name: str) -> None:
+        """Take an array away, with what the transaction wrote to it.
+
+        Raises
+        ------
+        NotFoundError
+        """
+        self._life.require_open()
+        with self._lock:
+            self._view(name)
+            del self._arrays[name]
+            if name in self._open:
+                self._open.pop(name).end()
+
+    @property
+    def attrs(self) -> Attributes:
+        """The dataset's own attributes within the transaction; setting and deleting become part of it."""
+        self._life.require_open()
+        return Attributes(self._attrs_now, self._change_attrs)
+
+    def _attrs_now(self) -> dict[str, Any]:
+        return {key: value for key, value in self._base.attrs.items() if key not in self._removals} | self._updates
+
+    def _change_attrs(self, updates: dict[str, Any], removals: tuple[str, ...]) -> None:
+        self._life.require_open()
+        with self._lock:
+            self._updates = {key: one for key, one in self._updates.items() if key not in removals} | updates
+            self._removals = tuple((set(self._removals) | set(removals)) - updates.keys())
 
     def append(self, rows: dict[str, Any]) -> None:
         """Add rows to all arrays that begin with the same dimension; as :meth:`hubarray.Dataset.append`."""
         self._life.require_open()
-        growing.check_append(description_of(self._base), growing.checked_mapping(rows))
-        values = {name: rows_that_fit(given, metadata_of(view(self._base, name))) for name, given in rows.items()}
+        growing.check_append(Description(self._arrays), growing.checked_mapping(rows))
+        values = {name: rows_that_fit(given, metadata_of(self._view(name))) for name, given in rows.items()}
         growing.check_rows(values)
         with self._lock:
             for name, given in values.items():
@@ -109,7 +214,8 @@ class DatasetTransaction:
     def worker(self) -> DatasetWorker:
         """A picklable handle through which other processes write to several arrays for this transaction.
 
-        Each process uploads what it writes and returns a part; :meth:`add` the parts here.
+        Each process uploads what it writes and returns a part; :meth:`add` the parts here. Arrays that the transaction
+        itself added are not in it yet: commit them before.
 
         Examples
         --------
@@ -128,7 +234,9 @@ class DatasetTransaction:
         """
         self._life.require_open()
         workers = {}
-        for name in description_of(self._base).arrays:
+        for name, entry in description_of(self._base).arrays.items():
+            if self._arrays.get(name) is not entry:
+                continue
             # Those that this block has not touched are not opened for it: dropping them would be a conflict.
             opened = self._open.get(name)
             shape = metadata_of(view(self._base, name)).shape if opened is None else opened.staged_shape
@@ -190,7 +298,9 @@ class DatasetPartWriter:
         if self._part is not None:
             raise HubError("the worker's block has ended; use w within it")
         if name not in self._workers:
-            raise ConfigError(f"the dataset has no array {name!r}; it has {', '.join(self._workers)}")
+            raise ConfigError(
+                f"the dataset has no array {name!r} that workers write to; it has {', '.join(self._workers)}"
+            )
         if name not in self._writers:
             self._writers[name] = self._workers[name].open()
         return self._writers[name]

@@ -17,7 +17,7 @@ from hubarray.blobs.scheduling import run_all
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, ObjectMissingError
 from hubarray.interop.missing import needed
-from hubarray.interop.zarr_attributes import DIMENSION_NAMES, zarr_json
+from hubarray.interop.zarr_attributes import DIMENSION_NAMES, number_attributes, zarr_json
 from hubarray.lookup import RootLike
 from hubarray.progress import progress
 from hubarray.shown import shown_url
@@ -223,7 +223,7 @@ def write_hdf5_array(h5py: Any, array: Array, key: str, file: Any) -> None:
     _fill(array, dataset, object if is_text else None)
     for axis, label in zip(dataset.dims, array.dims, strict=True):
         axis.label = label or ""
-    write_hdf5_attributes(dataset, array.attrs)
+    write_hdf5_attributes(dataset, number_attributes(array.attrs, array.dtype))
 
 
 def write_hdf5_attributes(target: Any, attributes: Mapping[str, Any]) -> None:

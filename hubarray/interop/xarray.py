@@ -25,7 +25,7 @@ from hubarray.history.version import version_of
 from hubarray.interop.dask import as_blocks, delayed_writes
 from hubarray.interop.lazy import computed
 from hubarray.interop.plain import plain_json
-from hubarray.interop.zarr_attributes import decoded_attributes
+from hubarray.interop.zarr_attributes import decoded_attributes, number_attributes
 from hubarray.lookup import RootLike, existing, locate
 
 _MESSAGE = "store"
@@ -130,7 +130,7 @@ def _variable(name: str, array: Array) -> xr.Variable:
     lazy = indexing.LazilyIndexedArray(_Elements(array))
     chunks = tuple(max(1, min(n, size)) for n, size in zip(array.chunks, array.shape, strict=True))
     encoding = {"chunks": array.chunks, "preferred_chunks": dict(zip(dims, chunks, strict=True))}
-    return xr.Variable(dims, lazy, dict(array.attrs), encoding)
+    return xr.Variable(dims, lazy, number_attributes(array.attrs, array.dtype), encoding)
 
 
 class _Elements(BackendArray):

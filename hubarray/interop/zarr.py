@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -56,8 +56,7 @@ class HubStore(Store):
         Show a group that holds the array under this name, as xarray wants it.
     read_only : bool, optional
     transaction : Transaction, optional
-        Of the array: what is written becomes part of it, and so one commit. It may grow by rows; attributes and axes
-        stay.
+        Of the array: what is written becomes part of it, and so one commit. It may grow by rows; its axes stay.
     seen : Array, optional
         The commit that reads are of; by default the newest.
     """
@@ -77,7 +76,8 @@ class HubStore(Store):
     ) -> None:
         if variable is not None and (not variable or "/" in variable):
             raise ConfigError(f"variable={variable!r}: give one name, without '/'")
-        fixed = array.fixed
+        # What is written to a transaction is no commit yet, so what it began from may be fixed.
+        fixed = array.fixed and transaction is None
         if fixed and read_only is False:
             raise ReadOnlyError(f"{array!r}: a fixed commit can only be read; load the version to write")
         super().__init__(read_only=fixed if read_only is None else read_only)
@@ -221,7 +221,7 @@ class HubStore(Store):
         return None if is_all_fill(chunk, metadata.fill) else bytes(metadata.codec.encode(chunk))
 
     def _description(self) -> dict[str, Any]:
-        described = zarr_json(self._seen)
+        described = zarr_json(self._seen, None if self._transaction is None else self._transaction.attrs)
         described["shape"] = list(self._shape())
         if self._variable is not None:
             names = described.get(DIMENSION_NAMES) or [None] * self._seen.ndim
@@ -309,7 +309,8 @@ class HubStore(Store):
     def _describe(self, data: bytes) -> None:
         wanted = json.loads(data)
         after = ArrayMetadata.from_json(wanted)
-        attributes = decoded_attributes(wanted.get("attributes", {}), after.dtype)
+        is_in_group = self._array.key is not None
+        attributes = decoded_attributes(wanted.get("attributes", {}), after.dtype, keep_nan=is_in_group)
         before = self._array.state().metadata
         if self._emptied:
             self._begin_anew(after, attributes)
@@ -321,10 +322,9 @@ class HubStore(Store):
                     "a transaction keeps the array's description, and its shape but for rows that are appended; change "
                     "them before it"
                 )
-            if attributes != dict(self._array.attrs):
-                raise ConfigError("a transaction keeps the array's attributes; change them before it or after it")
             if after.shape != now:
                 self._transaction.append_fill(after.shape[0] - now[0])
+            replace_attributes(self._transaction.attrs, attributes)
             return
         if not after.stored_like(before):
             raise ConfigError(
@@ -376,6 +376,14 @@ class HubStore(Store):
         for coords, _ in self._seen.state().present():
             own += ["/".join([f"{before}c", *map(str, one)]) for one in coords.tolist()]
         return own
+
+
+def replace_attributes(there: MutableMapping[str, Any], wanted: dict[str, Any]) -> None:
+    """Make attributes others, which are all there are then."""
+    for key in [key for key in there if key not in wanted]:
+        del there[key]
+    if any(there.get(key, ...) != value for key, value in wanted.items()):
+        there.update(wanted)
 
 
 def cut(data: bytes, byte_range: ByteRequest | None) -> bytes:

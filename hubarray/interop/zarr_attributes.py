@@ -12,19 +12,26 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays.array import Array
+from hubarray.interop.plain import plain_json
 
 DIMENSION_NAMES = "dimension_names"
 _FILL = "_FillValue"
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
-def decoded_attributes(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
+def decoded_attributes(
+    attributes: Mapping[str, Any], dtype: np.dtype[Any], *, keep_nan: bool = False
+) -> dict[str, Any]:
     """Attributes as people write them: ``_FillValue`` of floats is a number, and NaN, which says nothing, left out.
+
+    With ``keep_nan`` it is the word that JSON has for it, so that what xarray wrote comes back the same.
 
     Examples
     --------
     >>> decoded_attributes({"_FillValue": "AAAAAAAA+H8=", "units": "K"}, np.dtype("f4"))
     {'units': 'K'}
+    >>> decoded_attributes({"_FillValue": "AAAAAAAA+H8="}, np.dtype("f4"), keep_nan=True)
+    {'_FillValue': 'NaN'}
     >>> decoded_attributes({"_FillValue": "AAAAAAA4j8A="}, np.dtype("f4"))
     {'_FillValue': -999.0}
     """
@@ -32,10 +39,10 @@ def decoded_attributes(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> d
     value = found.get(_FILL)
     if dtype.kind == "f" and isinstance(value, str):
         number = _WORDS.get(value, _number(value))
-        if number is not None and math.isnan(number):
+        if number is not None and math.isnan(number) and not keep_nan:
             del found[_FILL]
         elif number is not None:
-            found[_FILL] = number if math.isfinite(number) else value
+            found[_FILL] = plain_json(number)
     return found
 
 
@@ -52,6 +59,20 @@ def encoded_attributes(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> d
     number = _WORDS.get(value) if isinstance(value, str) else value
     if dtype.kind == "f" and isinstance(number, (int, float)) and not isinstance(number, bool):
         found[_FILL] = base64.standard_b64encode(struct.pack("<d", float(number))).decode()
+    return found
+
+
+def number_attributes(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
+    """Attributes for readers who want numbers: the word that stands for the ``_FillValue`` of floats as that float.
+
+    Examples
+    --------
+    >>> number_attributes({"_FillValue": "NaN", "units": "K"}, np.dtype("f4"))
+    {'_FillValue': nan, 'units': 'K'}
+    """
+    found = dict(attributes)
+    if dtype.kind == "f" and found.get(_FILL) in _WORDS:
+        found[_FILL] = _WORDS[found[_FILL]]
     return found
 
 
@@ -81,10 +102,10 @@ def zarr_group_json(attributes: dict[str, Any], arrays: Mapping[str, dict[str, A
     }
 
 
-def zarr_json(array: Array) -> dict[str, Any]:
-    """The ``zarr.json`` of an array as readers of Zarr want it, with its attributes as xarray writes them."""
+def zarr_json(array: Array, attrs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The ``zarr.json`` of an array as readers of Zarr want it, its attributes, or others, as xarray writes them."""
     metadata = array.state().metadata
-    attributes = encoded_attributes(dict(array.attrs), metadata.dtype)
+    attributes = encoded_attributes(dict(array.attrs if attrs is None else attrs), metadata.dtype)
     # Before arrays had names of axes, an attribute stood for them.
     given = attributes.get(DIMENSION_NAMES)
     names = metadata.dims or (given if isinstance(given, list) and len(given) == len(metadata.shape) else None)

@@ -19,8 +19,8 @@ from hubarray.datasets.dataset import Dataset
 from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.errors import ConfigError, ReadOnlyError
 from hubarray.history.operations import SetAttributes
-from hubarray.interop.zarr import HubStore, cut
-from hubarray.interop.zarr_attributes import decoded_attributes
+from hubarray.interop.zarr import HubStore, cut, replace_attributes
+from hubarray.interop.zarr_attributes import decoded_attributes, zarr_group_json
 
 _GROUP = "zarr.json"
 
@@ -33,6 +33,7 @@ def to_zarr_store(dataset: Dataset, *, transaction: DatasetTransaction | None = 
 class HubGroupStore(Store):
     """A dataset as a Zarr v3 store: a group with an array for each of its arrays.
 
+    A dataset without arrays and attributes may be written as a group that is not there yet (``mode="w-"``).
     Reads are of the commit that was the newest when the store was made, or of the last one written through it. Each
     write is a commit: of a chunk, or of a description, by which arrays are added, and resized with all arrays that
     share the dimension. Deleting the folder of an array drops it; emptying the store drops all.
@@ -43,8 +44,8 @@ class HubGroupStore(Store):
         A fixed commit makes the store read-only.
     read_only : bool, optional
     transaction : DatasetTransaction, optional
-        Of the dataset: what is written becomes part of it, and so one commit. Arrays may grow by rows, with all that
-        begin with the same dimension; their number and attributes stay.
+        Of the dataset: what is written becomes part of it, and so one commit, with arrays that come and go, their
+        attributes and the dataset's. Those that stay may grow by rows, with all that begin with the same dimension.
     """
 
     supports_writes = True
@@ -59,11 +60,23 @@ class HubGroupStore(Store):
         super().__init__(read_only=dataset.fixed if read_only is None else read_only)
         self._dataset, self._transaction = dataset, transaction
         self._shown: dict[str, tuple[int, ...]] = {}
+        self._is_made = False
         self._look()
 
     def _look(self) -> None:
         self._seen = self._dataset.snapshot()
         self._stores: dict[str, HubStore] = {}
+
+    @property
+    def _names(self) -> builtins.list[str]:
+        """The arrays there are: of the commit that is seen, or within the transaction."""
+        return list(self._seen if self._transaction is None else self._transaction)
+
+    def _attrs(self) -> dict[str, Any]:
+        return dict(self._seen.attrs if self._transaction is None else self._transaction.attrs)
+
+    def _array(self, name: str) -> Array:
+        return self._seen[name] if self._transaction is None else self._transaction.array(name)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -118,16 +131,24 @@ class HubGroupStore(Store):
         name = prefix.strip("/")
         if not name:
             await self.clear()
-        elif name in self._seen:
+        elif name in self._names:
             await asyncio.to_thread(self._drop, [name])
         else:
             await super().delete_dir(prefix)
+
+    async def is_empty(self, prefix: str) -> bool:
+        """Whether there is nothing below a folder."""
+        return self._is_new() if not prefix.strip("/") else await super().is_empty(prefix)
+
+    def _is_new(self) -> bool:
+        """Whether a new group may be made here: of a dataset without arrays and attributes, until there is one."""
+        return not (self.read_only or self._is_made or self._names or self._attrs())
 
     async def clear(self) -> None:
         """Drop all arrays."""
         await self._ensure_open()
         self._check_writable()
-        await asyncio.to_thread(self._drop, list(self._dataset))
+        await asyncio.to_thread(self._drop, self._names if self._transaction is not None else list(self._dataset))
 
     def get_sync(
         self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
@@ -142,28 +163,40 @@ class HubGroupStore(Store):
 
     def _described(self, key: str) -> dict[str, Any] | None:
         """The group's description, or that of an array that is shown with another shape than it has."""
-        if key == _GROUP:
-            return {"zarr_format": 3, "node_type": "group", "attributes": dict(self._seen.attrs)}
-        name, _, rest = key.partition("/")
-        if rest != _GROUP or name not in self._shown:
+        if key == _GROUP and self._is_new():
             return None
-        found = self._store_of(name).get_sync(key)
+        if key == _GROUP and self._transaction is not None:
+            return {"zarr_format": 3, "node_type": "group", "attributes": self._attrs()}
+        if key == _GROUP:
+            # Nothing within a transaction: who looks at an array there depends on it.
+            return zarr_group_json(self._attrs(), {name: self._array_json(name) for name in self._names})
+        name, _, rest = key.partition("/")
+        return self._array_json(name) if rest == _GROUP and name in self._shown else None
+
+    def _array_json(self, name: str) -> dict[str, Any]:
+        found = self._store_of(name).get_sync(f"{name}/{_GROUP}")
         assert found is not None
         described: dict[str, Any] = json.loads(found.to_bytes())
-        return described | {"shape": list(self._shown[name])}
+        return described | {"shape": list(self._shown[name])} if name in self._shown else described
 
     def set_sync(self, key: str, value: Buffer) -> None:
         """:meth:`set` without an event loop."""
         self._check_writable()
         if key == _GROUP:
             self._describe_group(json.loads(value.to_bytes()))
+            self._is_made = True
             return
         name, _, rest = key.partition("/")
-        if rest == _GROUP and self._transaction is None:
-            self._describe(name, json.loads(value.to_bytes()), key, value)
-            return
-        if rest == _GROUP and name in self._seen and self._transaction is not None:
-            self._grow_within(self._transaction, name, json.loads(value.to_bytes()), key, value)
+        if rest == _GROUP:
+            wanted = json.loads(value.to_bytes())
+            if wanted.get("node_type") != "array":
+                raise ConfigError(f"{key}: a dataset holds arrays, and no groups within it")
+            if name not in (self._dataset if self._transaction is None else self._transaction):
+                self._create(name, wanted)
+            elif self._transaction is None:
+                self._describe(name, wanted, key, value)
+            else:
+                self._grow_within(self._transaction, name, wanted, key, value)
             return
         store = self._store(key)
         if store is None:
@@ -176,7 +209,7 @@ class HubGroupStore(Store):
         """:meth:`delete` without an event loop."""
         self._check_writable()
         name, _, rest = key.partition("/")
-        if rest == _GROUP and name in self._seen:
+        if rest == _GROUP and name in self._names:
             self._drop([name])
             return
         store = self._store(key)
@@ -188,15 +221,16 @@ class HubGroupStore(Store):
     async def list(self) -> AsyncIterator[str]:
         """All keys; reads the whole manifest."""
         await self._ensure_open()
-        yield _GROUP
-        for name in self._seen:
+        if not self._is_new():
+            yield _GROUP
+        for name in self._names:
             async for key in self._store_of(name).list_prefix(f"{name}/"):
                 yield key
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         """Keys that begin with a prefix."""
         name, slash, _ = prefix.partition("/")
-        if slash and name in self._seen:
+        if slash and name in self._names:
             async for key in self._store_of(name).list_prefix(prefix):
                 yield key
             return
@@ -208,49 +242,55 @@ class HubGroupStore(Store):
         """The names right below a folder."""
         folder = prefix.strip("/")
         if not folder:
-            for name in [_GROUP, *self._seen]:
+            for name in [] if self._is_new() else [_GROUP, *self._names]:
                 yield name
-        elif folder.partition("/")[0] in self._seen:
+        elif folder.partition("/")[0] in self._names:
             async for name in self._store_of(folder.partition("/")[0]).list_dir(folder):
                 yield name
 
     def _store(self, key: str) -> HubStore | None:
         name, slash, _ = key.partition("/")
-        return self._store_of(name) if slash and name in self._seen else None
+        return self._store_of(name) if slash and name in self._names else None
 
     def _store_of(self, name: str) -> HubStore:
         found = self._stores.get(name)
         if found is None:
-            seen = self._seen[name]
-            array: Array = seen if self._dataset.fixed else self._dataset[name]
-            transaction = None if self._transaction is None else self._transaction[name]
-            found = HubStore(array, variable=name, transaction=transaction, seen=seen)
+            seen = self._array(name)
+            if self._transaction is None:
+                array: Array = seen if self._dataset.fixed else self._dataset[name]
+                found = HubStore(array, variable=name, seen=seen)
+            else:
+                found = HubStore(seen, variable=name, transaction=self._transaction[name], seen=seen)
             self._stores[name] = found
         return found
 
     def _describe_group(self, wanted: dict[str, Any]) -> None:
         attributes = checked_attrs(wanted.get("attributes", {}))
+        if self._transaction is not None:
+            replace_attributes(self._transaction.attrs, attributes)
+            return
         there = dict(self._dataset.attrs)
         if attributes == there:
             return
-        if self._transaction is not None:
-            raise ConfigError("a transaction keeps the dataset's attributes; change them before it or after it")
         record, _ = self._dataset.newest_record()
         gone = tuple(key for key in there if key not in attributes)
         self._dataset.commit_operation(SetAttributes(attributes, gone), record)
         self._look()
 
-    def _describe(self, name: str, wanted: dict[str, Any], key: str, value: Buffer) -> None:
-        if wanted.get("node_type") != "array":
-            raise ConfigError(f"{key}: a dataset holds arrays, and no groups within it")
+    def _create(self, name: str, wanted: dict[str, Any]) -> None:
         after = ArrayMetadata.from_json(wanted)
-        if name not in self._dataset:
-            attributes = decoded_attributes(wanted.get("attributes", {}), after.dtype)
-            self._dataset[name] = ArraySpec(
-                after.shape, after.dtype, after.chunks, list(after.codecs), after.fill[()], after.dims, attributes
-            )
-            self._look()
+        attributes = decoded_attributes(wanted.get("attributes", {}), after.dtype, keep_nan=True)
+        spec = ArraySpec(
+            after.shape, after.dtype, after.chunks, list(after.codecs), after.fill[()], after.dims, attributes
+        )
+        if self._transaction is not None:
+            self._transaction[name] = spec
             return
+        self._dataset[name] = spec
+        self._look()
+
+    def _describe(self, name: str, wanted: dict[str, Any], key: str, value: Buffer) -> None:
+        after = ArrayMetadata.from_json(wanted)
         array = self._dataset[name]
         grown = {
             dim: new
@@ -271,13 +311,13 @@ class HubGroupStore(Store):
         self, transaction: DatasetTransaction, name: str, wanted: dict[str, Any], key: str, value: Buffer
     ) -> None:
         """Describe an array; if it grows, all that begin with its dimension do, and are shown as they were."""
-        array, length = self._seen[name], ArrayMetadata.from_json(wanted).shape[:1]
+        array, length = self._array(name), ArrayMetadata.from_json(wanted).shape[:1]
         dim = array.dims[0] if array.ndim else None
-        sharing = [] if dim is None or length <= array.shape[:1] else [
-            other for other, one in self._seen.arrays.items() if other != name and dim in one.dims
+        sharing = [] if dim is None or length <= transaction[name].staged_shape[:1] else [
+            other for other in transaction if other != name and dim in self._array(other).dims
         ]  # fmt: skip
         for other in sharing:
-            if self._seen[other].dims[0] != dim:
+            if self._array(other).dims[0] != dim:
                 raise ConfigError(f"{other!r} has {dim!r}, and not first: a transaction appends rows; grow it before")
         self._store_of(name).set_sync(key, value)
         self._shown.pop(name, None)
@@ -289,7 +329,11 @@ class HubGroupStore(Store):
 
     def _drop(self, names: builtins.list[str]) -> None:
         if self._transaction is not None:
-            raise ConfigError("a transaction keeps the dataset's arrays; drop them before it or after it")
-        self._dataset.drop(names)
+            for name in names:
+                del self._transaction[name]
+                self._stores.pop(name, None)
+        else:
+            self._dataset.drop(names)
         self._shown = {name: shape for name, shape in self._shown.items() if name not in names}
-        self._look()
+        if self._transaction is None:
+            self._look()

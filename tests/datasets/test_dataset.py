@@ -316,3 +316,105 @@ def test_a_conflict_says_which_array_it_is_about(root):
     copy["b"][2], ds["b"][2] = 5, 6
     with pytest.raises(hub.ConflictError, match=r"array 'b': .*\[2:3\]"):
         hub.merge_version("lab/d:v2", into="lab/d:v1", root=root)
+
+
+def test_a_transaction_adds_and_drops_arrays_and_sets_attributes_in_one_commit(root):
+    ds = hub.dataset({"x": hub.ArraySpec(4, dims=("t",)), "old": hub.ArraySpec(3)}, NAME, {"a": 1, "b": 2}, root=root)
+    other, before = hub.load(NAME, root=root), ds.commit
+    with ds.transaction("all at once") as t:
+        t["new"] = hub.ArraySpec((5, 6), "i4", chunks=(2, 6), attrs={"units": "K"})
+        t["new"][1:4] = 7
+        t["memory"] = np.arange(4)
+        del t["old"]
+        t["old"] = hub.ArraySpec(2, "u1")
+        t["old"][1] = 9
+        t["x"].attrs["units"] = "m"
+        t["x"][0] = 3
+        t.attrs["c"] = 3
+        del t.attrs["a"]
+        assert dict(t.attrs) == {"b": 2, "c": 3}
+        assert ("new" in t, "gone" in t, list(t)) == (True, False, ["x", "new", "memory", "old"])
+        assert list(other.refresh()) == ["x", "old"]
+        # What others do to other arrays and attributes meanwhile stays.
+        other["x"][3] = 5
+        other.attrs["d"] = 4
+        with pytest.raises(hub.AlreadyExistsError, match=r"del t\['x'\]"):
+            t["x"] = np.zeros(3)
+        with pytest.raises(hub.NotFoundError, match="nothing"):
+            del t["nothing"]
+        for wrong in ([1, 2], ds["x"], np.ma.array([1])):
+            with pytest.raises(hub.ConfigError, match="a transaction takes"):
+                t["wrong"] = wrong
+    assert ds.refresh().commit == before + 3
+    assert list(ds) == ["x", "new", "memory", "old"]
+    assert (ds["new"][...].sum(), ds["memory"][:].tolist(), ds["old"][:].tolist()) == (126, [0, 1, 2, 3], [0, 9])
+    assert (dict(ds.attrs), dict(ds["x"].attrs), dict(ds["new"].attrs)) == (
+        {"b": 2, "c": 3, "d": 4}, {"units": "m"}, {"units": "K"},
+    )  # fmt: skip
+    assert ds["x"][:].tolist() == [3, 0, 0, 5]
+    assert hub.verify(NAME, root=root).problems == []
+    assert hub.load(f"{NAME}@{before}", root=root)["old"].shape == (3,)
+
+
+@pytest.mark.parametrize("meanwhile", ["add", "drop", "replace", "rename"])
+def test_arrays_that_others_added_or_took_away_meanwhile_are_a_conflict(root, meanwhile):
+    ds = hub.dataset({"x": hub.ArraySpec(4)}, NAME, root=root)
+    other = hub.load(NAME, root=root)
+    done = {
+        "add": lambda: other.__setitem__("new", hub.ArraySpec(3)), "drop": lambda: other.drop("x"),
+        "replace": lambda: (other.drop("x"), other.__setitem__("x", hub.ArraySpec(4))),
+        "rename": lambda: other.rename("x", "y"),
+    }  # fmt: skip
+
+    def change():
+        with ds.transaction() as t:
+            t["new"] = np.arange(3)
+            del t["x"]
+            done[meanwhile]()
+
+    with pytest.raises(hub.ConflictError, match="somebody else"):
+        change()
+    assert ("new" in ds.refresh()) == (meanwhile == "add")
+
+
+def test_arrays_that_share_a_dimension_agree_at_the_end_of_a_transaction_or_nothing_is_written(root):
+    ds = hub.dataset({"x": hub.ArraySpec(4, dims=("t",))}, NAME, root=root)
+
+    def change():
+        with ds.transaction() as t:
+            t["y"] = hub.ArraySpec(5, dims=("t",))
+
+    with pytest.raises(hub.ConfigError, match="'t'"):
+        change()
+    assert list(ds.refresh()) == ["x"]
+    with ds.transaction() as t:
+        t["y"] = hub.ArraySpec(4, dims=("t",))
+        t.append({"x": [7], "y": [8]})
+    assert (ds["x"][4], ds["y"][4]) == (7, 8)
+    with ds.transaction() as t:
+        t["z"] = hub.ArraySpec(5, dims=("t",))
+        t["z"][1] = 1
+        worker = t.worker()
+        with worker as w:
+            w["x"][2] = 5
+            with pytest.raises(hub.ConfigError, match="that workers write to"):
+                w["z"][2] = 5
+        t.add(w.part)
+    assert (ds["z"][:].tolist(), ds["x"][2]) == ([0, 1, 0, 0, 0], 5)
+
+
+def test_attributes_of_an_array_are_part_of_its_transaction(root):
+    a = hub.array(4, "lab/x:v1", attrs={"a": 1, "b": 2}, root=root)
+    other = hub.load("lab/x:v1", root=root)
+    with a.transaction() as t:
+        t.attrs["c"] = 3
+        del t.attrs["a"]
+        t[0] = 1
+        other.attrs.update({"d": 4, "b": 5})
+        with pytest.raises(hub.ConfigError):
+            t.attrs["e"] = object()
+    assert dict(a.refresh().attrs) == {"b": 5, "c": 3, "d": 4}
+    assert a.commit == 3
+    with a.transaction() as t:
+        t.attrs.clear()
+    assert dict(a.refresh().attrs) == {}

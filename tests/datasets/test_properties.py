@@ -12,7 +12,8 @@ import hubarray as hub
 from hubarray.blobs import fetch
 from tests.rounds import rounds
 
-STEPS = ["append", "assign", "transaction", "fail", "workers", "add", "drop", "rename", "resize", "restore", "compact"]
+STEPS = ["append", "assign", "transaction", "fail", "workers", "add", "drop", "rename", "resize", "restore", "compact",
+         "rebuild"]  # fmt: skip
 WIDTH = 3
 
 
@@ -207,3 +208,29 @@ def do_restore(ds, model, data):
 
 def do_compact(ds, model, data):
     hub.compact(f"{ds.name}:{ds.version}", root=ds.root)
+
+
+def do_rebuild(ds, model, data):
+    """Arrays come and go within a transaction, with what is written to them."""
+    gone = data.draw(st.sets(st.sampled_from(sorted(model.arrays)), max_size=2)) if model.arrays else set()
+    made = data.draw(st.sets(st.sampled_from(["a", "c", "d", "fixed"]), max_size=2)) - (model.arrays.keys() - gone)
+    after, samples = {name: one for name, one in model.arrays.items() if name not in gone}, model.samples - gone
+    title = data.draw(st.integers(0, 9))
+    with ds.transaction() as t:
+        for name in sorted(gone):
+            if data.draw(st.booleans()) and len(model.arrays[name]):
+                t[name][0] = 77
+            del t[name]
+        length = next((len(after[name]) for name in samples), data.draw(st.integers(0, 3)))
+        for name in sorted(made):
+            values = drawn_rows(data, length)
+            t[name] = spec(length)
+            for i in data.draw(st.sets(st.integers(0, length - 1), max_size=3)) if length else ():
+                t[name][i] = values[i]
+                assert np.array_equal(t[name][i], values[i])
+            after[name], samples = t[name][...], samples | {name}
+        t.attrs["title"] = title
+        assert list(t) == list(after)
+        assert_same(hub.load(f"{ds.name}:{ds.version}", root=ds.root), model)
+    model.arrays, model.samples = after, samples
+    assert ds.attrs["title"] == title

@@ -134,9 +134,38 @@ def test_an_append_within_a_transaction_is_one_commit(root):
     assert (opened["time"].values == pd.date_range("2020-01-01", periods=9).values).all()
     xr.testing.assert_equal(opened["t2m"].isel(time=slice(6, 9)).drop_vars("area"), more["t2m"])
     xr.testing.assert_equal(opened["t2m"].isel(time=slice(0, 6)), source["t2m"])
-    with pytest.raises(hub.ConfigError, match="keeps the dataset's arrays"), ds.transaction() as t:
+
+
+def test_all_of_it_is_written_anew_within_a_transaction_in_one_commit(root):
+    ds = hub.dataset({"gone": hub.ArraySpec(3, dims=("time",))}, NAME, {"by": "me"}, root=root)
+    source, before = climate(6).drop_vars("station"), ds.commit
+    with ds.transaction("anew") as t:
         source.to_zarr(ds.to_zarr_store(transaction=t), mode="w", consolidated=False)
+        inside = xr.open_zarr(ds.to_zarr_store(transaction=t), consolidated=False).load()
+        xr.testing.assert_identical(inside, source)
+        assert list(hub.load(NAME, root=root)) == ["gone"], "nobody sees it yet"
     assert ds.refresh().commit == before + 1
+    xr.testing.assert_identical(xr.open_zarr(ds.to_zarr_store(), consolidated=False).load(), source)
+    # Again, over what is there, with more days after it and another variable.
+    with ds.transaction("again, and more") as t:
+        store = ds.to_zarr_store(transaction=t)
+        (source + 1).to_zarr(store, mode="w", consolidated=False)
+        climate(3, 6).drop_vars(["area", "station"])[["t2m"]].to_zarr(store, append_dim="time", consolidated=False)
+        xr.Dataset({"new": ("lat", np.arange(6.0))}, attrs={"title": "another"}).to_zarr(
+            store, mode="a", consolidated=False
+        )
+    assert ds.refresh().commit == before + 2
+    assert (ds.dims["time"], ds["new"][...].tolist(), ds.attrs["title"]) == (9, [0, 1, 2, 3, 4, 5], "another")
+    np.testing.assert_allclose(ds["t2m"][:6], source["t2m"] + 1)
+
+    def fail():
+        with ds.transaction() as t:
+            source.to_zarr(ds.to_zarr_store(transaction=t), mode="w", consolidated=False)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert ds.refresh().commit == before + 2
 
 
 def test_rows_that_others_append_meanwhile_are_a_conflict_with_those_of_a_transaction(root):
