@@ -401,10 +401,6 @@ class Dataset(Handle, RowsShown):
         """A read-only handle on the commit this one reads now; it never moves."""
         return Dataset(self._root, self._version, self._record(), pinned=True)
 
-    def seen_record(self) -> Record:
-        """The record of the commit that this handle reads."""
-        return self._record()
-
     def newest_record(self) -> tuple[Record, Version]:
         """The newest commit and whose it is, looked for now, to be written on: for code that works on records.
 

@@ -108,6 +108,10 @@ class Handle:
         """The commits of this version, from this handle's commit back to the first; lazy."""
         return timeline.history(self._version, self._record())
 
+    def seen_record(self) -> Record:
+        """The record of the commit that this handle reads: for code that works on records."""
+        return self._record()
+
     def _record(self) -> Record:
         if self._pinned is not None:
             return self._pinned

@@ -40,6 +40,8 @@ def show(array: Array, key: Any = ..., *, ax: Any = None, **options: Any) -> Any
     pictures = _pictures(real)
     if pictures is None:
         both = {"real": values.real, "imag": values.imag} if values.dtype.kind == "c" else {"": real}
+        if values.dtype.kind == "M":
+            both = {"": values}
         return _curves(plt, both, ax, title, options)
     if len(pictures) == 1:
         axes = [ax or plt.figure().add_subplot()]
@@ -47,7 +49,7 @@ def show(array: Array, key: Any = ..., *, ax: Any = None, **options: Any) -> Any
         raise ConfigError(f"{title}: is {len(pictures)} images, and ax= takes one; choose one of them")
     else:
         columns = math.ceil(math.sqrt(len(pictures)))
-        figure, grid = plt.subplots(math.ceil(len(pictures) / columns), columns, squeeze=False)
+        figure, grid = plt.subplots(math.ceil(len(pictures) / columns), columns, squeeze=False, layout="constrained")
         axes = list(grid.flat)
         for one in axes[len(pictures) :]:
             one.set_axis_off()
@@ -81,7 +83,7 @@ def show_row(handle: Any, at: int, columns: Any = None) -> Any:
     if not drawn:
         raise ConfigError(f"{title}: has no image, no points and no curve; its fields are {', '.join(row)}"[:300])
     columns_ = math.ceil(math.sqrt(len(drawn)))
-    figure, grid = plt.subplots(math.ceil(len(drawn) / columns_), columns_, squeeze=False)
+    figure, grid = plt.subplots(math.ceil(len(drawn) / columns_), columns_, squeeze=False, layout="constrained")
     for axes in grid.flat:
         axes.set_axis_off()
     for axes, (name, value) in zip(grid.flat, drawn.items(), strict=False):
@@ -143,7 +145,8 @@ def _pictures(values: np.ndarray) -> list[tuple[str, np.ndarray]] | None:
             (f"[{middle[0]}, :, :]", squeezed[middle[0]]), (f"[:, {middle[1]}, :]", squeezed[:, middle[1]]),
             (f"[:, :, {middle[2]}]", squeezed[:, :, middle[2]]),
         ]  # fmt: skip
-    return [("", squeezed)] if squeezed.ndim == 2 and min(squeezed.shape) > _MOST_CURVES else None
+    is_picture = squeezed.ndim == 2 and min(squeezed.shape) > _MOST_CURVES and not images.are_signals(*squeezed.shape)
+    return [("", squeezed)] if is_picture else None
 
 
 def _as_colours(image: np.ndarray) -> np.ndarray:
@@ -156,7 +159,7 @@ def _as_colours(image: np.ndarray) -> np.ndarray:
 
 def _curves(plt: Any, curves: dict[str, np.ndarray], ax: Any, title: str, options: dict[str, Any]) -> Any:
     shape = next(iter(curves.values())).shape
-    turned = len(shape) == 2 and shape[0] <= _MOST_CURVES < shape[1]
+    turned = len(shape) == 2 and (shape[0] <= _MOST_CURVES < shape[1] or images.are_signals(*shape))
     if len(shape) > 2 or (len(shape) == 2 and not turned and shape[1] > _MOST_CURVES):
         raise ConfigError(f"{title}: of the shape {shape}, which is no image, curve or volume; choose a part")
     axes = ax or plt.figure().add_subplot()

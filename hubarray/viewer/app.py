@@ -33,7 +33,7 @@ from hubarray.shown import shown_text
 from hubarray.storage.url import Root
 from hubarray.viewer import array_pages, change_pages, dataset_pages, home_pages, line_pages, table_pages
 from hubarray.viewer.opened import Opened
-from hubarray.viewer.paced import Paced
+from hubarray.viewer.paced import Paced, Sent
 from hubarray.viewer.parameters import Query
 from hubarray.viewer.zarr_http import ZarrFiles
 
@@ -44,7 +44,11 @@ PICTURES_AT_ONCE, PAGES_AT_ONCE, ZARR_AT_ONCE = 6, 12, 8
 MOST_WAITING = 256
 _IMAGES = frozenset(("picture", "image", "sample-image"))
 _POINTS = frozenset(("points", "sample-points"))
-_PICTURES = _IMAGES | _POINTS | {"window", "chunks", "line", "differing", "cell"}
+_PICTURES = _IMAGES | _POINTS | {"window", "chunks", "line", "differing", "first-difference", "cell"}
+# What says nothing but what a commit holds, and is kept where it is asked of one by its number.
+_OF_A_COMMIT = _PICTURES | {
+    "array", "values", "table", "rows", "row", "curve", "dataset", "sample", "changes",
+}  # fmt: skip
 _KEPT_BYTES = 64 << 20
 _ENTRY_BYTES = 200
 _MOST_ANSWER_BYTES = 32 << 20
@@ -128,6 +132,7 @@ class Viewer:
             "facts": partial(home_pages.facts, opened),
             "log": partial(home_pages.log, opened),
             "changes": partial(change_pages.changes, opened),
+            "first-difference": partial(change_pages.first_difference, opened),
             "differing": partial(change_pages.differing, opened),
             "array": partial(array_pages.array, opened),
             "window": partial(array_pages.window, opened),
@@ -163,32 +168,43 @@ class Viewer:
             key = f"{request.url.path}?{request.url.query}"
             # A tag may move, and a bare name goes on.
             named = [given[one] for one in ("name", "one", "two") if one in given]
-            is_fixed = bool(named) and all(map(_FIXED.search, named))
+            is_fixed = name in _OF_A_COMMIT and bool(named) and all(map(_FIXED.search, named))
             if is_fixed and (kept := self._kept.get(key)) is not None:
-                return _response(name, kept, is_fixed=True)
+                return Sent(_response(name, kept, is_fixed=True))
             if self._waiting >= MOST_WAITING:
                 return _told(503, "UnavailableError", "too much is asked at once; it goes on when some is answered")
+
+            async def make() -> Response:
+                if await request.is_disconnected():
+                    # A tile that is no longer wanted is not fetched.
+                    return Response(status_code=499)
+                data = await run_in_threadpool(lambda: _encoded(page(Query(given))))
+                if is_fixed:
+                    self._kept.put(key, data)
+                return _response(name, data, is_fixed=is_fixed)
+
             slots = self._slots.setdefault(at_once, asyncio.Semaphore(at_once))
-            self._waiting += 1
-            try:
-                async with slots:
-                    if await request.is_disconnected():
-                        # A tile that is no longer wanted is not fetched.
-                        return Response(status_code=499)
-                    data = await run_in_threadpool(lambda: _encoded(page(Query(given))))
-            except Exception as error:
-                return _failed(error)
-            finally:
-                self._waiting -= 1
-            if is_fixed:
-                self._kept.put(key, data)
-            return _response(name, data, is_fixed=is_fixed)
+            return _Counted(self, Paced(slots, make, _failed))
 
         return answer
 
     async def _zarr_file(self, request: Request) -> Response:
         slots = self._slots.setdefault(ZARR_AT_ONCE, asyncio.Semaphore(ZARR_AT_ONCE))
         return Paced(slots, partial(self._zarr.answer, request), _failed)
+
+
+class _Counted(Response):
+    """An answer that is counted as long as somebody waits for it."""
+
+    def __init__(self, viewer: Viewer, made: Response) -> None:
+        self._viewer, self._made, self.background = viewer, made, None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self._viewer._waiting += 1
+        try:
+            await self._made(scope, receive, send)
+        finally:
+            self._viewer._waiting -= 1
 
 
 def _encoded(answer: Answer) -> bytes:

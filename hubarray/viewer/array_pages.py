@@ -34,6 +34,7 @@ _LEAST_SIDE_LOOKED = 3
 _MOST_LETTERS = 2000
 _MOST_MAPPED_CHUNKS = 1 << 18
 _MAP_SIDE = 256
+_MAP_BATCH_BYTES = 8 << 20
 
 
 def array(opened: Opened, query: Query) -> dict[str, Any]:
@@ -99,8 +100,7 @@ def asked_axes(found: Any, query: Query) -> tuple[Axes, list[int]]:
         raise ConfigError(str(error)) from None
 
 
-def _cut(found: Any, query: Query, *, coarse: bool) -> Cut:
-    axes, at = asked_axes(found, query)
+def _cut(found: Any, axes: Axes, at: list[int], query: Query, *, coarse: bool) -> Cut:
     try:
         return tile(
             found.shape, found.chunks, axes, at, level=query.integer("level", 0, MAX_LEVEL),
@@ -111,7 +111,7 @@ def _cut(found: Any, query: Query, *, coarse: bool) -> Cut:
         raise ConfigError(str(error)) from None
 
 
-def read(found: Any, cut: Cut, part: str) -> np.ndarray:
+def read(found: Any, axes: Axes, cut: Cut, part: str) -> np.ndarray:
     """Rows and columns, and channels if there are any, as numbers with an order.
 
     Raises
@@ -126,9 +126,9 @@ def read(found: Any, cut: Cut, part: str) -> np.ndarray:
         real = colours.real_values(values, part)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    while real.ndim < 2:
+    if axes.y is None:
         real = real[np.newaxis]
-    return real
+    return real if axes.x is not None else real[np.newaxis]
 
 
 def picture(opened: Opened, query: Query) -> bytes:
@@ -136,24 +136,17 @@ def picture(opened: Opened, query: Query) -> bytes:
     found = opened.array(query.text("name"), query.text("key", "", most=200))
     part = query.choice("part", colours.PARTS, "abs")
     name = query.choice("map", colours.MAPS, "grey")
-    cut = _cut(found, query, coarse=query.flag("coarse"))
-    values = read(found, cut, part)
+    axes, at = asked_axes(found, query)
+    cut = _cut(found, axes, at, query, coarse=query.flag("coarse"))
+    values = read(found, axes, cut, part)
     low, high = query.number("low"), query.number("high")
     if low is None or high is None:
         low, high = colours.window_of(values, is_byte=found.dtype == np.uint8)
-    if values.ndim > 2:
-        pixels = colours.colours_of_channels(_picked(values, cut.picks), low, high)
+    if axes.c is not None:
+        pixels = colours.colours_of_channels(values, low, high, cut.picks)
     else:
         pixels = colours.coloured(values, low, high, name)
     return drawing.encoded(drawing.stretched(pixels, cut.step, cut.shape), query.choice("as", drawing.KINDS, "png"))
-
-
-def _picked(values: np.ndarray, picks: tuple[int, ...]) -> np.ndarray:
-    """The channels that are red, green and blue."""
-    if not picks:
-        return values
-    nothing = np.zeros(values.shape[:2], values.dtype)
-    return np.stack([nothing if one < 0 else values[..., one] for one in picks], -1)
 
 
 def window(opened: Opened, query: Query) -> dict[str, Any]:
@@ -167,9 +160,11 @@ def window(opened: Opened, query: Query) -> dict[str, Any]:
                 for place in places for look in looks(found.shape, axes, within)]  # fmt: skip
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    every = np.concatenate([read(found, cut, part).reshape(-1) for cut in cuts])
+    every = np.concatenate([read(found, axes, cut, part).reshape(-1) for cut in cuts])
     counts, low, high = colours.histogram(every)
-    shown_low, shown_high = colours.window_of(every, is_byte=found.dtype == np.uint8)
+    as_it_is = found.dtype == np.uint8 and not query.flag("fit")
+    is_photograph = as_it_is and axes.c is not None and not axes.bands
+    shown_low, shown_high = (0.0, 255.0) if is_photograph else colours.window_of(every, is_byte=as_it_is)
     return {"counts": counts, "low": low, "high": high, "shown": [shown_low, shown_high]}
 
 
@@ -237,25 +232,44 @@ def _shown(value: Any) -> str:
 
 
 def chunk_map(opened: Opened, query: Query) -> dict[str, Any]:
-    """Stored bytes of the chunks of a picture, 0 for those that were never written; of many a coarser map."""
+    """Stored bytes of the chunks of a picture, 0 for those that were never written; of many, sums of some side by side.
+
+    Of so many stored chunks that they are not gone through for it, the first: ``partial``.
+    """
     found = opened.array(query.text("name"), query.text("key", "", most=200))
     axes, at = asked_axes(found, query)
     sides = [1 if axis is None else -(-found.shape[axis] // found.chunks[axis]) for axis in (axes.y, axes.x)]
     steps = [max(1, -(-side // _MAP_SIDE)) for side in sides]
-    rows, columns = (np.arange(0, side, step) for side, step in zip(sides, steps, strict=True))
-    if len(rows) * len(columns) > _MOST_MAPPED_CHUNKS or not found.size or not found.ndim:
-        return {"rows": [], "steps": steps, "sides": sides, "chunks": list(found.chunks)}
-    coords = np.zeros((len(rows), len(columns), found.ndim), np.int64)
-    for axis in range(found.ndim):
-        if axis == axes.y:
-            coords[..., axis] = rows[:, None]
-        elif axis == axes.x:
-            coords[..., axis] = columns[None, :]
-        elif axis != axes.c:
-            coords[..., axis] = min(at[axis], found.shape[axis] - 1) // found.chunks[axis]
+    told = {"steps": steps, "sides": sides, "chunks": list(found.chunks), "partial": False}
+    if not found.size or not found.ndim:
+        return {"rows": [], **told}
+    rows, columns = (-(-side // step) for side, step in zip(sides, steps, strict=True))
+    fixed = np.array([min(place, n - 1) // chunk
+                      for place, n, chunk in zip(at, found.shape, found.chunks, strict=True)])  # fmt: skip
+    if axes.c is not None:
+        fixed[axes.c] = 0
     state = found.state()
-    lengths = state.refs([tuple(one) for one in coords.reshape(-1, found.ndim).tolist()])["length"]
-    return {
-        "rows": lengths.reshape(len(rows), len(columns)).astype(int).tolist(), "steps": steps, "sides": sides,
-        "chunks": list(found.chunks),
-    }  # fmt: skip
+    if max(steps) == 1:
+        coords = np.tile(fixed, (rows, columns, 1))
+        if axes.y is not None:
+            coords[..., axes.y] = np.arange(rows)[:, None]
+        if axes.x is not None:
+            coords[..., axes.x] = np.arange(columns)
+        lengths = state.refs([tuple(one) for one in coords.reshape(-1, found.ndim).tolist()])["length"]
+        return {
+            "rows": lengths.reshape(rows, columns).astype(int).tolist(),
+            "written": int((lengths > 0).sum()),
+            **told,
+        }
+    sums, written, seen = np.zeros((rows, columns), np.int64), 0, 0
+    others = [axis for axis in range(found.ndim) if axis not in (axes.y, axes.x)]
+    for coords, refs in state.present(batch_bytes=_MAP_BATCH_BYTES):
+        here = (coords[:, others] == fixed[others].astype(coords.dtype)).all(axis=1)
+        places = [np.zeros(here.sum(), np.int64) if axis is None else coords[here, axis].astype(np.int64) // step
+                  for axis, step in zip((axes.y, axes.x), steps, strict=True)]  # fmt: skip
+        np.add.at(sums, tuple(places), refs["length"][here].astype(np.int64))
+        written, seen = written + int(here.sum()), seen + len(coords)
+        if seen > _MOST_MAPPED_CHUNKS:
+            told["partial"] = True
+            break
+    return {"rows": sums.tolist(), "written": written, **told}

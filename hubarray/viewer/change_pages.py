@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,12 @@ import hubarray as hub
 from hubarray.errors import ConfigError
 from hubarray.shown import shown_text
 from hubarray.viewer.array_pages import asked_axes, elements, require_numbers
+from hubarray.viewer.cuts import COARSE_CHUNKS, COARSE_DECODED_BYTES
 from hubarray.viewer.opened import Opened
 from hubarray.viewer.parameters import Query
 
 _MOST_REGIONS = 1000
+_MOST_LETTERS = 5000
 
 
 def changes(opened: Opened, query: Query) -> dict[str, Any]:
@@ -21,6 +24,8 @@ def changes(opened: Opened, query: Query) -> dict[str, Any]:
     one, two = query.text("one"), query.text("two")
     key = query.text("key", "", most=200)
     found: Any = hub.diff(one, two, root=opened.root)
+    if key and not hasattr(found, "added"):
+        raise ConfigError(f"{one}: is no dataset, of which {shown_text(key)[:80]!r} could be an array")
     if key:
         if key in found.added:
             return {"regions": [], "text": f"{key} was added", "bytes": 0}
@@ -36,7 +41,7 @@ def changes(opened: Opened, query: Query) -> dict[str, Any]:
         before, after = found.shapes
         text = "" if before == after else f"The shape was {before}, and is {after}"
     else:
-        text = shown_text(str(found))[:5000]
+        text = "\n".join(map(shown_text, str(found).splitlines()))[:_MOST_LETTERS]
     return {"regions": regions, "text": text, "bytes": int(getattr(found, "bytes", 0))}
 
 
@@ -69,6 +74,32 @@ def differing(opened: Opened, query: Query) -> dict[str, Any]:
         "box": [[begin + int(one[0]), begin + int(one[-1]) + 1] for begin, one in zip(corner, spans, strict=True)],
         "elements": int(differs.sum()),
     }
+
+
+def first_difference(opened: Opened, query: Query) -> dict[str, Any]:
+    """The place of the first element in which a region of :func:`changes` differs; none where it is too large."""
+    key = query.text("key", "", most=200)
+    arrays = [opened.array(query.text(one), key) for one in ("one", "two")]
+    ndim = arrays[0].ndim
+    flat = query.integers("region", 2 * ndim, 0, 1 << 62)
+    region = [slice(first, end) for first, end in zip(flat[::2], flat[1::2], strict=True)]
+    if any(one.ndim != ndim or one.dtype != arrays[0].dtype for one in arrays):
+        return {"at": None}
+    for one in arrays:
+        touched = math.prod(max(0, -(-min(part.stop, n) // chunk) - part.start // chunk)
+                            for part, n, chunk in zip(region, one.shape, one.chunks, strict=True))  # fmt: skip
+        if touched > COARSE_CHUNKS or touched * math.prod(one.chunks) * one.dtype.itemsize > COARSE_DECODED_BYTES:
+            return {"at": None}
+    require_numbers(arrays[0])
+    read = [np.asarray(one[tuple(region)]) for one in arrays]
+    both = tuple(slice(0, min(pair)) for pair in zip(*(one.shape for one in read), strict=True))
+    places = np.argwhere(_differ(read[0][both], read[1][both]))
+    if len(places):
+        return {"at": [part.start + int(place) for part, place in zip(region, places[0], strict=True)]}
+    # Rows that one has and the other has not.
+    more = [part.start + min(a, b) if a != b else part.start
+            for part, a, b in zip(region, *(one.shape for one in read), strict=True)]  # fmt: skip
+    return {"at": more}
 
 
 def _differ(one: np.ndarray, two: np.ndarray) -> np.ndarray:

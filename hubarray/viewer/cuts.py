@@ -268,7 +268,7 @@ def _part(
 
 def _crossed(parts: Sequence[slice], chunk: int) -> int:
     """How many chunks some parts of an axis lie in, at least one."""
-    return max(1, sum(-(-part.stop // chunk) - part.start // chunk for part in parts))
+    return max(1, sum(min(len(range(part.stop)[part]), -(-part.stop // chunk) - part.start // chunk) for part in parts))
 
 
 def _span(shape: Sequence[int], axis: int | None, number: int, scale: int) -> tuple[int, int]:

@@ -9,10 +9,13 @@ import numpy as np
 
 from hubarray import kinds
 from hubarray.arrays.dtypes import dtype_name
-from hubarray.errors import ConfigError
+from hubarray.errors import ConfigError, HubError
+from hubarray.shown import shown_text
 from hubarray.viewer import values
+from hubarray.viewer.heavy import turn
 from hubarray.viewer.opened import Opened, title
 from hubarray.viewer.parameters import Query
+from hubarray.viewer.values import MOST_SIDE
 
 _MOST_ARRAYS = 10_000
 _MOST_VALUES = 48
@@ -21,9 +24,7 @@ _MOST_SAMPLE_BYTES = 64 << 20
 
 def dataset(opened: Opened, query: Query) -> dict[str, Any]:
     """Facts about a dataset."""
-    found = opened.handle(query.text("name"))
-    if found.kind != "dataset":
-        raise ConfigError(f"{title(found)}: is {kinds.article(found.kind)} and no dataset")
+    found = _opened(opened, query)
     arrays = [
         {
             "name": name,
@@ -47,12 +48,13 @@ def _sample(found: Any, key: str, at: int) -> Any:
         raise ConfigError(f"{key}: there is no sample {at:,}")
     if math.prod(array.shape[1:]) * array.dtype.itemsize > _MOST_SAMPLE_BYTES:
         raise ConfigError(f"{key}: a sample is larger than {_MOST_SAMPLE_BYTES >> 20} MiB; look at the array itself")
-    return array[at]
+    with turn(math.prod(array.chunks) * array.dtype.itemsize):
+        return array[at]
 
 
 def sample(opened: Opened, query: Query) -> dict[str, Any]:
     """One sample: a value of each array that begins with the dimension they share."""
-    found = opened.handle(query.text("name"))
+    found = _opened(opened, query)
     at = query.integer("row", 0, 1 << 53, 0)
     try:
         every = found.samples()
@@ -64,23 +66,32 @@ def sample(opened: Opened, query: Query) -> dict[str, Any]:
     for name in names:
         try:
             told.append(values.about(name, _sample(found, name, at)))
-        except ConfigError as error:
-            told.append({"name": name, "text": str(error)})
+        except HubError as error:
+            # The others are there all the same.
+            told.append({"name": name, "text": shown_text(str(error)), "is": "broken"})
     return {"row": at, "values": values.overlaid(told), "first": first, "total": len(every)}
 
 
 def image(opened: Opened, query: Query) -> bytes:
     """One array's sample as PNG."""
-    found = opened.handle(query.text("name"))
-    key = query.text("field", most=300)
-    if found.kind != "dataset" or key not in found:
-        raise ConfigError("there is no such array")
-    side = query.integer("side", 16, 4096, 512)
-    return values.picture(key, np.asarray(_sample(found, key, query.integer("row", 0, 1 << 53, 0))), side)
+    key, value = _asked(opened, query)
+    return values.picture(key, value, query.integer("side", 16, MOST_SIDE, 512))
 
 
 def points(opened: Opened, query: Query) -> bytes:
     """One array's sample as points."""
+    return values.points(*_asked(opened, query))
+
+
+def _asked(opened: Opened, query: Query) -> tuple[str, np.ndarray]:
+    found, key = _opened(opened, query), query.text("field", most=300)
+    if key not in found:
+        raise ConfigError("there is no such array")
+    return key, np.asarray(_sample(found, key, query.integer("row", 0, 1 << 53, 0)))
+
+
+def _opened(opened: Opened, query: Query) -> Any:
     found = opened.handle(query.text("name"))
-    key = query.text("field", most=300)
-    return values.points(key, np.asarray(_sample(found, key, query.integer("row", 0, 1 << 53, 0))))
+    if found.kind != "dataset":
+        raise ConfigError(f"{title(found)}: is {kinds.article(found.kind)} and no dataset")
+    return found

@@ -15,6 +15,8 @@ from starlette.responses import PlainTextResponse
 
 LOOPBACK = frozenset(("127.0.0.1", "localhost", "[::1]"))
 MAX_URL_BYTES = 8 << 10
+# An address of IPv4 as a socket of IPv6 has it.
+_MAPPED = "::ffff:"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -97,7 +99,7 @@ class Guard:
             return True
         if self._hosts == LOOPBACK or not scope.get("server"):
             return False
-        own = str(scope["server"][0]).lower()
+        own = str(scope["server"][0]).lower().removeprefix(_MAPPED)
         return name == (f"[{own}]" if ":" in own else own)
 
 
@@ -105,7 +107,8 @@ def _hostname(host: str) -> str:
     """The name in a Host header, without its port."""
     name = host.lower()
     if name.startswith("["):
-        return name.partition("]")[0] + "]"
+        address, _, rest = name.partition("]")
+        return f"{address}]" if not rest or (rest[:1] == ":" and rest[1:].isdigit()) else ""
     return name.partition(":")[0]
 
 

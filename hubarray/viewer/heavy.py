@@ -6,8 +6,13 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
+from hubarray.errors import UnavailableError
+
 _HEAVY_BYTES = 128 << 20
+# Those who wait hold a slot, of which others want some.
+_MOST_WAITING = 2
 _heavy = threading.Lock()
+_waiting = threading.BoundedSemaphore(1 + _MOST_WAITING)
 
 
 @contextlib.contextmanager
@@ -18,6 +23,19 @@ def turn(piece_bytes: float) -> Iterator[None]:
     ----------
     piece_bytes : float
         Decoded bytes of one piece: a chunk, or a row.
+
+    Raises
+    ------
+    UnavailableError
+        Others wait already; ask again in a moment.
     """
-    with _heavy if piece_bytes > _HEAVY_BYTES else contextlib.nullcontext():
+    if piece_bytes <= _HEAVY_BYTES:
         yield
+        return
+    if not _waiting.acquire(blocking=False):
+        raise UnavailableError("large pieces are decoded one at a time, and some wait already; ask again in a moment")
+    try:
+        with _heavy:
+            yield
+    finally:
+        _waiting.release()

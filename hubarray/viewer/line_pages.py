@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +12,15 @@ from hubarray.errors import ConfigError
 from hubarray.interop.pictures import colours
 from hubarray.viewer.array_pages import asked_axes, require_numbers
 from hubarray.viewer.cuts import Axes, Look, box
+from hubarray.viewer.heavy import turn
 from hubarray.viewer.opened import Opened
 from hubarray.viewer.parameters import Query
-from hubarray.viewer.thinning import thinned
+from hubarray.viewer.thinning import thinned, width_of
 
+# All of so many bytes is looked at; of more, so many elements.
+_MOST_BYTES = 256 << 20
 _MOST_POINTS = 1 << 20
+_PIECE_ELEMENTS = 1 << 22
 _MOST_CURVES = 8
 
 
@@ -34,27 +40,48 @@ def line(opened: Opened, query: Query) -> dict[str, Any]:
     if each == axes.x:
         raise ConfigError("curves side by side are of two different axes")
     require_numbers(found)
-    look = Look(((0, 1), (first, end)), max(1, -(-(end - first) // _MOST_POINTS)))
-    along = Axes(None, axes.x)
-    zeros = [0] * found.ndim
-    cut = box(found.shape, found.chunks, along, zeros, look, itemsize=found.dtype.itemsize, coarse=each >= 0)
-    step = cut.step * look.scale
+    side = range(at[each], min(found.shape[each], at[each] + _MOST_CURVES)) if each >= 0 else range(0)
+    count, along = end - first, Axes(None, axes.x)
+    scale = 1 if count * max(1, len(side)) * found.dtype.itemsize <= _MOST_BYTES else -(-count // _MOST_POINTS)
+    try:
+        cut = box(found.shape, found.chunks, along, [0] * found.ndim, Look(((0, 1), (first, end)), scale),
+                  itemsize=found.dtype.itemsize, coarse=each >= 0)  # fmt: skip
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    step = cut.step * scale
     for axis, size in enumerate(found.shape):
         if axis != axes.x and not at[axis] < size:
             raise ConfigError(f"axis {axis} has {size:,} elements, and there is no {at[axis]:,}")
-    side = range(at[each], min(found.shape[each], at[each] + _MOST_CURVES)) if each >= 0 else range(0)
+    width = width_of(-(-count // step))
+    # Whole stretches at a time, so that memory is for some of them.
+    piece = step * width * max(1, _PIECE_ELEMENTS // width)
+    places: list[int] = []
+    drawn: dict[str, list[float | None]] = {}
+    for begin in range(first, max(end, first + 1), piece):
+        with turn(math.prod(found.chunks) * found.dtype.itemsize):
+            curves = _curves(found, axes.x, at, slice(begin, min(begin + piece, end), step), each, side)
+        more, some = thinned(curves, begin, step, width)
+        places += more
+        for name, values in some.items():
+            drawn.setdefault(name, []).extend(values)
+    return {
+        "x": places, "curves": drawn, "length": length, "step": step,
+        "of": found.shape[each] if each >= 0 else len(drawn),
+    }  # fmt: skip
+
+
+def _curves(found: Any, along: int, at: Sequence[int], part: slice, each: int, side: range) -> dict[str, np.ndarray]:
+    """A part of the curves, as numbers with an order."""
     parts: dict[str, np.ndarray] = {}
     for which in side or [None]:
-        key = tuple(slice(first, end, step) if axis == axes.x else which if axis == each and which is not None
-                    else at[axis] for axis in range(found.ndim))  # fmt: skip
+        key = tuple(part if axis == along else which if axis == each and which is not None else at[axis]
+                    for axis in range(found.ndim))  # fmt: skip
         read, name = np.asarray(found[key]), "" if which is None else f"{which}"
         if read.dtype.kind == "c":
             parts |= {f"{name} real".strip(): read.real, f"{name} imag".strip(): read.imag}
         else:
             parts[name or "value"] = read
     try:
-        curves = {name: colours.real_values(np.ascontiguousarray(one), "abs") for name, one in parts.items()}
+        return {name: colours.real_values(np.ascontiguousarray(one), "abs") for name, one in parts.items()}
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    places, drawn = thinned(curves, first, step)
-    return {"x": places, "curves": drawn, "length": length, "step": step}

@@ -41,8 +41,12 @@ class Opened:
                 return self._held[name]
         found = hub.load(name, root=self.root).snapshot()
         with self._lock:
-            # What is named by its number alone stays what it is.
-            self._held[f"{found.name}:{found.version}@{found.commit}"] = found
+            # What is named by its number alone stays what it is, unless the version was wiped and made again.
+            held = self._held.get(title(found))
+            if held is not None and line_of(held) != line_of(found):
+                beginning = f"{found.name}:{found.version}@"
+                self._held = OrderedDict((key, one) for key, one in self._held.items() if not key.startswith(beginning))
+            self._held[title(found)] = found
             while len(self._held) > _MOST_HELD:
                 self._held.popitem(last=False)
         return found
@@ -74,6 +78,11 @@ class Opened:
         if found.kind != "table":
             raise ConfigError(f"{name}: is {kinds.article(found.kind)} and no table")
         return found
+
+
+def line_of(handle: Any) -> str:
+    """The id of the line of commits that a handle is on: a version that was wiped and made again has another."""
+    return str(handle.seen_record().head.line)
 
 
 def title(handle: Any) -> str:

@@ -9,7 +9,36 @@ from typing import Any
 from starlette.responses import Response
 
 PIECE_BYTES = 256 << 10
+# For a piece, and for all of it at the least pace.
 PATIENCE_SECONDS = 30.0
+LEAST_BYTES_PER_SECOND = 64 << 10
+
+
+async def sent(made: Response, send: Any) -> None:
+    """Send a response piece by piece; whoever takes it too slowly is left.
+
+    Raises
+    ------
+    TimeoutError
+    """
+    await send({"type": "http.response.start", "status": made.status_code, "headers": made.raw_headers})
+    body = memoryview(bytes(made.body))
+    pieces = [body[at : at + PIECE_BYTES] for at in range(0, len(body), PIECE_BYTES)] or [body]
+    async with asyncio.timeout(PATIENCE_SECONDS + len(body) / LEAST_BYTES_PER_SECOND):
+        for n, piece in enumerate(pieces):
+            message = {"type": "http.response.body", "body": bytes(piece), "more_body": n + 1 < len(pieces)}
+            await asyncio.wait_for(send(message), PATIENCE_SECONDS)
+
+
+class Sent(Response):
+    """A response that is there already, sent as :func:`sent` does."""
+
+    def __init__(self, made: Response) -> None:
+        self._made, self.background = made, None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Send it; whoever takes it too slowly is left."""
+        await sent(self._made, send)
 
 
 class Paced(Response):
@@ -34,15 +63,10 @@ class Paced(Response):
         self.background = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send it; whoever takes none of it for half a minute is left."""
+        """Send it; whoever takes it too slowly is left."""
         async with self._slots:
             try:
                 made = await self._make()
             except Exception as error:
                 made = self._failed(error)
-            await send({"type": "http.response.start", "status": made.status_code, "headers": made.raw_headers})
-            body = memoryview(bytes(made.body))
-            pieces = [body[at : at + PIECE_BYTES] for at in range(0, len(body), PIECE_BYTES)] or [body]
-            for n, piece in enumerate(pieces):
-                message = {"type": "http.response.body", "body": bytes(piece), "more_body": n + 1 < len(pieces)}
-                await asyncio.wait_for(send(message), PATIENCE_SECONDS)
+            await sent(made, send)

@@ -51,11 +51,13 @@ def line_of(table: Any, text: str, sort: str, descending: bool) -> str:
     name = title(table)
     if not text and not sort:
         return f'hub.load("{name}").loader()'
-    filters = f", filters={_written(_typed_clauses(table, text))}" if text else ""
+    typed = _typed_clauses(table, text) if text else []
+    filters = f", filters={_written(typed)}" if text else ""
     index = f'hub.read_index("{name}"{filters})'
     if sort:
-        index += f".sort_values({sort!r}{', ascending=False' if descending else ''})"
-    return f"hub.row_loader({index})"
+        index += f".sort_values({sort!r}{', ascending=False' if descending else ''}, kind='stable')"
+    needed = "import pyarrow.compute as pc; " if _speaks_of_nulls(typed) else ""
+    return f"{needed}hub.row_loader({index})"
 
 
 def _written(typed: list[list[Clause]]) -> str:
@@ -69,7 +71,7 @@ def _written(typed: list[list[Clause]]) -> str:
     }
     every = (
         " & ".join(
-            f"({written.get(how, '{} ' + how + ' {!r}').format(f'pyarrow.compute.field({name!r})', value)})"
+            f"({written.get(how, '{} ' + how + ' {!r}').format(f'pc.field({name!r})', value)})"
             for name, how, value in some
         )
         for some in typed

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.errors import ConfigError
+from hubarray.errors import ConfigError, HubError
 from hubarray.interop.pictures import images
 from hubarray.shown import shown_text
 from hubarray.viewer import values
@@ -24,6 +24,7 @@ _MOST_FIELDS = 500
 _LIGHT_BYTES = 4 << 10
 _HELD_CHOICES = 8
 _MOST_SORTED = 5_000_000
+_MOST_LISTED_BYTES = 16 << 20
 _LOT_BYTES, _MOST_ROW_BYTES = 64 << 20, 256 << 20
 # Pixels to the bytes of a JPEG.
 _UNPACKED_TIMES = 12
@@ -66,7 +67,12 @@ def _chosen(table: Any, text: str, sort: str, descending: bool) -> Any:
     clauses = filters_of(table, text) if text else None
     if sort and sort not in known:
         raise ConfigError(f"rows are sorted by a field of the index: {', '.join(known) or 'there is none'}")
-    index = table.index([sort] if sort else known[:1], clauses, as_="arrow")
+    import pyarrow as pa
+
+    try:
+        index = table.index([sort] if sort else known[:1], clauses, as_="arrow")
+    except (pa.ArrowException, OverflowError, UnicodeError) as error:
+        raise ConfigError(f"this filter compares with a value that its field cannot have: {error}"[:300]) from None
     if sort:
         if len(index) > _MOST_SORTED:
             raise ConfigError(f"{len(index):,} rows, and up to {_MOST_SORTED:,} are sorted; filter them first")
@@ -128,14 +134,43 @@ def rows(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
     light = [name for name, field in _fields(found) if _is_light(found, field) and not _has_picture(name, field)]
     light = light[:_MOST_FIELDS]
     positions = range(first, max(first, end))
+    # Averages tell what is small; a few rows of it may be large all the same, and are asked for one by one.
+    large = _large_fields(found, loader, positions, light)
+    light = [name for name in light if name not in large]
     read = loader.get_batch(positions, light) if light and len(positions) else [{} for _ in positions]
     text, sort, descending = query.text("filter", "").strip(), query.text("sort", "", most=200), query.flag("down")
     return {
         "total": len(loader),
         "first": first,
+        "large": sorted(large),
         "line": line_of(found, text, sort, descending),
         "rows": [{name: values.cell(value) for name, value in one.items()} for one in read],
     }
+
+
+def _large_fields(table: Any, loader: Any, positions: range, names: list[str]) -> set[str]:
+    """Fields of groups of which some rows have more bytes than are read for a list."""
+    (state,) = loader.tables()
+    wanted = [(name, table.schema[name]) for name in names]
+    groups = {group for _, field in wanted if field.row_bytes is None and not field.index for group in field.groups}
+    if not groups or not len(positions):
+        return set()
+    numbers = loader.at(np.arange(positions.start, positions.stop)).numbers[0]
+    numbers = np.asarray(numbers[1] if isinstance(numbers, tuple) else numbers)
+    large = set()
+    for group in groups:
+        stored = sum(int(_lengths(state, append, slab, group, numbers[where] - begin))
+                     for append, slab, begin, where in state.slabs_of(numbers))  # fmt: skip
+        if stored > _MOST_LISTED_BYTES:
+            large.add(group)
+    return {name for name, field in wanted if field.groups and set(field.groups) <= large}
+
+
+def _lengths(state: Any, append: Any, slab: int, group: str, within: np.ndarray) -> int:
+    """Stored bytes of the blocks that some rows of a slab are in."""
+    found = state.locations(append, slab, group)[within]
+    _, first = np.unique(found[["chunk", "offset"]], return_index=True)
+    return int(found["length"][first].astype(np.int64).sum())
 
 
 def row(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
@@ -151,12 +186,13 @@ def row(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
     if alone and alone not in found.schema:
         raise ConfigError(f"there is no field {shown_text(alone)[:80]!r}")
     names = [alone] if alone else [name for name, _ in _fields(found)[:_MOST_FIELDS]]
-    told, read_bytes = {}, 0
+    told: dict[str, Any] = {}
+    read_bytes = 0
     for some, expected in _lots(found, names):
         if read_bytes > _MOST_ROW_BYTES:
             break
         with turn(expected):
-            for name, value in loader.get_row(at, some).items():
+            for name, value in _values_of(loader, at, some, told).items():
                 told[name] = values.about(name, value)
                 read_bytes += (
                     value.nbytes
@@ -170,6 +206,20 @@ def row(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
         "row": at, "total": len(loader), "number": int(loader.at(np.array([at])).numbers[0][0]),
         "values": values.overlaid([told.get(name, {"name": name, **late}) for name in names]),
     }  # fmt: skip
+
+
+def _values_of(loader: Any, at: int, names: list[str], told: dict[str, Any]) -> dict[str, Any]:
+    """Some fields of a row; of those that are broken, why, and the others all the same."""
+    try:
+        return dict(loader.get_row(at, names))
+    except HubError:
+        found: dict[str, Any] = {}
+    for name in names:
+        try:
+            found |= loader.get_row(at, [name])
+        except HubError as error:
+            told[name] = {"name": name, "text": shown_text(str(error)), "is": "broken"}
+    return found
 
 
 def _lots(table: Any, names: list[str]) -> Iterator[tuple[list[str], float]]:
@@ -190,9 +240,13 @@ def _row_bytes(table: Any, name: str) -> float:
     field = table.schema[name]
     if field.dtype is not None and None not in field.shape:
         return float(math.prod(field.shape) * field.dtype.itemsize)
+    return _group_row_bytes(table, name) * (1 if field.codec is None else _UNPACKED_TIMES)
+
+
+def _group_row_bytes(table: Any, name: str) -> float:
+    """Stored bytes of a row in the smallest group that has a field, on average."""
     (state,) = table.loader().tables()
-    sizes = [state.group_row_bytes(group) for group in table.schema.groups if group in field.groups]
-    return min(sizes, default=0.0) * (1 if field.codec is None else _UNPACKED_TIMES)
+    return min((state.group_row_bytes(group) for group in table.schema[name].groups), default=0.0)
 
 
 def cell(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
@@ -221,7 +275,7 @@ def _field_value(opened: Opened, choices: Choices, query: Query) -> np.ndarray:
 
 def image(opened: Opened, choices: Choices, query: Query) -> bytes:
     """A field of a row as PNG, whole or small."""
-    side = query.integer("side", 16, 4096, 96)
+    side = query.integer("side", 16, values.MOST_SIDE, 96)
     return values.picture(query.text("field"), _field_value(opened, choices, query), side)
 
 
@@ -249,12 +303,15 @@ def curve(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
     positions = range(first, first + count, max(1, count // 1000))
     times = next((name for name in index_names(found) if _is_time(found.schema[name]) and name != field), None)
     columns = [field] if times is None else [field, times]
-    read = loader.get_columns(positions, columns) if count > 0 else {field: []}
+    with turn(len(positions) * _group_row_bytes(found, field)):
+        read = loader.get_columns(positions, columns) if count > 0 else {field: []}
     numbers = [math.nan if one is None else float(np.asarray(one).astype("f8")) for one in read[field]]
-    told = {"x": list(positions), "rows": list(positions), "of": ""}
+    told: dict[str, Any] = {"x": list(positions), "rows": list(positions), "of": "", "why": ""}
     told["y"] = [one if math.isfinite(one) else None for one in numbers]
     seconds = _seconds(read[times]) if times in read else None
-    return told if seconds is None else told | {"x": seconds, "of": times}
+    if seconds is None:
+        return told | {"why": "" if times is None else f"{times} goes back from some row to the next, or is missing"}
+    return told | {"x": seconds, "of": times}
 
 
 def _is_time(field: Any) -> bool:

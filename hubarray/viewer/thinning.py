@@ -9,8 +9,13 @@ import numpy as np
 MOST_POINTS = 2000
 
 
+def width_of(count: int) -> int:
+    """How many elements a stretch has of which the least and the most are drawn."""
+    return max(1, -(-count // (MOST_POINTS // 2)))
+
+
 def thinned(
-    curves: dict[str, np.ndarray], first: int = 0, step: int = 1
+    curves: dict[str, np.ndarray], first: int = 0, step: int = 1, width: int | None = None
 ) -> tuple[list[int], dict[str, list[float | None]]]:
     """Curves of one length as pairs of the least and the most of each stretch, so that no peak is lost.
 
@@ -20,6 +25,8 @@ def thinned(
         Numbers with an order.
     first, step : int
         Where the first element lies, and how far it is from one to the next.
+    width : int, optional
+        Elements of a stretch, if these are a piece of longer curves; by default as :func:`width_of`.
 
     Returns
     -------
@@ -32,7 +39,7 @@ def thinned(
     ([10, 15], {'a': [1.0, None]})
     """
     count = len(next(iter(curves.values())))
-    width = max(1, -(-count // (MOST_POINTS // 2)))
+    width = width_of(count) if width is None else width
     if width == 1:
         return [first + step * i for i in range(count)], {name: plain(one) for name, one in curves.items()}
     begins = np.arange(0, count, width)

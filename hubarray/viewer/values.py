@@ -11,11 +11,16 @@ import numpy as np
 from hubarray.errors import ConfigError
 from hubarray.interop.pictures import colours, drawing, images
 from hubarray.shown import shown_text
+from hubarray.viewer.heavy import turn
 from hubarray.viewer.thinning import plain, thinned
 
-_MOST_CELL_LETTERS = 400
+_MOST_CELL_LETTERS, _MOST_CELL_NUMBERS = 400, 8
 # Of boxes, four each.
 _MOST_NUMBERS, _MOST_LABELS = 4000, 1000
+MOST_SIDE = 2048
+_TIMES = " \u00d7 "
+# What is made of an element on the way to its colour.
+_COLOURING_BYTES = 2
 _LEAST_CURVE, _MOST_CURVES = 8, 8
 _SHOWN_ROWS, _SHOWN_COLUMNS = 40, 16
 _MOST_POINTS = 200_000
@@ -27,10 +32,17 @@ def cell(value: Any) -> Any:
         return value if value is None else bool(value)
     if isinstance(value, (bytes, bytearray)):
         return f"{len(value):,} bytes"
+    if isinstance(value, np.ndarray) and value.size > _MOST_CELL_NUMBERS:
+        return f"{_TIMES.join(map(str, value.shape))} {value.dtype}"
     if isinstance(value, np.ndarray) and value.shape:
         text = np.array2string(value, threshold=12, edgeitems=3, precision=4, separator=", ")
         return shown_text(" ".join(text.split()))[:_MOST_CELL_LETTERS]
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return str(value)
     item = value.item() if isinstance(value, (np.generic, np.ndarray)) else value
+    if isinstance(value, (np.float16, np.float32)):
+        # As few digits as tell it from its neighbours, which are further apart than those of a double.
+        item = float(str(value))
     if isinstance(item, int) and abs(item) < 1 << 53:
         return item
     if isinstance(item, float) and math.isfinite(item):
@@ -110,7 +122,8 @@ def picture(name: str, value: np.ndarray, side: int) -> bytes:
         The value is neither.
     """
     if images.is_image(value):
-        return drawing.thumbnail(images.small_pixels(value, side), side)
+        with turn(value.size * _COLOURING_BYTES):
+            return drawing.thumbnail(images.small_pixels(value, side), side)
     if images.is_cloud(name, value):
         return drawing.png(images.from_above(images.cloud(value, _MOST_POINTS), side))
     raise ConfigError("this value is no image")

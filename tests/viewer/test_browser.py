@@ -63,12 +63,12 @@ def test_home_shows_kinds_sizes_and_last_commits_and_sorts_by_them_without_data(
     assert "table" in told["t/drive:v1"]
     assert key in told["t/broken:v1"]
     read_bytes = hub.stats().read_bytes
-    page.get_by_role("button", name="In memory").click()
-    page.get_by_role("button", name="In memory").click()
+    page.get_by_role("button", name="Bytes").click()
+    page.get_by_role("button", name="Bytes").click()
     page.wait_for_function(f"() => ({rows})()[0].startsWith('t/large:v1') || ({rows})()[0].startsWith('t/drive:v1')")
     names = [text.split()[0] for text in page.evaluate(rows)]
     assert names.index("t/large:v1") < names.index("t/small:v1")
-    assert page.locator("th[aria-sort=descending]").text_content() == "In memory"
+    assert page.locator("th[aria-sort=descending]").text_content() == "Bytes"
     assert hub.stats().read_bytes - read_bytes < 20_000
 
 
@@ -240,7 +240,7 @@ def test_the_map_of_chunks_shows_what_was_written(show, root):
     a = hub.array((64, 64), "t/x:v1", "u1", chunks=(16, 16), root=root)
     a[:16, :32] = np.random.default_rng(0).integers(1, 99, (16, 32), "u1")
     page = show("name=t/x:v1&mode=chunks")
-    page.wait_for_selector("text=2 of 16 looked at are written")
+    page.wait_for_selector("text=2 of 16 are written")
     colours = page.evaluate("""() => { const c = document.querySelector("canvas[aria-label^='Map of chunks']");
         const at = (x, y) => [...c.getContext('2d').getImageData(c.width * x, c.height * y, 1, 1).data].join();
         return [at(0.1, 0.1), at(0.4, 0.1), at(0.6, 0.6), at(0.9, 0.9)]; }""")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -21,6 +21,7 @@ _POINTS: Mapping[str, tuple[str, ...]] = {
 MAPS = tuple(_POINTS)
 PARTS = ("abs", "phase", "real", "imag")
 _MISSING = (255, 0, 255)
+_LEAST_BRIGHTNESS = 32
 
 
 @cache
@@ -62,13 +63,25 @@ def real_values(values: np.ndarray, part: str) -> np.ndarray:
 
 
 def window_of(values: np.ndarray, *, is_byte: bool) -> tuple[float, float]:
-    """The window that a picture begins with: all of a byte, else all but a hundredth at both ends."""
-    if is_byte:
+    """The window that a picture begins with: all of a byte, else all but a hundredth at both ends.
+
+    Bytes that are all small are no brightness, but a mask or the numbers of classes.
+
+    Examples
+    --------
+    >>> window_of(np.array([0, 200], "u1"), is_byte=True), window_of(np.array([0, 1], "u1"), is_byte=True)
+    ((0.0, 255.0), (0.0, 1.0))
+    """
+    if is_byte and (not values.size or values.max() >= _LEAST_BRIGHTNESS):
         return 0.0, 255.0
+    if is_byte:
+        return float(values.min()), max(float(values.max()), float(values.min()) + 1)
     finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values.reshape(-1)
     if not finite.size:
         return 0.0, 1.0
-    low, high = (float(one) for one in np.percentile(finite.astype("f8"), (0.5, 99.5)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        # Halves, whose difference is no infinity.
+        low, high = (2 * float(one) for one in np.percentile(finite.astype("f8") / 2, (0.5, 99.5)))
     if low == high:
         low, high = float(finite.min()), float(finite.max())
     # What is the same everywhere, or was wherever it was looked at, is dark.
@@ -80,12 +93,11 @@ def scaled(values: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.
     if values.dtype == np.uint8 and (low, high) == (0.0, 255.0):
         return values, None
     missing = np.isnan(values) if values.dtype.kind == "f" else None
-    span = high - low if high > low else 1.0
-    with np.errstate(invalid="ignore", over="ignore"):
-        bytes_ = np.clip((values.astype("f8") - low) * (255.0 / span), 0, 255)
-    if missing is not None:
-        bytes_ = np.where(missing, 0, bytes_)
-    return np.rint(bytes_).astype("u1"), missing if missing is not None and missing.any() else None
+    # Halves, whose difference is no infinity.
+    span = (high / 2 - low / 2) if high > low else 0.5
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        bytes_ = np.clip((values.astype("f8") / 2 - low / 2) / span * 255.0, 0, 255)
+    return np.rint(np.nan_to_num(bytes_)).astype("u1"), missing if missing is not None and missing.any() else None
 
 
 def coloured(values: np.ndarray, low: float, high: float, name: str) -> np.ndarray:
@@ -97,8 +109,21 @@ def coloured(values: np.ndarray, low: float, high: float, name: str) -> np.ndarr
     return picture
 
 
-def colours_of_channels(values: np.ndarray, low: float, high: float) -> np.ndarray:
-    """A picture whose channels are colours: uint8, (height, width, 3 or 4)."""
+def colours_of_channels(values: np.ndarray, low: float, high: float, picks: Sequence[int] = ()) -> np.ndarray:
+    """A picture whose channels are colours: uint8, (height, width, 3 or 4).
+
+    Parameters
+    ----------
+    values : array
+        The channels last: three, or four with alpha; or any number of which ``picks`` are red, green and blue.
+    low, high : float
+    picks : sequence of int
+        -1 for a colour that is not there.
+    """
+    if picks:
+        some = scaled(values, low, high)[0]
+        nothing = np.zeros(values.shape[:2], "u1")
+        return np.stack([nothing if one < 0 else some[..., one] for one in picks], -1)
     found = scaled(values[..., :3], low, high)[0]
     if values.shape[-1] == 3:
         return found
@@ -113,7 +138,7 @@ def histogram(values: np.ndarray, bins: int = 64) -> tuple[list[int], float, flo
     if not finite.size:
         return [0] * bins, 0.0, 1.0
     low, high = float(finite.min()), float(finite.max())
-    if low == high:
+    if high / 2 - low / 2 == 0:
         return [int(finite.size)] + [0] * (bins - 1), low, high
     # Halves, whose difference is no infinity; and no edges, of which floats may have too few between two values.
     places = (finite.astype("f8") / 2 - low / 2) / (high / 2 - low / 2) * bins

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 
@@ -10,9 +11,11 @@ import numpy as np
 from hubarray.interop.pictures import colours
 
 _LEAST_SIDE = 8
+_MOST_COLOURED = 4 << 20
 _MOST_TIMES_AS_LONG = 50
 _LEAST_POINTS = 32
 _CHANNELS = (1, 3, 4)
+_MOST_SIGNALS, _MOST_TIMES_AS_WIDE = 256, 64
 _MOST_COORDINATES, _MOST_PLAIN_COORDINATES = 16, 4
 _CLOUD_NAMES = re.compile("point|lidar|radar|cloud|xyz|scan|velodyne", re.IGNORECASE)
 _LABEL_NAMES = re.compile("label|class|categor|caption", re.IGNORECASE)
@@ -88,6 +91,17 @@ def are_labels(name: str, value: np.ndarray) -> bool:
     return value.ndim == 1 and value.dtype.kind in "buiTSUO" and is_label(name)
 
 
+def are_signals(rows: int, columns: int) -> bool:
+    """Whether a few rows are so long that they are signals, and no picture.
+
+    Examples
+    --------
+    >>> are_signals(32, 100_000), are_signals(480, 640)
+    (True, False)
+    """
+    return rows <= _MOST_SIGNALS and columns > _MOST_TIMES_AS_WIDE * rows
+
+
 def is_label(name: str) -> bool:
     """Whether values of this name say what is seen.
 
@@ -124,7 +138,10 @@ def pixels(value: np.ndarray) -> np.ndarray:
     """An image as uint8 of (height, width, 3 or 4)."""
     one = value[..., 0] if value.ndim == 3 and value.shape[2] == 1 else value
     real = colours.real_values(one, "abs")
-    low, high = colours.window_of(real, is_byte=real.dtype == np.uint8 and value.dtype.kind != "b")
+    is_byte = real.dtype == np.uint8 and value.dtype.kind != "b"
+    if real.ndim == 3 and is_byte:
+        return colours.colours_of_channels(real, 0.0, 255.0)
+    low, high = colours.window_of(real, is_byte=is_byte)
     if real.ndim == 2:
         return colours.coloured(real, low, high, "grey")
     return colours.colours_of_channels(real, low, high)
@@ -132,7 +149,8 @@ def pixels(value: np.ndarray) -> np.ndarray:
 
 def small_pixels(value: np.ndarray, side: int) -> np.ndarray:
     """As :func:`pixels`, of every so many elements where an image is far larger than it is to be seen."""
-    step = max(1, min(value.shape[:2]) // (2 * side))
+    pixels_ = value.shape[0] * value.shape[1]
+    step = max(1, max(value.shape[:2]) // (2 * side), math.ceil(math.sqrt(pixels_ / _MOST_COLOURED)))
     return pixels(value[::step, ::step])
 
 
@@ -140,9 +158,11 @@ def cloud(value: np.ndarray, most: int) -> np.ndarray:
     """Points as float32 of (n, 4), three coordinates and a brightness from 0 to 1, without those that are NaN."""
     thinned = value[:: max(1, -(-len(value) // most))]
     found = np.zeros((len(thinned), 4), "<f4")
-    found[:, :3] = thinned[:, :3]
+    with np.errstate(over="ignore"):
+        found[:, :3] = thinned[:, :3]
     light = thinned[:, 3] if thinned.shape[1] > 3 else thinned[:, 2]
-    finite = np.isfinite(thinned[:, :3]).all(axis=1) & np.isfinite(light)
+    # What is no number, or too far away for a float32, is nowhere.
+    finite = np.isfinite(found[:, :3]).all(axis=1) & np.isfinite(light)
     found, light = found[finite], light[finite].astype("f8")
     if len(light) and light.max() > light.min():
         found[:, 3] = (light - light.min()) / (light.max() - light.min())

@@ -13,18 +13,15 @@ export async function arrayPage(about, params) {
   const aborting = new AbortController();
   const main = el("div", { class: "main-view" });
   let closeMode = () => {};
+  // The address is another page's until this one is shown.
+  let isShown = false;
   let turn = 0;
 
   const told = {
     // The line of Python, and the address that finds all of it again.
     look: () => {
       side.line.textContent = look.python();
-      keep({
-        at: look.at.some(Boolean) ? look.at.join(",") : "",
-        mode: look.mode === look.firstMode ? "" : look.mode,
-        map: look.map === "grey" ? "" : look.map,
-        axes: look.keptAxes(),
-      });
+      if (isShown) keep(look.kept());
     },
     axes: () => {
       pictures.shown.forEach((one) => {
@@ -35,9 +32,10 @@ export async function arrayPage(about, params) {
     },
     place: (axis, value) => {
       const next = Math.min(Math.max(0, Math.round(value) || 0), info.shape[axis] - 1);
-      if (next === look.at[axis]) return;
+      const isThere = next === look.at[axis];
       look.at[axis] = next;
       side.moved(axis);
+      if (isThere) return;
       told.look();
       if (look.mode === "three cuts") pictures.recentre();
       else if (look.mode === "picture") pictures.repaint();
@@ -47,12 +45,19 @@ export async function arrayPage(about, params) {
       told.look();
       pictures.repaint();
     },
+    // Shows a picture from a row and a column on.
+    goto: (row, column) => {
+      if (!look.modes.includes("picture")) return;
+      look.view = [Math.max(0, row), Math.max(0, column), 1];
+      setMode("picture");
+    },
     fit: () => {
       look.low = null;
+      look.isChosen = false;
       told.look();
-      pictures.learnWindow().then(() => pictures.repaint());
+      pictures.learnWindow(false, true).then(() => pictures.repaint());
     },
-    isComplete: () => pictures.isComplete(),
+    isComplete: () => !isBusy && pictures.isComplete(),
   };
   const side = new Side(look, told);
   const page = { look, main, side, signal: aborting.signal, told, params, about };
@@ -67,26 +72,36 @@ export async function arrayPage(about, params) {
       await pictures.showCuts();
       return nothing;
     },
-    curve: () => showCurve(page),
-    values: () => showValues(page),
-    chunks: () => showChunks(page),
-    about: () => showAbout(page),
+    curve: showCurve,
+    values: showValues,
+    chunks: showChunks,
+    about: showAbout,
   };
 
+  // What is on its way for one way of looking is not for the next.
+  let showingMode = new AbortController();
+  let isBusy = false;
   async function showMode() {
     const mine = ++turn;
+    showingMode.abort();
+    showingMode = new AbortController();
+    const signal = AbortSignal.any([aborting.signal, showingMode.signal]);
     closeMode();
     closeMode = nothing;
     pictures.close();
+    pictures.signal = signal;
     tabs
       .querySelectorAll("button[role=tab]")
       .forEach((one) => one.setAttribute("aria-selected", String(one.textContent === look.mode)));
+    isBusy = true;
     try {
-      const close = await showing[look.mode]();
+      const close = await showing[look.mode]({ ...page, signal });
       if (mine === turn) closeMode = close;
       else close();
     } catch (error) {
       if (error.name !== "AbortError" && mine === turn) main.replaceChildren(problem(error));
+    } finally {
+      if (mine === turn) isBusy = false;
     }
   }
   function setMode(mode) {
@@ -94,6 +109,7 @@ export async function arrayPage(about, params) {
     if (mode === "three cuts" && look.spatial.length < 3) look.setAxis("c", -1);
     look.span = null;
     look.paged = {};
+    look.step = 1;
     side.draw();
     showMode();
   }
@@ -155,7 +171,10 @@ export async function arrayPage(about, params) {
       look.isEmpty ? el("p", { class: "quiet", text: nothingYet }) : null,
       el("div", { class: "split" }, main, side.node),
     ].filter(Boolean),
-    shown: () => showMode(),
+    shown: () => {
+      isShown = true;
+      showMode();
+    },
     close: () => {
       side.stop();
       aborting.abort();

@@ -4,6 +4,7 @@ import { Picture } from "./tiles.js";
 
 const SETTLED_MS = 500;
 const HOVER_MS = 60;
+const KEPT_MS = 250;
 
 export class Pictures {
   constructor({ look, main, side, signal, told, params }) {
@@ -17,6 +18,7 @@ export class Pictures {
 
   close() {
     clearTimeout(this.settling);
+    clearTimeout(this.keeping);
     this.shown.forEach((one) => one.close());
     this.shown = [];
     this.recentre = () => {};
@@ -59,27 +61,33 @@ export class Pictures {
     const [rows, columns] = [span(y, high / scale, height), span(x, wide / scale, width)];
     const isPart = rows[0] > 0 || columns[0] > 0 || rows[1] < height || columns[1] < width;
     this.look.seen = { rows, columns, step, isPart };
-    this.told.look();
+    const isFitted = Math.abs(scale - one.fitted().scale) < 1e-9 * scale;
+    this.look.viewed = isFitted ? "" : [y, x, scale].map((value) => Number(value.toPrecision(7))).join(",");
+    this.side.line.textContent = this.look.python();
   }
 
   moved() {
     this.see();
+    clearTimeout(this.keeping);
+    // Browsers take few changes of an address a second.
+    this.keeping = setTimeout(() => this.told.look(), KEPT_MS);
     clearTimeout(this.settling);
     this.settling = setTimeout(() => {
       if (!this.signal.aborted && this.shown.length === 1) this.learnWindow(true);
     }, SETTLED_MS);
   }
 
-  async learnWindow(keepShown) {
+  async learnWindow(keepShown, fit = false) {
     const mine = ++this.turn;
     const { look, side } = this;
     try {
-      const found = await ask("window", look.asked({ view: this.view() }), this.signal);
+      const found = await ask("window", look.asked({ view: this.view(), fit: fit ? 1 : "" }), this.signal);
       if (mine !== this.turn) return;
       const isFirst = !side.window;
       side.window = found;
       if (isFirst && found.low < -500) side.draw();
-      if (!keepShown || look.low === null) [look.low, look.high] = found.shown;
+      // What somebody chose meanwhile stays.
+      if (!look.isChosen && (!keepShown || look.low === null)) [look.low, look.high] = found.shown;
       side.drawWindow();
     } catch (error) {
       if (error.name !== "AbortError") this.say(error);
@@ -91,7 +99,7 @@ export class Pictures {
   async firstWindow() {
     const { look } = this;
     if (look.low !== null) return;
-    if (look.info.dtype !== "uint8") {
+    if (look.info.dtype !== "uint8" || !look.areColours()) {
       await this.learnWindow();
       return;
     }
@@ -141,9 +149,18 @@ export class Pictures {
     const { look } = this;
     const stage = el("div", { class: "stage" }, this.note);
     this.main.replaceChildren(stage);
+    const { signal } = this;
     await this.firstWindow();
+    if (signal.aborted) return;
     const one = this.add(stage, () => ({ y: look.y, x: look.x, c: look.c }), { onmove: () => this.moved() });
-    one.draw();
+    if (look.view) {
+      const [y, x, scale] = look.view;
+      one.view = { y, x, scale: Math.min(64, Math.max(1e-9, scale)) };
+      look.view = null;
+      one.moved();
+    } else {
+      one.draw();
+    }
     window.hubarrayPicture = one;
   }
 
@@ -159,7 +176,9 @@ export class Pictures {
     }
     const grid = el("div", { class: "cuts" });
     this.main.replaceChildren(grid);
+    const { signal } = this;
     await this.firstWindow();
+    if (signal.aborted) return;
     for (const [rows, columns] of [
       [y, x],
       [z, x],

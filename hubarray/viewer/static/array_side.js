@@ -195,9 +195,12 @@ export class Side {
       );
     if (this.window && this.window.low < -500 && this.window.low >= -4096 && this.window.high <= 65535) {
       const names = [["", "as it is"], ...Object.keys(CT_WINDOWS).map(twice)];
+      const isThis = ([, [low, high]]) => low === look.low && high === look.high;
+      const now = Object.entries(CT_WINDOWS).find(isThis)?.[0] || "";
       choices.push(
-        choose("CT window", "", names, (value) => {
+        choose("CT window", now, names, (value) => {
           if (CT_WINDOWS[value]) this.show(...CT_WINDOWS[value]);
+          else this.told.fit();
         }),
       );
     }
@@ -232,6 +235,7 @@ export class Side {
 
   show(low, high) {
     [this.look.low, this.look.high] = [low, high];
+    this.look.isChosen = true;
     this.drawWindow();
     this.told.colours();
   }
@@ -245,12 +249,19 @@ export class Side {
 
   drawWindow() {
     const { low, high } = this.look;
-    this.low.value = Number(low?.toPrecision(5));
-    this.high.value = Number(high?.toPrecision(5));
+    this.low.value = written(low);
+    this.high.value = written(high);
     if (this.window && this.histogram.isConnected) {
       bars(this.histogram, this.window.counts, this.window.low, this.window.high, [low, high]);
     }
   }
+}
+
+// Five digits, in as little room as they take.
+function written(value) {
+  if (value === null || value === undefined) return "";
+  const size = Math.abs(value);
+  return size && (size >= 1e7 || size < 1e-3) ? value.toExponential(4) : `${Number(value.toPrecision(5))}`;
 }
 
 const twice = (one) => [one, one];

@@ -1,21 +1,29 @@
 // Two commits side by side: pictures under a slider with what changed outlined, curves over each other, else words.
 import { ask, bytes, el, several } from "./lib.js";
+import { areSignals } from "./look.js";
 import { curves } from "./plot.js";
 import { Picture } from "./tiles.js";
 
 const MOST_LOOKED_AT = 32;
+const SHOWN_REGIONS = 3;
 const nothing = { node: [], key: () => false, shown: () => {}, close: () => {} };
 
 // Gives { node, key(event), shown(), close() }.
-export async function comparison({ about, key, bare, numbers, signal }) {
+export async function comparison({ kind, key, bare, numbers, signal }) {
   const names = numbers.map((number) => `${bare}@${number}`);
   const found = await ask("changes", { one: names[0], two: names[1], key }, signal);
-  if (about.kind === "table" || (about.kind === "dataset" && !key)) {
-    return { ...nothing, node: [el("pre", { class: "line", text: found.text })] };
+  if (kind === "table" || (kind === "dataset" && !key)) {
+    const told = kind === "table" ? "" : "By array, the chunks in which the commits differ:";
+    return {
+      ...nothing,
+      node: [el("p", { class: "quiet", text: told }), el("pre", { class: "line", text: found.text })],
+    };
   }
-  const told = found.regions.length
-    ? `Chunks that changed are ${several(found.regions.length, "region")}, ${bytes(found.bytes)} stored. ${found.text}`
-    : found.text;
+  const named = (region) => `[${region.map((part) => part.join(":")).join(", ")}]`;
+  const some = found.regions.slice(0, SHOWN_REGIONS).map(named).join(", ");
+  const others = found.regions.length > SHOWN_REGIONS ? ` and ${found.regions.length - SHOWN_REGIONS} more` : "";
+  const changed = `Chunks that changed: ${some}${others}; ${bytes(found.bytes)} stored.`;
+  const told = [found.regions.length ? changed : "", found.text].filter(Boolean).join(" ");
   const said = el("p", { text: told });
   const infos = await Promise.all(names.map((name) => ask("array", { name, key }, signal)));
   if (
@@ -23,25 +31,21 @@ export async function comparison({ about, key, bare, numbers, signal }) {
     infos[0].shape.length !== infos[1].shape.length
   )
     return { ...nothing, node: [said] };
-  const both = { names, key, numbers, infos, found, signal };
+  const first = found.regions[0];
+  const asked = { one: names[0], two: names[1], key, region: first ? first.flat().join(",") : "" };
+  const place = first
+    ? (await ask("first-difference", asked, signal).catch(() => ({}))).at || first.map(([at]) => at)
+    : null;
+  const both = { names, key, numbers, infos, found, place, signal };
   const [y, x] = infos[0].axes;
-  const areSignals = y < 0 || (infos[0].shape[y] <= 16 && infos[0].shape[x] > 64 * infos[0].shape[y]);
-  const made = areSignals ? await overlaid(both) : await divided(both);
+  const made = y < 0 || areSignals(infos[0].shape[y], infos[0].shape[x]) ? await overlaid(both) : await divided(both);
   return { ...made, node: [said, ...made.node] };
 }
 
 // Sliders along the axes that are not shown, which begin where something changed.
-function places({ infos, found }, shown, moved) {
-  const at = infos[0].shape.map(() => 0);
-  const first = found.regions[0];
-  if (first)
-    at.forEach((_, axis) => {
-      if (!shown.includes(axis)) at[axis] = first[axis][0];
-    });
-  const most = at.map((_, axis) => Math.min(...infos.map((one) => one.shape[axis])) - 1);
-  at.forEach((one, axis) => {
-    at[axis] = Math.min(one, most[axis]);
-  });
+function places({ infos, place }, shown, moved) {
+  const most = infos[0].shape.map((_, axis) => Math.max(...infos.map((one) => one.shape[axis])) - 1);
+  const at = most.map((last, axis) => (place && !shown.includes(axis) ? Math.min(place[axis], last) : 0));
   const axes = at.map((_, axis) => axis).filter((axis) => !shown.includes(axis) && most[axis] > 0);
   const sliders = axes.map((axis) => {
     const label = infos[0].dims[axis] || `axis ${axis}`;
@@ -60,7 +64,9 @@ function places({ infos, found }, shown, moved) {
     });
     return el("label", {}, label, range, number);
   });
-  return { at, text: () => at.map((one, axis) => (shown.includes(axis) ? 0 : one)).join(","), sliders };
+  // Whether a side has this place: one may have grown since.
+  const has = (which) => at.every((one, axis) => shown.includes(axis) || one < infos[which].shape[axis]);
+  return { at, has, text: () => at.map((one, axis) => (shown.includes(axis) ? 0 : one)).join(","), sliders };
 }
 
 async function overlaid(both) {
@@ -73,21 +79,23 @@ async function overlaid(both) {
   async function draw() {
     const mine = ++turn;
     const asked = { key, y: -1, c: -1, x, at: place.text() };
-    const lines = await Promise.all(names.map((name) => ask("line", { ...asked, name }, signal)));
+    const there = names.filter((_, which) => place.has(which));
+    const lines = await Promise.all(there.map((name) => ask("line", { ...asked, name }, signal)));
     if (mine !== turn) return;
     plots.forEach((one) => one.close());
+    const shown = numbers.filter((_, which) => place.has(which));
     const named = lines.map((line, which) =>
       Object.fromEntries(
         Object.entries(line.curves).map(([name, curve]) => [
-          `commit ${numbers[which]}${name === "value" ? "" : ` ${name}`}`,
+          `commit ${shown[which]}${name === "value" ? "" : ` ${name}`}`,
           curve,
         ]),
       ),
     );
-    const areAlike = lines[0].x.length === lines[1].x.length && lines[0].x.every((one, i) => one === lines[1].x[i]);
+    const areAlike = lines.every((line) => line.x.join() === lines[0].x.join());
     plots = areAlike
-      ? [curves(lines[0].x, { ...named[0], ...named[1] }, { height: 300, title: "both commits" })]
-      : lines.map((line, which) => curves(line.x, named[which], { height: 200, title: `commit ${numbers[which]}` }));
+      ? [curves(lines[0].x, Object.assign({}, ...named), { height: 300, title: "both commits" })]
+      : lines.map((line, which) => curves(line.x, named[which], { height: 200, title: `commit ${shown[which]}` }));
     holder.replaceChildren(...plots.map((one) => one.node));
   }
   await draw();
@@ -110,11 +118,12 @@ async function divided(both) {
   stage.append(divider, note);
   const place = places(both, shown, () => redraw());
   const asked = () => ({ key, y, x, c, at: place.text() });
-  const seen = await ask("window", { ...asked(), name: names[0] }, signal);
+  const seen = await ask("window", { ...asked(), name: names[place.has(0) ? 0 : 1] }, signal);
   const pictures = names.map(
     (name, which) =>
       new Picture(stage, {
         size: () => [y < 0 ? 1 : infos[which].shape[y], infos[which].shape[x]],
+        isThere: () => place.has(which),
         params: () => ({ ...asked(), name, low: seen.shown[0], high: seen.shown[1] }),
         onmove: (view) => {
           const other = pictures[1 - which];
@@ -144,23 +153,25 @@ async function divided(both) {
     const areKnown = boxes.length > 0 && known.every((one) => one && one.elements !== null);
     const count = known.reduce((sum, one) => sum + (one?.elements || 0), 0);
     const outlined = areKnown ? `${several(count, "element")} that differ` : "chunks that changed";
-    note.textContent = `${sides}; outlined: ${outlined}`;
+    const lacking = numbers
+      .filter((_, which) => !place.has(which))
+      .map((number) => `; commit ${number} ends before this`);
+    note.textContent = `${sides}; outlined: ${outlined}${lacking.join("")}`;
     pictures.forEach((one) => {
       one.outlines = drawn;
       one.refresh();
     });
   }
-  let looking = 0;
+  let isClosed = false;
   async function look() {
-    const mine = ++looking;
     for (const box of regions().slice(0, MOST_LOOKED_AT)) {
-      if (mine !== looking) return;
       const id = named(box);
-      if (exact.has(id)) continue;
+      if (exact.has(id) || !place.has(0) || !place.has(1)) continue;
+      exact.set(id, null);
       const given = { ...asked(), one: names[0], two: names[1], view: box.flat().join(",") };
-      const told = await ask("differing", given, signal).catch(() => ({ box: null, elements: null }));
-      exact.set(id, told);
-      if (mine === looking) outline();
+      exact.set(id, await ask("differing", given, signal).catch(() => ({ box: null, elements: null })));
+      if (isClosed) return;
+      outline();
     }
   }
   function redraw() {
@@ -188,7 +199,7 @@ async function divided(both) {
     // The one on top gets the pointer, and moves both.
     key: (event) => pictures[0].key(event),
     close: () => {
-      looking += 1;
+      isClosed = true;
       pictures.forEach((one) => one.close());
     },
   };

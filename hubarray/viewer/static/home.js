@@ -6,7 +6,7 @@ const COLUMNS = [
   ["kind", "Kind"],
   ["shape", "Size"],
   ["dtype", "Type"],
-  ["bytes", "In memory"],
+  ["bytes", "Bytes"],
   ["time", "Last commit"],
 ];
 const STEP = 200;
@@ -33,7 +33,7 @@ export async function homePage(params) {
   const heads = COLUMNS.map(([id, text]) =>
     el(
       "th",
-      { scope: "col", class: id === "dtype" ? "hide-small" : "" },
+      { scope: "col", class: id === "dtype" || id === "time" ? "hide-small" : "" },
       el("button", {
         type: "button",
         text,
@@ -103,8 +103,8 @@ export async function homePage(params) {
       el("td", { text: row.kind || "…" }),
       el("td", { text: row.shape || "" }),
       el("td", { class: "hide-small", text: row.dtype || "" }),
-      el("td", { text: row.bytes === undefined ? "" : bytes(row.bytes) }),
-      el("td", { text: row.time ? `${when(row.time)} · ${row.author}: ${row.message}` : "" }),
+      el("td", { text: row.bytes === undefined ? "" : `${bytes(row.bytes)}${row.kind === "table" ? " stored" : ""}` }),
+      el("td", { class: "hide-small", text: row.time ? `${when(row.time)} · ${row.author}: ${row.message}` : "" }),
     ];
   }
   function fill(row) {

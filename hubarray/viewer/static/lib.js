@@ -22,8 +22,15 @@ export class Refused extends Error {
   }
 }
 
+// What is asked of a commit is kept by its address; a version that was wiped and made again has another one.
+let made = "";
+export const setMade = (id) => {
+  made = id;
+};
+
 export function address(page, params) {
   const query = new URLSearchParams();
+  if (made && page !== "facts" && page !== "home") query.set("of", made);
   for (const [name, value] of Object.entries(params)) {
     if (value !== undefined && value !== null && value !== "") query.set(name, value);
   }
@@ -134,6 +141,7 @@ export function attributes(attrs) {
 }
 
 export function typing(event) {
+  if (document.querySelector("dialog[open]")) return true;
   const tag = event.target.tagName;
   return tag === "INPUT" || tag === "SELECT" || tag === "TEXTAREA" || event.ctrlKey || event.metaKey || event.altKey;
 }

@@ -1,6 +1,8 @@
 // What is looked at of an array: axes, places, colours; what is asked of the server for it, and the line of Python
 // that reads it. No elements of the page.
 const CHANNELS = [3, 4];
+const PARTS = ["abs", "phase", "real", "imag"];
+const KINDS = ["png", "webp", "jpeg"];
 const LEAST_COLOURS = 2;
 
 export class Look {
@@ -12,24 +14,30 @@ export class Look {
     this.at = info.shape.map((length, axis) => bounded(places[axis], length));
     this.map = info.maps.includes(params.map) ? params.map : "grey";
     this.bands = [];
-    this.part = "abs";
-    this.low = null;
-    this.high = null;
-    this.kind = "png";
+    this.part = PARTS.includes(params.part) ? params.part : "abs";
+    // Chosen by hand, or by what there is to see.
+    [this.low, this.high] = numbers(params.window, 2) || [null, null];
+    this.isChosen = this.low !== null;
+    this.kind = KINDS.includes(params.tiles) ? params.tiles : "png";
+    // Where a picture is, and how close: as it was when the address was kept.
+    this.view = numbers(params.view, 3);
+    this.viewed = "";
     // Of a curve: which axis has one for each, and the stretch that is seen.
     this.each = -1;
     this.span = null;
-    // Of values: the stretch of each axis that is listed.
+    this.step = 1;
+    // Of values: the stretch of each axis that is listed, and where it begins.
     this.paged = {};
+    this.first = { row: 0, column: 0 };
     // Of a picture: the rows, the columns, and every how many of them are seen.
     this.seen = null;
     this.isEmpty = info.shape.some((length) => length === 0);
     this.setAxes(`${params.axes || ""}`.split(",").map(Number));
     this.modes = this.possibleModes();
-    // A few rows that are very long are signals.
     const [tall, broad] = [this.length(this.y), this.length(this.x)];
-    this.areSignals = this.modes.includes("curve") && this.c < 0 && tall <= 16 && broad > 64 * tall;
+    this.areSignals = this.modes.includes("curve") && this.c < 0 && areSignals(tall, broad);
     if (this.areSignals && tall > 1) this.each = this.y;
+    this.setPlaces(params);
     this.firstMode = this.areSignals ? "curve" : this.modes[0];
     this.mode = this.modes.includes(params.mode) ? params.mode : this.firstMode;
   }
@@ -44,6 +52,40 @@ export class Look {
     modes.push("values");
     if (this.x >= 0) modes.push("chunks");
     return [...modes, "about"];
+  }
+
+  // What the address has of a curve and of values.
+  setPlaces({ each, span, first }) {
+    const axis = numbers(each, 1)?.[0];
+    if (Number.isInteger(axis) && axis >= -1 && axis < this.info.shape.length && axis !== this.x) this.each = axis;
+    const part = numbers(span, 2);
+    if (part && 0 <= part[0] && part[0] < part[1] && part[1] <= this.length(this.x)) this.span = part.map(Math.round);
+    const place = numbers(first, 2);
+    if (place)
+      this.first = { row: bounded(place[0], this.length(this.y)), column: bounded(place[1], this.length(this.x)) };
+  }
+
+  // What the address keeps, so that going back and loading it again find the same.
+  kept() {
+    const { row, column } = this.first;
+    const usual = this.areSignals && this.length(this.y) > 1 ? this.y : -1;
+    return {
+      at: this.at.some(Boolean) ? this.at.join(",") : "",
+      mode: this.mode === this.firstMode ? "" : this.mode,
+      map: this.map === "grey" ? "" : this.map,
+      axes: this.keptAxes(),
+      part: this.part === "abs" ? "" : this.part,
+      window: this.isChosen ? `${this.low},${this.high}` : "",
+      tiles: this.kind === "png" ? "" : this.kind,
+      view: this.mode === "picture" ? this.viewed : "",
+      each: this.mode === "curve" && this.each !== usual ? this.each : "",
+      span: this.mode === "curve" && this.span ? this.span.join(",") : "",
+      first: this.mode === "values" && (row || column) ? `${row},${column}` : "",
+    };
+  }
+
+  chunk(axis) {
+    return axis < 0 ? 1 : this.info.chunks[axis];
   }
 
   get spatial() {
@@ -108,6 +150,7 @@ export class Look {
   }
 
   colourAxes() {
+    if (this.info.shape.length < 3) return [];
     return this.axes().filter((axis) => this.info.shape[axis] >= LEAST_COLOURS);
   }
 
@@ -129,8 +172,12 @@ export class Look {
     if (this.each === this.x) this.each = -1;
     this.bands = this.firstBands();
     this.low = null;
+    this.isChosen = false;
     this.span = null;
+    this.first = { row: 0, column: 0 };
     this.seen = null;
+    this.view = null;
+    this.viewed = "";
   }
 
   // The place along axes that are not shown.
@@ -181,7 +228,7 @@ export class Look {
     const length = this.length(axis);
     if (this.mode === "values") return this.paged[axis] ? slice(...this.paged[axis], 1, length) : this.channels(axis);
     if (this.mode === "curve") {
-      if (axis === this.x) return this.span ? slice(...this.span, 1, length) : ":";
+      if (axis === this.x) return slice(...(this.span || [0, length]), this.step, length);
       return axis === this.each ? slice(this.at[axis], Math.min(length, this.at[axis] + 8), 1, length) : null;
     }
     if (axis === this.y || axis === this.x) {
@@ -205,7 +252,16 @@ export class Look {
   }
 }
 
-const bounded = (value, length) => Math.min(Math.max(0, Number(value) || 0), Math.max(0, length - 1));
+// A few rows that are very long are signals, and no picture.
+export const areSignals = (rows, columns) => rows <= 256 && columns > 64 * rows;
+
+// So many finite numbers of a text, or null.
+function numbers(text, count) {
+  const found = `${text ?? ""}`.split(",").map(Number);
+  return text && found.length === count && found.every(Number.isFinite) ? found : null;
+}
+
+const bounded = (value, length) => Math.min(Math.max(0, Math.round(Number(value)) || 0), Math.max(0, length - 1));
 
 function slice(first, end, step, length) {
   const [from, to, by] = [first > 0 ? first : "", end < length ? end : "", step > 1 ? `:${step}` : ""];

@@ -1,4 +1,4 @@
-import { ask, el, go, problem, typing } from "./lib.js";
+import { ask, el, go, problem, setMade, typing } from "./lib.js";
 import { homePage } from "./home.js";
 import { arrayPage } from "./array.js";
 import { tablePage } from "./table.js";
@@ -76,6 +76,16 @@ function trail(name, key, tab) {
   document.title = name ? `${name}${key ? ` ${key}` : ""} · hubarray` : "hubarray";
 }
 
+// Of a version that was deleted there are its earlier commits, and nothing else.
+async function known(name, tab) {
+  try {
+    return await ask("facts", { name });
+  } catch (error) {
+    if (tab !== "versions" || error.kind !== "NotFoundError") throw error;
+    return { name, kind: "", of: "" };
+  }
+}
+
 async function show() {
   const mine = ++turn;
   close();
@@ -88,8 +98,9 @@ async function show() {
     let shown;
     if (!name) shown = await homePage(params);
     else {
-      const about = await ask("facts", { name });
+      const about = await known(name, tab);
       if (mine !== turn) return;
+      setMade(about.of);
       const pages = { array: arrayPage, table: tablePage, dataset: key ? arrayPage : datasetPage };
       shown = await (tab === "versions" ? versionsPage : pages[about.kind])(about, params);
     }
@@ -102,12 +113,15 @@ async function show() {
     (shown.shown || (() => {}))();
   } catch (error) {
     if (mine === turn) {
+      const isGone = error.kind === "NotFoundError" && /deleted/.test(error.message);
       page.replaceChildren(
         problem(error),
         el(
           "p",
           {},
           el("button", { text: "Try again", onclick: show }),
+          " ",
+          isGone ? el("button", { text: "Earlier commits", onclick: () => go({ name, key, tab: "versions" }) }) : null,
           " ",
           el("button", { text: "All names", onclick: () => go({}) }),
         ),

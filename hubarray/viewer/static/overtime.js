@@ -22,9 +22,14 @@ export function overTime(info, signal, asked, mark = () => null) {
       if (mine !== turn) return;
       const row = mark();
       const at = row === null ? null : found.x[found.rows.findIndex((one) => one >= row)];
-      const plot = curves(found.x, { [field]: found.y }, { height: 200, areTimes: Boolean(found.of), mark: at });
+      const plot = curves(
+        found.x,
+        { [field]: found.y },
+        { height: 200, areTimes: Boolean(found.of), mark: at, along: found.of || "row" },
+      );
       close = plot.close;
-      node.replaceChildren(plot.node);
+      const why = found.why ? el("p", { class: "quiet", text: `By row: ${found.why}` }) : "";
+      node.replaceChildren(plot.node, why);
     } catch (error) {
       if (error.name !== "AbortError") node.replaceChildren(problem(error));
     }

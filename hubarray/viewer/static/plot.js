@@ -7,6 +7,8 @@ const LEAST_WIDTH = 200;
 
 // How a count of a dtype of times is written; null for other dtypes, and for months and years.
 export function timeText(dtype) {
+  const span = /^timedelta64\[(\d*)(\w+)\]$/.exec(dtype);
+  if (span) return (count) => `${count * (Number(span[1]) || 1)} ${span[2]}`;
   const found = /^datetime64\[(\d*)(\w+)\]$/.exec(dtype);
   if (!found || !UNITS[found[2]]) return null;
   const times = (Number(found[1]) || 1) * UNITS[found[2]];
@@ -20,11 +22,29 @@ export function timeText(dtype) {
   };
 }
 
+// Seconds since 1970, in UTC, as exactly as a step of the axis wants it.
+function iso(seconds, step) {
+  const text = new Date(seconds * 1e3).toISOString();
+  if (step >= 86400) return text.slice(0, 10);
+  return text.slice(11, step >= 60 ? 16 : step >= 1 ? 19 : 23);
+}
+
+// Ticks of a time axis; the first, and the first of each day, with the day.
+function times(_, splits, axis, space, step) {
+  let day = "";
+  return splits.map((at) => {
+    const now = iso(at, 86400);
+    const text = step >= 86400 || now === day ? iso(at, step) : `${now}\n${iso(at, step)}`;
+    day = now;
+    return text;
+  });
+}
+
 // places: of all curves; named: the numbers of each; mark: a place to mark; text: how a number is written.
 export function curves(
   places,
   named,
-  { height = 300, title = "", onzoom = null, areTimes = false, text = null, mark = null } = {},
+  { height = 300, title = "", along = "", onzoom = null, areTimes = false, text = null, mark = null } = {},
 ) {
   const holder = el("div", { class: "curves", role: "img", "aria-label": title || "Curve" });
   const names = Object.keys(named);
@@ -43,9 +63,15 @@ export function curves(
       title,
       scales: { x: { time: areTimes } },
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
-      axes: [axis, upright],
+      axes: [{ ...axis, space: 90, ...(areTimes ? { values: times } : {}) }, upright],
       hooks: { setSelect: [zoom], draw: [drawMark] },
-      series: [{}, ...names.map((label, i) => ({ label, stroke: COLOURS[i % COLOURS.length], width: 1.5, ...told }))],
+      series: [
+        {
+          label: along || "place",
+          ...(areTimes ? { value: (_, at) => (at === null ? "" : new Date(at * 1e3).toISOString()) } : {}),
+        },
+        ...names.map((label, i) => ({ label, stroke: COLOURS[i % COLOURS.length], width: 1.5, ...told })),
+      ],
     };
   }
   function zoom(self) {

@@ -44,6 +44,7 @@ const DRAWN = {
     card.append(drawn.node);
   },
   values: (card, one) => listed(card, one, one.rows),
+  broken: (card, one) => card.append(el("p", { class: "bad", role: "alert", text: one.text })),
   late: (card, one, { more }) => {
     const button = el("button", { type: "button", text: "Read it", onclick: () => more(one.name) });
     card.append(el("p", { class: "quiet", text: one.text }), more ? button : "");
@@ -58,6 +59,7 @@ function listed(card, one, rows) {
     rows.map((row) => el("tr", {}, row.map(cell))),
   );
   card.append(el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": one.name }, table));
+  if (!rows.length) card.replaceChildren(card.firstChild, el("p", { class: "quiet", text: "no elements" }));
   const count = one.shape.reduce((a, b) => a * b, 1);
   const shown = rows.reduce((a, row) => a + row.length, 0);
   if (shown < count) card.append(el("p", { class: "quiet", text: `the first of ${count.toLocaleString()} values` }));

@@ -18,7 +18,7 @@ export async function tablePage(about, params) {
     down: params.down === "1",
     first: Number(params.first) || 0,
   };
-  const kept = (params.columns || "").split(",").filter(Boolean).map(decodeURIComponent);
+  const kept = (params.columns || "").split(",").filter(Boolean).map(decoded);
   const usual = new Set(firstColumns(info));
   const chosen = new Set(kept.length ? kept : usual);
   // Pictures first.
@@ -136,7 +136,7 @@ export async function tablePage(about, params) {
       image.addEventListener("error", () => image.replaceWith(el("span", { class: "quiet", text: "no picture" })));
       return el("td", {}, image);
     }
-    if (one.light) return valueCell(el("td"), row[one.name]);
+    if (one.light && !last.large.includes(one.name)) return valueCell(el("td"), row[one.name]);
     const waiting = el("td", { class: "quiet", text: "…", "data-field": one.name, "data-row": at });
     heavy.observe(waiting);
     return waiting;
@@ -239,6 +239,14 @@ export async function tablePage(about, params) {
       document.removeEventListener("keydown", keys);
     },
   };
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 function firstColumns(info) {

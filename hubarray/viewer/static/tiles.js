@@ -11,7 +11,7 @@ const MOST_TRIES = 6;
 
 export class Picture {
   // params(): what every tile of now is asked with; size(): [height, width] in elements.
-  constructor(stage, { size, params, onhover, onmove, onclick, label }) {
+  constructor(stage, { size, params, onhover, onmove, onclick, label, isThere = () => true }) {
     this.stage = stage;
     this.canvas = document.createElement("canvas");
     this.canvas.tabIndex = 0;
@@ -25,7 +25,7 @@ export class Picture {
     Object.assign(this.retry, { className: "retry", type: "button", textContent: "Try again (r)", hidden: true });
     this.retry.addEventListener("click", () => this.again());
     stage.append(this.busy, this.retry);
-    Object.assign(this, { size, params, onhover, onmove, onclick });
+    Object.assign(this, { size, params, onhover, onmove, onclick, isThere });
     this.kept = new Map();
     this.wanted = new Map();
     this.running = new Map();
@@ -33,6 +33,7 @@ export class Picture {
     this.clip = null;
     this.marks = null;
     this.frames = 0;
+    this.inSight = 0;
     this.view = null;
     this.listen();
     this.observer = new ResizeObserver(() => this.draw());
@@ -57,11 +58,15 @@ export class Picture {
   }
 
   // Elements on the screen: scale pixels of the screen for each, and the element in the corner.
-  fit() {
+  fitted() {
     const [height, width] = this.size();
     const [wide, high] = this.box();
     const scale = Math.min(wide / Math.max(1, width), high / Math.max(1, height), 64);
-    this.view = { scale, x: (width - wide / scale) / 2, y: (height - high / scale) / 2 };
+    return { scale, x: (width - wide / scale) / 2, y: (height - high / scale) / 2 };
+  }
+
+  fit() {
+    this.view = this.fitted();
     this.moved();
   }
 
@@ -220,6 +225,8 @@ export class Picture {
     ];
     let missing = 0;
     let broken = 0;
+    if (!this.isThere()) rows[1] = rows[0];
+    this.inSight = Math.max(0, rows[1] - rows[0]) * Math.max(0, columns[1] - columns[0]);
     for (let row = rows[0]; row < rows[1]; row += 1) {
       for (let column = columns[0]; column < columns[1]; column += 1) {
         const id = `${prefix} ${level} ${row} ${column}`;
@@ -384,7 +391,7 @@ export class Picture {
     this.kept.delete(id);
     this.kept.set(id, tile);
     for (const [old, one] of this.kept) {
-      if (this.kept.size <= MOST_KEPT) break;
+      if (this.kept.size <= Math.max(MOST_KEPT, 2 * this.inSight)) break;
       this.kept.delete(old);
       if (one.bitmap) one.bitmap.close();
     }

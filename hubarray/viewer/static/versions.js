@@ -94,7 +94,8 @@ export async function versionsPage(about, params) {
     below.replaceChildren(el("p", { class: "quiet", text: "Comparing…" }));
     try {
       const numbers = [...chosen];
-      const made = await comparison({ about, key: params.key, bare, numbers, signal: aborting.signal });
+      const kind = commits.find((one) => one.number === numbers[1])?.kind || about.kind;
+      const made = await comparison({ kind, key: params.key, bare, numbers, signal: aborting.signal });
       if (mine !== turn) {
         made.close();
         return;
@@ -131,7 +132,7 @@ export async function versionsPage(about, params) {
       more,
     ],
     shown: () => {
-      if (chosen[0] && chosen[1] && commits.some((one) => one.kind === about.kind)) compare();
+      if (chosen[0] && chosen[1] && (!about.kind || commits.some((one) => one.kind === about.kind))) compare();
     },
     close: () => {
       aborting.abort();
