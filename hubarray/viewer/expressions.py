@@ -135,7 +135,9 @@ def _value(node: ast.expr) -> Any:
         values = [_value(one) for one in node.elts]
         if not any(one is None or isinstance(one, list) for one in values):
             return values
-    raise ConfigError("a filter compares with plain values: numbers, text, true or false, and lists of them")
+    raise ConfigError(
+        "a filter compares with plain values: numbers, text, True or False, and lists of them; or  x is None"
+    )
 
 
 def _product(each: list[list[list[Clause]]]) -> list[list[Clause]]:

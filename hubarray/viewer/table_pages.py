@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 from collections import OrderedDict
@@ -64,20 +65,27 @@ def _chosen(table: Any, text: str, sort: str, descending: bool) -> Any:
     from hubarray.tabling import row_loader
 
     known = index_names(table)
-    clauses = filters_of(table, text) if text else None
     if sort and sort not in known:
         raise ConfigError(f"rows are sorted by a field of the index: {', '.join(known) or 'there is none'}")
-    import pyarrow as pa
-
-    try:
+    with _of_fitting_values():
+        clauses = filters_of(table, text) if text else None
         index = table.index([sort] if sort else known[:1], clauses, as_="arrow")
-    except (pa.ArrowException, OverflowError, UnicodeError) as error:
-        raise ConfigError(f"this filter compares with a value that its field cannot have: {error}"[:300]) from None
     if sort:
         if len(index) > _MOST_SORTED:
             raise ConfigError(f"{len(index):,} rows, and up to {_MOST_SORTED:,} are sorted; filter them first")
         index = index.sort_by([(sort, "descending" if descending else "ascending")])
     return row_loader(index, table.root)
+
+
+@contextlib.contextmanager
+def _of_fitting_values() -> Iterator[None]:
+    """Errors of Arrow about values that are of no field's type become those of whoever wrote the filter."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OverflowError, UnicodeError) as error:
+        raise ConfigError(f"the filter compares with a value that its field cannot have: {error}"[:300]) from None
 
 
 def table(opened: Opened, query: Query) -> dict[str, Any]:
@@ -87,7 +95,7 @@ def table(opened: Opened, query: Query) -> dict[str, Any]:
         {
             "name": name, "dtype": str(field.dtype or field.kind), "index": field.index,
             "shape": ["?" if one is None else one for one in field.shape],
-            "codec": "" if field.codec is None else field.codec["name"], "light": _is_light(found, field),
+            "codec": "" if field.codec is None else field.codec["name"], "light": _is_light(found, name, field),
             "picture": _has_picture(name, field),
         }
         for name, field in _fields(found)[:_MOST_FIELDS]
@@ -110,7 +118,7 @@ def _has_picture(name: str, field: Any) -> bool:
     return images.may_be_image(shape, kind) or images.may_be_cloud(name, shape, kind)
 
 
-def _is_light(table: Any, field: Any) -> bool:
+def _is_light(table: Any, name: str, field: Any) -> bool:
     """Whether a row's value is so small that it is read for every row on a page.
 
     What has no fixed size is, as far as the averages of its groups tell; what is packed may be of any size.
@@ -120,7 +128,7 @@ def _is_light(table: Any, field: Any) -> bool:
     if field.row_bytes is not None:
         return bool(field.row_bytes <= _LIGHT_BYTES)
     (state,) = table.loader().tables()
-    sizes = [state.group_row_bytes(group) for group in table.schema.groups if group in field.groups]
+    sizes = [state.group_row_bytes(group) for group in table.schema.groups_of(name)]
     return field.index or not sizes or min(sizes) <= _LIGHT_BYTES
 
 
@@ -131,7 +139,7 @@ def rows(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
     first = query.integer("first", 0, 1 << 53, 0)
     count = query.integer("count", 1, MOST_ROWS, 50)
     end = min(len(loader), first + count)
-    light = [name for name, field in _fields(found) if _is_light(found, field) and not _has_picture(name, field)]
+    light = [name for name, field in _fields(found) if _is_light(found, name, field) and not _has_picture(name, field)]
     light = light[:_MOST_FIELDS]
     positions = range(first, max(first, end))
     # Averages tell what is small; a few rows of it may be large all the same, and are asked for one by one.
@@ -151,8 +159,8 @@ def rows(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
 def _large_fields(table: Any, loader: Any, positions: range, names: list[str]) -> set[str]:
     """Fields of groups of which some rows have more bytes than are read for a list."""
     (state,) = loader.tables()
-    wanted = [(name, table.schema[name]) for name in names]
-    groups = {group for _, field in wanted if field.row_bytes is None and not field.index for group in field.groups}
+    wanted = [(name, table.schema[name]) for name in names if not table.schema[name].index]
+    groups = {group for name, field in wanted if field.row_bytes is None for group in table.schema.groups_of(name)}
     if not groups or not len(positions):
         return set()
     numbers = loader.at(np.arange(positions.start, positions.stop)).numbers[0]
@@ -163,7 +171,7 @@ def _large_fields(table: Any, loader: Any, positions: range, names: list[str]) -
                      for append, slab, begin, where in state.slabs_of(numbers))  # fmt: skip
         if stored > _MOST_LISTED_BYTES:
             large.add(group)
-    return {name for name, field in wanted if field.groups and set(field.groups) <= large}
+    return {name for name in names if large.intersection(table.schema.groups_of(name))}
 
 
 def _lengths(state: Any, append: Any, slab: int, group: str, within: np.ndarray) -> int:
@@ -246,7 +254,7 @@ def _row_bytes(table: Any, name: str) -> float:
 def _group_row_bytes(table: Any, name: str) -> float:
     """Stored bytes of a row in the smallest group that has a field, on average."""
     (state,) = table.loader().tables()
-    return min((state.group_row_bytes(group) for group in table.schema[name].groups), default=0.0)
+    return min((state.group_row_bytes(group) for group in table.schema.groups_of(name)), default=0.0)
 
 
 def cell(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:

@@ -146,7 +146,7 @@ def test_columns_are_turned_on_and_off_large_ones_too(show, cars):
     page.on("request", lambda request: asked.append(request.url) if "api/cell" in request.url else None)
     page.get_by_label("grid", exact=True).check()
     page.wait_for_function(
-        "() => [...document.querySelectorAll('td[data-field=\"grid\"]')].some((one) => one.textContent === '2000 × 8 float32')"
+        "() => [...document.querySelectorAll('td[data-field=\"grid\"]')].some((one) => one.textContent.startsWith('2000'))"
     )
     # Rows that are out of sight are not read.
     assert 0 < len(asked) < 50

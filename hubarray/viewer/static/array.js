@@ -52,7 +52,6 @@ export async function arrayPage(about, params) {
       setMode("picture");
     },
     fit: () => {
-      look.low = null;
       look.isChosen = false;
       told.look();
       pictures.learnWindow(false, true).then(() => pictures.repaint());
