@@ -202,3 +202,52 @@ def test_a_number_beyond_the_end_is_the_last_one(show, page, root):
     number.fill("77")
     number.press("Enter")
     assert number.input_value() == "11"
+
+
+def test_a_table_and_an_array_are_walked_through_by_the_keyboard_alone(show, page, root):
+    volume(root)
+    schema = hub.Schema({"t": hub.Field("i4", index=True), "v": hub.Field("f4")})
+    with hub.table_writer("t/rows:v1", schema, root=root) as w, w.partition("p") as p:
+        for i in range(120):
+            p.append({"t": i, "v": np.float32(i)})
+
+    def tab_to(selector, most=60):
+        for _ in range(most):
+            page.keyboard.press("Tab")
+            if page.evaluate("one => document.activeElement.matches(one)", selector):
+                return
+        raise AssertionError(f"no Tab leads to {selector}")
+
+    show()
+    page.keyboard.press("/")
+    page.keyboard.type("rows")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("tbody tr")
+    page.keyboard.press("/")
+    page.keyboard.type("t > 100")
+    page.keyboard.press("Enter")
+    page.wait_for_function("() => document.querySelector('[role=status]').textContent.startsWith('19 of')")
+    tab_to("thead button")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("th[aria-sort=descending]")
+    tab_to("tbody a")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h1:has-text('row 0 of 19')")
+    page.keyboard.press("]")
+    page.wait_for_selector("h1:has-text('row 1 of 19')")
+    tab_to("select")
+    page.keyboard.type("v")
+    page.wait_for_selector(".u-wrap canvas")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    page.wait_for_selector("input[type=search]")
+    page.keyboard.press("/")
+    page.keyboard.type("t/x")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".stage canvas")
+    for wanted in ("three cuts", "curve", "values", "chunks", "about"):
+        tab_to("[role=tab]") if wanted == "three cuts" else None
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(f"[role=tab][aria-selected=true]:has-text('{wanted}')")
