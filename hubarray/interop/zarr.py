@@ -28,11 +28,13 @@ from hubarray.errors import ConfigError, CorruptDataError, HubError, ReadOnlyErr
 from hubarray.history.commit import commit
 from hubarray.history.operations import SetAttributes
 from hubarray.history.retry import retry
+from hubarray.interop import zarr_images
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, decoded_attributes, zarr_json
 
 
 def to_zarr_store(array: Array, *, variable: str | None = None, transaction: Transaction | None = None) -> HubStore:
     """See :meth:`hubarray.Array.to_zarr_store`."""
+    zarr_images.register()
     return HubStore(array, variable=variable, transaction=transaction)
 
 

@@ -19,6 +19,7 @@ from hubarray.datasets.dataset import Dataset
 from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.errors import ConfigError, ReadOnlyError
 from hubarray.history.operations import SetAttributes
+from hubarray.interop import zarr_images
 from hubarray.interop.zarr import HubStore, cut, replace_attributes
 from hubarray.interop.zarr_attributes import decoded_attributes, zarr_group_json
 
@@ -27,6 +28,7 @@ _GROUP = "zarr.json"
 
 def to_zarr_store(dataset: Dataset, *, transaction: DatasetTransaction | None = None) -> HubGroupStore:
     """See :meth:`hubarray.Dataset.to_zarr_store`."""
+    zarr_images.register()
     return HubGroupStore(dataset, transaction=transaction)
 
 
