@@ -31,7 +31,7 @@ from hubarray.errors import (
 )
 from hubarray.shown import shown_text
 from hubarray.storage.url import Root
-from hubarray.viewer import array_pages, change_pages, dataset_pages, home_pages, line_pages, table_pages
+from hubarray.viewer import array_pages, change_pages, dataset_pages, home_pages, line_pages, row_pages, table_pages
 from hubarray.viewer.opened import Opened
 from hubarray.viewer.paced import Paced, Sent
 from hubarray.viewer.parameters import Query
@@ -142,10 +142,10 @@ class Viewer:
             "chunks": partial(array_pages.chunk_map, opened),
             "table": partial(table_pages.table, opened),
             "rows": partial(table_pages.rows, opened, choices),
-            "row": partial(table_pages.row, opened, choices),
-            "cell": partial(table_pages.cell, opened, choices),
-            "image": partial(table_pages.image, opened, choices),
-            "points": partial(table_pages.points, opened, choices),
+            "row": partial(row_pages.row, opened, choices),
+            "cell": partial(row_pages.cell, opened, choices),
+            "image": partial(row_pages.image, opened, choices),
+            "points": partial(row_pages.points, opened, choices),
             "curve": partial(table_pages.curve, opened, choices),
             "dataset": partial(dataset_pages.dataset, opened),
             "sample": partial(dataset_pages.sample, opened),
@@ -178,10 +178,10 @@ class Viewer:
                 if await request.is_disconnected():
                     # A tile that is no longer wanted is not fetched.
                     return Response(status_code=499)
-                data = await run_in_threadpool(lambda: _encoded(page(Query(given))))
-                if is_fixed:
+                data, is_whole = await run_in_threadpool(lambda: _encoded(page(Query(given))))
+                if is_fixed and is_whole:
                     self._kept.put(key, data)
-                return _response(name, data, is_fixed=is_fixed)
+                return _response(name, data, is_fixed=is_fixed and is_whole)
 
             slots = self._slots.setdefault(at_once, asyncio.Semaphore(at_once))
             return _Counted(self, Paced(slots, make, _failed))
@@ -207,11 +207,12 @@ class _Counted(Response):
             self._viewer._waiting -= 1
 
 
-def _encoded(answer: Answer) -> bytes:
+def _encoded(answer: Answer) -> tuple[bytes, bool]:
+    """The bytes of an answer, and whether it is whole: what is broken today may be there tomorrow."""
     data = answer if isinstance(answer, bytes) else json.dumps(answer, allow_nan=False, default=str).encode()
     if len(data) > _MOST_ANSWER_BYTES:
         raise ConfigError(f"the answer has {len(data):,} bytes, and {_MOST_ANSWER_BYTES:,} are sent; ask for less")
-    return data
+    return data, isinstance(answer, bytes) or not answer.get("broken")
 
 
 def _response(page: str, data: bytes, *, is_fixed: bool) -> Response:

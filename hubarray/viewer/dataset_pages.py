@@ -69,7 +69,8 @@ def sample(opened: Opened, query: Query) -> dict[str, Any]:
         except HubError as error:
             # The others are there all the same.
             told.append({"name": name, "text": shown_text(str(error)), "is": "broken"})
-    return {"row": at, "values": values.overlaid(told), "first": first, "total": len(every)}
+    broken = any(one.get("is") == "broken" for one in told)
+    return {"row": at, "broken": broken, "values": values.overlaid(told), "first": first, "total": len(every)}
 
 
 def image(opened: Opened, query: Query) -> bytes:

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.errors import ConfigError, HubError
+from hubarray.errors import ConfigError
 from hubarray.interop.pictures import images
-from hubarray.shown import shown_text
 from hubarray.viewer import values
 from hubarray.viewer.heavy import turn
 from hubarray.viewer.opened import Opened, title
@@ -21,12 +20,11 @@ from hubarray.viewer.parameters import Query
 from hubarray.viewer.row_filters import filters_of, index_names, line_of
 
 MOST_ROWS = 200
-_MOST_FIELDS = 500
+MOST_FIELDS = 500
 _LIGHT_BYTES = 4 << 10
 _HELD_CHOICES = 8
 _MOST_SORTED = 5_000_000
 _MOST_LISTED_BYTES = 16 << 20
-_LOT_BYTES, _MOST_ROW_BYTES = 64 << 20, 256 << 20
 # Pixels to the bytes of a JPEG.
 _UNPACKED_TIMES = 12
 
@@ -98,7 +96,7 @@ def table(opened: Opened, query: Query) -> dict[str, Any]:
             "codec": "" if field.codec is None else field.codec["name"], "light": _is_light(found, name, field),
             "picture": _has_picture(name, field),
         }
-        for name, field in _fields(found)[:_MOST_FIELDS]
+        for name, field in _fields(found)[:MOST_FIELDS]
     ]  # fmt: skip
     return {
         "name": title(found), "rows": len(found), "fields": fields, "attrs": dict(found.attrs),
@@ -140,7 +138,7 @@ def rows(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
     count = query.integer("count", 1, MOST_ROWS, 50)
     end = min(len(loader), first + count)
     light = [name for name, field in _fields(found) if _is_light(found, name, field) and not _has_picture(name, field)]
-    light = light[:_MOST_FIELDS]
+    light = light[:MOST_FIELDS]
     positions = range(first, max(first, end))
     # Averages tell what is small; a few rows of it may be large all the same, and are asked for one by one.
     large = _large_fields(found, loader, positions, light)
@@ -181,115 +179,18 @@ def _lengths(state: Any, append: Any, slab: int, group: str, within: np.ndarray)
     return int(found["length"][first].astype(np.int64).sum())
 
 
-def row(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
-    """One row whole, or one field of it: its values, and of images and points what they are.
-
-    Values are read by some at a time, and past some bytes the others are named alone.
-    """
-    found = opened.table(query.text("name"))
-    loader = choices.loader(found, query)
-    at, alone = query.integer("row", 0, 1 << 53), query.text("field", "", most=300)
-    if at >= len(loader):
-        raise ConfigError(f"there is no row {at:,}: there are {len(loader):,}")
-    if alone and alone not in found.schema:
-        raise ConfigError(f"there is no field {shown_text(alone)[:80]!r}")
-    names = [alone] if alone else [name for name, _ in _fields(found)[:_MOST_FIELDS]]
-    told: dict[str, Any] = {}
-    read_bytes = 0
-    for some, expected in _lots(found, names):
-        if read_bytes > _MOST_ROW_BYTES:
-            break
-        with turn(expected):
-            for name, value in _values_of(loader, at, some, told).items():
-                told[name] = values.about(name, value)
-                read_bytes += (
-                    value.nbytes
-                    if isinstance(value, np.ndarray)
-                    else len(value)
-                    if isinstance(value, (str, bytes))
-                    else 8
-                )
-    late = {"text": f"not read: the values before it have over {_MOST_ROW_BYTES >> 20} MiB", "is": "late"}
-    return {
-        "row": at, "total": len(loader), "number": int(loader.at(np.array([at])).numbers[0][0]),
-        "values": values.overlaid([told.get(name, {"name": name, **late}) for name in names]),
-    }  # fmt: skip
-
-
-def _values_of(loader: Any, at: int, names: list[str], told: dict[str, Any]) -> dict[str, Any]:
-    """Some fields of a row; of those that are broken, why, and the others all the same."""
-    try:
-        return dict(loader.get_row(at, names))
-    except HubError:
-        found: dict[str, Any] = {}
-    for name in names:
-        try:
-            found |= loader.get_row(at, [name])
-        except HubError as error:
-            told[name] = {"name": name, "text": shown_text(str(error)), "is": "broken"}
-    return found
-
-
-def _lots(table: Any, names: list[str]) -> Iterator[tuple[list[str], float]]:
-    """Fields that are read together, and how many bytes a row of them has, as far as averages tell."""
-    lot: list[str] = []
-    expected = 0.0
-    for name in names:
-        has = _row_bytes(table, name)
-        if lot and expected + has > _LOT_BYTES:
-            yield lot, expected
-            lot, expected = [], 0.0
-        lot, expected = [*lot, name], expected + has
-    yield lot, expected
-
-
-def _row_bytes(table: Any, name: str) -> float:
+def row_bytes(table: Any, name: str) -> float:
     """Bytes of a field in a row: what its shape says, else its group's average."""
     field = table.schema[name]
     if field.dtype is not None and None not in field.shape:
         return float(math.prod(field.shape) * field.dtype.itemsize)
-    return _group_row_bytes(table, name) * (1 if field.codec is None else _UNPACKED_TIMES)
+    return group_row_bytes(table, name) * (1 if field.codec is None else _UNPACKED_TIMES)
 
 
-def _group_row_bytes(table: Any, name: str) -> float:
+def group_row_bytes(table: Any, name: str) -> float:
     """Stored bytes of a row in the smallest group that has a field, on average."""
     (state,) = table.loader().tables()
     return min((state.group_row_bytes(group) for group in table.schema.groups_of(name)), default=0.0)
-
-
-def cell(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
-    """One value as a list of rows has it, of a field that is not read for all of them at once."""
-    found = opened.table(query.text("name"))
-    loader = choices.loader(found, query)
-    at, field = query.integer("row", 0, 1 << 53), query.text("field", most=300)
-    if at >= len(loader) or field not in found.schema:
-        raise ConfigError(f"there is no field {shown_text(field)[:80]!r} in row {at:,}")
-    with turn(_row_bytes(found, field)):
-        return {"value": values.cell(loader.get_row(at, [field])[field])}
-
-
-def _field_value(opened: Opened, choices: Choices, query: Query) -> np.ndarray:
-    found = opened.table(query.text("name"))
-    loader = choices.loader(found, query)
-    at, field = query.integer("row", 0, 1 << 53), query.text("field", most=300)
-    if at >= len(loader) or field not in found.schema:
-        raise ConfigError(f"there is no field {shown_text(field)[:80]!r} in row {at:,}")
-    with turn(_row_bytes(found, field)):
-        value = loader.get_row(at, [field])[field]
-    if not isinstance(value, np.ndarray):
-        raise ConfigError(f"{field}: row {at:,} has no picture of it")
-    return value
-
-
-def image(opened: Opened, choices: Choices, query: Query) -> bytes:
-    """A field of a row as PNG, whole or small."""
-    side = query.integer("side", 16, values.MOST_SIDE, 96)
-    return values.picture(query.text("field"), _field_value(opened, choices, query), side)
-
-
-def points(opened: Opened, choices: Choices, query: Query) -> bytes:
-    """A field of a row as points: float32, four each."""
-    return values.points(query.text("field"), _field_value(opened, choices, query))
 
 
 def curve(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
@@ -311,7 +212,7 @@ def curve(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
     positions = range(first, first + count, max(1, count // 1000))
     times = next((name for name in index_names(found) if _is_time(found.schema[name]) and name != field), None)
     columns = [field] if times is None else [field, times]
-    with turn(len(positions) * _group_row_bytes(found, field)):
+    with turn(len(positions) * group_row_bytes(found, field)):
         read = loader.get_columns(positions, columns) if count > 0 else {field: []}
     numbers = [math.nan if one is None else float(np.asarray(one).astype("f8")) for one in read[field]]
     told: dict[str, Any] = {"x": list(positions), "rows": list(positions), "of": "", "why": ""}

@@ -209,6 +209,10 @@ def test_of_a_row_and_a_sample_what_is_broken_says_so_and_the_rest_is_there(view
     values = {one["name"]: one for one in ask(viewer, "row", name="t/rows:v1", row=0)["values"]}
     assert values["h.x"]["is"] == "broken"
     assert (values["t"]["text"], values["g.y"]["is"]) == (7, "curves")
+    # What is broken today may be there tomorrow.
+    answer = get(api(viewer, "row", name="t/rows:v1@1", row=0))
+    assert "immutable" not in answer.headers["cache-control"]
+    assert "immutable" in get(api(viewer, "cell", name="t/rows:v1@1", row=0, field="t")).headers["cache-control"]
 
 
 def damage(root, key, at=10):

@@ -159,10 +159,10 @@ def test_columns_are_turned_on_and_off_large_ones_too(show, cars):
 
 
 def test_a_row_that_is_larger_than_memory_is_meant_for_is_read_by_parts(show, viewer, root, monkeypatch):
-    from hubarray.viewer import table_pages
+    from hubarray.viewer import row_pages
 
-    monkeypatch.setattr(table_pages, "_LOT_BYTES", 1000)
-    monkeypatch.setattr(table_pages, "_MOST_ROW_BYTES", 1 << 20)
+    monkeypatch.setattr(row_pages, "_LOT_BYTES", 1000)
+    monkeypatch.setattr(row_pages, "_MOST_ROW_BYTES", 1 << 20)
     schema = hub.Schema({f"f{i}": hub.Field("f8", (1 << 16,)) for i in range(5)})
     with hub.table_writer("t/wide:v1", schema, root=root) as w, w.partition("a") as p:
         p.append({f"f{i}": np.full(1 << 16, i, "f8") for i in range(5)})
