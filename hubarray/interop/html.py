@@ -87,7 +87,10 @@ def describe(array: Array) -> str:
 
 
 def thumbnails(array: Array) -> str:
-    """The first images, of one chunk: at most one request. Empty where there are none, or none that small."""
+    """The first images, or those in the middle of a volume, of one chunk: at most one request.
+
+    Empty where there are none, or none that small.
+    """
     if array.ndim not in (2, 3, 4) or not array.size or array.dtype.kind not in "buif":
         return ""
     is_one = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
@@ -99,9 +102,11 @@ def thumbnails(array: Array) -> str:
     if len(state.record.overlay) == 0 and state.record.manifest is None:
         return ""
     try:
-        if not state.refs([(0,) * array.ndim])["length"].any():
+        # The first slices of a volume are often empty.
+        first = len(array) // 2 // array.chunks[0] * array.chunks[0] if array.ndim == 3 and not is_one else 0
+        if not state.refs([(first // array.chunks[0], *(0,) * (array.ndim - 1))])["length"].any():
             return ""
-        found = [array[...]] if is_one else list(array[: min(_THUMBNAILS, array.chunks[0], len(array))])
+        found = [array[...]] if is_one else list(array[first : first + min(_THUMBNAILS, array.chunks[0])])
         shown = [drawing.thumbnail(images.pixels(one), _THUMBNAIL_PIXELS) for one in found if images.is_image(one)]
     except HubError:
         return ""

@@ -18,6 +18,7 @@ _MOST_IMAGES = 16
 _MOST_CURVES = 8
 _MOST_TOLD = 4
 _MOST_POINTS = 100_000
+_MOST_PIXELS = 2000
 
 
 def show(array: Array, key: Any = ..., *, ax: Any = None, **options: Any) -> Any:
@@ -56,8 +57,15 @@ def show(array: Array, key: Any = ..., *, ax: Any = None, **options: Any) -> Any
         figure.suptitle(title)
     for one, (name, picture) in zip(axes, pictures, strict=False):
         # What is no number is seen, as in the viewer.
-        defaults = {"cmap": plt.get_cmap("gray").with_extremes(bad="magenta")} if picture.ndim == 2 else {}
-        one.imshow(picture, **(defaults | options))
+        defaults: dict[str, Any] = (
+            {"cmap": plt.get_cmap("gray").with_extremes(bad="magenta")} if picture.ndim == 2 else {}
+        )
+        # Of a huge image as many pixels as are seen, at the places of those that it has.
+        step = max(1, max(picture.shape[:2]) // _MOST_PIXELS)
+        if step > 1:
+            height, width = picture.shape[:2]
+            defaults["extent"] = (-0.5, width - 0.5, height - 0.5, -0.5)
+        one.imshow(picture[::step, ::step], **(defaults | options))
         one.set_title(name or (title if len(pictures) == 1 else ""))
         one.set_xticks([])
         one.set_yticks([])

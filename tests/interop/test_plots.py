@@ -117,3 +117,21 @@ def test_the_first_images_of_a_table_and_of_a_dataset_in_a_notebook_cost_one_req
         html = one._repr_html_()
         assert hub.stats().requests - before <= 1
         assert html.count("<img") == most
+
+
+def test_a_huge_image_is_thinned_and_a_volume_is_seen_in_its_middle(root):
+    huge = hub.store(np.zeros((4100, 6200, 3), "u1"), "t/huge:v1", root=root)
+    (shown,) = huge.show().axes[0].images
+    assert shown.get_array().shape == (1367, 2067, 3)
+    assert list(shown.get_extent()) == [-0.5, 6199.5, 4099.5, -0.5]
+    volume = hub.array((40, 32, 32), "t/volume:v1", "f4", chunks=(8, 32, 32), root=root)
+    assert "<img" not in volume._repr_html_()
+    volume[16:24] = np.random.default_rng(0).normal(size=(8, 32, 32))
+    assert volume._repr_html_().count("<img") == 4
+
+
+def test_times_are_drawn_as_times_and_a_few_long_rows_as_curves(root):
+    times = np.datetime64("2026-11-26", "s") + np.arange(50).astype("m8[s]")
+    (line,) = hub.store(times, "t/times:v1", root=root).show().axes[0].lines
+    assert line.get_ydata(orig=True).dtype.kind == "M"
+    assert len(hub.store(np.zeros((32, 20_000), "f4"), "t/eeg:v1", root=root).show().axes[0].lines) == 32
