@@ -251,3 +251,44 @@ def test_a_table_and_an_array_are_walked_through_by_the_keyboard_alone(show, pag
         page.keyboard.press("ArrowRight")
         page.keyboard.press("Enter")
         page.wait_for_selector(f"[role=tab][aria-selected=true]:has-text('{wanted}')")
+
+
+def test_a_window_that_was_chosen_and_the_cuts_of_a_stack_with_channels_stay(show, page, root):
+    hub.store(np.random.default_rng(0).integers(-1000, 1000, (12, 90, 120)).astype("i2"), "t/ct:v1", root=root)
+    show("name=t/ct:v1&window=-900,-100")
+    wait_for_picture(page)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url) if "/picture" in request.url else None)
+    page.get_by_role("tab", name="three cuts").click()
+    page.wait_for_function("() => document.querySelectorAll('.cuts canvas').length === 3")
+    page.wait_for_timeout(800)
+    assert page.get_by_label("Least value shown").input_value() == "-900"
+    assert asked
+    assert all("low=-900" in one and "high=-100" in one for one in asked)
+    assert "window=-900,-100" in page.url
+    show("name=t/ct:v1&axes=1,2,0,0,1,2")
+    wait_for_picture(page)
+    page.get_by_role("tab", name="three cuts").click()
+    page.wait_for_function("() => document.querySelectorAll('.cuts canvas').length === 3")
+
+
+def test_what_is_broken_for_a_while_in_a_sample_is_asked_again(show, page, root, monkeypatch):
+    from hubarray.viewer import dataset_pages
+
+    specs = {name: hub.ArraySpec((4, 20), "f4", dims=("s", None)) for name in ("a", "b")}
+    hub.dataset(specs, "t/ds:v1", root=root)
+    read, failing = dataset_pages._sample, ["a"]
+
+    def sometimes(found, key, at):
+        if key in failing:
+            raise hub.UnavailableError("the bucket does not answer")
+        return read(found, key, at)
+
+    monkeypatch.setattr(dataset_pages, "_sample", sometimes)
+    show("name=t/ds:v1")
+    page.wait_for_selector(".card .bad:has-text('does not answer')")
+    page.wait_for_selector(".card:has(h2:has-text('b')) .u-wrap")
+    failing.clear()
+    page.get_by_role("button", name="Try again").click()
+    page.wait_for_selector(".card:has(h2:has-text('a')) .u-wrap")
+    assert page.locator(".card .bad").count() == 0

@@ -87,7 +87,7 @@ export class Pictures {
       side.window = found;
       if (isFirst && found.low < -500) side.draw();
       // What somebody chose meanwhile stays.
-      if (!look.isChosen && (!keepShown || look.low === null)) [look.low, look.high] = found.shown;
+      if (look.low === null || (!keepShown && !look.isChosen)) [look.low, look.high] = found.shown;
       side.drawWindow();
     } catch (error) {
       if (error.name !== "AbortError") this.say(error);
@@ -172,7 +172,7 @@ export class Pictures {
       volume.forEach((axis) => {
         look.at[axis] = Math.floor(look.info.shape[axis] / 2);
       });
-      look.low = null;
+      if (!look.isChosen) look.low = null;
     }
     const grid = el("div", { class: "cuts" });
     this.main.replaceChildren(grid);

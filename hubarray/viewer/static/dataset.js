@@ -48,7 +48,12 @@ export async function datasetPage(about, params) {
       if (mine !== turn) return;
       if (drawn) drawn.close();
       const links = Object.fromEntries(info.samples.map((key) => [key, `${link(key)}&at=${at}`]));
-      drawn = cards(found.values, { name, row: at }, { image: "sample-image", points: "sample-points" }, { links });
+      drawn = cards(
+        found.values,
+        { name, row: at },
+        { image: "sample-image", points: "sample-points" },
+        { links, more: show },
+      );
       const page = (text, to) =>
         el("button", {
           type: "button",

@@ -32,14 +32,15 @@ export class Look {
     // Of a picture: the rows, the columns, and every how many of them are seen.
     this.seen = null;
     this.isEmpty = info.shape.some((length) => length === 0);
-    this.setAxes(`${params.axes || ""}`.split(",").map(Number));
     this.modes = this.possibleModes();
+    this.setAxes(`${params.axes || ""}`.split(",").map(Number));
     const [tall, broad] = [this.length(this.y), this.length(this.x)];
     this.areSignals = this.modes.includes("curve") && this.c < 0 && areSignals(tall, broad);
     if (this.areSignals && tall > 1) this.each = this.y;
     this.setPlaces(params);
     this.firstMode = this.areSignals ? "curve" : this.modes[0];
     this.mode = this.modes.includes(params.mode) ? params.mode : this.firstMode;
+    if (this.mode === "three cuts" && this.spatial.length < 3) this.c = -1;
   }
 
   possibleModes() {
@@ -75,7 +76,7 @@ export class Look {
       map: this.map === "grey" ? "" : this.map,
       axes: this.keptAxes(),
       part: this.part === "abs" ? "" : this.part,
-      window: this.isChosen ? `${this.low},${this.high}` : "",
+      window: this.isChosen && this.low !== null ? `${this.low},${this.high}` : "",
       tiles: this.kind === "png" ? "" : this.kind,
       view: this.mode === "picture" ? this.viewed : "",
       each: this.mode === "curve" && this.each !== usual ? this.each : "",

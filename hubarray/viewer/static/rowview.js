@@ -44,7 +44,10 @@ const DRAWN = {
     card.append(drawn.node);
   },
   values: (card, one) => listed(card, one, one.rows),
-  broken: (card, one) => card.append(el("p", { class: "bad", role: "alert", text: one.text })),
+  broken: (card, one, { more }) => {
+    const again = el("button", { type: "button", text: "Try again", onclick: () => more(one.name) });
+    card.append(el("p", { class: "bad", role: "alert", text: one.text }), more ? again : "");
+  },
   late: (card, one, { more }) => {
     const button = el("button", { type: "button", text: "Read it", onclick: () => more(one.name) });
     card.append(el("p", { class: "quiet", text: one.text }), more ? button : "");
