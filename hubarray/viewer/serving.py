@@ -249,9 +249,13 @@ def _neuroglancer(base: str, name: str | None, key: str | None) -> str:
 def _show(url: str, port: int, *, is_loopback: bool) -> None:
     over_ssh = "SSH_CONNECTION" in os.environ
     has_display = sys.platform in ("darwin", "win32") or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
-    print(f"hubarray viewer: {url}")
+    # At once, into a pipe too: the command goes on for as long as somebody looks.
+    print(f"hubarray viewer: {url}", flush=True)
     if has_display and not over_ssh and webbrowser.open(url):
         return
     if is_loopback:
         user = os.environ.get("USER", "you")
-        print(f"from your own machine: ssh -L {port}:127.0.0.1:{port} {user}@{socket.gethostname()}, then open it")
+        print(
+            f"from your own machine: ssh -L {port}:127.0.0.1:{port} {user}@{socket.gethostname()}, then open it",
+            flush=True,
+        )

@@ -20,7 +20,11 @@ def command(root):
     started = []
 
     def run(*arguments, lines=1, **environment):
-        kept = {name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in ("DISPLAY", "WAYLAND_DISPLAY", "PYTHONUNBUFFERED")
+        }
         one = subprocess.Popen(
             [sys.executable, "-m", "hubarray", *arguments, "--root", root.url], stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, env={**kept, **environment},

@@ -244,13 +244,18 @@ export class Side {
     const [low, high] = [Number(this.low.value), Number(this.high.value)];
     if (Number.isFinite(low) && Number.isFinite(high) && high > low) this.show(low, high);
     else say("A window goes from a smaller value to a larger one");
-    this.drawWindow();
+    this.drawWindow(true);
   }
 
-  drawWindow() {
+  drawWindow(isTyped = false) {
     const { low, high } = this.look;
-    this.low.value = written(low);
-    this.high.value = written(high);
+    // What somebody is typing is not written over.
+    for (const [input, value] of [
+      [this.low, low],
+      [this.high, high],
+    ]) {
+      if (isTyped || input !== document.activeElement) input.value = written(value);
+    }
     if (this.window && this.histogram.isConnected) {
       bars(this.histogram, this.window.counts, this.window.low, this.window.high, [low, high]);
     }
