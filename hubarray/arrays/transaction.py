@@ -30,6 +30,7 @@ from hubarray.arrays.worker import Part, Worker, chunk_hashes
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, homes, new_id
 from hubarray.errors import ConfigError, ConflictError, ReadOnlyError
+from hubarray.history.attribute_changes import AttributeChanges
 from hubarray.history.commit import Draft, check_message, check_writable
 from hubarray.history.record import Record
 from hubarray.history.version import Version
@@ -94,8 +95,7 @@ class Transaction:
         self._appended = 0
         self._id = new_id() if id is None else id
         self._added: dict[Coords, list[tuple[bytes | None, bytes]]] = {}
-        self._updates: dict[str, Any] = {}
-        self._removals: tuple[str, ...] = ()
+        self._attribute_changes = AttributeChanges()
         self._lock = threading.RLock() if lock is None else lock
         self._life.begin()
         return self
@@ -118,7 +118,7 @@ class Transaction:
     @property
     def has_changes(self) -> bool:
         """Whether anything was written."""
-        return bool(self._staging.touched or self._appended or self._updates or self._removals)
+        return bool(self._staging.touched or self._appended or self._attribute_changes)
 
     @property
     def attrs(self) -> Attributes:
@@ -127,16 +127,12 @@ class Transaction:
         Attributes that others set meanwhile stay, and are no conflict.
         """
         self._life.require_open()
-        return Attributes(lambda: self._attrs_on(self._base.record), self._change_attrs)
-
-    def _attrs_on(self, record: Record) -> dict[str, Any]:
-        return {key: value for key, value in record.attrs.items() if key not in self._removals} | self._updates
+        return Attributes(lambda: self._attribute_changes.on(self._base.record.attrs), self._change_attrs)
 
     def _change_attrs(self, updates: dict[str, Any], removals: tuple[str, ...]) -> None:
         self._life.require_open()
         with self._lock:
-            self._updates = {key: one for key, one in self._updates.items() if key not in removals} | updates
-            self._removals = tuple((set(self._removals) | set(removals)) - updates.keys())
+            self._attribute_changes.change(updates, removals)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -320,7 +316,7 @@ class Transaction:
         coords, refs = self._staging.flush()
         metadata = self._staging.metadata
         message = f"transaction over {len(coords):,} chunks"
-        attrs = self._attrs_on(base)
+        attrs = self._attribute_changes.on(base.attrs)
         changed = {} if attrs == base.attrs else {"attrs": attrs}
         return draft_of(base, metadata, changed=(coords, refs), message=message, **changed)
 

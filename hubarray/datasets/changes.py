@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from hubarray.blobs.ref import Refs, new_id
 from hubarray.datasets.description import MAX_ARRAYS, Description, Entry, checked_name, description_of, view_of
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError
+from hubarray.history.attribute_changes import AttributeChanges
 from hubarray.history.commit import Draft
 from hubarray.history.contents import present_refs
 from hubarray.history.extents import Extents
@@ -44,6 +46,11 @@ class Changes:
         self._messages: list[str] = []
         self._source: str | None = None
         self._attrs: dict[str, Any] | None = None
+
+    @property
+    def arrays(self) -> Mapping[str, Entry]:
+        """The arrays as they are now, by name."""
+        return MappingProxyType(self._arrays)
 
     def view(self, name: str) -> Record:
         """The base as an array of it sees it, with the changes so far."""
@@ -106,10 +113,9 @@ class Changes:
         """Replace the dataset's own attributes."""
         self._attrs = attrs
 
-    def change_attrs(self, updates: dict[str, Any], removals: Collection[str]) -> None:
+    def change_attrs(self, changes: AttributeChanges) -> None:
         """Set some of the dataset's own attributes, and take others away."""
-        there = self._base.attrs if self._attrs is None else self._attrs
-        self._attrs = {key: value for key, value in there.items() if key not in removals} | updates
+        self._attrs = changes.on(self._base.attrs if self._attrs is None else self._attrs)
 
     def set_refs(self, name: str, numbers: Numbers, refs: Refs) -> None:
         """Set chunks of an array by its own numbers; null refs make them absent."""

@@ -411,10 +411,6 @@ class Dataset(Handle, RowsShown):
         self._writable_record()
         return self._checked(self._version.refresh()), self._version
 
-    def array_at(self, record: Record, name: str) -> DatasetArray:
-        """An array as a record of the dataset has it, to be written on."""
-        return DatasetArray(self._root, self._version, view(record, name), pinned=False)
-
     def __reduce__(self) -> tuple[Any, ...]:
         record = self._record()
         return _restored, (self._root, self._version.name, record.head.number, self._pinned is not None)

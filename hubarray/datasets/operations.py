@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from hubarray.blobs.ref import new_id
 from hubarray.datasets.changes import Changes
 from hubarray.datasets.description import Description, Entry
 from hubarray.errors import ConfigError, ConflictError
+from hubarray.history.attribute_changes import AttributeChanges
 from hubarray.history.commit import Contents, Draft, Operation
 from hubarray.history.record import Head, Record
 from hubarray.history.version import Version
@@ -129,9 +130,9 @@ def create_once(name: str, entry: Entry) -> Step:
     return take
 
 
-def change_attrs(updates: dict[str, Any], removals: Collection[str]) -> Step:
+def change_attrs(attribute_changes: AttributeChanges) -> Step:
     """A step: the dataset's own attributes."""
-    return lambda changes, version, packs: changes.change_attrs(updates, removals)
+    return lambda changes, version, packs: changes.change_attrs(attribute_changes)
 
 
 def drop(name: str, id: str | None) -> Step:

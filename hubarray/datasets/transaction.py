@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -26,12 +25,13 @@ from hubarray.arrays.worker import Part, PartWriter, Worker
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import new_id
 from hubarray.datasets import growing, operations
-from hubarray.datasets.description import MAX_ARRAYS, Description, checked_name, description_of, view, view_of
+from hubarray.datasets.changes import Changes
+from hubarray.datasets.description import Description, description_of, view
 from hubarray.datasets.member import DatasetArray
 from hubarray.datasets.operations import Steps
-from hubarray.errors import AlreadyExistsError, ConfigError, HubError
+from hubarray.errors import ConfigError, HubError
+from hubarray.history.attribute_changes import AttributeChanges
 from hubarray.history.commit import check_message, check_writable
-from hubarray.history.record import Record
 from hubarray.process import uptime_seconds
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ class DatasetTransaction:
         check_writable(self._base, Steps([]))
         self._packs = PackWriter(self._version.store, self._version.name.home)
         self._open: dict[str, Transaction] = {}
-        self._arrays = dict(description_of(self._base).arrays)
-        self._updates: dict[str, Any] = {}
-        self._removals: tuple[str, ...] = ()
+        # Which arrays come and go; what is written to them is theirs.
+        self._changes = Changes(self._version, self._base)
+        self._attribute_changes = AttributeChanges()
         # One for all arrays: they share a pack writer, and rows of several arrays stay in step.
         self._lock = threading.RLock()
         self._id = new_id()
@@ -88,26 +88,22 @@ class DatasetTransaction:
             self._packs.abandon()
             return
         # Those that were only read are checked too.
-        written = [operations.on_array(name, one, id=self._arrays[name].id) for name, one in self._open.items()]
+        written = [operations.on_array(name, one, id=self._changes.id_of(name)) for name, one in self._open.items()]
         steps = Steps([*structure, *written], seen=self._base)
         self._dataset.commit_operation(steps, self._base, self._message, packs=self._packs, began=self._began)
 
     def _structure(self) -> list[operations.Step]:
         """Steps for arrays that go and come, and for the dataset's own attributes."""
-        there = description_of(self._base).arrays
-        gone = [name for name, one in there.items() if self._arrays.get(name) is not one]
-        made = [name for name, one in self._arrays.items() if there.get(name) is not one]
-        steps = [operations.drop(name, there[name].id) for name in gone]
-        steps += [operations.create_once(name, self._arrays[name]) for name in made]
-        if self._updates or self._removals:
-            steps.append(operations.change_attrs(self._updates, self._removals))
-        return steps
+        there, now = description_of(self._base).arrays, self._changes.arrays
+        steps = [operations.drop(name, one.id) for name, one in there.items() if now.get(name) is not one]
+        steps += [operations.create_once(name, one) for name, one in now.items() if there.get(name) is not one]
+        return [*steps, operations.change_attrs(self._attribute_changes)] if self._attribute_changes else steps
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._arrays))
+        return iter(list(self._changes.arrays))
 
     def __contains__(self, name: object) -> bool:
-        return name in self._arrays
+        return name in self._changes.arrays
 
     def __getitem__(self, name: str) -> Transaction:
         """An array within the transaction.
@@ -119,20 +115,12 @@ class DatasetTransaction:
         self._life.require_open()
         with self._lock:
             if name not in self._open:
-                seen = self._view(name)
-                array = DatasetArray(self._dataset.root, self._version, seen, pinned=False, id=self._arrays[name].id)
+                array = self._array(name, pinned=False)
+                seen = self._changes.view(name)
                 self._open[name] = Transaction(array, None).begin(
                     State.of(self._version, seen), self._packs, self._began, id=self._id, lock=self._lock
                 )
             return self._open[name]
-
-    def _view(self, name: str) -> Record:
-        """The base as an array sees it, or as one will that is new."""
-        one = self._arrays.get(name)
-        if one is None or description_of(self._base).arrays.get(name) is one:
-            return view_of(self._base, Description(self._arrays) if one is None else description_of(self._base), name)
-        # It is in no record yet, so nothing may be remembered of it by the record's digest.
-        return replace(view_of(self._base, Description({name: one}), name), digest="")
 
     def array(self, name: str) -> DatasetArray:
         """An array as it was when the transaction began, to read; one that was added in it is without elements.
@@ -142,8 +130,11 @@ class DatasetTransaction:
         NotFoundError
         """
         self._life.require_open()
-        seen = self._view(name)
-        return DatasetArray(self._dataset.root, self._version, seen, pinned=True, id=self._arrays[name].id)
+        return self._array(name, pinned=True)
+
+    def _array(self, name: str, *, pinned: bool) -> DatasetArray:
+        seen, id_ = self._changes.view(name), self._changes.id_of(name)
+        return DatasetArray(self._dataset.root, self._version, seen, pinned=pinned, id=id_)
 
     def __setitem__(self, name: str, array: ArraySpec | np.ndarray) -> None:
         """Add an array: an empty one, to be written to, or one of memory.
@@ -163,12 +154,7 @@ class DatasetTransaction:
             )
         entry = operations.entry_of(spec.metadata(), spec.attributes())
         with self._lock:
-            checked_name(name)
-            if name in self._arrays:
-                raise AlreadyExistsError(f"{self._version.name}: has an array {name!r} already; del t[{name!r}] first")
-            if len(self._arrays) >= MAX_ARRAYS:
-                raise ConfigError(f"{self._version.name}: has {MAX_ARRAYS:,} arrays, and no dataset has more")
-            self._arrays[name] = entry
+            self._changes.create(name, entry)
         if isinstance(array, np.ndarray):
             self[name][...] = array
 
@@ -181,8 +167,7 @@ class DatasetTransaction:
         """
         self._life.require_open()
         with self._lock:
-            self._view(name)
-            del self._arrays[name]
+            self._changes.drop(name)
             if name in self._open:
                 self._open.pop(name).end()
 
@@ -190,22 +175,18 @@ class DatasetTransaction:
     def attrs(self) -> Attributes:
         """The dataset's own attributes within the transaction; setting and deleting become part of it."""
         self._life.require_open()
-        return Attributes(self._attrs_now, self._change_attrs)
-
-    def _attrs_now(self) -> dict[str, Any]:
-        return {key: value for key, value in self._base.attrs.items() if key not in self._removals} | self._updates
+        return Attributes(lambda: self._attribute_changes.on(self._base.attrs), self._change_attrs)
 
     def _change_attrs(self, updates: dict[str, Any], removals: tuple[str, ...]) -> None:
         self._life.require_open()
         with self._lock:
-            self._updates = {key: one for key, one in self._updates.items() if key not in removals} | updates
-            self._removals = tuple((set(self._removals) | set(removals)) - updates.keys())
+            self._attribute_changes.change(updates, removals)
 
     def append(self, rows: dict[str, Any]) -> None:
         """Add rows to all arrays that begin with the same dimension; as :meth:`hubarray.Dataset.append`."""
         self._life.require_open()
-        growing.check_append(Description(self._arrays), growing.checked_mapping(rows))
-        values = {name: rows_that_fit(given, metadata_of(self._view(name))) for name, given in rows.items()}
+        growing.check_append(Description(dict(self._changes.arrays)), growing.checked_mapping(rows))
+        values = {name: rows_that_fit(given, metadata_of(self._changes.view(name))) for name, given in rows.items()}
         growing.check_rows(values)
         with self._lock:
             for name, given in values.items():
@@ -235,7 +216,7 @@ class DatasetTransaction:
         self._life.require_open()
         workers = {}
         for name, entry in description_of(self._base).arrays.items():
-            if self._arrays.get(name) is not entry:
+            if self._changes.arrays.get(name) is not entry:
                 continue
             # Those that this block has not touched are not opened for it: dropping them would be a conflict.
             opened = self._open.get(name)

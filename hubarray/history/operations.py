@@ -10,6 +10,7 @@ from typing import Any
 
 from hubarray.blobs.pack import PackWriter
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, TagNotFoundError
+from hubarray.history.attribute_changes import AttributeChanges
 from hubarray.history.commit import Contents, Draft
 from hubarray.history.record import MAX_TAGS, Record
 from hubarray.history.version import Version
@@ -22,12 +23,11 @@ class SetAttributes:
     quick = True
 
     def __init__(self, updates: dict[str, Any], removals: tuple[str, ...] = ()) -> None:
-        self._updates = updates
-        self._removals = removals
+        self._changes = AttributeChanges(updates, removals)
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commit.Operation`."""
-        attrs = {key: value for key, value in base.attrs.items() if key not in self._removals} | self._updates
+        attrs = self._changes.on(base.attrs)
         if attrs == base.attrs:
             return None
         return Draft(attrs=attrs, message="set attributes")

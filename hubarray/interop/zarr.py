@@ -200,7 +200,7 @@ class HubStore(Store):
         if where == "group":
             return json.dumps({"zarr_format": 3, "node_type": "group", "attributes": {}}).encode()
         if where == "array":
-            return json.dumps(self._description()).encode()
+            return json.dumps(self.description()).encode()
         state = self._seen.state()
         metadata = state.metadata
         if len(where) != len(metadata.shape) or not self._within(where):
@@ -222,7 +222,8 @@ class HubStore(Store):
         chunk[self._inside(coords)] = transaction[self._region(coords)]
         return None if is_all_fill(chunk, metadata.fill) else bytes(metadata.codec.encode(chunk))
 
-    def _description(self) -> dict[str, Any]:
+    def description(self) -> dict[str, Any]:
+        """The array's ``zarr.json``."""
         described = zarr_json(self._seen, None if self._transaction is None else self._transaction.attrs)
         described["shape"] = list(self._shape())
         if self._variable is not None:
@@ -333,7 +334,7 @@ class HubStore(Store):
                 f"{self._array.name}: writing zarr.json can change the shape and the attributes only.\n"
                 f"  there:  {before.describe()}\n  wanted: {after.describe()}"
             )
-        if after.dims is not None and list(after.dims) != self._description().get(DIMENSION_NAMES):
+        if after.dims is not None and list(after.dims) != self.description().get(DIMENSION_NAMES):
             self._array.dims = after.dims
         if after.shape != before.shape:
             self._array.resize(after.shape)

@@ -70,12 +70,12 @@ class HubGroupStore(Store):
         self._stores: dict[str, HubStore] = {}
 
     @property
-    def _names(self) -> builtins.list[str]:
-        """The arrays there are: of the commit that is seen, or within the transaction."""
-        return list(self._seen if self._transaction is None else self._transaction)
+    def _there(self) -> Dataset | DatasetTransaction:
+        """The commit that is seen, or the transaction: whichever has the arrays there are."""
+        return self._seen if self._transaction is None else self._transaction
 
     def _attrs(self) -> dict[str, Any]:
-        return dict(self._seen.attrs if self._transaction is None else self._transaction.attrs)
+        return dict(self._there.attrs)
 
     def _array(self, name: str) -> Array:
         return self._seen[name] if self._transaction is None else self._transaction.array(name)
@@ -133,7 +133,7 @@ class HubGroupStore(Store):
         name = prefix.strip("/")
         if not name:
             await self.clear()
-        elif name in self._names:
+        elif name in self._there:
             await asyncio.to_thread(self._drop, [name])
         else:
             await super().delete_dir(prefix)
@@ -144,13 +144,13 @@ class HubGroupStore(Store):
 
     def _is_new(self) -> bool:
         """Whether a new group may be made here: of a dataset without arrays and attributes, until there is one."""
-        return not (self.read_only or self._is_made or self._names or self._attrs())
+        return not (self.read_only or self._is_made or list(self._there) or self._attrs())
 
     async def clear(self) -> None:
         """Drop all arrays."""
         await self._ensure_open()
         self._check_writable()
-        await asyncio.to_thread(self._drop, self._names if self._transaction is not None else list(self._dataset))
+        await asyncio.to_thread(self._drop, list(self._dataset if self._transaction is None else self._transaction))
 
     def get_sync(
         self, key: str, *, prototype: BufferPrototype | None = None, byte_range: ByteRequest | None = None
@@ -171,14 +171,12 @@ class HubGroupStore(Store):
             return {"zarr_format": 3, "node_type": "group", "attributes": self._attrs()}
         if key == _GROUP:
             # Nothing within a transaction: who looks at an array there depends on it.
-            return zarr_group_json(self._attrs(), {name: self._array_json(name) for name in self._names})
+            return zarr_group_json(self._attrs(), {name: self._array_json(name) for name in self._there})
         name, _, rest = key.partition("/")
         return self._array_json(name) if rest == _GROUP and name in self._shown else None
 
     def _array_json(self, name: str) -> dict[str, Any]:
-        found = self._store_of(name).get_sync(f"{name}/{_GROUP}")
-        assert found is not None
-        described: dict[str, Any] = json.loads(found.to_bytes())
+        described = self._store_of(name).description()
         return described | {"shape": list(self._shown[name])} if name in self._shown else described
 
     def set_sync(self, key: str, value: Buffer) -> None:
@@ -211,7 +209,7 @@ class HubGroupStore(Store):
         """:meth:`delete` without an event loop."""
         self._check_writable()
         name, _, rest = key.partition("/")
-        if rest == _GROUP and name in self._names:
+        if rest == _GROUP and name in self._there:
             self._drop([name])
             return
         store = self._store(key)
@@ -225,14 +223,14 @@ class HubGroupStore(Store):
         await self._ensure_open()
         if not self._is_new():
             yield _GROUP
-        for name in self._names:
+        for name in self._there:
             async for key in self._store_of(name).list_prefix(f"{name}/"):
                 yield key
 
     async def list_prefix(self, prefix: str) -> AsyncIterator[str]:
         """Keys that begin with a prefix."""
         name, slash, _ = prefix.partition("/")
-        if slash and name in self._names:
+        if slash and name in self._there:
             async for key in self._store_of(name).list_prefix(prefix):
                 yield key
             return
@@ -244,15 +242,15 @@ class HubGroupStore(Store):
         """The names right below a folder."""
         folder = prefix.strip("/")
         if not folder:
-            for name in [] if self._is_new() else [_GROUP, *self._names]:
+            for name in [] if self._is_new() else [_GROUP, *self._there]:
                 yield name
-        elif folder.partition("/")[0] in self._names:
+        elif folder.partition("/")[0] in self._there:
             async for name in self._store_of(folder.partition("/")[0]).list_dir(folder):
                 yield name
 
     def _store(self, key: str) -> HubStore | None:
         name, slash, _ = key.partition("/")
-        return self._store_of(name) if slash and name in self._names else None
+        return self._store_of(name) if slash and name in self._there else None
 
     def _store_of(self, name: str) -> HubStore:
         found = self._stores.get(name)

@@ -13,7 +13,7 @@ import numpy as np
 from zarr.abc.codec import ArrayBytesCodec
 from zarr.registry import get_codec_class, register_codec
 
-from hubarray.arrays.image_codecs import IMAGE_CODECS, image_codec
+from hubarray.arrays.image_codecs import image_codec
 from hubarray.errors import HubError
 
 
@@ -58,11 +58,34 @@ class _ImageChunks(ArrayBytesCodec):
         return image_codec([self.to_dict()], dtype, tuple(chunk_spec.shape)), dtype
 
 
+class PngChunks(_ImageChunks):
+    """PNG."""
+
+    named = "imagecodecs_png"
+
+
+class JpegChunks(_ImageChunks):
+    """JPEG."""
+
+    named = "imagecodecs_jpeg"
+
+
+class WebpChunks(_ImageChunks):
+    """WebP."""
+
+    named = "imagecodecs_webp"
+
+
+class JpegxlChunks(_ImageChunks):
+    """JPEG XL."""
+
+    named = "imagecodecs_jpegxl"
+
+
 def register() -> None:
     """Make zarr-python know the codecs that it does not know yet."""
-    for one in IMAGE_CODECS.values():
+    for one in (PngChunks, JpegChunks, WebpChunks, JpegxlChunks):
         try:
-            get_codec_class(one.stored_name)
+            get_codec_class(one.named)
         except (KeyError, ValueError):
-            made = type(f"{one.name.capitalize()}Chunks", (_ImageChunks,), {"named": one.stored_name})
-            register_codec(one.stored_name, made)
+            register_codec(one.named, one)

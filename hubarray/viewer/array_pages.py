@@ -111,7 +111,7 @@ def _cut(found: Any, axes: Axes, at: list[int], query: Query, *, coarse: bool) -
         raise ConfigError(str(error)) from None
 
 
-def read(found: Any, axes: Axes, cut: Cut, part: str) -> np.ndarray:
+def real_elements(found: Any, axes: Axes, cut: Cut, part: str) -> np.ndarray:
     """Rows and columns, and channels if there are any, as numbers with an order.
 
     Raises
@@ -119,16 +119,19 @@ def read(found: Any, axes: Axes, cut: Cut, part: str) -> np.ndarray:
     HubError
     """
     require_numbers(found)
-    with turn(math.prod(found.chunks) * found.dtype.itemsize):
-        parts = [np.asarray(found[key]).transpose(cut.order) for key in cut.keys]
-    values = parts[0] if len(parts) == 1 else np.concatenate(parts, -1)
     try:
-        real = colours.real_values(values, part)
+        real = colours.real_values(_read(found, cut), part)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     if axes.y is None:
         real = real[np.newaxis]
     return real if axes.x is not None else real[np.newaxis]
+
+
+def _read(found: Any, cut: Cut) -> np.ndarray:
+    with turn(math.prod(found.chunks) * found.dtype.itemsize):
+        parts = [np.asarray(found[key]).transpose(cut.order) for key in cut.keys]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, -1)
 
 
 def picture(opened: Opened, query: Query) -> bytes:
@@ -138,7 +141,7 @@ def picture(opened: Opened, query: Query) -> bytes:
     name = query.choice("map", colours.MAPS, "grey")
     axes, at = asked_axes(found, query)
     cut = _cut(found, axes, at, query, coarse=query.flag("coarse"))
-    values = read(found, axes, cut, part)
+    values = real_elements(found, axes, cut, part)
     low, high = query.number("low"), query.number("high")
     if low is None or high is None:
         low, high = colours.window_of(values, is_byte=found.dtype == np.uint8)
@@ -160,7 +163,7 @@ def window(opened: Opened, query: Query) -> dict[str, Any]:
                 for place in places for look in looks(found.shape, axes, within)]  # fmt: skip
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    every = np.concatenate([read(found, axes, cut, part).reshape(-1) for cut in cuts])
+    every = np.concatenate([real_elements(found, axes, cut, part).reshape(-1) for cut in cuts])
     counts, low, high = colours.histogram(every)
     as_it_is = found.dtype == np.uint8 and not query.flag("fit")
     is_photograph = as_it_is and axes.c is not None and not axes.bands
@@ -218,9 +221,7 @@ def elements(
         raise ConfigError(str(error)) from None
     if cut.step > 1:
         return None
-    with turn(math.prod(found.chunks) * found.dtype.itemsize):
-        parts = [np.asarray(found[key]).transpose(cut.order) for key in cut.keys]
-    there = parts[0] if len(parts) == 1 else np.concatenate(parts, -1)
+    there = _read(found, cut)
     return there[..., [one for one in cut.picks if one >= 0]] if cut.picks else there
 
 

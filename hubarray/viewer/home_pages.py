@@ -8,7 +8,7 @@ import hubarray as hub
 from hubarray import kinds, names
 from hubarray.history import listing
 from hubarray.shown import shown_text, shown_url
-from hubarray.viewer.opened import Opened, line_of, title
+from hubarray.viewer.opened import Opened, line_id, title
 from hubarray.viewer.parameters import Query
 
 MOST_NAMES = 20_000
@@ -30,7 +30,7 @@ def facts(opened: Opened, query: Query) -> dict[str, Any]:
     shape, dtype = kinds.of(found).summary(found)
     commit = next(iter(found.log()))
     return {
-        "name": title(found), "of": line_of(found)[:_ID_LETTERS], "kind": found.kind,
+        "name": title(found), "line_id": line_id(found)[:_ID_LETTERS], "kind": found.kind,
         "shape": shape, "dtype": dtype, "bytes": int(found.nbytes),
         "commit": commit.number, "time": commit.time.isoformat(), "author": shown_text(commit.author),
         "message": shown_text(commit.message), "frozen": bool(found.frozen), "attrs": dict(found.attrs),

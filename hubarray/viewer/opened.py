@@ -43,7 +43,7 @@ class Opened:
         with self._lock:
             # What is named by its number alone stays what it is, unless the version was wiped and made again.
             held = self._held.get(title(found))
-            if held is not None and line_of(held) != line_of(found):
+            if held is not None and line_id(held) != line_id(found):
                 beginning = f"{found.name}:{found.version}@"
                 self._held = OrderedDict((key, one) for key, one in self._held.items() if not key.startswith(beginning))
             self._held[title(found)] = found
@@ -80,7 +80,7 @@ class Opened:
         return found
 
 
-def line_of(handle: Any) -> str:
+def line_id(handle: Any) -> str:
     """The id of the line of commits that a handle is on: a version that was wiped and made again has another."""
     return str(handle.seen_record().head.line)
 

@@ -162,17 +162,16 @@ def _large_fields(table: Any, loader: Any, positions: range, names: list[str]) -
     if not groups or not len(positions):
         return set()
     numbers = loader.at(np.arange(positions.start, positions.stop)).numbers[0]
-    numbers = np.asarray(numbers[1] if isinstance(numbers, tuple) else numbers)
     large = set()
     for group in groups:
-        stored = sum(int(_lengths(state, append, slab, group, numbers[where] - begin))
+        stored = sum(_stored_bytes(state, append, slab, group, numbers[where] - begin)
                      for append, slab, begin, where in state.slabs_of(numbers))  # fmt: skip
         if stored > _MOST_LISTED_BYTES:
             large.add(group)
     return {name for name in names if large.intersection(table.schema.groups_of(name))}
 
 
-def _lengths(state: Any, append: Any, slab: int, group: str, within: np.ndarray) -> int:
+def _stored_bytes(state: Any, append: Any, slab: int, group: str, within: np.ndarray) -> int:
     """Stored bytes of the blocks that some rows of a slab are in."""
     found = state.locations(append, slab, group)[within]
     _, first = np.unique(found[["chunk", "offset"]], return_index=True)

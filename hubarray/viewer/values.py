@@ -11,7 +11,6 @@ import numpy as np
 from hubarray.errors import ConfigError
 from hubarray.interop.pictures import colours, drawing, images
 from hubarray.shown import shown_text
-from hubarray.viewer.heavy import turn
 from hubarray.viewer.thinning import plain, thinned
 
 _MOST_CELL_LETTERS, _MOST_CELL_NUMBERS = 400, 8
@@ -19,8 +18,6 @@ _MOST_CELL_LETTERS, _MOST_CELL_NUMBERS = 400, 8
 _MOST_NUMBERS, _MOST_LABELS = 4000, 1000
 MOST_SIDE = 2048
 _TIMES = " \u00d7 "
-# What is made of an element on the way to its colour.
-_COLOURING_BYTES = 2
 _LEAST_CURVE, _MOST_CURVES = 8, 8
 _SHOWN_ROWS, _SHOWN_COLUMNS = 40, 16
 _MOST_POINTS = 200_000
@@ -122,8 +119,7 @@ def picture(name: str, value: np.ndarray, side: int) -> bytes:
         The value is neither.
     """
     if images.is_image(value):
-        with turn(value.size * _COLOURING_BYTES):
-            return drawing.thumbnail(images.small_pixels(value, side), side)
+        return drawing.thumbnail(images.small_pixels(value, side), side)
     if images.is_cloud(name, value):
         return drawing.png(images.from_above(images.cloud(value, _MOST_POINTS), side))
     raise ConfigError("this value is no image")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import pickle
 import tracemalloc
 from dataclasses import dataclass, field
 
@@ -232,6 +233,7 @@ def test_an_export_comes_back_and_zarr_reads_and_writes_the_store_without_anothe
     np.testing.assert_array_equal(back[...], array[...])
     opened = zarr.open_array(array.to_zarr_store(), mode="r+")
     np.testing.assert_array_equal(opened[...], array[...])
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(opened))[...], array[...])
     opened[1] = images[0]
     # Encoded twice, what loses something has lost a little more.
     assert np.abs(array.refresh()[1].astype(int) - array[0]).max() <= (0 if isinstance(codec, str) else 8)

@@ -338,7 +338,7 @@ def test_a_transaction_adds_and_drops_arrays_and_sets_attributes_in_one_commit(r
         # What others do to other arrays and attributes meanwhile stays.
         other["x"][3] = 5
         other.attrs["d"] = 4
-        with pytest.raises(hub.AlreadyExistsError, match=r"del t\['x'\]"):
+        with pytest.raises(hub.AlreadyExistsError, match="delete it first"):
             t["x"] = np.zeros(3)
         with pytest.raises(hub.NotFoundError, match="nothing"):
             del t["nothing"]

@@ -169,14 +169,14 @@ def test_a_version_that_was_wiped_and_made_again_is_the_new_one(tmp_path):
     a[:] = 1
     with hub.view(root=root, open_browser=False) as viewer:
         given = {"name": "t/x:v1@2", "y": 0, "x": 1, "at": "0,0"}
-        one = ask(viewer, "facts", name="t/x:v1")["of"]
-        assert ask(viewer, "values", of=one, **given)["rows"] == [["1"]]
+        one = ask(viewer, "facts", name="t/x:v1")["line_id"]
+        assert ask(viewer, "values", line_id=one, **given)["rows"] == [["1"]]
         shutil.rmtree(tmp_path / "root" / "t")
         hub.array((4, 4), "t/x:v1", "i4", root=root)[:] = 9
-        two = ask(viewer, "facts", name="t/x:v1")["of"]
+        two = ask(viewer, "facts", name="t/x:v1")["line_id"]
         assert two != one
-        assert ask(viewer, "array", of=two, **given)["shape"] == [4, 4]
-        assert ask(viewer, "values", of=two, **given)["rows"] == [["9"]]
+        assert ask(viewer, "array", line_id=two, **given)["shape"] == [4, 4]
+        assert ask(viewer, "values", line_id=two, **given)["rows"] == [["9"]]
 
 
 def test_lists_that_go_on_are_not_kept(viewer, root):

@@ -149,8 +149,8 @@ def pixels(value: np.ndarray) -> np.ndarray:
 
 def small_pixels(value: np.ndarray, side: int) -> np.ndarray:
     """As :func:`pixels`, of every so many elements where an image is far larger than it is to be seen."""
-    pixels_ = value.shape[0] * value.shape[1]
-    step = max(1, max(value.shape[:2]) // (2 * side), math.ceil(math.sqrt(pixels_ / _MOST_COLOURED)))
+    height, width = value.shape[:2]
+    step = max(1, max(height, width) // (2 * side), math.ceil(math.sqrt(height * width / _MOST_COLOURED)))
     return pixels(value[::step, ::step])
 
 

@@ -24,9 +24,6 @@ export async function arrayPage(about, params) {
       if (isShown) keep(look.kept());
     },
     axes: () => {
-      pictures.shown.forEach((one) => {
-        one.view = null;
-      });
       side.draw();
       showMode();
     },

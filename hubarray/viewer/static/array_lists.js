@@ -185,7 +185,7 @@ export async function showChunks({ look, main, signal, told }) {
   });
   canvas.addEventListener("click", (event) => {
     const there = place(event);
-    if (there) told.goto(...there.chunk.map((one, i) => one * (look.chunk([look.y, look.x][i]) || 1)));
+    if (there) told.goto(...there.chunk.map((one, i) => one * look.chunk([look.y, look.x][i])));
   });
   const count = found.sides[0] * found.sides[1];
   const steps = areMany ? `; a square is ${found.steps.join(" × ")} of them` : "";
@@ -193,7 +193,7 @@ export async function showChunks({ look, main, signal, told }) {
   const largest = found.written ? `, ${areMany ? "a square with up to" : "the largest with"} ${bytes(most)}` : "";
   const written = `${found.written.toLocaleString()} of ${count.toLocaleString()} are written`;
   const summary = `Chunks of ${found.chunks.join(" × ")}; ${written}${largest}${steps}${part}.`;
-  said.textContent = `${summary} A click shows what is there.`;
+  said.textContent = look.modes.includes("picture") ? `${summary} A click shows what is there.` : summary;
   document.addEventListener("theme", draw);
   return () => document.removeEventListener("theme", draw);
 }

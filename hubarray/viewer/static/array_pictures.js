@@ -90,7 +90,8 @@ export class Pictures {
       if (look.low === null || (!keepShown && !look.isChosen)) [look.low, look.high] = found.shown;
       side.drawWindow();
     } catch (error) {
-      if (error.name !== "AbortError") this.say(error);
+      if (error.name === "AbortError") return;
+      this.say(error);
       if (look.low === null) [look.low, look.high] = [0, 1];
     }
   }

@@ -1,8 +1,8 @@
 // What stands beside an array: which axes are shown, sliders for the others, colours and their window.
 import { copy, el, say } from "./lib.js";
+import { PARTS } from "./look.js";
 import { bars } from "./plot.js";
 
-const PARTS = ["abs", "phase", "real", "imag"];
 // Windows of Hounsfield units that radiologists use, for volumes that look like a CT.
 const CT_WINDOWS = { "soft tissue": [-160, 240], lung: [-1350, 150], bone: [-450, 1050], brain: [0, 80] };
 const TILES = [

@@ -23,14 +23,14 @@ export class Refused extends Error {
 }
 
 // What is asked of a commit is kept by its address; a version that was wiped and made again has another one.
-let made = "";
-export const setMade = (id) => {
-  made = id;
+let lineId = "";
+export const setLineId = (id) => {
+  lineId = id;
 };
 
 export function address(page, params) {
   const query = new URLSearchParams();
-  if (made && page !== "facts" && page !== "home") query.set("of", made);
+  if (lineId && page !== "facts" && page !== "home") query.set("line_id", lineId);
   for (const [name, value] of Object.entries(params)) {
     if (value !== undefined && value !== null && value !== "") query.set(name, value);
   }

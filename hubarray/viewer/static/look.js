@@ -1,7 +1,7 @@
 // What is looked at of an array: axes, places, colours; what is asked of the server for it, and the line of Python
 // that reads it. No elements of the page.
 const CHANNELS = [3, 4];
-const PARTS = ["abs", "phase", "real", "imag"];
+export const PARTS = ["abs", "phase", "real", "imag"];
 const KINDS = ["png", "webp", "jpeg"];
 const LEAST_COLOURS = 2;
 

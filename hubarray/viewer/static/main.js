@@ -1,4 +1,4 @@
-import { ask, el, go, problem, setMade, typing } from "./lib.js";
+import { ask, el, go, problem, setLineId, typing } from "./lib.js";
 import { homePage } from "./home.js";
 import { arrayPage } from "./array.js";
 import { tablePage } from "./table.js";
@@ -82,7 +82,7 @@ async function known(name, tab) {
     return await ask("facts", { name });
   } catch (error) {
     if (tab !== "versions" || error.kind !== "NotFoundError") throw error;
-    return { name, kind: "", of: "" };
+    return { name, kind: "", line_id: "" };
   }
 }
 
@@ -100,7 +100,7 @@ async function show() {
     else {
       const about = await known(name, tab);
       if (mine !== turn) return;
-      setMade(about.of);
+      setLineId(about.line_id);
       const pages = { array: arrayPage, table: tablePage, dataset: key ? arrayPage : datasetPage };
       shown = await (tab === "versions" ? versionsPage : pages[about.kind])(about, params);
     }
