@@ -292,3 +292,16 @@ def test_what_is_broken_for_a_while_in_a_sample_is_asked_again(show, page, root,
     page.get_by_role("button", name="Try again").click()
     page.wait_for_selector(".card:has(h2:has-text('a')) .u-wrap")
     assert page.locator(".card .bad").count() == 0
+
+
+def test_a_window_that_was_no_longer_awaited_leaves_none_behind(show, root):
+    values = volume(root)
+    page = show("name=t/x:v1&mode=about")
+    page.evaluate(LATE, "window")
+    page.get_by_role("tab", name="picture").click()
+    page.get_by_role("tab", name="curve").click()
+    page.wait_for_selector(".u-wrap canvas")
+    page.wait_for_timeout(300)
+    page.get_by_role("tab", name="picture").click()
+    wait_for_picture(page)
+    assert float(page.get_by_label("Most value shown").input_value()) > values[0].max() / 2
