@@ -1,5 +1,7 @@
 """What a page keeps of what is set on it, and what happens when answers come late."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -294,11 +296,14 @@ def test_what_is_broken_for_a_while_in_a_sample_is_asked_again(show, page, root,
     assert page.locator(".card .bad").count() == 0
 
 
-def test_a_window_that_was_no_longer_awaited_leaves_none_behind(show, root):
-    values = volume(root)
+def test_a_window_that_was_no_longer_awaited_leaves_none_behind(show, root, monkeypatch):
+    from hubarray.viewer import array_pages
+
+    values, looks, slow = volume(root), array_pages.looks, [1]
+    monkeypatch.setattr(array_pages, "looks", lambda *rest: (slow and time.sleep(slow.pop())) or looks(*rest))
     page = show("name=t/x:v1&mode=about")
-    page.evaluate(LATE, "window")
     page.get_by_role("tab", name="picture").click()
+    page.wait_for_timeout(200)
     page.get_by_role("tab", name="curve").click()
     page.wait_for_selector(".u-wrap canvas")
     page.wait_for_timeout(300)
