@@ -90,7 +90,8 @@ def delete(name: str, *, root: RootLike = None, message: str | None = None) -> l
     -------
     list of str
         The names that read this name's data, because they were copied from it or share its blocks. What they read
-        stays as long as they do; :func:`hubarray.du` counts it as held.
+        stays as long as they do; :func:`hubarray.du` counts it as held. Other versions of the name keep what they share
+        as well, and are not among them: before it is deleted ``du`` says which.
 
     Raises
     ------

@@ -145,8 +145,8 @@ def read_index(
     columns : str or sequence of str, optional
         Names or patterns; by default the partition and every field of ``index=True``.
     filters : list of tuples, list of lists, or pyarrow.compute.Expression
-        As of ``pyarrow.parquet.read_table``: ``[("log_id", "==", "a")]``. Where it speaks of ``partition``, only what
-        has those is fetched.
+        As of ``pyarrow.parquet.read_table``: ``[("log_id", "==", "a")]``. Of such lists only the slabs whose ranges may
+        have a row that passes are fetched; an expression is asked of all rows.
     as_ : "pandas", "arrow" or "polars"
     root : str, path or Root, optional
 

@@ -43,8 +43,11 @@ class DiskSections:
         self._cache = cache
         self._identity = identity
 
-    def present(self, names: Sequence[BlobName]) -> list[list[int]]:
-        """Positions of the blobs that are there, by section; they may be gone a moment later."""
+    def present(self, names: Sequence[BlobName], *, counted: bool = True) -> list[list[int]]:
+        """Positions of the blobs that are there, by section; they may be gone a moment later.
+
+        Those that are not are counted as misses, unless whoever asks does so.
+        """
         by_section: dict[tuple[str, bytes, int], list[int]] = {}
         for i, (home, pack, offset, _) in enumerate(names):
             by_section.setdefault((home, pack, offset // SECTION_BYTES), []).append(i)
@@ -54,10 +57,15 @@ class DiskSections:
             here = [
                 i for i in positions if table and _position(table, names[i][2] % SECTION_BYTES, names[i][3]) is not None
             ]
-            self._cache.count(misses=len(positions) - len(here))
+            if counted:
+                self.count_missed(len(positions) - len(here))
             if here:
                 found.append(here)
         return found
+
+    def count_missed(self, misses: int) -> None:
+        """Count blobs that were asked for and not there."""
+        self._cache.count(misses=misses)
 
     def read(self, pack: str, offsets: Sequence[int], lengths: Sequence[int]) -> list[Buffer | None]:
         """The bytes of blobs of one section, not yet verified; None where they are not there. Marks them as used."""

@@ -7,7 +7,7 @@ anybody sees it. Threads that want the same blob wait for one fetch of it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 import numpy as np
@@ -22,6 +22,7 @@ from hubarray.blobs.local_files import Targets, read_local
 from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pools import pools
 from hubarray.blobs.ref import (
+    BlobName,
     BlobPlace,
     Check,
     PlainRefs,
@@ -30,6 +31,7 @@ from hubarray.blobs.ref import (
     blob_key,
     blob_names,
     blob_place,
+    pack_key,
 )
 from hubarray.blobs.scheduling import run_all
 from hubarray.blobs.stats import StageSeconds, Stats, totals
@@ -231,6 +233,56 @@ class Fetcher:
             return data
 
         return self._once(blob.name, fetch)
+
+    def side_by_side(self, blobs: Sequence[BlobName], is_intact: Callable[[int, Buffer], bool]) -> list[Buffer] | None:
+        """Blobs of a remote root that follow each other in one pack: one request, on the calling thread.
+
+        Parameters
+        ----------
+        blobs : sequence of BlobName
+        is_intact : callable
+            Proof of the bytes at each position.
+
+        Returns
+        -------
+        list of bytes, or None
+            None where :meth:`fetch` is the one to read them: of some the disk cache has the bytes, or another thread is
+            fetching them, or what came is not what was stored.
+
+        Raises
+        ------
+        CorruptDataError, StorageError
+        """
+        if self._sections is not None and self._sections.present(blobs, counted=False):
+            return None
+        mine, theirs = self._flights.board(enumerate(blobs))
+        found: list[Buffer] | None = None
+        error: BaseException = InterruptedError()
+        try:
+            if not theirs:
+                found = self._run_of(blobs, is_intact)
+        except BaseException as failure:
+            error = failure
+            raise
+        finally:
+            if found is None:
+                self._flights.give_up(mine.values(), error)
+        if found is not None:
+            for i, flight in mine.items():
+                self._flights.land(flight, found[i])
+        return found
+
+    def _run_of(self, blobs: Sequence[BlobName], is_intact: Callable[[int, Buffer], bool]) -> list[Buffer] | None:
+        home, pack, start, _ = blobs[0]
+        key = pack_key(home, pack.hex())
+        data = memoryview(self._reads.unverified(key, start, sum(length for *_, length in blobs)))
+        found: list[Buffer] = [data[begin - start : begin - start + length] for _, _, begin, length in blobs]
+        if not all(map(is_intact, range(len(found)), found)):
+            return None
+        if self._sections is not None:
+            self._sections.count_missed(len(blobs))
+            self._sections.put(key, [(begin, one) for (_, _, begin, _), one in zip(blobs, found, strict=True)])
+        return found
 
     def keep(self, key: str, pieces: list[Buffer]) -> None:
         """Put a pack that was just uploaded into the disk cache, for other processes of this machine."""

@@ -134,7 +134,8 @@ class _Run:
         self._max_bytes = max_bytes
         self._threads = threads
         self._most = most
-        self._changed = threading.Condition()
+        lock = threading.Lock()
+        self._room, self._done = threading.Condition(lock), threading.Condition(lock)
         self._in_flight_bytes = 0
         self._running = 0
         self._waiting = False
@@ -144,10 +145,10 @@ class _Run:
     def finish(self) -> None:
         """Wait until everything is done."""
         try:
-            with self._changed:
+            with self._done:
                 self._one_more()
                 while self._running:
-                    self._changed.wait()
+                    self._done.wait()
         except BaseException:
             self._over = True
             raise
@@ -171,38 +172,44 @@ class _Run:
                 try:
                     task()
                 finally:
-                    with self._changed:
+                    with self._room:
                         self._in_flight_bytes -= size
                         if self._waiting:
-                            self._changed.notify_all()
+                            self._room.notify_all()
         except BaseException as error:
-            with self._changed:
+            with self._room:
                 self._error = self._error or error
                 self._over = True
+                self._room.notify_all()
         finally:
-            with self._changed:
+            with self._done:
                 self._running -= 1
-                self._changed.notify_all()
+                if not self._running:
+                    self._done.notify_all()
 
     def _draw(self) -> tuple[int, Callable[[], object]] | None:
         """The next task, once there is room for it; None when there is none or all is over."""
-        with self._changed:
+        with self._room:
             while self._waiting and not self._over:
                 # Another thread has drawn a task and waits for room; the order of tasks is kept.
-                self._changed.wait()
+                self._room.wait()
             drawn = None if self._over else next(self._tasks, None)
             if drawn is None:
                 self._over = True
                 return None
-            self._waiting = True
-            try:
-                while self._in_flight_bytes and self._in_flight_bytes + drawn[0] > self._max_bytes and not self._over:
-                    self._changed.wait()
-            finally:
-                self._waiting = False
-                self._changed.notify_all()
+            if self._lacks_room(drawn[0]):
+                self._waiting = True
+                try:
+                    while self._lacks_room(drawn[0]) and not self._over:
+                        self._room.wait()
+                finally:
+                    self._waiting = False
+                    self._room.notify_all()
             if self._over:
                 return None
             self._in_flight_bytes += drawn[0]
             self._one_more()
             return drawn
+
+    def _lacks_room(self, size: int) -> bool:
+        return bool(self._in_flight_bytes) and self._in_flight_bytes + size > self._max_bytes

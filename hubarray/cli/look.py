@@ -175,7 +175,7 @@ def du(arguments: Namespace, output: Output) -> int:
     if ":" in arguments.prefix:
         usage = asdict(hub.du(arguments.prefix, root=arguments.root))
         shown = {name: human_bytes(float(value)) for name, value in usage.items() if isinstance(value, int)}
-        shown["read by"] = ", ".join(usage["holders"]) or "no other name"
+        shown["read by"] = ", ".join(usage["holders"]) or "nobody else"
         output.value(usage, [f"{name}: {value}" for name, value in shown.items()])
         return DONE
     store = resolve(arguments.root).store

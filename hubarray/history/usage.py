@@ -36,7 +36,7 @@ class Usage:
     logical : int
         Bytes of its contents: of a table, of the blocks that its rows are in; of an array, in memory.
     holders : tuple of str
-        The names that read from this name's folder.
+        The names that read from this name's folder, and the other versions of this name that share the version's bytes.
     """
 
     own: int
@@ -54,10 +54,15 @@ def usage(version: Version, record: Record, logical: int) -> Usage:
     fetcher, home = version.fetcher, version.name.home
     index = homes.index(home)
     mine = _reached(fetcher, [record] if record.head.kind != "deleted" else [])
-    siblings = [_live(fetcher, name) for name in versions_of(fetcher.store, version.name) if name != version.name]
-    others = _reached(fetcher, [one for records in siblings for one in records])
-    here = _names(np.concatenate([others, _reached(fetcher, _live(fetcher, version.name))]))
+    others = np.zeros(0, REF)
     held, holders = 0, []
+    for sibling in versions_of(fetcher.store, version.name):
+        if sibling != version.name:
+            theirs = _reached(fetcher, _live(fetcher, sibling))
+            if np.isin(_names(mine), _names(theirs)).any():
+                holders.append(str(sibling))
+            others = np.concatenate([others, theirs])
+    here = _names(np.concatenate([others, _reached(fetcher, _live(fetcher, version.name))]))
     for other in sorted({referrer for _, referrer in referrers(fetcher.store, home)} - {home}):
         names = versions_of(fetcher.store, parse(other))
         theirs = _reached(fetcher, [one for name in names for one in _live(fetcher, name)])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hubarray.errors import ConfigError
 from hubarray.tables.rows import Numbers
@@ -23,7 +25,7 @@ class Alignment:
     Parameters
     ----------
     columns : sequence of ServiceColumn
-        Of each table its service column, which names the fields that it was merged on.
+        Of each table its service column, which names its merges and the fields they were on.
     tables : sequence of TableState
     are_exclusive : callable
         Whether no row of the index is of two of some tables.
@@ -43,7 +45,8 @@ class Alignment:
         """Refuse a window whose rows of several tables are not known to belong together.
 
         They do where the fields that they were merged on are equal row by row, and no other row of the partition has
-        the same: else the merge would have put that one there as well.
+        the same: else the merge would have put that one there as well. That is asked of every two of them that one
+        merge brought together, and they have to be connected by such pairs.
 
         Parameters
         ----------
@@ -58,24 +61,20 @@ class Alignment:
         ------
         ConfigError
         """
-        if not all(self._columns[i].on and self._columns[i].aligned for i in some):
+        reached = {some[0]}
+        for _ in some:
+            for one, two in itertools.combinations(some, 2):
+                if reached & {one, two} and self._links(one, two):
+                    reached |= {one, two}
+        if len(reached) < len(some):
             named = " and ".join(str(self._columns[i].table) for i in some)
             raise ConfigError(
                 f"row {at}: it is not known whether neighbouring rows of {named} belong together: merge with "
-                f"hub.merge, on what their rows share; or {_ADVICE}"
+                f"hub.merge, on index fields as they are stored; or {_ADVICE}"
             )
-        linked, checked = {some[0]}, True
-        while checked:
-            checked = False
-            for one in linked.copy():
-                for two in set(some) - linked:
-                    shared = tuple(name for name in self._columns[one].on if self._is_shared(one, two, name))
-                    if shared:
-                        self._require_pairs(one, two, shared, found, at)
-                        linked.add(two)
-                        checked = True
-        if len(linked) < len(some):
-            raise ConfigError(f"row {at}: some of its tables share no field that they were merged on; {_ADVICE}")
+        for one, two in itertools.combinations(some, 2):
+            for fields in self._links(one, two):
+                self._require_pairs(one, two, fields, found, at)
 
     def require_never_merged(self, lacking: int, having: Sequence[int], at: int) -> None:
         """Refuse a window over a table that was merged with others, and has no row at its offset 0.
@@ -96,8 +95,14 @@ class Alignment:
                     f"neighbours in {self._columns[one].table} is not known; {_ADVICE}"
                 )
 
-    def _is_shared(self, one: int, two: int, name: str) -> bool:
-        return name in self._columns[two].on and all(name in self._tables[i].metadata.schema.index for i in (one, two))
+    def _links(self, one: int, two: int) -> list[tuple[str, ...]]:
+        """The fields of each merge that brought two tables together."""
+        there = set(self._columns[two].on)
+        by_merge: dict[str, tuple[str, ...]] = {}
+        for merge, field in self._columns[one].on:
+            if (merge, field) in there and all(field in self._tables[i].metadata.schema.index for i in (one, two)):
+                by_merge[merge] = (*by_merge.get(merge, ()), field)
+        return list(by_merge.values())
 
     def _require_pairs(self, one: int, two: int, shared: tuple[str, ...], found: Sequence[Numbers], at: int) -> None:
         for name in shared:
@@ -123,27 +128,37 @@ class Alignment:
         return keys
 
     def _are_repeated(self, i: int, numbers: Numbers, names: tuple[str, ...]) -> bool:
-        """Whether rows of a window share their keys with others: of the window, or of the partition in its slabs."""
+        """Whether rows of a window share their keys with others, of the window or of the partition."""
         table = self._tables[i]
         there = np.unique(numbers[numbers >= 0])
         if not len(there):
             return False
-        keys = list(zip(*(self._keys(i, there, name) for name in names), strict=True))
-        if len(set(keys)) < len(keys):
-            return True
         first, end = table.partition_of(int(there[0]))
-        for append, slab, slab_first, inside in table.slabs_of(there):
+        known = (i, first, end, names)
+        repeated = self._repeated.get(known)
+        if repeated is None:
+            if len(self._repeated) >= _MOST_REMEMBERED:
+                self._repeated.clear()
+            repeated = self._repeated[known] = repeated_rows([self._column(table, name, first, end) for name in names])
+        return bool(repeated[there - first].any())
+
+    @staticmethod
+    def _column(table: TableState, name: str, first: int, end: int) -> pa.Array:
+        """The values of a field in the rows of a partition."""
+        parts = []
+        for append, slab, slab_first in table.slabs_between(first, end):
             low, high = max(first, slab_first), min(end, slab_first + append.slab_rows(slab))
-            known = (i, low, high, names)
-            repeated = self._repeated.get(known)
-            if repeated is None:
-                columns = [table.index_column(append, slab, name).slice(low - slab_first, high - low) for name in names]
-                if len(self._repeated) >= _MOST_REMEMBERED:
-                    self._repeated.clear()
-                repeated = self._repeated[known] = repeated_rows(columns)
-            if repeated[there[inside] - low].any():
-                return True
-        return False
+            parts.append(comparable(table.index_column(append, slab, name).slice(low - slab_first, high - low)))
+        return pa.concat_arrays(parts)
+
+
+def comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Keys as a merge compares them: without a dictionary, and with null for NaN, which pandas takes for the same."""
+    whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    whole = whole.dictionary_decode() if pa.types.is_dictionary(whole.type) else whole
+    if pa.types.is_floating(whole.type):
+        whole = pc.if_else(pc.is_nan(whole), pa.scalar(None, whole.type), whole)
+    return whole
 
 
 def repeated_rows(columns: Sequence[pa.Array]) -> np.ndarray:
@@ -156,8 +171,7 @@ def repeated_rows(columns: Sequence[pa.Array]) -> np.ndarray:
     """
     codes = np.zeros(len(columns[0]), np.int64)
     for column in columns:
-        plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-        own = plain.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+        own = column.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
         _, codes = np.unique(codes * (len(own) + 1) + own, return_inverse=True)
     counts = np.bincount(codes, minlength=1)
     return counts[codes] > 1

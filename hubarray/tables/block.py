@@ -398,6 +398,22 @@ def is_intact(data: Buffer, *more: Buffer, check: int) -> bool:
     return blob_hash(view[HASH_BYTES:], *more) == bytes(view[:HASH_BYTES])
 
 
+def are_intact(data: Buffer, *, ends: Sequence[int], checks: Sequence[int]) -> bool:
+    """As :func:`is_intact` of blocks that follow each other, given where each ends: what is done for one is little."""
+    view = memoryview(data)
+    if len(view) != ends[-1]:
+        return False
+    begins = [0, *ends[:-1]]
+    heads = b"".join([view[begin : begin + HASH_BYTES] for begin in begins])
+    if len(heads) != HASH_BYTES * len(begins):
+        return False
+    # A location has the first bytes of the hash, as a number.
+    if not np.array_equal(np.frombuffer(heads, COUNT)[:: HASH_BYTES // CHECK_BYTES], np.asarray(checks)):
+        return False
+    bodies = (view[begin + HASH_BYTES : end] for begin, end in zip(begins, ends, strict=True))
+    return b"".join(map(blob_hash, bodies)) == heads
+
+
 def check_of(pieces: Sequence[Buffer]) -> int:
     """The check of a block that :func:`encode` made, for its location."""
     return int.from_bytes(memoryview(pieces[0])[:CHECK_BYTES], "little")

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from hubarray.storage.base import Buffer
 
 CHUNK_FILE_BYTES = 16 << 20
+# Smaller blocks are joined: a piece of its own costs some hundred bytes of memory, and a call where it is hashed.
+_JOINED_BLOCK_BYTES = 64 << 10
+_JOINED_BYTES = 1 << 20
 
 
 @dataclass
@@ -35,7 +38,15 @@ class ChunkFile:
     def add(self, block: Sequence[Buffer], block_bytes: int) -> int:
         """Add a block; returns its offset."""
         offset = self.size
-        self.pieces += block
+        if block_bytes < _JOINED_BLOCK_BYTES:
+            last = self.pieces[-1] if self.pieces else None
+            if not isinstance(last, bytearray) or len(last) >= _JOINED_BYTES:
+                last = bytearray()
+                self.pieces.append(last)
+            for piece in block:
+                last += piece
+        else:
+            self.pieces += block
         self.size += block_bytes
         self.blocks += 1
         return offset

@@ -15,7 +15,7 @@ from hubarray.tables.block import MAX_BLOCK_BYTES, check_of
 from hubarray.tables.block_making import digest, encode
 from hubarray.tables.chunk_file import ChunkFile
 from hubarray.tables.locations import Locations, empty
-from hubarray.tables.references import MIN_SHARED_BYTES, StoredBlock
+from hubarray.tables.references import MIN_SHARED_BYTES, StoredBlock, StoredBlocks
 from hubarray.tables.schema import Group
 
 # Blocks that wait, where all are null.
@@ -30,7 +30,7 @@ class GroupWriter:
     A block that is known is not encoded; that of a short run of such between others waits, and is stored again.
     """
 
-    def __init__(self, group: Group, where: Any, known: Mapping[bytes, StoredBlock], known_files: list[Refs]) -> None:
+    def __init__(self, group: Group, where: Any, known: StoredBlocks, known_files: list[Refs]) -> None:
         self._group, self._where = group, where
         self._known, self._known_files = known, known_files
         self._names = tuple(name for name, _ in group.fields)
@@ -44,9 +44,9 @@ class GroupWriter:
         self._file_position = 0
         self.files: list[Refs] = []
         self._shared: dict[int, int] = {}
-        # Of each block: chunk file, offset, length, check, rows.
-        self._blocks = array("Q")
-        self._digests: list[bytes] = []
+        # Of each block: chunk file, offset, length, check, rows. Millions of small rows are millions of blocks.
+        self._blocks = array("I")
+        self._digests = bytearray()
         # Known blocks after one that was stored, with their columns, and nulls among them.
         self._run: list[tuple[Columns, StoredBlock | None, int]] = []
         self._run_bytes = 0
@@ -98,11 +98,12 @@ class GroupWriter:
         columns = self._taken_columns()
         if all(not isinstance(column, np.ndarray) and all(value is None for value in column)
                for column in columns.values()):  # fmt: skip
-            self._digests.append(bytes(16))
+            self._digests += bytes(16)
             self._keep(columns, None, rows)
             return
-        self._digests.append(digest(self._group, columns))
-        known = self._known.get(self._digests[-1])
+        own = digest(self._group, columns)
+        self._digests += own
+        known = self._known.get(own)
         if known is not None:
             self._keep(columns, known, rows)
             return
@@ -135,11 +136,11 @@ class GroupWriter:
 
     def locations(self) -> Locations:
         """The location of every row's block."""
-        blocks = np.frombuffer(self._blocks, "u8").reshape(-1, 5) if self._blocks else np.zeros((0, 5), "u8")
+        blocks = np.array(self._blocks, np.uint32).reshape(-1, 5)
         rows = blocks[:, 4].astype(np.int64)
         found = empty(int(rows.sum()), rows_per_block=self._group.rows_per_block)
         for i, name in enumerate(("chunk", "offset", "length", "check")):
-            found[name] = np.repeat(blocks[:, i].astype(np.uint32), rows)
+            found[name] = np.repeat(blocks[:, i], rows)
         if self._group.rows_per_block > 1:
             firsts = (np.cumsum(rows) - rows).astype(np.uint32)
             found["row"] = np.arange(len(found), dtype=np.uint32) - np.repeat(firsts, rows)
@@ -147,7 +148,7 @@ class GroupWriter:
 
     def digests(self) -> np.ndarray:
         """The digest of every block, zeros of those that are all null."""
-        return np.frombuffer(b"".join(self._digests), "V16")
+        return np.frombuffer(bytes(self._digests), "V16")
 
     def _no_rows(self) -> Columns:
         return {name: [] for name in self._names}

@@ -428,16 +428,18 @@ class RowLoader:
         self, found: Sequence[Numbers], names: Sequence[str], picks: Sequence[Pick], count: int, encoded: bool
     ) -> list[Row]:
         out: list[Row] = [dict.fromkeys(names) for _ in range(count)]
-        rest = [pick for pick in picks if not self._at_hand(pick, found, out, encoded)]
+        is_only = sum(pick.group is not None for pick in picks) == 1
+        rest = [pick for pick in picks if not self._at_hand(pick, found, out, encoded, is_only)]
         if rest:
             self._fill(found, rest, out=None, rows_out=out, encoded=encoded)
         return out
 
-    def _at_hand(self, pick: Pick, found: Sequence[Numbers], out: list[Row], encoded: bool) -> bool:
+    def _at_hand(self, pick: Pick, found: Sequence[Numbers], out: list[Row], encoded: bool, is_only: bool) -> bool:
         """Whether a pick's values for a few rows could be read at once; then they are set."""
         if pick.group is None or pick.is_shared or len(out) > direct.MOST_ROWS:
             return False
-        blocks = direct.blocks_at_hand(self.tables()[pick.table], pick.group, found[pick.table].tolist())
+        numbers = found[pick.table].tolist()
+        blocks = direct.blocks_at_hand(self.tables()[pick.table], pick.group, numbers, is_only=is_only)
         if blocks is None:
             return False
         for row, block in zip(out, blocks, strict=True):

@@ -29,6 +29,14 @@ def _has_twin(field: str, no_fields: Collection[str], known: Collection[str]) ->
     return bool(twins & suffixes) if suffixes else any(one.startswith("_") for one in twins)
 
 
+def _are_linked(merges: Sequence[set[str]]) -> bool:
+    """Whether tables are connected by merges, given those of each."""
+    reached = {*merges[0]}
+    for _ in merges:
+        reached |= {one for own in merges if own & reached for one in own}
+    return all(own & reached for own in merges)
+
+
 def name_columns(
     tables: Sequence[tuple[ServiceColumn, Schema]],
     index_names: Collection[str],
@@ -60,7 +68,7 @@ def name_columns(
     no_fields = {*index_names} - {*having}
 
     def is_key(field: str, some: Sequence[int]) -> bool:
-        if all(field in tables[i][0].on for i in some):
+        if _are_linked([{merge for merge, name in tables[i][0].on if name == field} for i in some]):
             return True
         by_pandas = field in index_names and all(tables[i][1][field].index for i in some)
         suffixes = {tables[i][0].suffix for i in some} - {""}

@@ -9,8 +9,9 @@ import numpy as np
 
 from hubarray.errors import ConfigError
 from hubarray.tables.loader import loader_of
+from hubarray.tables.merge_keys import tables_with_keys
 from hubarray.tables.schema import PARTITION
-from hubarray.tables.service_column import is_service, parse
+from hubarray.tables.service_column import is_service, merge_id, parse
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,6 +28,10 @@ def merge(
     suffixes: tuple[str, str] | None = None,
 ) -> pd.DataFrame:
     """Merge two indexes as ``pd.merge`` does; loaders then know what neighbouring rows have in common.
+
+    For that the stored keys of the rows are read once more: one request a slab, unless the caches have it since the
+    index was read. Keys that were changed, or are no index fields of both, merge as well; windows over both tables are
+    an error then, as of :func:`merge_asof`.
 
     Parameters
     ----------
@@ -53,7 +58,7 @@ def merge(
     keys = _keys(on, a, b)
     if how not in ("inner", "left", "right", "outer"):
         raise ConfigError(f"how={how!r}: give 'inner', 'left', 'right' or 'outer'")
-    left, right = _sides(a, b, keys, suffixes, aligned=True, fills=how in ("right", "outer"))
+    left, right = _sides(a, b, keys, suffixes, links=keys, fills=how in ("right", "outer"))
     if how != "inner":
         left, right = _nullable(left, keys), _nullable(right, keys)
     try:
@@ -102,7 +107,7 @@ def merge_asof(
 
     equal = [] if by is None else _keys(by, a, b)
     (key,) = _keys(on, a, b)
-    left, right = _sides(a, b, [*equal, key], suffixes, aligned=False)
+    left, right = _sides(a, b, [*equal, key], suffixes, links=())
     right = _nullable(right, [*equal, key])
     if left[key].isna().any() or right[key].isna().any():
         raise ConfigError(f"on={key!r}: has nulls, which are near to nothing; filter them out")
@@ -183,12 +188,13 @@ def _sides(
     keys: Sequence[str],
     suffixes: tuple[str, str] | None,
     *,
-    aligned: bool,
+    links: Sequence[str],
     fills: bool = False,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Both indexes with service columns that know of the merge, and without a second partition.
 
-    Unless it ``fills`` the first where only the second index has a row; then it has another name.
+    Unless it ``fills`` the first where only the second index has a row; then it has another name. ``links`` are the
+    keys by which neighbouring rows belong together, too.
     """
     if PARTITION in a.columns and PARTITION in b.columns and PARTITION not in keys:
         b = b.rename(columns={PARTITION: _OTHER_PARTITION}) if fills else b.drop(columns=PARTITION)
@@ -201,12 +207,16 @@ def _sides(
     is_pair = isinstance(given, (tuple, list)) and len(given) == 2 and all(isinstance(one, str) for one in given)
     if not is_pair or (clashing and given[0] == given[1]):
         raise ConfigError(f"suffixes={suffixes!r}: give two different ones")
+    columns = [{name: parse(name) for name in frame.columns if is_service(name)} for frame in (a, b)]
+    merge_name = merge_id(links, *(own.values() for own in columns))
+    fields = [(merge_name, key) for key in links if key != PARTITION]
+    having = [tables_with_keys(frame, links) if links else set() for frame in (a, b)]
+    linked = fields if all(having) else []
     sides = []
-    for frame, suffix in ((a, given[0]), (b, given[1])):
+    for frame, own, there, suffix in zip((a, b), columns, having, given, strict=True):
         renamed: Mapping[str, str] = {
-            name: str(parse(name).merged(tuple(keys), suffix=suffix if clashing else "", aligned=aligned))
-            for name in frame.columns
-            if is_service(name)
+            name: str(column.merged(linked if name in there else (), suffix=suffix if clashing else ""))
+            for name, column in own.items()
         }
         sides.append(frame.rename(columns=dict(renamed)))
     return sides[0], sides[1]

@@ -15,7 +15,7 @@ from hubarray.shown import shown_text
 from hubarray.tables.group_writer import GroupWriter
 from hubarray.tables.index_piece import Key, column_of, index_schema
 from hubarray.tables.part import PartFile
-from hubarray.tables.references import NO_BLOCKS, KnownBlocks
+from hubarray.tables.references import KnownBlocks, StoredBlocks
 from hubarray.tables.schema import Schema
 from hubarray.tables.values import checked, checked_column
 
@@ -46,7 +46,7 @@ class PartitionWriter:
         self._names = frozenset(schema)
         known = known or KnownBlocks()
         self._groups = {
-            name: GroupWriter(group, self._where, known.groups.get(name, NO_BLOCKS), known.files)
+            name: GroupWriter(group, self._where, known.groups.get(name, StoredBlocks()), known.files)
             for name, group in schema.groups.items()
         }
         self._index: dict[str, list[Any]] = {name: [] for name in schema.index}

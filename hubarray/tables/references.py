@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,7 @@ from hubarray.history.record import Record
 from hubarray.tables import locations
 from hubarray.tables.block import described
 from hubarray.tables.index_piece import Key
+from hubarray.tables.locations import Locations
 from hubarray.tables.schema import PARTITION, Group, Schema
 from hubarray.tables.state import TableState
 
@@ -37,6 +38,42 @@ class StoredBlock:
     check: int
 
 
+class StoredBlocks:
+    """The blocks of a group by their digests: 36 bytes each, as a table of small rows has millions."""
+
+    def __init__(self) -> None:
+        self._parts: list[np.ndarray] = []
+        self._sorted = np.zeros(0, _STORED)
+
+    def add(self, digests: np.ndarray, files: np.ndarray, found: Locations) -> None:
+        """Add blocks: their digests, positions of their chunk files, and locations."""
+        part = np.zeros(len(digests), _STORED)
+        halves = np.ascontiguousarray(digests).view("<u8").reshape(-1, 2)
+        part["first"], part["second"], part["file"] = halves[:, 0], halves[:, 1], files
+        for name in ("offset", "length", "check"):
+            part[name] = found[name]
+        self._parts.append(part)
+
+    def get(self, digest: bytes) -> StoredBlock | None:
+        """The block, as it was first added."""
+        if self._parts:
+            every = np.concatenate([self._sorted, *self._parts])
+            self._parts = []
+            self._sorted = every[np.argsort(every["first"], kind="stable")]
+        first, second = (np.uint64(int.from_bytes(half, "little")) for half in (digest[:8], digest[8:]))
+        at = int(np.searchsorted(self._sorted["first"], first))
+        while at < len(self._sorted) and self._sorted["first"][at] == first:
+            if self._sorted["second"][at] == second:
+                return StoredBlock(*(int(self._sorted[name][at]) for name in ("file", "offset", "length", "check")))
+            at += 1
+        return None
+
+
+_STORED = np.dtype(
+    [("first", "u8"), ("second", "u8"), ("file", "u4"), ("offset", "u4"), ("length", "u4"), ("check", "u4")]
+)
+
+
 @dataclass
 class KnownBlocks:
     """The blocks that a partition has in the referenced tables.
@@ -45,12 +82,12 @@ class KnownBlocks:
     ----------
     files : list of REF
         Chunk files, each once.
-    groups : mapping of str to dict
-        Of each group of the new table: the blocks by their digests.
+    groups : mapping of str to StoredBlocks
+        Of each group of the new table.
     """
 
     files: list[Refs] = field(default_factory=list)
-    groups: dict[str, dict[bytes, StoredBlock]] = field(default_factory=dict)
+    groups: dict[str, StoredBlocks] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return bool(self.files)
@@ -81,7 +118,7 @@ class References:
         ------
         CorruptDataError, StorageError
         """
-        found = KnownBlocks(groups={name: {} for name in schema.groups})
+        found = KnownBlocks(groups={name: StoredBlocks() for name in schema.groups})
         positions: dict[bytes, int] = {}
         for table, places in zip(self._tables, self._partitions, strict=True):
             place = places.get(key)
@@ -90,9 +127,9 @@ class References:
             for old in table.metadata.schema.groups.values():
                 alike = [name for name, group in schema.groups.items() if _are_alike(group, old)]
                 if alike:
-                    for digest, block in _blocks(table, old, place, found.files, positions):
+                    for blocks in _blocks(table, old, place, found.files, positions):
                         for name in alike:
-                            found.groups[name].setdefault(digest, block)
+                            found.groups[name].add(*blocks)
         return found
 
 
@@ -113,11 +150,11 @@ def _places(table: TableState) -> dict[Key, tuple[int, int, int]]:
 
 def _blocks(
     table: TableState, group: Group, place: tuple[int, int, int], files: list[Refs], positions: dict[bytes, int]
-) -> list[tuple[bytes, StoredBlock]]:
+) -> Iterator[tuple[np.ndarray, np.ndarray, Locations]]:
+    """Digests, positions of chunk files, and locations of the blocks of each slab."""
     append, (first, rows) = table.metadata.appends[place[0]], place[1:]
-    found: list[tuple[bytes, StoredBlock]] = []
     if not rows:
-        return found
+        return
     for slab in range(first // locations.SLAB_ROWS, -(-(first + rows) // locations.SLAB_ROWS)):
         begin = slab * locations.SLAB_ROWS
         where = table.locations(append, slab, group.name)
@@ -137,10 +174,4 @@ def _blocks(
                 positions[name] = len(files)
                 files.append(ref)
             at.append(positions[name])
-        for digest, block, chunk in zip(own[there], blocks, inverse, strict=True):
-            offset, length, check = (int(block[name]) for name in ("offset", "length", "check"))
-            found.append((digest.tobytes(), StoredBlock(at[chunk], offset, length, check)))
-    return found
-
-
-NO_BLOCKS: Mapping[bytes, StoredBlock] = {}
+        yield own[there], np.array(at, np.uint32)[inverse], blocks

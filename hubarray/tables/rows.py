@@ -14,7 +14,7 @@ from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import Refs, blob_place
 from hubarray.storage.base import Buffer
 from hubarray.tables import locations
-from hubarray.tables.block import Block, described, is_intact
+from hubarray.tables.block import Block, are_intact, described, is_intact
 from hubarray.tables.in_place import Places
 from hubarray.tables.locations import Locations, rows_in_blocks
 from hubarray.tables.plain_blocks import PlainBlocks
@@ -77,11 +77,7 @@ class _Job:
         """Whether bytes are those of the block, or blocks."""
         if len(self.checks) == 1:
             return is_intact(*pieces, check=self.checks[0])
-        view = memoryview(b"".join(pieces) if len(pieces) > 1 else pieces[0])
-        return len(view) == self.ends[-1] and all(
-            is_intact(view[begin:end], check=check)
-            for begin, end, check in zip([0, *self.ends], self.ends, self.checks, strict=False)
-        )
+        return are_intact(b"".join(pieces) if len(pieces) > 1 else pieces[0], ends=self.ends, checks=self.checks)
 
     def finish_all(self, data: Buffer, where: str) -> None:
         """Hand out whole blocks that follow each other as one."""
@@ -350,13 +346,13 @@ class _Held:
         self.placed: dict[int, Places] = {}
 
     def buffers(self, position: int) -> list[memoryview] | None:
-        """Memory for a block; none where decoding takes long, which is the reading threads' work."""
+        """Memory for a block; none where it is decoded or copied, which is the reading threads' work."""
         job, length = self._jobs[position], int(self._lengths[position])
         places = job.places
         if places is not None and (pieces := places.buffers(int(job.positions[0]), length)) is not None:
             self.placed[position] = places
             return pieces
-        if job.wanted.group.has_codec:
+        if job.wanted.group.has_codec or (job.wanted.copies and not _is_kept(job)):
             return None
         self.filled[position] = np.empty(length, "u1").data
         return [self.filled[position]]

@@ -1,12 +1,14 @@
 """The service column of an index: row numbers, under a name that says of which table. Pure.
 
-``hubarray:lab/drives:v1@3:<commit id>:on=log_id&on=frame&suffix=_a;`` and whatever pandas or polars put behind it when
-a table was merged with itself.
+``hubarray:lab/drives:v1@3:<commit id>:on=<merge>.log_id&on=<merge>.frame&suffix=_a;`` and whatever pandas or polars put
+behind it when a table was merged with itself.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -21,6 +23,10 @@ from hubarray.tables.schema import SERVICE_PREFIX
 _MOST_LETTERS = 16 << 10
 # What pandas puts behind a name: any letters, but none that no name is shown with.
 _SUFFIX = re.compile(r"[^\x00-\x1f\x7f;]{0,64}")
+_MERGE = re.compile(r"[0-9a-f]{16}")
+
+# A merge, and a field that its tables were merged on.
+Link = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -33,30 +39,36 @@ class ServiceColumn:
         With the number of the commit.
     id : str
         The id of the commit.
-    on : tuple of str
-        The fields whose values the table's rows share with the other tables'.
+    on : tuple of (str, str)
+        A merge and a field: rows of other tables that it put beside the table's have the same values there.
     suffix : str
         Follows the names of the table's fields that another table has, too.
-    aligned : bool
-        False if rows were merged by the nearest values, so that neighbours of one table are not those of another.
     """
 
     table: Name
     id: str
-    on: tuple[str, ...] = ()
+    on: tuple[Link, ...] = ()
     suffix: str = ""
-    aligned: bool = True
 
     def __str__(self) -> str:
-        said = [("on", one) for one in self.on]
+        said = [("on", f"{merge}.{field}") for merge, field in self.on]
         said += [("suffix", self.suffix)] if self.suffix else []
-        said += [] if self.aligned else [("nearest", "1")]
         return f"{SERVICE_PREFIX}{self.table}:{self.id}:{urlencode(said)};"
 
-    def merged(self, on: tuple[str, ...], *, suffix: str, aligned: bool) -> ServiceColumn:
-        """The column after a merge."""
+    def merged(self, on: Iterable[Link], *, suffix: str) -> ServiceColumn:
+        """The column after a merge, by whose links its rows are found."""
         known = (*self.on, *(one for one in on if one not in self.on))
-        return replace(self, on=known, suffix=self.suffix + suffix, aligned=self.aligned and aligned)
+        return replace(self, on=known, suffix=self.suffix + suffix)
+
+
+def merge_id(keys: Iterable[str], *sides: Iterable[ServiceColumn]) -> str:
+    """What a merge is called: the same for parts of the same indexes, so that what was merged of them can be joined."""
+    said = [[f"{one.table}:{one.id}:{one.suffix}" for one in side] for side in sides]
+    return _digest(repr([list(keys), *map(sorted, said)]))
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def is_service(column: Any) -> bool:
@@ -80,9 +92,14 @@ def parse(column: str) -> ServiceColumn:
     except (InvalidNameError, ValueError):
         table, pairs = None, []
     whole = bool(semicolon) and len(column) <= _MOST_LETTERS and table is not None and table.commit is not None
+    # "nearest", and fields without a merge, are said by older indexes, whose rows are read one by one.
     known = all(key in ("on", "suffix", "nearest") for key, _ in pairs)
     if table is None or not whole or not known or not ID_TEXT.fullmatch(commit_id) or not _SUFFIX.fullmatch(suffix):
         raise ConfigError(f"the column {shown_text(column)[:120]!r} is no row number of a table; read the index again")
-    on = tuple(value for key, value in pairs if key == "on")
+    links = (value.partition(".")[::2] for key, value in pairs if key == "on")
+    # A suffix of pandas is of both sides of one merge and not of the other's: links do not reach across.
+    on = tuple(
+        (_digest(merge + suffix) if suffix else merge, field) for merge, field in links if _MERGE.fullmatch(merge)
+    )
     own = next((value for key, value in pairs if key == "suffix"), "")
-    return ServiceColumn(table, commit_id, on, own + suffix, all(key != "nearest" for key, _ in pairs))
+    return ServiceColumn(table, commit_id, on, own + suffix)

@@ -43,7 +43,7 @@ class TableState:
     record: Record
     metadata: TableMetadata
     _known: dict[int, Refs] = field(default_factory=dict, repr=False)
-    _chunk_places: dict[int, tuple[str, int, int]] = field(default_factory=dict, repr=False)
+    _chunk_places: dict[int, BlobPlace] = field(default_factory=dict, repr=False)
     _location_keys: dict[int, Hashable] = field(default_factory=dict, repr=False)
     _partition_ends: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     _checked: set[str] = field(default_factory=set, repr=False)
@@ -242,6 +242,15 @@ class TableState:
         i = int(np.searchsorted(ends, row, side="right"))
         return int(ends[i - 1]) if i else append.first_row, int(ends[i])
 
+    def slabs_between(self, first: int, end: int) -> Iterator[tuple[Append, int, int]]:
+        """The slabs that have the rows from ``first`` to before ``end``: append, slab, number of its first row."""
+        while first < end:
+            append = self.metadata.append_of(first)
+            slab = (first - append.first_row) // locations.SLAB_ROWS
+            slab_first = append.first_row + slab * locations.SLAB_ROWS
+            yield append, slab, slab_first
+            first = slab_first + append.slab_rows(slab)
+
     def slabs_of(self, numbers: np.ndarray) -> Iterator[tuple[Append, int, int, np.ndarray]]:
         """The slabs that rows are in: append, slab, number of its first row, and positions in ``numbers``."""
         appends = np.array([one.first_row for one in self.metadata.appends], np.int64)
@@ -272,25 +281,23 @@ class TableState:
         refs["length"] = found["length"]
         return refs
 
-    def chunk_place(self, number: int, group: Group, end: int) -> tuple[str, int]:
-        """The key of a chunk file by its number in the table, and its offset there.
+    def chunk_place(self, number: int, group: Group, end: int) -> BlobPlace:
+        """Where a chunk file is, by its number in the table.
 
         Raises
         ------
         CorruptDataError
             A location reaches to ``end``, beyond the chunk file.
         """
-        found = self._chunk_places.get(number)
-        if found is None:
+        place = self._chunk_places.get(number)
+        if place is None:
             place = blob_place(self._ref(number)[0])
-            found = place.key, place.offset, place.length
             if len(self._chunk_places) >= _REMEMBERED_REFS:
                 self._chunk_places.clear()
-            self._chunk_places[number] = found
-        key, offset, length = found
-        if end > length:
-            self._refuse(blob_place(self._ref(number)[0]), _beyond(group))
-        return key, offset
+            self._chunk_places[number] = place
+        if end > place.length:
+            self._refuse(place, _beyond(group))
+        return place
 
     def chunk_refs(self, numbers: np.ndarray) -> Refs:
         """The refs of chunk files by their numbers in the table, which are distinct.
@@ -314,14 +321,21 @@ class TableState:
 
     def index_column(self, append: Append, slab: int, name: str) -> pa.Array:
         """A column of a slab's index; kept in the memory cache."""
-        number = self.metadata.index_number(append, slab)
-        field, rows = self.metadata.schema[name], append.slab_rows(slab)
-        key = ("index", self.fetcher.identity, blob_place(self._ref(number)[0]).name, name, rows, str(field.dtype))
-        column: pa.Array | None = self.fetcher.memory.get(key)
-        if column is None:
-            column = self.index(append, slab, [name])[name].combine_chunks()
-            self.fetcher.memory.put(key, column, column.nbytes)
-        return column
+        return self.index_columns(append, slab, [name])[0]
+
+    def index_columns(self, append: Append, slab: int, names: Sequence[str]) -> list[pa.Array]:
+        """As :meth:`index_column` of several, by one request."""
+        place = blob_place(self._ref(self.metadata.index_number(append, slab))[0])
+        about = (self.fetcher.identity, place.name, append.slab_rows(slab))
+        keys = {name: ("index", *about, name, str(self.metadata.schema[name].dtype)) for name in names}
+        found: dict[str, pa.Array] = {name: self.fetcher.memory.get(key) for name, key in keys.items()}
+        missing = [name for name, column in found.items() if column is None]
+        if missing:
+            read = self.index(append, slab, missing)
+            for name in missing:
+                found[name] = read[name].combine_chunks()
+                self.fetcher.memory.put(keys[name], found[name], found[name].nbytes)
+        return [found[name] for name in names]
 
     def _piece(self, number: int) -> tuple[BlobPlace, bytes]:
         ref = self._ref(number)

@@ -12,18 +12,29 @@ from hubarray.blobs.disk_sections import TABLE_BYTES
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pack import PackWriter
-from hubarray.blobs.ref import REF, blob_hash, blob_place
+from hubarray.blobs.ref import REF, blob_hash, blob_names, blob_place
 from hubarray.errors import UnavailableError
+
+SMALL = 1000
+
+
+def fetcher_of(root, length):
+    packs = PackWriter(root.store, "lab/blobs")
+    refs = np.array([packs.add(bytes([65 + i]) * length) for i in range(3)], REF)
+    packs.finish()
+    return Fetcher(root, MemoryCache(0), None), refs
 
 
 @pytest.fixture
 def stored(make_root):
     """A fetcher of a remote root without caches, and the refs of three blobs."""
-    root = make_root("s3")
-    packs = PackWriter(root.store, "lab/blobs")
-    refs = np.array([packs.add(bytes([65 + i]) * (1 << 20)) for i in range(3)], REF)
-    packs.finish()
-    return Fetcher(root, MemoryCache(0), None), refs
+    return fetcher_of(make_root("s3"), 1 << 20)
+
+
+@pytest.fixture
+def neighbours(make_root):
+    """As ``stored``, side by side in a pack."""
+    return fetcher_of(make_root("s3"), SMALL)
 
 
 def gate(fetcher, monkeypatch):
@@ -79,6 +90,58 @@ def test_a_blob_that_is_wanted_again_while_the_rest_of_a_fetch_goes_on_is_fetche
     finished.set()
     thread.join(10)
     assert again == [b"A" * (1 << 20)]
+
+
+def is_right(i, data):
+    return bytes(data) == bytes([65 + i]) * SMALL
+
+
+def test_blobs_side_by_side_are_one_request_and_whoever_wants_one_of_them_waits_for_it(neighbours, monkeypatch):
+    fetcher, refs = neighbours
+    refs = refs[:2]
+    opened, requests = gate(fetcher, monkeypatch)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(fetcher.side_by_side, blob_names(refs), is_right)
+        while not requests:
+            time.sleep(0.01)
+        second = pool.submit(fetcher.blobs, refs[1:])
+        assert fetcher.side_by_side(blob_names(refs), is_right) is None, "another thread is fetching them"
+        opened.set()
+        assert [len(one) for one in first.result(10)] == [SMALL] * 2
+        assert second.result(10) == [b"B" * SMALL]
+    assert len(requests) == 1
+
+
+def test_blobs_side_by_side_that_are_not_what_was_stored_are_not_given_out(neighbours, monkeypatch):
+    fetcher, refs = neighbours
+    assert fetcher.side_by_side(blob_names(refs[:1]), lambda i, data: False) is None
+    real = fetcher.store.get
+    monkeypatch.setattr(fetcher.store, "get", lambda key, start, length: real(key, start, length - 1))
+    assert fetcher.side_by_side(blob_names(refs[:1]), is_right) is None
+    monkeypatch.undo()
+    assert bytes(fetcher.side_by_side(blob_names(refs[:1]), is_right)[0]) == b"A" * SMALL
+
+
+def test_when_a_request_of_blobs_side_by_side_fails_who_waited_asks_for_himself(neighbours, monkeypatch):
+    fetcher, refs = neighbours
+    real, begun, waiting = fetcher.store.get, threading.Event(), threading.Event()
+
+    def get(*arguments):
+        if not begun.is_set():
+            begun.set()
+            assert waiting.wait(10)
+            raise UnavailableError("the server went away")
+        return real(*arguments)
+
+    monkeypatch.setattr(fetcher.store, "get", get)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(fetcher.side_by_side, blob_names(refs[:2]), is_right)
+        assert begun.wait(10)
+        second = pool.submit(fetcher.blobs, refs[:1])
+        threading.Timer(0.2, waiting.set).start()
+        with pytest.raises(UnavailableError):
+            first.result(10)
+        assert second.result(10) == [b"A" * SMALL]
 
 
 def test_when_a_fetch_fails_those_who_waited_for_it_fetch_for_themselves(stored, monkeypatch):

@@ -32,6 +32,7 @@ def test_bytes_of_an_array_are_its_own_until_a_copy_shares_them(root):
     hub.load("lab/x:v2", root=root)[: BYTES // 4] = noise(1, BYTES // 4)
     first, second = (hub.du(f"lab/x:{version}", root=root) for version in ("v1", "v2"))
     assert (first.own, first.shared in about(BYTES)) == (0, True), "the copy's first commit reads all of them"
+    assert (first.holders, second.holders) == (("lab/x:v2",), ("lab/x:v1",))
     assert second.own in about(BYTES // 4)
     assert second.shared in about(BYTES * 3 // 4)
 

@@ -73,7 +73,8 @@ def test_a_join_costs_nothing_and_a_row_of_it_a_request_a_group(where, forget):
     (merged, chosen), requests = counted(
         where, lambda: (m := hub.merge(one, two, on=["log_id", "time"]), m[(m.log_id == "bb") & (m.time % 2 == 0)])
     )
-    assert requests <= 2, "the tables' records, for their columns"
+    # The tables' records, for their columns. Their keys are in the disk cache, which a local folder needs none of.
+    assert requests <= (2 if where.store.remote else 6)
     assert len(merged) == 80
     loader = hub.row_loader(chosen, where)
     loader.get_row(0)

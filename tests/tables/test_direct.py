@@ -1,6 +1,6 @@
 """Rows that are read at hand, without a plan: those that the engine reads, and its errors."""
 
-from pathlib import Path
+import threading
 
 import numpy as np
 import pytest
@@ -27,6 +27,11 @@ def row(n):
         "camera.time": np.float64(n),
         "cloud": cloud,
     }
+
+
+@pytest.fixture(params=["local", "s3"])
+def root(request, make_root):
+    return make_root(request.param)
 
 
 @pytest.fixture
@@ -59,23 +64,44 @@ def test_a_row_keeps_only_its_own_blocks_alive_and_may_be_changed(table):
     assert base.nbytes < 50_000
 
 
+def harmed(store, harm):
+    """Damage the largest pack; gives its key."""
+    key = max(store.list("lab/t/packs/"), key=lambda one: one.size_bytes).key
+    data = bytearray(store.get(key))
+    if harm == "remove":
+        store.delete([key])
+        return key
+    for at in range(0, len(data), 5000):
+        data[at] ^= 1
+    store.put(key, bytes(data if harm == "flip" else data[: len(data) // 100]))
+    return key
+
+
 @pytest.mark.parametrize("harm", ["flip", "cut", "remove"])
-def test_damage_is_the_engines_error(table, root, monkeypatch, harm):
-    pack = max(Path(root.url.removeprefix("file://")).rglob("packs/*"), key=lambda path: path.stat().st_size)
-    data = bytearray(pack.read_bytes())
-    if harm == "flip":
-        for at in range(0, len(data), 5000):
-            data[at] ^= 1
-        pack.write_bytes(data)
-    elif harm == "cut":
-        pack.write_bytes(data[: len(data) // 100])
-    else:
-        pack.unlink()
+def test_damage_is_the_engines_error(table, root, monkeypatch, harm, forget):
+    key = harmed(root.store, harm)
     said = []
     for _ in range(2):
+        forget()
         with pytest.raises(hub.CorruptDataError) as caught:
             table.loader().get_batch([30, 31], ["camera.image"])
         said.append(str(caught.value))
         engine_only(monkeypatch)
-    assert pack.name in said[0]
+    assert key in said[0]
     assert said[0] == said[1]
+
+
+def test_a_row_and_a_window_from_s3_are_read_on_the_thread_that_asks(make_root, forget, monkeypatch):
+    root = make_root("s3")
+    loader = model.write("lab/t:v1", {"a": [row(n) for n in range(40)]}, root, SCHEMA).loader()
+    loader.get_rows(20, ["camera.*"], offsets=range(1))
+    forget()
+    loader.get_rows(20, ["camera.*"], offsets=range(1))
+    readers = []
+    real = root.store.get
+    monkeypatch.setattr(root.store, "get", lambda *some: readers.append(threading.current_thread()) or real(*some))
+    assert loader.get_row(3, ["camera.*"])["camera.time"] == 3
+    assert [one["camera.time"] for one in loader.get_rows(25, ["camera.*"], offsets=range(-4, 0))] == [21, 22, 23, 24]
+    assert readers == [threading.current_thread()] * 2
+    assert loader.get_row(23, ["camera.*"])["camera.time"] == 23
+    assert len(readers) == 2, "the disk cache has what the window brought"

@@ -1,0 +1,86 @@
+"""Whether the keys of a merge are what the tables' rows have: else they do not say which neighbours belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubarray.blobs.scheduling import run_all
+from hubarray.tables.alignment import comparable
+from hubarray.tables.index_rows import row_numbers
+from hubarray.tables.loader import loader_of
+from hubarray.tables.metadata import Append
+from hubarray.tables.rows import Numbers
+from hubarray.tables.schema import PARTITION
+from hubarray.tables.service_column import is_service
+from hubarray.tables.state import TableState
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Of an index piece, about.
+_PIECE_BYTES = 4 << 20
+
+
+def tables_with_keys(frame: pd.DataFrame, keys: Sequence[str]) -> set[str]:
+    """The service columns of tables that have all keys as index fields, with the values that an index says.
+
+    A column may have been changed, or be of another table. Reads these fields of the rows, of pieces that the caches
+    have since the index was read.
+
+    Raises
+    ------
+    CorruptDataError, NotFoundError, StorageError
+    """
+    tables = loader_of(frame, None).tables()
+    names = [name for name in frame.columns if is_service(name)]
+    columns = [comparable(pa.array(frame[key], from_pandas=True)) for key in keys]
+    found = set()
+    for name, table, (_, numbers) in zip(names, tables, row_numbers(frame)[0], strict=True):
+        stored = all(key == PARTITION or key in table.metadata.schema.index for key in keys)
+        if stored and _are_stored(table, numbers, dict(zip(keys, columns, strict=True))):
+            found.add(name)
+    return found
+
+
+def _are_stored(table: TableState, numbers: Numbers, columns: dict[str, pa.Array]) -> bool:
+    there = np.flatnonzero(numbers >= 0)
+    numbers = numbers[there]
+    differ: list[bool] = []
+
+    def look(append: Append, slab: int, first: int, inside: Numbers) -> None:
+        given = pa.array(there[inside])
+        fields = [key for key in columns if key != PARTITION]
+        if not differ:
+            places = pa.array(numbers[inside] - first)
+            stored = dict(zip(fields, table.index_columns(append, slab, fields), strict=True))
+            taken = {key: column.take(places) for key, column in stored.items()}
+            if PARTITION in columns:
+                taken[PARTITION] = _partitions(table, append, numbers[inside])
+            if not all(_equal(comparable(taken[key]), column.take(given)) for key, column in columns.items()):
+                differ.append(True)
+
+    run_all((_PIECE_BYTES, partial(look, *some)) for some in table.slabs_of(numbers))
+    return not differ
+
+
+def _partitions(table: TableState, append: Append, numbers: Numbers) -> pa.Array:
+    """The partition of each of an append's rows."""
+    listed = table.partitions(append)
+    ends = np.cumsum(listed["rows"].to_numpy()) + append.first_row
+    return listed[PARTITION].combine_chunks().take(pa.array(np.searchsorted(ends, numbers, side="right")))
+
+
+def _equal(stored: pa.Array, given: pa.Array) -> bool:
+    try:
+        same = pc.equal(stored, given.cast(stored.type))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        return False
+    return bool(
+        pc.all(pc.or_(pc.fill_null(same, False), pc.and_(stored.is_null(), given.is_null()))).as_py() is not False
+    )

@@ -1,0 +1,176 @@
+"""Windows over merged tables: the pairs of rows are those that the merge made, or an error."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hubarray as hub
+from hubarray.tables.locations import SLAB_ROWS
+from tests.rounds import rounds
+from tests.tables.rows import write
+
+
+def table(name, root, frames, **others):
+    """Rows whose field ``v<name>`` is their number, with index fields."""
+    schema = {"frame": hub.Field("i8", index=True), f"v{name}": hub.Field("i8")}
+    schema |= {field: hub.Field("i8", index=True) for field in others}
+    rows = [
+        {"frame": frame, f"v{name}": i, **{field: values[i] for field, values in others.items()}}
+        for i, frame in enumerate(frames)
+    ]
+    write(f"lab/{name}:v1", {"p": rows}, root, hub.Schema(schema))
+    return hub.read_index(f"lab/{name}:v1", root=root)
+
+
+def pairs(loader, at, offsets, names):
+    return [tuple(int(row[name]) for name in names) for row in loader.get_rows(at, names, offsets=offsets)]
+
+
+def position(index, frame):
+    return int(np.flatnonzero((index["frame"] == frame).to_numpy())[0])
+
+
+@pytest.mark.parametrize(
+    "changed", [lambda f: 2 * f, lambda f: f + 1, lambda f: (f * 7) % 10, lambda f: f.astype("f8") * 2]
+)
+def test_keys_that_were_changed_before_a_merge_say_nothing_of_neighbours(root, changed):
+    one, two = table("a", root, range(10)), table("b", root, range(10))
+    two["frame"] = changed(two["frame"]).astype("i8")
+    merged = hub.merge(one, two, on="frame")
+    loader = hub.row_loader(merged, root)
+    own = {int(frame): i for i, frame in enumerate(two["frame"])}
+    assert [row["vb"] for row in loader.get_batch(range(len(merged)))] == [own[f] for f in merged["frame"]]
+    with pytest.raises(hub.ConfigError, match="on index fields as they are stored"):
+        loader.get_rows(0, ["va", "vb"], offsets=[0, 1])
+    first = int(merged["frame"].iloc[0])
+    assert pairs(loader, 0, [0, 1], ["va"]) == [(first,), (first + 1,)]
+
+
+@pytest.mark.parametrize("kept", ["as it is", "of another type", "a category", "of Arrow", "filtered"])
+def test_keys_that_are_what_is_stored_are_known_whatever_their_type(root, kept):
+    one, two = table("a", root, range(10)), table("b", root, range(10))
+    if kept == "of another type":
+        one, two = one.astype({"frame": "f8"}), two.astype({"frame": "f8"})
+    elif kept == "a category":
+        one, two = one.astype({"frame": "category"}), two.astype({"frame": "category"})
+    elif kept == "of Arrow":
+        one, two = one.astype({"frame": "int64[pyarrow]"}), two.astype({"frame": "int64[pyarrow]"})
+    elif kept == "filtered":
+        two = two.iloc[::-3]
+    merged = hub.merge(one, two, on=["partition", "frame"])
+    assert pairs(hub.row_loader(merged, root), position(merged, 6), [-1, 0, 1], ["va", "vb"]) == [
+        (5, 5),
+        (6, 6),
+        (7, 7),
+    ]
+
+
+def test_nulls_and_nan_among_keys_are_what_is_stored(root):
+    for name in "ab":
+        schema = hub.Schema({"t": hub.Field("f8", index=True, nullable=True), f"v{name}": hub.Field("i8")})
+        rows = [{"t": t, f"v{name}": i} for i, t in enumerate([0.0, None, 2.0, float("nan"), 4.0])]
+        write(f"lab/{name}:v1", {"p": rows}, root, schema)
+    one, two = (hub.read_index(f"lab/{name}:v1", root=root) for name in "ab")
+    merged = hub.merge(one, two, on="t")
+    loader = hub.row_loader(merged, root)
+    last = int(np.flatnonzero((merged["t"] == 4).to_numpy(dtype=bool, na_value=False))[0])
+    with pytest.raises(hub.ConfigError, match="are equal in t"):
+        loader.get_rows(last, ["va", "vb"], offsets=[-3, 0])
+    assert pairs(loader, last, [-2, 0], ["va", "vb"]) == [(2, 2), (4, 4)]
+
+
+def test_tables_that_no_merge_brought_together_are_not_paired_by_a_key_of_their_own_merges(root):
+    order = [0, 1, 2, 3, 7, 5, 8, 4, 6, 9]
+    one, two = table("a", root, range(10), x=range(10)), table("b", root, range(10))
+    three, four = table("c", root, range(10), y=order), table("d", root, range(10))
+    ab, cd = hub.merge(one, two, on="frame"), hub.merge(three, four, on="frame")
+    by_pandas = pd.merge(ab, cd, left_on="x", right_on="y", suffixes=("", "_r"))
+    renamed = hub.merge(ab, cd.rename(columns={"y": "x"}), on="x", suffixes=("", "_r"))
+    side_by_side = pd.concat([ab, cd.drop(columns=["frame", "partition"])], axis=1)
+    for joined in (by_pandas, renamed, side_by_side):
+        loader, at = hub.row_loader(joined, root), position(joined, 5)
+        with pytest.raises(hub.ConfigError, match="not known whether"):
+            loader.get_rows(at, ["va", "vc"], offsets=[-1, 0, 1])
+        assert pairs(loader, at, [-1, 0, 1], ["va", "vb"]) == [(4, 4), (5, 5), (6, 6)]
+    published = hub.write_index(renamed, "lab/all:v1", root=root)
+    assert pairs(published.loader(), 5, [-1, 0, 1], ["va", "vc"]) == [(4, 7), (5, 5), (6, 8)]
+
+
+def test_what_was_merged_in_parts_and_joined_is_one_merge(root):
+    one, two = table("a", root, range(10)), table("b", root, range(10))
+    parts = [hub.merge(one[one["frame"] < 5], two, on="frame"), hub.merge(one[one["frame"] >= 5], two, on="frame")]
+    joined = pd.concat(parts, ignore_index=True)
+    assert pairs(hub.row_loader(joined, root), 5, [-1, 0, 1], ["va", "vb"]) == [(4, 4), (5, 5), (6, 6)]
+
+
+def test_two_copies_of_a_merge_are_not_paired_across(root):
+    one, two = table("a", root, range(10), x=[0, 2, 1, 3, 4, 5, 6, 7, 8, 9]), table("b", root, range(10))
+    merged = hub.merge(one, two, on="frame")
+    twice = pd.merge(merged, merged.assign(x=range(10)), on="x")
+    loader = hub.row_loader(twice, root)
+    with pytest.raises(hub.ConfigError, match="not known whether"):
+        loader.get_rows(0, ["va_x", "vb_y"], offsets=[0, 1])
+    assert pairs(loader, 0, [0, 1], ["va_y", "vb_y"]) == [(0, 0), (1, 1)]
+
+
+def test_a_key_that_comes_again_in_another_slab_of_the_partition_is_seen(root):
+    frames = np.concatenate([np.arange(8), np.arange(1000, 1000 + SLAB_ROWS - 8), [5, 2_000_000]])
+    schema = hub.Schema({"frame": hub.Field("i8", index=True), "vb": hub.Field("i8")})
+    with hub.table_writer("lab/b:v1", schema, root=root) as w, w.partition("p") as p:
+        p.extend({"frame": frames, "vb": np.arange(len(frames))})
+    two = hub.read_index("lab/b:v1", root=root).drop_duplicates("frame", keep="last")
+    loader = hub.row_loader(hub.merge(table("a", root, range(8)), two, on="frame"), root)
+    assert [row["vb"] for row in loader.get_batch([4, 5])] == [4, SLAB_ROWS]
+    with pytest.raises(hub.ConfigError, match="are equal in frame"):
+        loader.get_rows(4, ["va", "vb"], offsets=[-1, 0, 1])
+
+
+@given(st.data())
+@settings(max_examples=rounds(40, 400))
+def test_a_window_has_the_pairs_that_the_merge_made_or_is_refused(few_tables, data):
+    """A plain model: the rows that a merge of everything puts beside each other."""
+    root, frames = few_tables
+    change = {name: data.draw(st.sampled_from([None, 2, 3]), label=f"{name} times") for name in frames}
+    changed = {
+        name: frame if change[name] is None else frame.assign(frame=frame["frame"] * change[name])
+        for name, frame in frames.items()
+    }
+    order = data.draw(st.permutations(sorted(frames)))
+    keys = [data.draw(st.sampled_from(["frame", "x"])) for _ in order[1:]]
+    whole = changed[order[0]]
+    for name, key in zip(order[1:], keys, strict=True):
+        others = [one for one in ("frame", "x", "partition") if one != key]
+        whole = hub.merge(whole, changed[name].drop(columns=others), on=key, suffixes=("", f"_{name}"))
+    if not len(whole):
+        return
+    some = data.draw(st.lists(st.booleans(), min_size=len(whole), max_size=len(whole)))
+    kept = whole[np.array(some, bool)]
+    if not len(kept):
+        return
+    at, offset = data.draw(st.integers(0, len(kept) - 1)), data.draw(st.integers(-2, 2))
+    names = [f"v{name}" for name in order]
+    loader = hub.row_loader(kept, root)
+    try:
+        found = pairs(loader, at, [0, offset], names)
+    except hub.ConfigError:
+        return
+    made = [tuple(int(row[name]) for name in names) for row in hub.row_loader(whole, root).get_batch(range(len(whole)))]
+    assert found[0] in made
+    beside = [one for one in made if any(a == b for a, b in zip(one, found[1], strict=True))]
+    assert beside in ([], [found[1]]), "the merge puts others beside these rows"
+
+
+@pytest.fixture(scope="module")
+def few_tables(make_root):
+    root = make_root("local")
+    made = {
+        name: table(name, root, frames, x=xs)
+        for name, frames, xs in (
+            ("a", [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]),
+            ("b", [0, 2, 1, 3, 4, 6], [5, 4, 3, 2, 1, 0]),
+            ("c", [0, 2, 4, 6, 8, 10], [0, 1, 1, 2, 3, 4]),
+        )
+    }
+    return root, made
