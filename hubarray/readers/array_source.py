@@ -64,6 +64,10 @@ class ArraySource:
         one = self._arrays[0]
         return np.asarray(one.positions, np.int64) if isinstance(one, ChosenRows) else None
 
+    def repeats(self) -> bool:
+        """Whether a row comes several times."""
+        return self.positions is not None and len(np.unique(self.positions)) < len(self.positions)
+
     @property
     def arrays(self) -> list[Any]:
         """The arrays, or the chosen rows of them."""

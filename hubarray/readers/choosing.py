@@ -14,9 +14,9 @@ from hubarray.readers.array_source import ArraySource
 from hubarray.readers.making import open_source
 from hubarray.readers.predicates import PredicateBase
 from hubarray.readers.selectors import RowGroupSelectorBase
-from hubarray.readers.source import Column, Columns, Source
+from hubarray.readers.source import Column, Columns, Source, Stretched
 from hubarray.readers.table_source import TableSource
-from hubarray.readers.windows import stretch_bounds
+from hubarray.readers.windows import stretched
 
 
 class ChosenSource:
@@ -55,9 +55,13 @@ class ChosenSource:
                 error.damaged_rows = range(int(low), int(high))
             raise
 
-    def stretches(self, across: bool) -> np.ndarray:
-        """Where the stretches of the source begin among these rows."""
-        return self._bounds_here(stretch_bounds(self._source, across))
+    def stretches(self, across: bool) -> Stretched:
+        """The stretches of the source among these rows; its rows lie in them one after the other."""
+        return Stretched(self._bounds_here(stretched(self._source, across).bounds))
+
+    def repeats(self) -> bool:
+        """Whether a row comes several times."""
+        return bool((self.positions[1:] == self.positions[:-1]).any())
 
     def cached(self, cache: tuple[str, int]) -> ChosenSource:
         """The same rows of a source that keeps row groups on disk, if it can."""

@@ -30,6 +30,7 @@ from hubarray.readers.source import Source
 from hubarray.readers.table_source import TableSource
 from hubarray.readers.transform import TransformSpec, transform_schema
 from hubarray.readers.unischema import Unischema, UnischemaField
+from hubarray.readers.windows import has_repeated_rows
 from hubarray.readers.world import place_in_the_world
 from hubarray.storage.url import resolve
 from hubarray.tables.loader import RowLoader, loader_of
@@ -321,6 +322,11 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
     if not source.rows:
         raise NoDataAvailableError(f"{source.where}: there are no rows, or none that filters and predicate let through")
     wanted, ngram = _wanted(given["schema_fields"], source.schema, given["transform_spec"])
+    if ngram is not None and has_repeated_rows(source):
+        raise ConfigError(
+            f"NGram: some rows of {source.where} come several times, as of hub.balanced, and would be each other's "
+            "neighbours in time; take each once"
+        )
     view = source.schema.create_schema_view(wanted)
     transform = given["transform_spec"]
     schema = view if transform is None else transform_schema(view, transform)
@@ -332,10 +338,7 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
     )  # fmt: skip
     mode = given["shard_balance"]
     if mode != "exact" and pipeline.decides:
-        raise ConfigError(
-            f"shard_balance={mode!r}: only the rows decide how many there are of each shard; use filters= on partition "
-            "keys, fields of the index or what Parquet's statistics decide, or shard_balance='exact'"
-        )
+        raise ConfigError(f"shard_balance={mode!r}: {_undecided(pipeline)}, or shard_balance='exact'")
     seed = given["seed"]
     sharded = given["cur_shard"] is not None or given["shard_count"] is not None
     workers = given["workers_count"] or max(4, core_count())
@@ -353,6 +356,20 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
     return Reader(
         pipeline, pool, loop, num_epochs=given["num_epochs"], batched=batched, ragged=given["ragged"], ahead=ahead
     )  # fmt: skip
+
+
+def _undecided(pipeline: Pipeline) -> str:
+    """Why only the rows say how many items there are, and what to do."""
+    if pipeline.ngram is not None:
+        return "only the rows decide where windows begin; use rows"
+    if pipeline.predicate is not None:
+        return (
+            "only the rows decide which of them pass the predicate; use filters= on partition keys, index fields "
+            "or what Parquet's statistics decide"
+        )
+    if pipeline.skip_errors:
+        return "how many rows cannot be read is not known before; use on_error='raise'"
+    return "only the transform decides how many rows it gives; use make_reader, whose transform takes a row"
 
 
 def _grouped(source: Source, world: int, shuffle_rows: bool, given: Mapping[str, Any]) -> tuple[np.ndarray, int, int]:

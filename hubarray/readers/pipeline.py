@@ -8,18 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.errors import ConfigError, CorruptDataError, NotFoundError, SourceError
+from hubarray.errors import ConfigError
 from hubarray.readers.arrow_fields import as_objects
 from hubarray.readers.frames import column_of_series, frame_of, null_filled
 from hubarray.readers.ngram import NGram
 from hubarray.readers.predicates import PredicateBase, mask_of
+from hubarray.readers.readable import DAMAGE, damaged_among
 from hubarray.readers.source import Column, Source, row_values, taken, users_function
 from hubarray.readers.transform import TransformSpec, as_declared
 from hubarray.readers.unischema import Unischema
 from hubarray.readers.windows import Stretches
-
-# An outage is none.
-_DAMAGE = (SourceError, NotFoundError, CorruptDataError)
 
 
 @dataclass
@@ -78,7 +76,7 @@ class Pipeline:
         self.source, self.columns = source, list(columns)
         self.predicate, self.transform, self.ngram = predicate, transform, ngram
         self.schema, self.batched, self.skip_errors = schema, batched, skip_errors
-        self._stretches = Stretches(source, ngram, predicate) if ngram is not None else None
+        self._stretches = Stretches(source, ngram, predicate, skip_errors=skip_errors) if ngram is not None else None
 
     @property
     def decides(self) -> bool:
@@ -115,9 +113,8 @@ class Pipeline:
             try:
                 found = self._load(left)
                 break
-            except _DAMAGE as error:
-                damaged = getattr(error, "damaged_rows", None)
-                gone = _within(left, damaged)
+            except DAMAGE as error:
+                gone = damaged_among(left, error)
                 if not gone.any():
                     found = self._rows_that_can_be_read(left)
                     break
@@ -139,7 +136,7 @@ class Pipeline:
         for some in (rows[:middle], rows[middle:]):
             try:
                 parts.append(self._load(some))
-            except _DAMAGE:
+            except DAMAGE:
                 parts.append(self._rows_that_can_be_read(some))
         first, second = parts
         names = list(first.columns)
@@ -249,13 +246,13 @@ class Pipeline:
 
     def _windows(self, rows: np.ndarray) -> Loaded:
         assert self._stretches is not None
-        slots, windows = self._stretches.windows(rows)
+        slots, windows, skipped = self._stretches.windows(rows)
         needed, inverse = np.unique(windows, return_inverse=True)
         names = self.columns
         columns = dict(self.source.read(needed, names)) if len(needed) else {name: [] for name in names}
         if self.transform is not None:
             columns = self._of_rows(columns, needed)
-        return Loaded(slots, columns, inverse.reshape(windows.shape).astype(np.int64))
+        return Loaded(slots, columns, inverse.reshape(windows.shape).astype(np.int64), skipped)
 
     def items(self, loaded: Loaded) -> list[Any]:
         """Items as a reader of rows gives them: named tuples, or dictionaries of them by offset."""
@@ -276,11 +273,6 @@ class Pipeline:
             }
             for window in loaded.windows.tolist()
         ]
-
-
-def _within(rows: np.ndarray, some: range | None) -> np.ndarray:
-    """Which rows are among some."""
-    return np.zeros(len(rows), bool) if some is None else (rows >= some.start) & (rows < some.stop)
 
 
 def batch_columns(columns: Mapping[str, Column], schema: Unischema, ragged: str) -> dict[str, Any]:

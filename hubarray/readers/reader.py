@@ -253,6 +253,11 @@ class Reader:
         drifts = self._num_epochs != 1 and self._loop.drifts
         return self._loop.to_json(by_rows=self._by_rows or drifts)
 
+    @property
+    def world_size(self) -> int:
+        """How many shards there are."""
+        return self._loop.world_size
+
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Go on where a reader was: exactly with the rest of its epoch, on any number of shards and workers.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,6 +13,21 @@ from hubarray.readers.unischema import Unischema
 # Values of a field, one a row: an array whose first axis is the row, or a list where they are ragged, text or null.
 Column = np.ndarray | list[Any]
 Columns = Mapping[str, Column]
+
+
+class Stretched(NamedTuple):
+    """Rows by stretches that no window leaves.
+
+    Attributes
+    ----------
+    bounds : ndarray of int64
+        Where each stretch begins, and the number of all rows.
+    order : ndarray of int64, or None
+        The rows, stretch after stretch and rising in each; None where they lie so.
+    """
+
+    bounds: np.ndarray
+    order: np.ndarray | None = None
 
 
 class Source(Protocol):

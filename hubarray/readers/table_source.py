@@ -13,10 +13,11 @@ from hubarray.readers.filters import FilterPredicate
 from hubarray.readers.groups import BUFFERS
 from hubarray.readers.planning import EXPANSION
 from hubarray.readers.predicates import AsFrames, PredicateBase, mask_of
-from hubarray.readers.source import Columns
+from hubarray.readers.source import Columns, Stretched
 from hubarray.readers.unischema import Unischema, UnischemaField
 from hubarray.tables.loader import RowLoader
 from hubarray.tables.schema import PARTITION, Group
+from hubarray.tables.windows import EveryRow
 
 
 class TableSource:
@@ -152,13 +153,24 @@ class TableSource:
             at = np.searchsorted(starts, numbers, "right") - 1
             yield number, here, [key for key, _ in partitions], at, numbers - starts[at]
 
-    def stretches(self, across: bool) -> np.ndarray:
-        """The first row of each run of rows of one partition, and the number of all."""
-        state = self.loader.tables()[0]
-        starts = np.asarray([one.start for one in state.rows_of_partitions().values()], np.int64)
-        partitions = np.searchsorted(starts, np.asarray(self.loader.selections[0]), "right")
-        changes = np.flatnonzero(partitions[1:] != partitions[:-1]) + 1
-        return np.concatenate([[0], changes, [self.rows]]).astype(np.int64)
+    def repeats(self) -> bool:
+        """Whether a row comes several times: of all tables, as one of a merge stands beside several of another."""
+        selections = self.loader.selections
+        if all(isinstance(one, EveryRow) for one in selections):
+            return False
+        rows = np.stack([np.asarray(one, np.int64) for one in selections])
+        return len(np.unique(rows, axis=1)[0]) < self.rows
+
+    def stretches(self, across: bool) -> Stretched:
+        """The rows of each partition, in the order of the index; of a merged one, of the first table that has a row."""
+        labels, known = np.zeros(self.rows, np.int64), 0
+        for _, here, keys, at, _ in self._placed(np.arange(self.rows)):
+            labels[here] = at + known
+            known += len(keys)
+        order = np.argsort(labels, kind="stable")
+        changes = np.flatnonzero(np.diff(labels[order])) + 1
+        bounds = np.concatenate([[0], changes, [self.rows]]).astype(np.int64)
+        return Stretched(bounds, None if bool((np.diff(labels) >= 0).all()) else order)
 
 
 def _key_number(table: int, key: str | int) -> int:

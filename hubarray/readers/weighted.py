@@ -24,7 +24,8 @@ class WeightedSamplingReader:
     probabilities : sequence of float
         As many, in proportion.
     seed : int, optional
-        Of the draws; chosen by default, and kept in the state.
+        Of the draws, and the same on every rank. By default 0 where the readers are shards, else a random one, which
+        the state keeps.
 
     Raises
     ------
@@ -48,7 +49,8 @@ class WeightedSamplingReader:
         self._readers = list(readers)
         self._ends = np.cumsum(given) / given.sum()
         self._own_seed = seed is None
-        self._seed = chosen_seed() if seed is None else int(seed)
+        is_shard = any(one.world_size > 1 for one in readers)
+        self._seed = int(seed or 0) if seed is not None or is_shard else chosen_seed()
         self._drawn = 0
         self.last_row_consumed = False
 
@@ -108,27 +110,31 @@ class WeightedSamplingReader:
         states = [one.state_dict() for one in self._readers]
         return {"seed": self._seed, "drawn": self._drawn, "readers": states}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Go on where a mix was.
+
+        Parameters
+        ----------
+        state : dict, or list of dict
+            What ``state_dict`` gave; of all ranks where the readers' states are needed together.
 
         Raises
         ------
         ConfigError
             It is of another mix, or of other readers.
         """
-        try:
-            seed, drawn, states = state["seed"], state["drawn"], state["readers"]
-            if type(seed) is not int or type(drawn) is not int or min(seed, drawn) < 0 or not isinstance(states, list):
-                raise ValueError
-        except (KeyError, TypeError, ValueError):
-            raise ConfigError("not a state that a WeightedSamplingReader gave") from None
-        if len(states) != len(self._readers):
-            raise ConfigError(f"the state is of {len(states)} readers, and these are {len(self._readers)}")
-        if not self._own_seed and seed != self._seed:
-            raise ConfigError(f"the state is of draws with seed {seed}, and these have {self._seed}")
-        for reader, one in zip(self._readers, states, strict=True):
-            reader.load_state_dict(one)
-        self._seed, self._drawn, self.last_row_consumed = seed, drawn, False
+        given = list(state) if isinstance(state, (list, tuple)) else [state]
+        seeds, draws, states = zip(*map(_parts, given), strict=True) if given else ((), (), ())
+        if len(set(seeds)) != 1:
+            raise ConfigError("the states are of no rank, or of several mixes: give those of all ranks of one")
+        for one in states:
+            if len(one) != len(self._readers):
+                raise ConfigError(f"the state is of {len(one)} readers, and these are {len(self._readers)}")
+        if not self._own_seed and seeds[0] != self._seed:
+            raise ConfigError(f"the state is of draws with seed {seeds[0]}, and these have {self._seed}")
+        for reader, some in zip(self._readers, zip(*states, strict=True), strict=True):
+            reader.load_state_dict(list(some) if isinstance(state, (list, tuple)) else some[0])
+        self._seed, self._drawn, self.last_row_consumed = seeds[0], max(draws), False
 
     def reset(self) -> None:
         """Begin again, with the next epochs of every reader: what is left of those that had not ended is dropped.
@@ -167,3 +173,14 @@ class WeightedSamplingReader:
     def __exit__(self, *_: object) -> None:
         self.stop()
         self.join()
+
+
+def _parts(state: Any) -> tuple[int, int, list[Any]]:
+    """The seed, the number of draws, and the states of the readers, of what may come from anywhere."""
+    try:
+        seed, drawn, states = state["seed"], state["drawn"], state["readers"]
+        if type(seed) is not int or type(drawn) is not int or min(seed, drawn) < 0 or not isinstance(states, list):
+            raise ValueError
+    except (KeyError, TypeError, ValueError):
+        raise ConfigError("not a state that a WeightedSamplingReader gave") from None
+    return seed, drawn, states

@@ -27,6 +27,7 @@ from hubarray.errors import (
     StorageError,
     UnavailableError,
 )
+from hubarray.interop.parquet_dataset.dated import DatedHandler
 from hubarray.shown import hidden_urls, shown_text, shown_url
 from hubarray.storage.options import endpoint_from_environment, flatten_s3
 
@@ -66,7 +67,7 @@ class DataFile:
         Whether it was named itself, and not the folder that it is in: then all folders of its path may say columns.
     is_fresh : bool
         Whether it was written so lately that it may be written again within the same second, which is as exactly as
-        stores tell times. Nothing of it is kept on this machine.
+        stores tell times, or nobody says when it was. Nothing of it is kept on this machine.
     """
 
     path: str
@@ -152,7 +153,7 @@ class Client:
 
         scheme = {"s3a": "s3", "s3n": "s3"}.get(self.scheme, self.scheme)
         try:
-            return pafs.PyFileSystem(pafs.FSSpecHandler(fsspec.filesystem(scheme, **self._options)))
+            return pafs.PyFileSystem(DatedHandler(fsspec.filesystem(scheme, **self._options)))
         except ImportError as error:
             raise MissingPackageError(
                 f"{self.scheme}:// needs a package that is not installed: {str(error)[:200]}"
@@ -339,7 +340,8 @@ def listed_of(locations: Sequence[Location]) -> tuple[Location, list[DataFile]]:
 
 def _file(location: Location, info: pafs.FileInfo | _Info, relative: str) -> DataFile:
     modified_ns = int(info.mtime_ns or 0)
-    fresh = not location.client.is_local and time.time_ns() - modified_ns < _SETTLED_NS
+    # Of a file whose time is not known nobody knows either whether it is the one that was kept.
+    fresh = not location.client.is_local and (not modified_ns or time.time_ns() - modified_ns < _SETTLED_NS)
     return DataFile(info.path, relative, int(info.size or 0), modified_ns, is_fresh=fresh)
 
 

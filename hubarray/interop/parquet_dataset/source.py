@@ -41,7 +41,7 @@ from hubarray.readers.filters import FilterPredicate
 from hubarray.readers.planning import EXPANSION
 from hubarray.readers.predicates import PredicateBase, clause_of, in_set
 from hubarray.readers.selectors import RowGroupSelectorBase
-from hubarray.readers.source import Column, Columns, taken
+from hubarray.readers.source import Column, Columns, Stretched, taken
 from hubarray.readers.unischema import Unischema, UnischemaField
 from hubarray.shown import shown_text
 from hubarray.tables.conditions import Clause
@@ -219,14 +219,14 @@ class ParquetSource:
             return bool(predicate.mask({name: [value] for name, value in values.items()}, 1)[0])
         return bool(predicate.do_include(values))
 
-    def stretches(self, across: bool) -> np.ndarray:
-        """The first row of each row group; or of each run of row groups whose folders say equal keys."""
+    def stretches(self, across: bool) -> Stretched:
+        """The row groups; or the runs of row groups whose folders say equal keys."""
         assert self.unit_bounds is not None
         if not across:
-            return self.unit_bounds
+            return Stretched(self.unit_bounds)
         keys = [self._keys[f] for f, _ in self.units]
         changes = [i for i in range(1, len(keys)) if keys[i] != keys[i - 1]]
-        return np.concatenate([[0], self.unit_bounds[changes], [self.rows]]).astype(np.int64)
+        return Stretched(np.concatenate([[0], self.unit_bounds[changes], [self.rows]]).astype(np.int64))
 
     def read(self, rows: np.ndarray, columns: Sequence[str]) -> Columns:
         """Some columns of some rows, in the order that the rows are given in."""

@@ -1,0 +1,46 @@
+"""fsspec's file systems for Arrow, with the times of their files, which each of them calls otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from pyarrow import fs as pafs
+
+# Of local files and SFTP; of S3 and HTTP; of Azure; of Google; of memory.
+_NAMES = ("mtime", "LastModified", "last_modified", "Last-Modified", "updated", "modified", "created")
+
+
+class DatedHandler(pafs.FSSpecHandler):
+    """Arrow's handler of fsspec, which knows the time of a file by one name alone; and no listing is kept."""
+
+    @staticmethod
+    def _create_file_info(path: str, info: Mapping[str, Any]) -> pafs.FileInfo:
+        found = next((one for one in (_time(info.get(name)) for name in _NAMES) if one is not None), None)
+        return pafs.FSSpecHandler._create_file_info(path, {**info, "mtime": found})
+
+    def get_file_info(self, paths: Sequence[str]) -> Any:
+        """What is known of some files."""
+        self.fs.invalidate_cache()
+        return super().get_file_info(paths)
+
+    def get_file_info_selector(self, selector: pafs.FileSelector) -> Any:
+        """What is known of the files of a folder."""
+        self.fs.invalidate_cache()
+        return super().get_file_info_selector(selector)
+
+
+def _time(value: Any) -> datetime | None:
+    """A time as fsspec's file systems have it: a datetime, seconds, or text."""
+    if isinstance(value, datetime):
+        return value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    try:
+        if isinstance(value, (int, float)):
+            return datetime.fromtimestamp(value, UTC)
+        if isinstance(value, str):
+            return datetime.fromisoformat(value) if value[:4].isdigit() else parsedate_to_datetime(value)
+    except (ValueError, TypeError, OverflowError, OSError):
+        return None
+    return None
