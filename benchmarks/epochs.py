@@ -11,19 +11,22 @@ import multiprocessing
 import os
 import subprocess
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import obstore
 
 import hubarray as hub
-from benchmarks import data, places
+from benchmarks import data, limits, places
 from benchmarks.harness import Bar, Row, measure
 from benchmarks.loader import BATCH, MAKERS, SIDE, _checked_epoch, _samples, _seconds
 from benchmarks.observed import beside
 from benchmarks.ours import NAME, OURS, cold, root_of
 from benchmarks.places import Place
+from hubarray import config
 
 Epoch = Callable[[], Iterator[Any]]
 TABLE, ARRAY, PARQUET = "hubarray, table", "hubarray, array", "hubarray, Parquet"
@@ -48,14 +51,19 @@ for line in sys.stdin:
 
 
 def epochs(megabytes: int) -> list[Row]:
-    """From a folder, and from S3 with nothing cached and with what fits cached on disk."""
+    """From a folder, warm and cold, and from S3 with nothing cached and with what fits cached on disk."""
     values = _samples(megabytes)
     with places.local() as base:
         hub.configure(memory_cache_bytes=64 << 20)
-        rows = _judged("epochs from a folder", _made(base, values, PEERS), values)
+        made = _made(base, values, PEERS)
+        rows = _judged("epochs from a folder", made, values)
+        # What is kept beside the folder is of the epochs before.
+        rows += _judged(
+            "epochs from a folder that the page cache has forgotten", made, values, before=partial(_forget, base)
+        )
     with places.s3() as base:
         hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0)
-        few = {name: PEERS[name] for name in FROM_S3 if name in PEERS}
+        few = FROM_S3
         rows += _judged("epochs from S3, cold", _made(base, values, few), values, before=cold)
     with places.s3() as base:
         hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=8 << 30)
@@ -132,10 +140,19 @@ def _alone(name: str, workers: int | None, base: Place, count: int) -> Iterator[
     """An epoch of one contender, made anew in another process."""
     hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0 if base.kind == "s3" else None)
     values = data.photographs(count, SIDE)
-    made = (OURS_BY_SOURCE | PEERS)[name](base.corner("alone"), values)
+    made = (OURS_BY_SOURCE | (FROM_S3 if base.kind == "s3" else PEERS))[name](base.corner("alone"), values)
     if not name.startswith("in memory"):
         del values
     yield made if workers is None else made[workers]
+
+
+def _forget(base: Place) -> None:
+    """Have the page cache forget the files of a folder; what waits to be written is written first."""
+    os.sync()
+    for folder, _, names in os.walk(base.folder):
+        for name in names:
+            with open(os.path.join(folder, name), "rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def _judged(
@@ -169,9 +186,10 @@ def _judged(
 
 def _table(base: Place, values: np.ndarray) -> dict[int, Epoch]:
     root = root_of(base.corner("table"))
-    # As arrays are compressed by themselves. Plain bytes would be compressed by SeaweedFS, whose ranges then take five
-    # times as long: that would measure the server.
-    schema = hub.Schema({"x": hub.Field("u1", values.shape[1:], codec="blosc")})
+    # Plain bytes, as a field has them by default, would be compressed by SeaweedFS, whose ranges then take five times as
+    # long: that would measure the server.
+    codec = "blosc" if base.kind == "s3" else None
+    schema = hub.Schema({"x": hub.Field("u1", values.shape[1:], codec=codec)})
     with hub.table_writer("bench/epochs:v1", schema, root=root) as writer, writer.partition("all") as partition:
         for value in values:
             partition.append({"x": value})
@@ -216,9 +234,13 @@ def _parquet(base: Place, values: np.ndarray) -> Epoch:
     from hubarray.interop.torch_readers import BatchedDataLoader
 
     url, options = _dataset(base, values)
+    # HF datasets reads everything once, and keeps it beside the dataset as it is in memory; so may ours.
+    keep = {} if base.kind == "s3" and not config.current().disk_cache_bytes else {
+        "cache_type": "local-disk", "cache_location": str(base.corner("kept").folder)
+    }  # fmt: skip
 
     def epoch() -> Iterator[Any]:
-        reader = hub.make_batch_reader(url, shuffle_rows=True, storage_options=options)
+        reader = hub.make_batch_reader(url, shuffle_rows=True, storage_options=options, **keep)
         with BatchedDataLoader(reader, BATCH) as batches:
             for batch in batches:
                 yield batch["x"]
@@ -275,6 +297,39 @@ def _hf_datasets(base: Place, values: np.ndarray) -> dict[int, Epoch]:
         return lambda: iter(made)
 
     return {workers: epoch(workers) for workers in (0, 2)}
+
+
+def _hf_streaming(base: Place, values: np.ndarray) -> Epoch:
+    """As they read a bucket: row groups in their order, shuffled in a buffer."""
+    import datasets
+    from torch.utils.data import DataLoader
+
+    url, options = _dataset(base, values)
+    given = {"key": options["key"], "secret": options["secret"], "endpoint_url": options["endpoint_url"]}
+    loaded = datasets.load_dataset(
+        "parquet", data_files=f"{url}/*.parquet", split="train", streaming=True, storage_options=given
+    ).shuffle(buffer_size=256)
+    made = DataLoader(loaded, batch_size=BATCH, num_workers=0, collate_fn=_stacked)
+    return lambda: iter(made)
+
+
+def _webdataset_s3(base: Place, values: np.ndarray) -> Epoch:
+    """Shards through curl, as its documentation has it, by signed addresses."""
+    import webdataset
+    from torch.utils.data import DataLoader
+
+    store, shards, addresses = limits.s3_store(base), 8, []
+    for shard in range(shards):
+        tar = io.BytesIO()
+        with webdataset.TarWriter(tar) as sink:
+            for i in range(shard, len(values), shards):
+                sink.write({"__key__": f"{i:06d}", "npy": values[i]})
+        key = f"{base.corner('wds').prefix}/{shard:03d}.tar"
+        obstore.put(store, key, tar.getvalue())
+        addresses.append(f"pipe:curl -s '{obstore.sign(store, 'GET', key, timedelta(hours=6))}'")
+    stages = webdataset.WebDataset(addresses, shardshuffle=shards).shuffle(256).decode().to_tuple("npy").batched(BATCH)
+    made = DataLoader(stages, batch_size=None, num_workers=2, persistent_workers=True)
+    return lambda: (batch[0] for batch in made)
 
 
 def _petastorm(base: Place, values: np.ndarray) -> Epoch:
@@ -349,8 +404,6 @@ def _mosaic(base: Place, values: np.ndarray) -> dict[int, Epoch]:
     return {workers: epoch(workers) for workers in (0, 2)}
 
 
-# Those that read S3 by themselves, batch by batch. Of Lance's plain bytes this measures the server, as above.
-FROM_S3 = ("pyarrow loop", "lance")
 OURS_BY_SOURCE: dict[str, Any] = {TABLE: _table, ARRAY: _array, PARQUET: _parquet}
 PEERS: dict[str, Any] = {
     "in memory (raw)": MAKERS["in memory (raw)"],
@@ -362,4 +415,11 @@ PEERS: dict[str, Any] = {
     "HF datasets": _hf_datasets,
     "pyarrow loop": _pyarrow_loop,
     "Petastorm": _petastorm,
+}
+# Those that read S3 by themselves, batch by batch. Of Lance's plain bytes this measures the server, as above.
+FROM_S3: dict[str, Any] = {
+    "lance": MAKERS["lance"],
+    "webdataset": _webdataset_s3,
+    "HF datasets": _hf_streaming,
+    "pyarrow loop": _pyarrow_loop,
 }

@@ -79,6 +79,11 @@ class ChosenSource:
         counts = getattr(self._source, "cache_counts", None)
         return (0, 0) if counts is None else counts()
 
+    @property
+    def is_near(self) -> bool:
+        """Whether the source's files are this machine's."""
+        return bool(getattr(self._source, "is_near", False))
+
     def where_of(self, row: int) -> str:
         """The file and row group of a row, for messages."""
         told = getattr(self._source, "where_of", None)

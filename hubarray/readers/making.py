@@ -195,7 +195,7 @@ def make_reader(
         Where rows are read, decoded and transformed. Processes are for transforms in Python; they need no guard of
         ``__main__``. All pools give the same in the same order.
     workers_count : int, optional
-        By default the number of cores, and at least 4.
+        By default the number of cores, and at least 4 where files are fetched from afar.
     results_queue_size : int
         Row groups that may be loaded ahead.
     seed : int, optional
@@ -341,7 +341,9 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
         raise ConfigError(f"shard_balance={mode!r}: {_undecided(pipeline)}, or shard_balance='exact'")
     seed = given["seed"]
     sharded = given["cur_shard"] is not None or given["shard_count"] is not None
-    workers = given["workers_count"] or max(4, core_count())
+    # Of this machine's files no request is waited for: more threads than cores stand in each other's way.
+    least = 2 if getattr(source, "is_near", False) else 4
+    workers = given["workers_count"] or max(least, core_count())
     shuffle_rows = bool(given["shuffle_rows"])
     bounds, unit_rows, group_rows = _grouped(source, world, shuffle_rows, given)
     pool = pool_of(given["reader_pool_type"], pipeline, workers)

@@ -56,13 +56,13 @@ class ServiceColumn:
         return f"{SERVICE_PREFIX}{self.table}:{self.id}:{urlencode(said)};"
 
     def merged(self, on: Iterable[Link], *, suffix: str) -> ServiceColumn:
-        """The column after a merge, by whose links its rows are found."""
+        """The column after a merge that linked it so."""
         known = (*self.on, *(one for one in on if one not in self.on))
         return replace(self, on=known, suffix=self.suffix + suffix)
 
 
 def merge_id(keys: Iterable[str], *sides: Iterable[ServiceColumn]) -> str:
-    """What a merge is called: the same for parts of the same indexes, so that what was merged of them can be joined."""
+    """The name of a merge: the same for parts of the same indexes, so that what was merged of them can be joined."""
     said = [[f"{one.table}:{one.id}:{one.suffix}" for one in side] for side in sides]
     return _digest(repr([list(keys), *map(sorted, said)]))
 

@@ -22,12 +22,12 @@ class DatedHandler(pafs.FSSpecHandler):
         return pafs.FSSpecHandler._create_file_info(path, {**info, "mtime": found})
 
     def get_file_info(self, paths: Sequence[str]) -> Any:
-        """What is known of some files."""
+        """Size and time of some files."""
         self.fs.invalidate_cache()
         return super().get_file_info(paths)
 
     def get_file_info_selector(self, selector: pafs.FileSelector) -> Any:
-        """What is known of the files of a folder."""
+        """Size and time of the files of a folder."""
         self.fs.invalidate_cache()
         return super().get_file_info_selector(selector)
 

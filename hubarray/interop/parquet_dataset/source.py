@@ -143,6 +143,11 @@ class ParquetSource:
         assert self.unit_bounds is not None
         return int(np.searchsorted(self.unit_bounds, row, "right")) - 1
 
+    @property
+    def is_near(self) -> bool:
+        """Whether its files are this machine's."""
+        return self.location.client.is_local
+
     def where_of(self, row: int) -> str:
         """The file and row group of a row, for messages."""
         f, group = self.units[self.unit_of(row)]
