@@ -30,7 +30,8 @@ from hubarray import config
 
 Epoch = Callable[[], Iterator[Any]]
 TABLE, ARRAY, PARQUET = "hubarray, table", "hubarray, array", "hubarray, Parquet"
-_PARQUET_PEERS = ("HF datasets", "pyarrow loop", "Petastorm")
+MAPPED = "HF datasets"
+_PARQUET_PEERS = (MAPPED, "pyarrow loop", "Petastorm")
 _ROW_GROUP_ROWS = 32
 _PETASTORM = """
 import sys

@@ -14,6 +14,7 @@ from hubarray.arrays.adapters import Adapters
 from hubarray.arrays.assignment import assignable, rows_that_fit
 from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.fields import names_fields, read_fields
+from hubarray.arrays.image_codecs import is_lossy
 from hubarray.arrays.metadata import ArrayMetadata, checked_dims
 from hubarray.arrays.operations import Append, Resize, SetDims, SetElements
 from hubarray.arrays.operators import NoOperators
@@ -156,6 +157,7 @@ class Array(Handle, NoOperators, Adapters):
     def __repr__(self) -> str:
         record, metadata = self._seen.record, self._seen.metadata
         state = ", fixed" if self._pinned is not None else ", frozen" if record.head.frozen else ""
+        state = (", lossy" if is_lossy(metadata.codecs) else "") + state
         shown = f"shape {metadata.shape}, dtype {metadata.dtype}, chunks {metadata.chunks}{state}"
         return f"<hubarray.Array {self._version.name}@{record.head.number} in {self._root.url}: {shown}>"
 

@@ -51,7 +51,14 @@ def converted(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
         _refuse_cut_text(values, dtype)
         return values
     # First as NumPy does it, for its own errors.
-    values = np.asarray(value, dtype)
+    try:
+        values = np.asarray(value, dtype)
+    except ValueError as error:
+        if "inhomogeneous" not in str(error):
+            raise
+        raise ValueError(
+            f"{error}; rows of different shapes belong into a table: hub.table_writer, whose fields may be ragged"
+        ) from None
     wide = _wide(dtype)
     if wide is not None:
         _refuse_cut_text(np.asarray(value, wide), dtype)

@@ -12,6 +12,7 @@ from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff, diff_elements, differing_chunks
 from hubarray.arrays.diff import diff as diff_records
 from hubarray.arrays.dtypes import dtype_name
+from hubarray.arrays.image_codecs import is_lossy
 from hubarray.arrays.merge import Merge
 from hubarray.arrays.metadata import metadata_of
 from hubarray.blobs.ref import Refs
@@ -61,6 +62,7 @@ def facts(handle: Array) -> dict[str, Any]:
         "dtype": str(handle.dtype),
         "chunks": list(handle.chunks),
         "codecs": [one["name"] for one in handle.codec],
+        **({"lossy": True} if is_lossy(handle.codec) else {}),
         "fill_value": np.asarray(handle.fill_value).tolist(),
         "memory_bytes": handle.nbytes,
         "stored_bytes": handle.stored_bytes(),

@@ -10,6 +10,7 @@ from hubarray import process
 
 IO_THREADS = 32
 AHEAD_THREADS = 4
+AHEAD_THREADS_NAME = "hubarray-ahead"
 BLOCK_THREADS = "hubarray-blocks"
 
 
@@ -65,7 +66,7 @@ class Pools:
         if self._ahead is None:
             with self._lock:
                 if self._ahead is None:
-                    self._ahead = ThreadPoolExecutor(AHEAD_THREADS, "hubarray-ahead")
+                    self._ahead = ThreadPoolExecutor(AHEAD_THREADS, AHEAD_THREADS_NAME)
         return self._ahead
 
     @property

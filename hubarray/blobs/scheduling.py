@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from typing import TypeVar
 
-from hubarray.blobs.pools import IO_THREADS, core_count, pools
+from hubarray.blobs.pools import AHEAD_THREADS_NAME, IO_THREADS, core_count, pools
 
 MAX_BYTES_IN_FLIGHT = 256 << 20
 TASK_GROUP_BYTES = 256 << 10
@@ -46,6 +46,23 @@ def run_all(
     else:
         most = core_count()
     _Run(iter(tasks), max_bytes_in_flight, threads, most).finish()
+
+
+def side_by_side(calls: Sequence[Callable[[], T]]) -> list[T]:
+    """The results of a few calls that each read for themselves: the first on this thread, the others on their own.
+
+    Raises
+    ------
+    BaseException
+        The first failure, in their order.
+    """
+    if not calls:
+        return []
+    if threading.current_thread().name.startswith(AHEAD_THREADS_NAME):
+        # Those threads do not wait for each other.
+        return [call() for call in calls]
+    others = [pools.ahead.submit(call) for call in calls[1:]]
+    return [calls[0](), *(one.result() for one in others)]
 
 
 def run_in_order(tasks: Iterable[tuple[int, Callable[[], T]]], consume: Callable[[T], object]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -71,13 +71,22 @@ class Changes:
         ------
         AlreadyExistsError, ConfigError
         """
-        checked_name(name)
-        if name in self._arrays:
-            raise AlreadyExistsError(f"{self._base.name.at(None)}: has an array {name!r} already; delete it first")
-        if len(self._arrays) >= MAX_ARRAYS:
-            raise ConfigError(f"{self._base.name.at(None)}: has {MAX_ARRAYS:,} arrays, and no dataset has more")
+        self.check_new(name, self._arrays)
         self._arrays[name] = entry
         self._messages.append(f"add {name}")
+
+    def check_new(self, name: str, there: Collection[str]) -> None:
+        """Refuse a name that is none, or is one of those there already, and more arrays than a dataset has.
+
+        Raises
+        ------
+        AlreadyExistsError, ConfigError
+        """
+        checked_name(name)
+        if name in there:
+            raise AlreadyExistsError(f"{self._base.name.at(None)}: has an array {name!r} already; delete it first")
+        if len(there) >= MAX_ARRAYS:
+            raise ConfigError(f"{self._base.name.at(None)}: has {MAX_ARRAYS:,} arrays, and no dataset has more")
 
     def drop(self, name: str) -> None:
         """Take an array away, with all it has.
@@ -123,7 +132,7 @@ class Changes:
         order = np.argsort(numbers, kind="stable")
         numbers, refs = numbers[order].astype(np.uint64), refs[order]
         present = numbers[refs["length"] > 0]
-        extents, self._following = one.extents.with_room(present, self._following)
+        extents, self._following = one.extents.with_room(present, self._following, members=len(self._arrays))
         inner, there = extents.in_manifest(numbers)
         self._set = self._set.merged(inner[there], refs[there])
         self._arrays[name] = replace(one, extents=extents)

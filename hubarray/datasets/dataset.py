@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,10 +13,12 @@ from hubarray.arrays.adapters import RowsShown, adapter, needed_adapter
 from hubarray.arrays.array import Array
 from hubarray.arrays.assignment import rows_that_fit
 from hubarray.arrays.attributes import Attributes
+from hubarray.arrays.image_codecs import is_lossy
 from hubarray.arrays.metadata import metadata_of
+from hubarray.arrays.objects import plain_objects, refuse_objects
 from hubarray.arrays.operations import Append, Resize, SetElements
 from hubarray.arrays.spec import ArraySpec
-from hubarray.blobs.pools import pools
+from hubarray.blobs.scheduling import side_by_side
 from hubarray.datasets import growing, operations
 from hubarray.datasets.description import Description, checked_name, description_of, view
 from hubarray.datasets.diff import DatasetDiff, diff_datasets
@@ -190,10 +193,8 @@ class Dataset(Handle, RowsShown):
         """
         pinned = self.snapshot()
         names = pinned.samples(columns)
-        arrays = [pinned[name] for name in names]
-        others = [pools.ahead.submit(one.__getitem__, at) for one in arrays[1:]]
-        found = [one[at] for one in arrays[:1]]
-        return dict(zip(names, [*found, *(one.result() for one in others)], strict=True))
+        found = side_by_side([partial(pinned[name].__getitem__, at) for name in names])
+        return dict(zip(names, found, strict=True))
 
     def append(self, rows: Mapping[str, Any], *, message: str | None = None) -> slice:
         """Add rows to all arrays that begin with the same dimension, in one commit, and say where they are.
@@ -415,6 +416,14 @@ class Dataset(Handle, RowsShown):
         record = self._record()
         return _restored, (self._root, self._version.name, record.head.number, self._pinned is not None)
 
+    def undo(self, steps: int = 1, *, message: str | None = None) -> Dataset:
+        """Take back the newest changes, whichever arrays they are of, as a commit; see :func:`hubarray.undo`.
+
+        Returns the dataset itself.
+        """
+        adapter("undo")(f"{self.name}:{self.version}", steps=steps, root=self.root, message=message)
+        return self.refresh()
+
     def _repr_html_(self) -> str:
         html: str = adapter("dataset_html")(self)
         return html
@@ -427,7 +436,8 @@ class Dataset(Handle, RowsShown):
         for name, one in list(self.arrays.items())[:_SHOWN_ARRAYS]:
             named = zip(one.dims, one.shape, strict=True)
             axes = ", ".join(f"{shown_text(dim)}: {n}" if dim else str(n) for dim, n in named)
-            lines.append(f"  {shown_text(name):16} {dtypes.dtype_name(one.dtype):10} ({axes})")
+            lossy = ", lossy" if is_lossy(one.codec) else ""
+            lines.append(f"  {shown_text(name):16} {dtypes.dtype_name(one.dtype):10} ({axes}){lossy}")
         if len(self) > _SHOWN_ARRAYS:
             lines.append(f"  and {len(self) - _SHOWN_ARRAYS} more")
         return "\n".join(lines)
@@ -453,20 +463,17 @@ def steps_to_add(version: Version, name: str, array: ArraySpec | Array | np.ndar
     if isinstance(array, ArraySpec):
         return [operations.create(name, operations.entry_of(array.metadata(), array.attributes()))]
     if isinstance(array, Array):
-        state = array.refresh().state() if not array.fixed else array.state()
-        if array.root != version.fetcher.root:
-            raise ConfigError(
-                f"{name!r}: {array.name}:{array.version} is under another root; hub.transfer brings it here first"
-            )
-        return [operations.adopt(name, state.version, state.record)]
+        return [operations.adoption(name, array, version)]
     if isinstance(array, np.ma.MaskedArray):
         raise ConfigError(f"{name!r}: masks are not stored; fill the array first: array.filled(...)")
     if isinstance(array, np.ndarray):
-        metadata = ArraySpec(array.shape, array.dtype).metadata()
+        values: np.ndarray = plain_objects(array)
+        refuse_objects(repr(name), values)
+        metadata = ArraySpec(values.shape, values.dtype).metadata()
         steps = [operations.create(name, operations.entry_of(metadata, {}))]
-        if array.size:
-            values = array.astype(metadata.dtype, copy=False)
-            whole = selection.parse(..., array.shape)
+        if values.size:
+            values = values.astype(metadata.dtype, copy=False)
+            whole = selection.parse(..., values.shape)
             steps.append(operations.on_array(name, SetElements(whole, whole.to_canonical(values))))
         return steps
     raise ConfigError(

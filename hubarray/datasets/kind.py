@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hubarray.arrays import kind as array_kind
+from hubarray.arrays.image_codecs import is_lossy
 from hubarray.arrays.metadata import metadata_of
 from hubarray.blobs.ref import Refs, blob_names
 from hubarray.datasets.dataset import Dataset
@@ -61,7 +62,10 @@ def facts(handle: Dataset) -> dict[str, Any]:
     """The arrays, and what all of them take."""
     return {
         "dimensions": handle.dims,
-        "arrays": {name: f"{one.dtype} {one.shape}" for name, one in handle.arrays.items()},
+        "arrays": {
+            name: f"{one.dtype} {one.shape}" + (", lossy" if is_lossy(one.codec) else "")
+            for name, one in handle.arrays.items()
+        },
         "memory_bytes": handle.nbytes,
         "stored_bytes": sum(one.stored_bytes() for one in handle.arrays.values()),
     }

@@ -9,8 +9,9 @@ from hubarray.arrays.array import Array
 from hubarray.arrays.worker import View
 from hubarray.blobs.pack import PackWriter
 from hubarray.datasets.description import description_of, view
+from hubarray.datasets.diff import DatasetDiff, diff_datasets
 from hubarray.datasets.operations import Steps, on_array
-from hubarray.errors import ConflictError, NotFoundError
+from hubarray.errors import ConfigError, ConflictError, NotFoundError
 from hubarray.history.commit import Operation, commit
 from hubarray.history.handle import unpickled
 from hubarray.history.record import Member, Record
@@ -61,6 +62,31 @@ class DatasetArray(Array):
         if there.id != self._id:
             raise ConflictError(f"{record.name}: its array {self._key!r} was replaced; take it from the dataset again")
         return view(record, self._key)
+
+    def undo(self, steps: int = 1, *, message: str | None = None) -> Array:
+        """Take back the newest changes, as :meth:`hubarray.Array.undo`, where they are of this array alone.
+
+        Raises
+        ------
+        ConfigError
+            One of them changed something else of the dataset: ``dataset.undo()`` takes back whole commits.
+        NotFoundError, ConflictError
+        """
+        self.newest_state()
+        after, taken = _member(self._record()).whole, 0
+        while taken < steps and after.head.number > 1:
+            before = self._version.to_build_on(after.head.number - 1)
+            found = diff_datasets((self._version, before), (self._version, after), elements=False)
+            has_other_attrs = before.attrs != after.attrs
+            if found or has_other_attrs:
+                own = DatasetDiff(changed={key: one for key, one in found.changed.items() if key == self._key})
+                if found != own or has_other_attrs:
+                    raise ConfigError(
+                        f"{after.name}: changed more than the array {self._key!r}; dataset.undo() takes back all of it"
+                    )
+                taken += 1
+            after = before
+        return super().undo(steps, message=message)
 
     def commit_operation(
         self,

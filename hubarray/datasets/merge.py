@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hubarray.arrays.diff import differing_chunks
 from hubarray.arrays.merge import CONFLICT_SIDES, Merge, find_bases, merged_attrs
+from hubarray.arrays.operations import Resize
 from hubarray.blobs.pack import PackWriter
 from hubarray.datasets.changes import Changes
 from hubarray.datasets.description import description_of, view
@@ -75,6 +76,7 @@ class _Attempt:
         for id, name in self._their_names.items():
             if id not in self._our_names:
                 self._add(id, name)
+        self._agree_on_lengths(packs)
         (_, theirs), (version, ours) = self._theirs, self._ours
         olds = [record.attrs for _, record in self._bases]
         self._changes.set_attrs(merged_attrs(olds, theirs.attrs, ours.attrs, self._on_conflict, version))
@@ -119,6 +121,35 @@ class _Attempt:
             draft = merge.apply(self._changes.view(name), self._ours[0], packs)
         if draft is not None:
             self._changes.add(name, draft)
+
+    def _agree_on_lengths(self, packs: PackWriter) -> None:
+        """Grow arrays that one side alone has, with their fill value, to what their dimensions have become.
+
+        Raises
+        ------
+        ConflictError
+            One is longer than the dimension is now.
+        """
+        both = self._our_names.keys() & self._their_names.keys()
+        shared = [one for one in self._changes.arrays.values() if one.id in both]
+        alone = {name: one for name, one in self._changes.arrays.items() if one.id not in both}
+        settled = {dim: length for one in shared for dim, length in one.lengths if dim is not None}
+        lengths = dict(settled)
+        for dim, length in (axis for one in alone.values() for axis in one.lengths):
+            if dim is not None and dim not in settled:
+                lengths[dim] = max(length, lengths.get(dim, 0))
+        for name, one in alone.items():
+            before = tuple(length for _, length in one.lengths)
+            shape = tuple(lengths.get(dim, length) if dim else length for dim, length in one.lengths)
+            for (dim, length), now in zip(one.lengths, shape, strict=True):
+                if now < length:
+                    raise ConflictError(
+                        f"the array {name!r} has {length:,} along {dim!r}, which has become {now:,}; nothing was "
+                        f"written. Resize {dim!r} on one side first"
+                    )
+            draft = Resize(shape, before).apply(self._changes.view(name), self._ours[0], packs)
+            if draft is not None:
+                self._changes.add(name, draft)
 
     def _rename(self, common: dict[str, str]) -> None:
         renamed = {}

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hubarray.arrays import numbering
+from hubarray.arrays.array import Array
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import new_id
@@ -114,18 +115,34 @@ def _require_same(changes: Changes, version: Version, name: str, id: str | None)
         )
 
 
+def adoption(name: str, array: Array, version: Version) -> Step:
+    """A step: an array of the same root as it is now.
+
+    Raises
+    ------
+    ConfigError
+        It is under another root.
+    """
+    state = array.state() if array.fixed else array.refresh().state()
+    if array.root != version.fetcher.root:
+        raise ConfigError(
+            f"{name!r}: {array.name}:{array.version} is under another root; hub.transfer brings it here first"
+        )
+    return adopt(name, state.version, state.record)
+
+
 def create(name: str, entry: Entry) -> Step:
     """A step: an array more, without chunks."""
     return lambda changes, version, packs: changes.create(name, entry)
 
 
-def create_once(name: str, entry: Entry) -> Step:
-    """A step: as :func:`create`, for one that was not there when the caller looked; that it is now is a conflict."""
+def once(name: str, step: Step) -> Step:
+    """A step that adds an array which was not there when the caller looked; that it is now is a conflict."""
 
     def take(changes: Changes, version: Version, packs: PackWriter) -> None:
         if changes.id_of(name) is not None:
             raise ConflictError(f"{version.name}: somebody else added an array {name!r} meanwhile; nothing was written")
-        changes.create(name, entry)
+        step(changes, version, packs)
 
     return take
 

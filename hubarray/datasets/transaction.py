@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hubarray.arrays.array import Array
 from hubarray.arrays.assignment import rows_that_fit
 from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.block_life import BlockLife
 from hubarray.arrays.metadata import metadata_of
+from hubarray.arrays.objects import plain_objects, refuse_objects
 from hubarray.arrays.spec import ArraySpec
 from hubarray.arrays.state import State
 from hubarray.arrays.transaction import Transaction
@@ -29,7 +31,7 @@ from hubarray.datasets.changes import Changes
 from hubarray.datasets.description import Description, description_of, view
 from hubarray.datasets.member import DatasetArray
 from hubarray.datasets.operations import Steps
-from hubarray.errors import ConfigError, HubError
+from hubarray.errors import AlreadyExistsError, ConfigError, HubError
 from hubarray.history.attribute_changes import AttributeChanges
 from hubarray.history.commit import check_message, check_writable
 from hubarray.process import uptime_seconds
@@ -69,6 +71,7 @@ class DatasetTransaction:
         # Which arrays come and go; what is written to them is theirs.
         self._changes = Changes(self._version, self._base)
         self._attribute_changes = AttributeChanges()
+        self._adopted: dict[str, operations.Step] = {}
         # One for all arrays: they share a pack writer, and rows of several arrays stay in step.
         self._lock = threading.RLock()
         self._id = new_id()
@@ -96,14 +99,19 @@ class DatasetTransaction:
         """Steps for arrays that go and come, and for the dataset's own attributes."""
         there, now = description_of(self._base).arrays, self._changes.arrays
         steps = [operations.drop(name, one.id) for name, one in there.items() if now.get(name) is not one]
-        steps += [operations.create_once(name, one) for name, one in now.items() if there.get(name) is not one]
+        steps += [
+            operations.once(name, operations.create(name, one))
+            for name, one in now.items()
+            if there.get(name) is not one
+        ]
+        steps += self._adopted.values()
         return [*steps, operations.change_attrs(self._attribute_changes)] if self._attribute_changes else steps
 
     def __iter__(self) -> Iterator[str]:
-        return iter(list(self._changes.arrays))
+        return iter([*self._changes.arrays, *self._adopted])
 
     def __contains__(self, name: object) -> bool:
-        return name in self._changes.arrays
+        return name in self._changes.arrays or name in self._adopted
 
     def __getitem__(self, name: str) -> Transaction:
         """An array within the transaction.
@@ -113,6 +121,8 @@ class DatasetTransaction:
         NotFoundError, ReadOnlyError
         """
         self._life.require_open()
+        if name in self._adopted:
+            raise ConfigError(f"{name!r}: is adopted by this transaction; write to it before, or when it is committed")
         with self._lock:
             if name not in self._open:
                 array = self._array(name, pinned=False)
@@ -136,8 +146,10 @@ class DatasetTransaction:
         seen, id_ = self._changes.view(name), self._changes.id_of(name)
         return DatasetArray(self._dataset.root, self._version, seen, pinned=pinned, id=id_)
 
-    def __setitem__(self, name: str, array: ArraySpec | np.ndarray) -> None:
-        """Add an array: an empty one, to be written to, or one of memory.
+    def __setitem__(self, name: str, array: ArraySpec | Array | np.ndarray) -> None:
+        """Add an array: an empty one, to be written to, one of memory, or one of hubarray under the same root.
+
+        The last is adopted as it is when this is said; no data is moved, and it is written to when it is committed.
 
         Raises
         ------
@@ -146,17 +158,35 @@ class DatasetTransaction:
         ConfigError
         """
         self._life.require_open()
+        if isinstance(array, Array):
+            self._adopt(name, array)
+            return
+        if isinstance(array, np.ndarray):
+            refuse_objects(repr(name), array := plain_objects(array))
         spec = ArraySpec(array.shape, array.dtype) if isinstance(array, np.ndarray) else array
         if not isinstance(spec, ArraySpec) or isinstance(array, np.ma.MaskedArray):
             raise ConfigError(
-                f"{name!r}: a transaction takes a hub.ArraySpec or an array of NumPy, not a {type(array).__name__}; "
-                "ds[name] = array adds one of hubarray, and moves no data"
+                f"{name!r}: give a hub.ArraySpec, an array of hubarray under the same root, or one of NumPy, not a "
+                f"{type(array).__name__}"
             )
         entry = operations.entry_of(spec.metadata(), spec.attributes())
         with self._lock:
+            self._require_new(name)
             self._changes.create(name, entry)
         if isinstance(array, np.ndarray):
             self[name][...] = array
+
+    def _adopt(self, name: str, array: Array) -> None:
+        step = operations.adoption(name, array, self._version)
+        with self._lock:
+            self._require_new(name)
+            # What the name or the number of arrays forbids is said now.
+            Changes(self._version, self._base).check_new(name, list(self))
+            self._adopted[name] = operations.once(name, step)
+
+    def _require_new(self, name: str) -> None:
+        if name in self._adopted:
+            raise AlreadyExistsError(f"{self._version.name}: has an array {name!r} already; delete it first")
 
     def __delitem__(self, name: str) -> None:
         """Take an array away, with what the transaction wrote to it.
@@ -167,6 +197,8 @@ class DatasetTransaction:
         """
         self._life.require_open()
         with self._lock:
+            if self._adopted.pop(name, None) is not None:
+                return
             self._changes.drop(name)
             if name in self._open:
                 self._open.pop(name).end()

@@ -21,6 +21,8 @@ LEAST = 8
 # Of members that are written here and there: so many extents of a size, then larger ones.
 _ALIKE = 16
 _MOST_DOUBLINGS = 48
+# Of more members that grow together so many numbers of all of them, which are a few leaves of the manifest.
+_FEW_MEMBERS, _TOGETHER = 8, 1 << 13
 MAX_EXTENTS = 4096
 MOST_NUMBERS = 1 << 63
 
@@ -67,7 +69,7 @@ class Extents:
         """Whether every extent of another is one of these."""
         return {tuple(one) for one in other.to_json()} <= {tuple(one) for one in self.to_json()}
 
-    def with_room(self, numbers: Numbers, following: int) -> tuple[Extents, int]:
+    def with_room(self, numbers: Numbers, following: int, *, members: int = 1) -> tuple[Extents, int]:
         """Extents that have all of some numbers.
 
         Parameters
@@ -76,6 +78,8 @@ class Extents:
             The member's, sorted.
         following : int
             The first of the manifest's numbers that nobody has been given.
+        members : int
+            How many share the manifest. What they write next lies close together, as long as their extents are short.
 
         Returns
         -------
@@ -92,12 +96,12 @@ class Extents:
             rest = rest[~found.in_manifest(rest)[1]]
             if not len(rest):
                 return found, following
-            found, following = found._with_one(int(rest[0]), following)
+            found, following = found._with_one(int(rest[0]), following, members)
 
-    def _with_one(self, number: int, following: int) -> tuple[Extents, int]:
+    def _with_one(self, number: int, following: int, members: int) -> tuple[Extents, int]:
         if len(self) >= MAX_EXTENTS:
             raise ConfigError(f"an array was written in more than {MAX_EXTENTS} places apart; use larger chunks")
-        size = self._size(number)
+        size = self._size(number, members)
         first, start = number // size * size, -(-following // size) * size
         if start + size > MOST_NUMBERS:
             raise ConfigError("the arrays have more chunks than a manifest can number; use larger chunks")
@@ -109,11 +113,14 @@ class Extents:
         )
         return made, start + size
 
-    def _size(self, number: int) -> int:
+    def _size(self, number: int, members: int) -> int:
         """How long the extent of a number is: as all there is behind its end, longer where there are many, and free."""
         size = LEAST << min(len(self) // _ALIKE, _MOST_DOUBLINGS)
         if len(self) and number < int(self.firsts[-1] + self.sizes[-1]) + LEAST:
-            size = max(size, 1 << (int(self.sizes.sum()).bit_length() - 1))
+            following = 1 << (int(self.sizes.sum()).bit_length() - 1)
+            if members > _FEW_MEMBERS:
+                following = min(following, max(LEAST, (1 << (_TOGETHER // members).bit_length()) // 2))
+            size = max(size, following)
         while size > LEAST and not self._is_free(number // size * size, size):
             size //= 2
         return size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -11,6 +12,7 @@ from urllib.parse import unquote
 
 from hubarray import catalog
 from hubarray.arrays.array import Array
+from hubarray.arrays.image_codecs import is_image_codec
 from hubarray.blobs.ref import blob_place
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import AlreadyExistsError, ConfigError
@@ -34,8 +36,12 @@ def references(name: str, target: str | os.PathLike[str], *, overwrite: bool = F
     what tells of a chunk is read: it takes ``"remote_protocol": "s3"`` (or ``"file"``) besides, and the package
     fastparquet there. An array is in a group then, under the last part of its name.
 
-    Costs the manifest; no data is read or
-    moved. What the references name stays as long as the commit: tag it, so that it does not expire.
+    An array of encoded images (``codec="png"`` and so on) has a codec that Zarr knows by the package imagecodecs-zarr:
+    without it zarr-python opens neither that array nor, as xarray does, the group with all its arrays. A warning says
+    so.
+
+    Costs the manifest; no data is read or moved. What the references name stays as long as the commit: tag it, so that
+    it does not expire.
 
     Parameters
     ----------
@@ -75,10 +81,22 @@ def references(name: str, target: str | os.PathLike[str], *, overwrite: bool = F
     pinned = found.snapshot()
     if not pinned.root.url.startswith(_FOR_OTHERS):
         raise ConfigError(f"{shown_url(pinned.root.url)}: nobody else can read there")
+    _warn_of_images(pinned)
     if suffix == ".json":
         to_file(where, partial(_write, pinned), overwrite)
         return
     _to_folder(pinned, where.rstrip("/"), overwrite)
+
+
+def _warn_of_images(found: Array | Dataset) -> None:
+    every = {found.name: found} if isinstance(found, Array) else dict(found.arrays)
+    images = [name for name, one in every.items() if is_image_codec(one.codec[0]["name"])]
+    if images:
+        warnings.warn(
+            f"{found.name}: {', '.join(images)[:200]} are encoded images; whoever reads the references needs the "
+            "package imagecodecs-zarr, for all of the group",
+            stacklevel=3,
+        )
 
 
 def _to_folder(found: Array | Dataset, where: str, overwrite: bool) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from torch.utils.data import Dataset, default_collate
 
 from hubarray.arrays.array import Array
+from hubarray.blobs.scheduling import side_by_side
 from hubarray.datasets.dataset import Dataset as HubDataset
 from hubarray.errors import ConfigError
 from hubarray.interop.torch_readers import BatchedDataLoader, DataLoader, InMemBatchedDataLoader
@@ -82,8 +84,8 @@ class Columns:
         return f"{names}: {len(self):,} rows"
 
     def read(self, rows: Any) -> list[Any]:
-        """The rows of every array: one parallel fetch each; text of any length as lists."""
-        found = [one[rows] for one in self.arrays]
+        """The rows of every array, fetched side by side; text of any length as lists."""
+        found = side_by_side([partial(one.__getitem__, rows) for one in self.arrays])
         return [one.tolist() if isinstance(one, np.ndarray) and one.dtype.kind == "T" else one for one in found]
 
     def sample(self, parts: Sequence[Any]) -> Any:

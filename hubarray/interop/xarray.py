@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.backends.common import AbstractDataStore
@@ -232,12 +234,24 @@ def _encoded(
 
 
 def _text(key: Any, values: np.ndarray) -> np.ndarray:
-    """Text of any length as NumPy's StringDType, and byte strings as long as the longest."""
+    """Text of any length as NumPy's StringDType, and byte strings as long as the longest; numbers as numbers.
+
+    What is missing becomes what xarray's own backends write: empty text, or NaN.
+    """
     plain = values.reshape(-1).tolist()
-    if all(isinstance(value, str) for value in plain):
-        return values.astype(TEXT)
-    if all(isinstance(value, bytes) for value in plain):
-        return np.array(plain, f"S{max([1, *map(len, plain)])}").reshape(values.shape)
+    missing = pd.isnull(values.reshape(-1).astype(object)).tolist()
+    kinds = {type(value) for value, gone in zip(plain, missing, strict=True) if not gone}
+    if any(missing) and kinds in ({str}, {bytes}):
+        warnings.warn(f"{key}: missing text is stored as empty text, as by xarray's own backends", stacklevel=2)
+    if kinds == {str} or not plain:
+        filled = ["" if gone else value for value, gone in zip(plain, missing, strict=True)]
+        return np.array(filled, TEXT).reshape(values.shape)
+    if kinds == {bytes}:
+        filled = [b"" if gone else value for value, gone in zip(plain, missing, strict=True)]
+        return np.array(filled, f"S{max([1, *map(len, filled)])}").reshape(values.shape)
+    if kinds <= {int, float}:
+        filled = [np.nan if gone else value for value, gone in zip(plain, missing, strict=True)]
+        return np.array(filled, "f8").reshape(values.shape)
     raise ConfigError(f"{key!r}: holds objects that are no text, or not only; fill what is missing, or give it a dtype")
 
 

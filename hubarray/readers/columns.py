@@ -88,13 +88,19 @@ def columns(arrays: Sequence[Any], rows: Any = None) -> list[Any]:
 
 
 def _positions(rows: Any, length: int) -> range | np.ndarray:
+    # A part of hub.split, or what hub.balanced drew.
+    rows = getattr(rows, "positions", rows)
+    if rows is None:
+        return range(length)
     if isinstance(rows, slice):
         return range(*rows.indices(length))
     chosen = np.asarray(rows)
     if chosen.dtype == bool and chosen.shape == (length,):
         return np.flatnonzero(chosen)
     if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
-        raise ConfigError(f"rows= takes a slice, a mask of {length} rows, or a list of row numbers")
+        raise ConfigError(
+            f"rows= takes a slice, a mask of {length} rows, a list of row numbers, or a part of hub.split"
+        )
     if chosen.size and not (-length <= int(chosen.min()) and int(chosen.max()) < length):
         outside = int(chosen.max()) if int(chosen.max()) >= length else int(chosen.min())
         raise ConfigError(f"rows=: there is no row {outside}, as there are {length} rows")

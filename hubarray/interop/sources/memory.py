@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hubarray.arrays.dtypes import TEXT, ml_dtype
+from hubarray.arrays.objects import plain_objects
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.plain import plain_json
 from hubarray.interop.sources.base import SINGLE_VALUE, check_sizes, readable, whole_parts
@@ -55,7 +56,7 @@ def array_like(source: Any) -> Found | None:
     if isinstance(source, np.ma.MaskedArray):
         raise ConfigError("a masked array: masks are not stored; fill it first: source.filled(...)")
     if isinstance(source, np.ndarray):
-        return Found(_plain(source))
+        return Found(plain_objects(source))
     if hasattr(source, "columns") and hasattr(source, "to_numpy"):
         return _frame(source)
     package = type(source).__module__.partition(".")[0]
@@ -64,7 +65,7 @@ def array_like(source: Any) -> Found | None:
     if package == "xarray" and hasattr(source, "data_vars"):
         raise ConfigError(f"an xarray.Dataset is no array: give one of {', '.join(map(str, source.data_vars))}")
     if package == "xarray" and hasattr(source, "dims"):
-        return Found(_plain(source.data), json_attrs("xarray", source.attrs), tuple(map(str, source.dims)))
+        return Found(plain_objects(source.data), json_attrs("xarray", source.attrs), tuple(map(str, source.dims)))
     if package == "zarr" and hasattr(source, "metadata"):
         return Found(source, json_attrs("zarr", source.attrs), zarr_dims(source), source.fill_value)
     if package == "h5py" and hasattr(source, "shape"):
@@ -74,19 +75,8 @@ def array_like(source: Any) -> Found | None:
     if hasattr(source, "__dask_graph__") and hasattr(source, "dtype"):
         return Found(source)
     if hasattr(source, "__array__") or hasattr(source, "__array_interface__") or isinstance(source, memoryview):
-        return Found(_plain(np.asarray(source)))
+        return Found(plain_objects(np.asarray(source)))
     return None
-
-
-def _plain(array: Any) -> Any:
-    """Objects that are text as NumPy's StringDType, byte strings as wide as the widest, and all else as it is."""
-    if isinstance(array, np.ndarray) and array.dtype == object and array.size:
-        kinds = {type(one) for one in array.flat}
-        if kinds == {str}:
-            return array.astype(TEXT)
-        if kinds == {bytes}:
-            return _texts(array.ravel().tolist()).reshape(array.shape)
-    return array
 
 
 def refuse_objects(where: str, array: Any) -> NoReturn:
@@ -118,7 +108,7 @@ def _frame(frame: Any) -> Found:
     names = [str(one) for one in frame.columns]
     dtypes = {str(one) for one in getattr(frame, "dtypes", [])}
     array = np.asarray(frame.to_numpy()) if len(dtypes) == 1 else None
-    array = None if array is None else _plain(array)
+    array = None if array is None else plain_objects(array)
     if array is not None and array.dtype.kind == "f" and not next(iter(dtypes)).lower().startswith("float"):
         raise ConfigError(
             f"a frame of {next(iter(dtypes))} with missing values, which would become {array.dtype}: fill them with "

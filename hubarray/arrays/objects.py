@@ -1,0 +1,54 @@
+"""Arrays of Python objects: what of them is text or bytes, and what cannot be stored. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hubarray.arrays.dtypes import TEXT
+from hubarray.errors import ConfigError
+
+_SHOWN_KINDS = 5
+
+
+def plain_objects(array: Any) -> Any:
+    """Objects that are text as NumPy's StringDType, byte strings as wide as the widest, and all else as it is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plain_objects(np.array(["a", "bcd"], object)).dtype, plain_objects(np.array([b"a", b"bcd"], object)).dtype
+    (StringDType(), dtype('S3'))
+    """
+    if isinstance(array, np.ndarray) and array.dtype == object and array.size:
+        kinds = {type(one) for one in array.flat}
+        if kinds == {str}:
+            return array.astype(TEXT)
+        if kinds == {bytes}:
+            width = max(1, *map(len, array.flat))
+            return array.astype(f"S{width}")
+    return array
+
+
+def refuse_objects(where: str, array: np.ndarray) -> None:
+    """Refuse an array of Python objects, with what to do.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if array.dtype != object:
+        return
+    kinds = {type(one) for one in array.flat}
+    if kinds and kinds <= {np.ndarray, list, tuple}:
+        raise ConfigError(
+            f"{where}: rows of different shapes belong into a table: hub.table_writer, whose fields may be ragged; or "
+            "pad them to one shape"
+        )
+    names = ", ".join(sorted(kind.__name__ for kind in kinds)[:_SHOWN_KINDS])
+    raise ConfigError(
+        f"{where}: holds Python objects{f' ({names})' if names else ''}, which are never stored: that would need "
+        "pickle, which runs code when it is read. Give it a plain dtype first: text with astype(str), what is missing "
+        "with another value"
+    )
