@@ -234,18 +234,23 @@ class Fetcher:
 
         return self._once(blob.name, fetch)
 
-    def side_by_side(self, blobs: Sequence[BlobName], is_intact: Callable[[int, Buffer], bool]) -> list[Buffer] | None:
-        """Blobs of a remote root that follow each other in one pack: one request, on the calling thread.
+    def runs(
+        self, runs: Sequence[Sequence[BlobName]], is_intact: Callable[[BlobName, Buffer], bool]
+    ) -> dict[BlobName, bytearray] | None:
+        """Blobs of a remote root, each in memory of its own: a request for each run of them, without a plan.
+
+        A single run is read on the calling thread, several on those for I/O.
 
         Parameters
         ----------
-        blobs : sequence of BlobName
+        runs : sequence of sequence of BlobName
+            Distinct blobs; those of a run follow each other in one pack.
         is_intact : callable
-            Proof of the bytes at each position.
+            Proof of the bytes of each.
 
         Returns
         -------
-        list of bytes, or None
+        dict of BlobName to bytes, or None
             None where :meth:`fetch` is the one to read them: of some the disk cache has the bytes, or another thread is
             fetching them, or what came is not what was stored.
 
@@ -253,36 +258,52 @@ class Fetcher:
         ------
         CorruptDataError, StorageError
         """
-        if self._sections is not None and self._sections.present(blobs, counted=False):
+        names = [name for run in runs for name in run]
+        if not names:
+            return {}
+        if self._sections is not None and self._sections.present(names, counted=False):
             return None
-        mine, theirs = self._flights.board(enumerate(blobs))
-        found: list[Buffer] | None = None
+        mine, theirs = self._flights.board(enumerate(names))
+        flights = {names[i]: flight for i, flight in mine.items()}
+        found: dict[BlobName, bytearray] = {}
         error: BaseException = InterruptedError()
         try:
             if not theirs:
-                found = self._run_of(blobs, is_intact)
+                tasks = [
+                    (sum(length for *_, length in run), partial(self._read_run, run, flights, is_intact, found))
+                    for run in runs
+                ]
+                if len(tasks) == 1:
+                    tasks[0][1]()
+                else:
+                    run_all(tasks)
         except BaseException as failure:
             error = failure
             raise
         finally:
-            if found is None:
-                self._flights.give_up(mine.values(), error)
-        if found is not None:
-            for i, flight in mine.items():
-                self._flights.land(flight, found[i])
-        return found
+            self._flights.give_up([flight for name, flight in flights.items() if name not in found], error)
+        return found if len(found) == len(names) else None
 
-    def _run_of(self, blobs: Sequence[BlobName], is_intact: Callable[[int, Buffer], bool]) -> list[Buffer] | None:
-        home, pack, start, _ = blobs[0]
+    def _read_run(
+        self,
+        run: Sequence[BlobName],
+        flights: dict[BlobName, Flight],
+        is_intact: Callable[[BlobName, Buffer], bool],
+        out: dict[BlobName, bytearray],
+    ) -> None:
+        home, pack, start, _ = run[0]
         key = pack_key(home, pack.hex())
-        data = memoryview(self._reads.unverified(key, start, sum(length for *_, length in blobs)))
-        found: list[Buffer] = [data[begin - start : begin - start + length] for _, _, begin, length in blobs]
-        if not all(map(is_intact, range(len(found)), found)):
-            return None
+        data = memoryview(self._reads.unverified(key, start, sum(length for *_, length in run)))
+        blobs = [(name, data[name[2] - start : name[2] - start + name[3]]) for name in run]
+        if not all(is_intact(name, blob) for name, blob in blobs):
+            return
         if self._sections is not None:
-            self._sections.count_missed(len(blobs))
-            self._sections.put(key, [(begin, one) for (_, _, begin, _), one in zip(blobs, found, strict=True)])
-        return found
+            self._sections.count_missed(len(run))
+            self._sections.put(key, [(name[2], blob) for name, blob in blobs])
+        for name, blob in blobs:
+            # The one copy: whoever holds a blob does not hold the request that it came in.
+            out[name] = bytearray(blob)
+            self._flights.land(flights[name], blob)
 
     def keep(self, key: str, pieces: list[Buffer]) -> None:
         """Put a pack that was just uploaded into the disk cache, for other processes of this machine."""

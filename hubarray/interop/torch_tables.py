@@ -11,7 +11,8 @@ from torch.utils.data import Dataset
 from hubarray.interop.torch_stream import Stream, only_streams
 from hubarray.interop.torch_values import tensors
 from hubarray.readers.table_source import TableSource
-from hubarray.tables.loader import Row, RowLoader
+from hubarray.tables.loader import RowLoader
+from hubarray.tables.row_reads import Row
 
 
 def to_pytorch(

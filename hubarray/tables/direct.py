@@ -1,4 +1,4 @@
-"""A few rows whose blocks lie in a local folder, or side by side: read on the thread that asks, without a plan."""
+"""A few rows, each in a block of its own: read without a plan."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hubarray.blobs.coalesce import MAX_GAP_BYTES
 from hubarray.blobs.ref import BlobName
 from hubarray.errors import ObjectMissingError
 from hubarray.storage.base import MAX_BUFFERS, Buffer
@@ -16,8 +17,10 @@ from hubarray.tables.block import Block, is_intact
 from hubarray.tables.schema import Group
 from hubarray.tables.state import TableState
 
-# Of more, several threads are worth their while.
-_MOST_BYTES = 2 << 20
+# Of more, several threads are worth their while; from afar they are there anyway, and this is what they may hold.
+_MOST_BYTES, _MOST_REMOTE_BYTES = 2 << 20, 64 << 20
+# Of one request.
+_RUN_BYTES = 4 << 20
 MOST_ROWS = 64
 
 
@@ -49,14 +52,13 @@ def blocks_at_hand(
     numbers : sequence of int
         Rows of the table; those below 0 are none.
     is_only : bool
-        Whether no other group is wanted: for several, requests to a remote root are better made in parallel.
+        Whether no other group is wanted: of several, all requests to a remote root are better made in parallel.
 
     Returns
     -------
     list or None
         None where :func:`hubarray.tables.rows.read` is the one to read them, and to say what is wrong: for blocks of
-        several rows or to be decoded in parallel, for many bytes, for several requests to a remote root, and after
-        damage.
+        several rows or to be decoded in parallel, for many bytes, of what the disk cache has, and after damage.
 
     Raises
     ------
@@ -65,11 +67,11 @@ def blocks_at_hand(
     remote = table.fetcher.store.remote
     if group.rows_per_block > 1 or len(numbers) > MOST_ROWS or (len(numbers) > 1 and group.has_codec):
         return None
-    if remote and not (is_only and all(b - a == 1 for a, b in itertools.pairwise(numbers))):
+    if remote and not (is_only and len(set(numbers)) == len(numbers)):
         return None
     spots = [_spot(table, group, number) for number in numbers]
     there = [spot for spot in spots if spot is not None]
-    if len(there) > 1 and sum(spot.length for spot in there) > _MOST_BYTES:
+    if len(there) > 1 and sum(spot.length for spot in there) > (_MOST_REMOTE_BYTES if remote else _MOST_BYTES):
         return None
     blocks = _from_afar(table, there) if remote else _from_folder(table, there)
     if blocks is None:
@@ -86,8 +88,7 @@ def _from_folder(table: TableState, spots: Sequence[_Spot]) -> list[Buffer] | No
     """The bytes of blocks, each in memory of its own: those that lie side by side are read by one call."""
     store = table.fetcher.store
     found: list[Buffer] = []
-    while len(found) < len(spots):
-        run = spots[len(found) : len(found) + _side_by_side(spots[len(found) :])]
+    for run in _runs(spots):
         buffers = [np.empty(spot.length, "u1").data for spot in run]
         try:
             done = store.read_into(run[0].key, run[0].offset, buffers)
@@ -102,25 +103,31 @@ def _from_folder(table: TableState, spots: Sequence[_Spot]) -> list[Buffer] | No
 
 
 def _from_afar(table: TableState, spots: Sequence[_Spot]) -> list[Buffer] | None:
-    """As :func:`_from_folder` of a remote root, where all of them are one request."""
-    if not spots:
-        return []
-    if _side_by_side(spots) < len(spots):
+    """As :func:`_from_folder` of a remote root: those that lie side by side are one request, and all are under way."""
+    checks = {spot.name: spot.check for spot in spots}
+    runs = _runs(sorted(spots, key=lambda spot: (spot.key, spot.offset)))
+    for one, two in itertools.pairwise(runs):
+        # A request that has what lies between costs less than two: that takes a plan.
+        if one[0].key == two[0].key and two[0].offset - one[-1].offset - one[-1].length <= MAX_GAP_BYTES:
+            return None
+    if any(len(run) > 1 and sum(spot.length for spot in run) > _RUN_BYTES for run in runs):
         return None
-    found = table.fetcher.side_by_side(
-        [spot.name for spot in spots], lambda i, data: is_intact(data, check=spots[i].check)
+    found = table.fetcher.runs(
+        [[spot.name for spot in run] for run in runs], lambda name, data: is_intact(data, check=checks[name])
     )
-    # The one copy: what a row keeps alive is its own blocks, not the request that they came in.
-    return None if found is None else [bytearray(data) for data in found]
+    return None if found is None else [found[spot.name] for spot in spots]
 
 
-def _side_by_side(spots: Sequence[_Spot]) -> int:
-    """How many from the first on follow each other in one pack, as many as one call may read."""
-    count, upto = 1, spots[0].offset + spots[0].length
-    while count < min(len(spots), MAX_BUFFERS) and (spots[count].key, spots[count].offset) == (spots[0].key, upto):
-        upto += spots[count].length
-        count += 1
-    return count
+def _runs(spots: Sequence[_Spot]) -> list[list[_Spot]]:
+    """Those that follow each other in one pack, together, as many as one call may read."""
+    runs: list[list[_Spot]] = []
+    for spot in spots:
+        last = runs[-1][-1] if runs and len(runs[-1]) < MAX_BUFFERS else None
+        if last is not None and (last.key, last.offset + last.length) == (spot.key, spot.offset):
+            runs[-1].append(spot)
+        else:
+            runs.append([spot])
+    return runs
 
 
 def _spot(table: TableState, group: Group, number: int) -> _Spot | None:

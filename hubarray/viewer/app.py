@@ -41,6 +41,8 @@ log = logging.getLogger("hubarray.viewer")
 
 # Pictures have slots of their own, so that slow ones hold up no page.
 PICTURES_AT_ONCE, PAGES_AT_ONCE, ZARR_AT_ONCE = 6, 12, 8
+# Of large chunks, each of which is held until it is sent.
+LARGE_ZARR_AT_ONCE = 2
 MOST_WAITING = 256
 _IMAGES = frozenset(("picture", "image", "sample-image"))
 _POINTS = frozenset(("points", "sample-points"))
@@ -122,6 +124,7 @@ class Viewer:
         self._kept = _Kept()
         self._zarr = ZarrFiles(self._opened)
         self._slots: dict[int, asyncio.Semaphore] = {}
+        self._large_files = asyncio.Semaphore(LARGE_ZARR_AT_ONCE)
         self._waiting = 0
 
     def application(self) -> Starlette:
@@ -190,6 +193,8 @@ class Viewer:
 
     async def _zarr_file(self, request: Request) -> Response:
         slots = self._slots.setdefault(ZARR_AT_ONCE, asyncio.Semaphore(ZARR_AT_ONCE))
+        if await run_in_threadpool(self._zarr.is_large, request.path_params["path"]):
+            slots = self._large_files
         return Paced(slots, partial(self._zarr.answer, request), _failed)
 
 

@@ -5,6 +5,7 @@ For Neuroglancer, Vizarr, zarr-python and whoever else reads Zarr from a web ser
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -13,12 +14,13 @@ from starlette.responses import Response
 from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteRequest
 from zarr.core.buffer import default_buffer_prototype
 
-from hubarray.errors import NotFoundError
+from hubarray.errors import HubError, NotFoundError
 from hubarray.viewer.opened import Opened
 
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _KEY = re.compile(r"(?:[^/]{1,128}/)?(?:zarr\.json|c(?:/\d{1,19}){0,64})")
 _LEAST_PARTS = 4
+_LARGE_BYTES = 32 << 20
 
 
 class ZarrFiles:
@@ -31,6 +33,18 @@ class ZarrFiles:
 
     def __init__(self, opened: Opened) -> None:
         self._opened = opened
+
+    def is_large(self, path: str) -> bool:
+        """Whether a file may take so much memory that few are read at once; of what cannot be read, no."""
+        parts = path.split("/")
+        if parts[-1] == "zarr.json":
+            return False
+        try:
+            found = self._opened.handle(f"{parts[0]}/{parts[1]}:{parts[2]}")
+            array = found if found.kind == "array" else found[parts[3]]
+            return math.prod(array.chunks) * array.dtype.itemsize > _LARGE_BYTES
+        except (HubError, IndexError, KeyError, TypeError, AttributeError):
+            return False
 
     async def answer(self, request: Request) -> Response:
         """One file of one store.

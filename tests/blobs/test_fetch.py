@@ -92,8 +92,8 @@ def test_a_blob_that_is_wanted_again_while_the_rest_of_a_fetch_goes_on_is_fetche
     assert again == [b"A" * (1 << 20)]
 
 
-def is_right(i, data):
-    return bytes(data) == bytes([65 + i]) * SMALL
+def is_right(name, data):
+    return bytes(data) == bytes([65 + name[2] // SMALL]) * SMALL
 
 
 def test_blobs_side_by_side_are_one_request_and_whoever_wants_one_of_them_waits_for_it(neighbours, monkeypatch):
@@ -101,25 +101,36 @@ def test_blobs_side_by_side_are_one_request_and_whoever_wants_one_of_them_waits_
     refs = refs[:2]
     opened, requests = gate(fetcher, monkeypatch)
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(fetcher.side_by_side, blob_names(refs), is_right)
+        first = pool.submit(fetcher.runs, [blob_names(refs)], is_right)
         while not requests:
             time.sleep(0.01)
         second = pool.submit(fetcher.blobs, refs[1:])
-        assert fetcher.side_by_side(blob_names(refs), is_right) is None, "another thread is fetching them"
+        assert fetcher.runs([blob_names(refs)], is_right) is None, "another thread is fetching them"
         opened.set()
-        assert [len(one) for one in first.result(10)] == [SMALL] * 2
+        assert [len(one) for one in first.result(10).values()] == [SMALL] * 2
         assert second.result(10) == [b"B" * SMALL]
     assert len(requests) == 1
 
 
+def test_runs_are_a_request_each_and_what_was_given_out_is_nobody_elses(neighbours):
+    fetcher, refs = neighbours
+    names = blob_names(refs)
+    before = fetcher.store.stats.requests
+    found = fetcher.runs([names[2:], names[:1]], is_right)
+    assert fetcher.store.stats.requests - before == 2
+    assert {name: bytes(data) for name, data in found.items()} == {names[0]: b"A" * SMALL, names[2]: b"C" * SMALL}
+    found[names[0]][:] = bytes(SMALL)
+    assert bytes(fetcher.runs([names[:1]], is_right)[names[0]]) == b"A" * SMALL
+
+
 def test_blobs_side_by_side_that_are_not_what_was_stored_are_not_given_out(neighbours, monkeypatch):
     fetcher, refs = neighbours
-    assert fetcher.side_by_side(blob_names(refs[:1]), lambda i, data: False) is None
+    assert fetcher.runs([blob_names(refs[:1])], lambda name, data: False) is None
     real = fetcher.store.get
     monkeypatch.setattr(fetcher.store, "get", lambda key, start, length: real(key, start, length - 1))
-    assert fetcher.side_by_side(blob_names(refs[:1]), is_right) is None
+    assert fetcher.runs([blob_names(refs[:1])], is_right) is None
     monkeypatch.undo()
-    assert bytes(fetcher.side_by_side(blob_names(refs[:1]), is_right)[0]) == b"A" * SMALL
+    assert bytes(*fetcher.runs([blob_names(refs[:1])], is_right).values()) == b"A" * SMALL
 
 
 def test_when_a_request_of_blobs_side_by_side_fails_who_waited_asks_for_himself(neighbours, monkeypatch):
@@ -135,7 +146,7 @@ def test_when_a_request_of_blobs_side_by_side_fails_who_waited_asks_for_himself(
 
     monkeypatch.setattr(fetcher.store, "get", get)
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(fetcher.side_by_side, blob_names(refs[:2]), is_right)
+        first = pool.submit(fetcher.runs, [blob_names(refs[:2])], is_right)
         assert begun.wait(10)
         second = pool.submit(fetcher.blobs, refs[:1])
         threading.Timer(0.2, waiting.set).start()

@@ -7,6 +7,8 @@ import pytest
 import zarr
 
 import hubarray as hub
+from hubarray.viewer.opened import Opened
+from hubarray.viewer.zarr_http import ZarrFiles
 from tests.viewer.conftest import get
 
 
@@ -66,3 +68,23 @@ def test_neuroglancer_gets_a_link_to_the_zarr(root):
     with hub.load("t/x:v1@1", root=root).view(with_="neuroglancer", open_browser=False) as viewer:
         assert viewer.url.startswith("https://neuroglancer-demo.appspot.com/#!")
         assert "/zarr/t/x/v1%401/" in viewer.url.replace("%2F", "/").replace("%3A", ":")
+
+
+def test_large_chunks_are_given_out_a_few_at_a_time(root):
+    hub.array((4096, 16384), "t/large:v1", "u1", chunks=(4096, 16384), root=root)
+    hub.array((8, 8), "t/small:v1", "u1", root=root)
+    spec = hub.ArraySpec((1, 4096, 16384), "u1", chunks=(1, 4096, 16384))
+    hub.dataset({"image": spec, "label": hub.ArraySpec(1)}, "t/both:v1", root=root)
+    files = ZarrFiles(Opened(root))
+    large = ["t/large/v1/c/0/0", "t/both/v1/image/c/0/0/0"]
+    small = [
+        "t/small/v1/c/0/0",
+        "t/both/v1/label/c/0",
+        "t/large/v1/zarr.json",
+        "t/both/v1/none/c/0",
+        "t",
+        "",
+        "t/none/v1/c/0",
+    ]
+    assert [files.is_large(path) for path in large] == [True, True]
+    assert [files.is_large(path) for path in small] == [False] * len(small)
