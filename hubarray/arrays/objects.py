@@ -25,7 +25,8 @@ def plain_objects(array: Any) -> Any:
         kinds = {type(one) for one in array.flat}
         if kinds == {str}:
             return array.astype(TEXT)
-        if kinds == {bytes}:
+        # NumPy takes zeros at the end for padding.
+        if kinds == {bytes} and not any(one.endswith(b"\0") for one in array.flat):
             width = max(1, *map(len, array.flat))
             return array.astype(f"S{width}")
     return array

@@ -420,7 +420,14 @@ class Dataset(Handle, RowsShown):
         """Take back the newest changes, whichever arrays they are of, as a commit; see :func:`hubarray.undo`.
 
         Returns the dataset itself.
+
+        Raises
+        ------
+        ReadOnlyError
+            It is fixed at a commit.
+        NotFoundError, ConflictError
         """
+        self.newest_record()
         adapter("undo")(f"{self.name}:{self.version}", steps=steps, root=self.root, message=message)
         return self.refresh()
 

@@ -74,7 +74,7 @@ class DatasetArray(Array):
         """
         self.newest_state()
         after, taken = _member(self._record()).whole, 0
-        while taken < steps and after.head.number > 1:
+        while type(steps) is int and taken < steps and after.head.number > 1:
             before = self._version.to_build_on(after.head.number - 1)
             found = diff_datasets((self._version, before), (self._version, after), elements=False)
             has_other_attrs = before.attrs != after.attrs

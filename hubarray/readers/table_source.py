@@ -156,8 +156,11 @@ class TableSource:
     def repeats(self) -> bool:
         """Whether a row comes several times: of all tables, as one of a merge stands beside several of another."""
         selections = self.loader.selections
-        if all(isinstance(one, EveryRow) for one in selections):
-            return False
+        for one in selections:
+            # Each row of one table once: whatever stands beside it, no row comes twice.
+            numbers = one if isinstance(one, EveryRow) else np.asarray(one, np.int64)
+            if isinstance(numbers, EveryRow) or (np.diff(numbers) > 0).all() or len(np.unique(numbers)) == self.rows:
+                return False
         rows = np.stack([np.asarray(one, np.int64) for one in selections])
         return len(np.unique(rows, axis=1)[0]) < self.rows
 

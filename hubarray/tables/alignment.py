@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hubarray.errors import ConfigError
 from hubarray.tables.rows import Numbers
-from hubarray.tables.service_column import ServiceColumn
+from hubarray.tables.service_column import ServiceColumn, other_side
 from hubarray.tables.state import TableState
 
 _ADVICE = "publish the merged index with hub.write_index, and take windows of that"
@@ -61,19 +60,14 @@ class Alignment:
         ------
         ConfigError
         """
-        reached = {some[0]}
-        for _ in some:
-            for one, two in itertools.combinations(some, 2):
-                if reached & {one, two} and self._links(one, two):
-                    reached |= {one, two}
-        if len(reached) < len(some):
+        if not self._are_connected(some):
             named = " and ".join(str(self._columns[i].table) for i in some)
             raise ConfigError(
                 f"row {at}: it is not known whether neighbouring rows of {named} belong together: merge with "
                 f"hub.merge, on index fields as they are stored; or {_ADVICE}"
             )
         for one, two in itertools.combinations(some, 2):
-            for fields in self._links(one, two):
+            for fields in self._links(one, two).values():
                 self._require_pairs(one, two, fields, found, at)
 
     def require_never_merged(self, lacking: int, having: Sequence[int], at: int) -> None:
@@ -89,20 +83,47 @@ class Alignment:
             pair = (lacking, one)
             if pair not in self._exclusive:
                 self._exclusive[pair] = self._are_exclusive(pair)
-            if not self._exclusive[pair] or set(self._columns[lacking].on) & set(self._columns[one].on):
+            if not self._exclusive[pair] or self._links(lacking, one):
                 raise ConfigError(
                     f"row {at}: {self._columns[lacking].table} has no row there, so which of its rows stand beside the "
                     f"neighbours in {self._columns[one].table} is not known; {_ADVICE}"
                 )
 
-    def _links(self, one: int, two: int) -> list[tuple[str, ...]]:
-        """The fields of each merge that brought two tables together."""
+    def _are_connected(self, some: Sequence[int]) -> bool:
+        """Whether merges connect all of some tables, and those on one side of a merge were connected before it.
+
+        Else two that nobody brought together would be taken for neighbours of a third.
+        """
+        on = {i: list(dict.fromkeys(merge for merge, _ in self._columns[i].on)) for i in some}
+        if len(self._reached(some, some[0], None)) < len(some):
+            return False
+        for merge in {one for own in on.values() for one in own}:
+            beside = [i for i in some if merge in on[i]]
+            before = {one[:-1] for i in beside for one in on[i][: on[i].index(merge)]}
+            if not set(beside) <= self._reached(some, beside[0], before):
+                return False
+        return True
+
+    def _reached(self, some: Sequence[int], start: int, merges: set[str] | None) -> set[int]:
+        """The tables that a table is connected with, by these merges, or all."""
+        reached = {start}
+        for _ in some:
+            for one, two in itertools.combinations(some, 2):
+                if len(reached & {one, two}) == 1 and any(
+                    merges is None or merge in merges for merge in self._links(one, two)
+                ):
+                    reached |= {one, two}
+        return reached
+
+    def _links(self, one: int, two: int) -> dict[str, tuple[str, ...]]:
+        """Of each merge that brought two tables together its fields."""
         there = set(self._columns[two].on)
         by_merge: dict[str, tuple[str, ...]] = {}
         for merge, field in self._columns[one].on:
-            if (merge, field) in there and all(field in self._tables[i].metadata.schema.index for i in (one, two)):
-                by_merge[merge] = (*by_merge.get(merge, ()), field)
-        return list(by_merge.values())
+            stored = all(field in self._tables[i].metadata.schema.index for i in (one, two))
+            if (other_side(merge), field) in there and stored:
+                by_merge[merge[:-1]] = (*by_merge.get(merge[:-1], ()), field)
+        return by_merge
 
     def _require_pairs(self, one: int, two: int, shared: tuple[str, ...], found: Sequence[Numbers], at: int) -> None:
         for name in shared:
@@ -124,7 +145,8 @@ class Alignment:
         keys: list[Any] = [None] * len(numbers)
         values = self._tables[table].index_values(numbers[there], name)
         for position, value in zip(there.tolist(), values, strict=True):
-            keys[position] = value
+            # NaN is missing, as a merge has it.
+            keys[position] = None if isinstance(value, np.floating) and np.isnan(value) else value
         return keys
 
     def _are_repeated(self, i: int, numbers: Numbers, names: tuple[str, ...]) -> bool:
@@ -153,11 +175,11 @@ class Alignment:
 
 
 def comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Keys as a merge compares them: without a dictionary, and with null for NaN, which pandas takes for the same."""
+    """Keys as a merge compares them: without a dictionary, with null for NaN, and with one zero."""
     whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     whole = whole.dictionary_decode() if pa.types.is_dictionary(whole.type) else whole
     if pa.types.is_floating(whole.type):
-        whole = pc.if_else(pc.is_nan(whole), pa.scalar(None, whole.type), whole)
+        whole = pa.array(whole.to_numpy(zero_copy_only=False) + 0.0, whole.type, from_pandas=True)
     return whole
 
 

@@ -68,7 +68,7 @@ def name_columns(
     no_fields = {*index_names} - {*having}
 
     def is_key(field: str, some: Sequence[int]) -> bool:
-        if _are_linked([{merge for merge, name in tables[i][0].on if name == field} for i in some]):
+        if _are_linked([{merge[:-1] for merge, name in tables[i][0].on if name == field} for i in some]):
             return True
         by_pandas = field in index_names and all(tables[i][1][field].index for i in some)
         suffixes = {tables[i][0].suffix for i in some} - {""}

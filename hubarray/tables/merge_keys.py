@@ -23,6 +23,7 @@ from hubarray.tables.state import TableState
 if TYPE_CHECKING:
     import pandas as pd
 
+_NOT_COMPARABLE = (pa.ArrowException, ValueError, TypeError, OverflowError)
 # Of an index piece, about.
 _PIECE_BYTES = 4 << 20
 
@@ -39,13 +40,16 @@ def tables_with_keys(frame: pd.DataFrame, keys: Sequence[str]) -> set[str]:
     """
     tables = loader_of(frame, None).tables()
     names = [name for name in frame.columns if is_service(name)]
-    columns = [comparable(pa.array(frame[key], from_pandas=True)) for key in keys]
-    found = set()
-    for name, table, (_, numbers) in zip(names, tables, row_numbers(frame)[0], strict=True):
-        stored = all(key == PARTITION or key in table.metadata.schema.index for key in keys)
-        if stored and _are_stored(table, numbers, dict(zip(keys, columns, strict=True))):
-            found.add(name)
-    return found
+    numbers = [one for _, one in row_numbers(frame)[0]]
+    there = [i for i, table in enumerate(tables) if {*keys} <= {*table.metadata.schema.index, PARTITION}]
+    if not there:
+        return set()
+    try:
+        columns = {key: comparable(pa.array(frame[key], from_pandas=True)) for key in keys}
+    except _NOT_COMPARABLE:
+        # Whatever pandas can merge on: it is not what a table has.
+        return set()
+    return {names[i] for i in there if _are_stored(tables[i], numbers[i], columns)}
 
 
 def _are_stored(table: TableState, numbers: Numbers, columns: dict[str, pa.Array]) -> bool:
@@ -77,10 +81,10 @@ def _partitions(table: TableState, append: Append, numbers: Numbers) -> pa.Array
 
 
 def _equal(stored: pa.Array, given: pa.Array) -> bool:
+    """Whether values are the same, and distinct in one type where they are in the other."""
     try:
-        same = pc.equal(stored, given.cast(stored.type))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        same = pc.and_(pc.equal(stored.cast(given.type), given), pc.equal(stored, given.cast(stored.type)))
+    except _NOT_COMPARABLE:
         return False
-    return bool(
-        pc.all(pc.or_(pc.fill_null(same, False), pc.and_(stored.is_null(), given.is_null()))).as_py() is not False
-    )
+    both_missing = pc.and_(stored.is_null(), given.is_null())
+    return pc.all(pc.or_(pc.fill_null(same, False), both_missing)).as_py() is not False

@@ -59,6 +59,9 @@ def merge(
     if how not in ("inner", "left", "right", "outer"):
         raise ConfigError(f"how={how!r}: give 'inner', 'left', 'right' or 'outer'")
     left, right = _sides(a, b, keys, suffixes, links=keys, fills=how in ("right", "outer"))
+    if PARTITION in keys:
+        # Categories of their own are not merged.
+        left, right = (one.assign(**{PARTITION: _plain(one[PARTITION])}) for one in (left, right))
     if how != "inner":
         left, right = _nullable(left, keys), _nullable(right, keys)
     try:
@@ -120,6 +123,11 @@ def merge_asof(
     except (ValueError, TypeError) as error:
         raise ConfigError(f"on={key!r}: {error}") from None
     return found.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
+
+
+def _plain(column: pd.Series) -> pd.Series:
+    categories = getattr(column.dtype, "categories", None)
+    return column if categories is None else column.astype(categories.dtype)
 
 
 def _one_partition(found: pd.DataFrame) -> pd.DataFrame:
@@ -209,11 +217,10 @@ def _sides(
         raise ConfigError(f"suffixes={suffixes!r}: give two different ones")
     columns = [{name: parse(name) for name in frame.columns if is_service(name)} for frame in (a, b)]
     merge_name = merge_id(links, *(own.values() for own in columns))
-    fields = [(merge_name, key) for key in links if key != PARTITION]
     having = [tables_with_keys(frame, links) if links else set() for frame in (a, b)]
-    linked = fields if all(having) else []
     sides = []
-    for frame, own, there, suffix in zip((a, b), columns, having, given, strict=True):
+    for frame, own, there, side, suffix in zip((a, b), columns, having, "lr", given, strict=True):
+        linked = [(merge_name + side, key) for key in links if key != PARTITION] if all(having) else []
         renamed: Mapping[str, str] = {
             name: str(column.merged(linked if name in there else (), suffix=suffix if clashing else ""))
             for name, column in own.items()

@@ -263,7 +263,8 @@ class RowReads:
                 first, end = tables[i].partition_of(row)
                 where = f"row {at}, which is row {row} of {self._numbers[i][0].table}"
                 found[i] = window(row, first, end, offsets, pad=pad, where=where)
-        having = [i for i in used if (found[i] >= 0).any()]
+        # One that has no row in the window, being past its edge there, may have had some beside the others'.
+        having = used if any((found[i] >= 0).any() for i in used) else []
         if having and offsets.any():
             for name in names:
                 for i in self._columns[name].tables:

@@ -1,7 +1,7 @@
 """The service column of an index: row numbers, under a name that says of which table. Pure.
 
-``hubarray:lab/drives:v1@3:<commit id>:on=<merge>.log_id&on=<merge>.frame&suffix=_a;`` and whatever pandas or polars put
-behind it when a table was merged with itself.
+``hubarray:lab/drives:v1@3:<commit id>:on=<merge>l.log_id&on=<merge>l.frame&suffix=_a;`` and whatever pandas or polars
+put behind it when a table was merged with itself.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from hubarray.tables.schema import SERVICE_PREFIX
 _MOST_LETTERS = 16 << 10
 # What pandas puts behind a name: any letters, but none that no name is shown with.
 _SUFFIX = re.compile(r"[^\x00-\x1f\x7f;]{0,64}")
-_MERGE = re.compile(r"[0-9a-f]{16}")
+_MERGE = re.compile(r"[0-9a-f]{16}[lr]")
 
-# A merge, and a field that its tables were merged on.
+# A merge and the side of it that a table was on, and a field that it was merged on.
 Link = tuple[str, str]
 
 
@@ -40,7 +40,8 @@ class ServiceColumn:
     id : str
         The id of the commit.
     on : tuple of (str, str)
-        A merge and a field: rows of other tables that it put beside the table's have the same values there.
+        A merge, with the side of it that the table was on, and a field: rows of the other side's tables that it put
+        beside the table's have the same values there. In the order of the merges.
     suffix : str
         Follows the names of the table's fields that another table has, too.
     """
@@ -65,6 +66,11 @@ def merge_id(keys: Iterable[str], *sides: Iterable[ServiceColumn]) -> str:
     """The name of a merge: the same for parts of the same indexes, so that what was merged of them can be joined."""
     said = [[f"{one.table}:{one.id}:{one.suffix}" for one in side] for side in sides]
     return _digest(repr([list(keys), *map(sorted, said)]))
+
+
+def other_side(merge: str) -> str:
+    """A merge as the tables of its other side have it."""
+    return merge[:-1] + ("r" if merge[-1] == "l" else "l")
 
 
 def _digest(text: str) -> str:
@@ -99,7 +105,9 @@ def parse(column: str) -> ServiceColumn:
     links = (value.partition(".")[::2] for key, value in pairs if key == "on")
     # A suffix of pandas is of both sides of one merge and not of the other's: links do not reach across.
     on = tuple(
-        (_digest(merge + suffix) if suffix else merge, field) for merge, field in links if _MERGE.fullmatch(merge)
+        (_digest(merge[:-1] + suffix) + merge[-1] if suffix else merge, field)
+        for merge, field in links
+        if _MERGE.fullmatch(merge)
     )
     own = next((value for key, value in pairs if key == "suffix"), "")
     return ServiceColumn(table, commit_id, on, own + suffix)

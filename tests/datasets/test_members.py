@@ -24,6 +24,12 @@ def test_an_array_takes_back_its_own_changes_and_no_others(root):
     ds.attrs["why"] = "so"
     with pytest.raises(hub.ConfigError, match="changed more"):
         ds["x"].undo()
+    with pytest.raises(hub.ReadOnlyError):
+        hub.load("t/u:v0@2", root=root).undo()
+    with pytest.raises(hub.ReadOnlyError):
+        ds.snapshot().undo()
+    with pytest.raises(hub.ConfigError):
+        ds["x"].undo("a")
     ds.undo()
     assert "why" not in hub.load("t/u:v0", root=root).attrs
 
@@ -57,6 +63,8 @@ def test_rows_of_different_shapes_are_sent_to_a_table(root):
         ds["more"] = ragged
     with pytest.raises(ValueError, match=r"belong into a table: hub\.table_writer"):
         ds.append({"r": [[1], [1, 2]]})
+    with pytest.raises(hub.ConfigError, match="holds Python objects"):
+        ds["bytes"] = np.array([b"a\0", b"b"], object)
     with pytest.raises(hub.ConfigError, match=r"holds Python objects .*int.*, which are never stored"):
         ds["ints"] = np.array([1, "a"], object)
 

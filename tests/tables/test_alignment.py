@@ -127,6 +127,103 @@ def test_a_key_that_comes_again_in_another_slab_of_the_partition_is_seen(root):
         loader.get_rows(4, ["va", "vb"], offsets=[-1, 0, 1])
 
 
+def test_tables_that_only_a_third_has_in_common_are_not_neighbours(root):
+    one = table("a", root, range(10), y=range(10))
+    two = table("b", root, [0, 1, 2, 3, 4, 105, 6, 7, 8, 9], y=range(10))
+    three = table("c", root, range(10), y=range(10))
+    nearest = hub.merge_asof(one, two.drop(columns="y"), on="frame", tolerance=0, suffixes=("", "_b"))
+    by_hand = pd.merge(one, two.drop(columns=["y", "partition"]), on="frame")
+    for both in (nearest, by_hand):
+        whole = hub.merge(both, three.drop(columns=["frame", "partition"]), on="y", suffixes=("", "_c"))
+        loader, at = hub.row_loader(whole, root), position(whole, 4)
+        for names in (["va", "vb"], ["va", "vb", "vc"]):
+            with pytest.raises(hub.ConfigError, match="not known whether"):
+                loader.get_rows(at, names, offsets=[0, 1, 2])
+        assert pairs(loader, at, [0, 1, 2], ["va", "vc"]) == [(4, 4), (5, 5), (6, 6)]
+
+
+def test_tables_that_were_merged_one_after_the_other_are_neighbours(root):
+    frames = [table(name, root, range(10), y=range(10)) for name in "abcd"]
+    keys = [["frame", "y"], ["frame", "y"], ["y", "frame"]]
+    whole = frames[0]
+    for other, key, name in zip(frames[1:], keys, "bcd", strict=True):
+        whole = hub.merge(whole, other, on=key, suffixes=("", f"_{name}"))
+    pair = hub.merge(hub.merge(*frames[:2], on=["frame", "y"]), hub.merge(*frames[2:], on=["frame", "y"]),
+                     on=["frame", "y"])  # fmt: skip
+    for merged in (whole, pair):
+        found = pairs(hub.row_loader(merged, root), 5, [-1, 0, 1], ["va", "vb", "vc", "vd"])
+        assert found == [(4,) * 4, (5,) * 4, (6,) * 4]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "stored", "given"),
+    [
+        ("i8", [1, 2, 3], ["1", "02", "3"]),
+        ("f4", np.array([0.5, 0.1, 2], "f4"), np.array([0.5, 0.1, 2], "f8")),
+        ("f8", [0.5, 0.1, 0.1 + 1e-12], np.array([0.5, 0.1, 0.1 + 1e-12], "f4")),
+        ("?", [True, False, True], [1, 0, 2]),
+        ("M8[ms]", np.array(["2020-01-01", "2020-01-02", "2020-01-03"], "M8[ms]"),
+         ["2020-01-01 00:00:00", "2020-01-02", "2020-01-03"]),
+    ],
+)  # fmt: skip
+def test_keys_of_another_type_are_what_is_stored_only_if_they_tell_as_much_apart(root, dtype, stored, given):
+    for name in "ab":
+        schema = hub.Schema({"k": hub.Field(dtype, index=True), f"v{name}": hub.Field("i8")})
+        with hub.table_writer(f"lab/{name}:v1", schema, root=root) as w, w.partition("p") as p:
+            p.extend({"k": np.asarray(stored, dtype), f"v{name}": np.arange(3)})
+    one, two = (hub.read_index(f"lab/{name}:v1", root=root) for name in "ab")
+    one, two = one.assign(k=given), two.assign(k=given)
+    merged = hub.merge(one, two, on="k")
+    with pytest.raises(hub.ConfigError, match="not known whether"):
+        hub.row_loader(merged, root).get_rows(0, ["va", "vb"], offsets=[0, 1])
+
+
+@pytest.mark.parametrize("values", [[1, "a", 2.5], [(1, "a"), (2,), ("b",)], [1 << 63, (1 << 63) + 1, (1 << 63) + 2],
+                                    [1 + 2j, 3j, 4], [frozenset("a"), frozenset("b"), frozenset("c")]])  # fmt: skip
+@pytest.mark.parametrize("column", ["frame", "own"])
+def test_whatever_pandas_can_merge_on_is_merged_on(root, values, column):
+    one, two = table("a", root, range(3)), table("b", root, range(3))
+    values = pd.Series(values, dtype=None if isinstance(values[0], complex) else object)
+    one, two = one.assign(**{column: values}), two.assign(**{column: values})
+    merged = hub.merge(one, two, on=column, suffixes=("_a", "_b"))
+    assert [(row["va"], row["vb"]) for row in hub.row_loader(merged, root).get_batch(range(3))] == [
+        (i, i) for i in range(3)
+    ]
+
+
+def test_a_window_that_is_wholly_past_an_edge_of_one_table_is_refused_or_null_in_all(root):
+    one, two = table("a", root, [0, 1, 2]), table("b", root, [2, 0, 1])
+    merged = hub.merge(one, two, on="frame")
+    loader, at = hub.row_loader(merged, root), position(merged, 2)
+    with pytest.raises(hub.ConfigError, match="differ in 'frame'"):
+        loader.get_rows(at, ["va", "vb"], offsets=[-2, -1], pad="null")
+    last = hub.row_loader(hub.merge(one, table("c", root, [0, 1, 2]), on="frame"), root)
+    assert [row["va"] for row in last.get_rows(2, ["va", "vc"], offsets=[1, 2], pad="null")] == [None, None]
+
+
+def test_zeros_of_both_signs_are_one_key(root):
+    for name, keys in (("a", [0.0, 1.0, 2.0]), ("b", [0.0, 1.0, 2.0, -0.0])):
+        schema = hub.Schema({"k": hub.Field("f8", index=True), f"v{name}": hub.Field("i8")})
+        write(f"lab/{name}:v1", {"p": [{"k": k, f"v{name}": i} for i, k in enumerate(keys)]}, root, schema)
+    one, two = (hub.read_index(f"lab/{name}:v1", root=root) for name in "ab")
+    loader = hub.row_loader(hub.merge(one, two.iloc[:3], on="k"), root)
+    with pytest.raises(hub.ConfigError, match="are equal in k"):
+        loader.get_rows(1, ["va", "vb"], offsets=[-1, 0])
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
+def test_partitions_that_differ_are_merged_on_like_any_key(root, how):
+    frames = {}
+    for name, keys in (("a", [1, 2]), ("b", [2, 3])):
+        schema = hub.Schema({"k": hub.Field("i8", index=True), f"v{name}": hub.Field("i8")})
+        write(f"lab/{name}:v1", {key: [{"k": i, f"v{name}": i} for i in range(2)] for key in keys}, root, schema)
+        frames[name] = hub.read_index(f"lab/{name}:v1", root=root)
+    merged = hub.merge(frames["a"], frames["b"], on=["partition", "k"], how=how)
+    expected = {"inner": [2], "left": [1, 2], "right": [2, 3], "outer": [1, 2, 3]}[how]
+    assert sorted({int(one) for one in merged["partition"]}) == expected
+    hub.row_loader(merged, root).get_batch(range(len(merged)))
+
+
 @given(st.data())
 @settings(max_examples=rounds(40, 400))
 def test_a_window_has_the_pairs_that_the_merge_made_or_is_refused(few_tables, data):
