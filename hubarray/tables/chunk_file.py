@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from hubarray.storage.base import Buffer
 
 CHUNK_FILE_BYTES = 16 << 20
-# Smaller blocks are joined: a piece of its own costs some hundred bytes of memory, and a call where it is hashed.
-_JOINED_BLOCK_BYTES = 64 << 10
+# Smaller blocks are joined: a piece of its own costs some hundred bytes of memory, more than a copy of them.
+_JOINED_BLOCK_BYTES = 4 << 10
 _JOINED_BYTES = 1 << 20
 
 

@@ -60,6 +60,8 @@ class StoredBlocks:
             every = np.concatenate([self._sorted, *self._parts])
             self._parts = []
             self._sorted = every[np.argsort(every["first"], kind="stable")]
+        if not len(self._sorted):
+            return None
         first, second = (np.uint64(int.from_bytes(half, "little")) for half in (digest[:8], digest[8:]))
         at = int(np.searchsorted(self._sorted["first"], first))
         while at < len(self._sorted) and self._sorted["first"][at] == first:
