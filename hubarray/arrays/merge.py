@@ -259,7 +259,7 @@ class Merge:
             if resized and ours_resized and a != b:
                 raise ConflictError(
                     f"{self._theirs.name} and {version.name}: both resized axis {axis}, to {a} and to {b}; nothing was "
-                    "written"
+                    "written. Append the rows of one to the other, or resize one back, and merge after"
                 )
             shape.append(a if resized else b)
         return tuple(shape)

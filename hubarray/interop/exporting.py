@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 
 from hubarray import catalog, process
 from hubarray.arrays.array import Array
+from hubarray.arrays.image_codecs import is_image_codec
 from hubarray.blobs.scheduling import run_all
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, ObjectMissingError
@@ -273,6 +275,12 @@ def array_to_zarr(array: Array, target: Root, overwrite: bool, described: dict[s
     ------
     AlreadyExistsError, ConflictError, CorruptDataError, StorageError
     """
+    if is_image_codec(array.codec[0]["name"]):
+        warnings.warn(
+            f"{array.key or array.name}: are encoded images; whoever reads the export needs the package "
+            "imagecodecs-zarr, for all of its group",
+            stacklevel=2,
+        )
     store = target.store
     state = array.state()
     record, metadata = state.record, state.metadata

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -184,7 +185,12 @@ def split(
     else:
         numbers = getattr(opened, "row_names", None)
         where = fractions.row_fractions(np.arange(opened.rows) if numbers is None else numbers(), seed)
-    return {name: _chosen(opened, rows) for name, rows in fractions.dealt(where, parts).items()}
+    dealt = fractions.dealt(where, parts)
+    empty = [name for name, rows in dealt.items() if parts[name] and opened.rows and not len(rows)]
+    if empty:
+        what = "rows" if by is None else f"values of {by!r}"
+        warnings.warn(f"{opened.where}: no row fell into {', '.join(empty)}, as there are few {what}", stacklevel=2)
+    return {name: _chosen(opened, rows) for name, rows in dealt.items()}
 
 
 def balanced(

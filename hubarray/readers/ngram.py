@@ -150,7 +150,8 @@ class NGram:
         joined = np.ones(len(steps), bool) if breaks is None else ~breaks[1:]
         if length > 1 and (joined & (timestamps[1:] < timestamps[:-1])).any():
             raise UnsortedRowsError(
-                f"NGram: rows are not sorted by {self.timestamp_field!r}; sort the dataset by it when it is written"
+                f"NGram: rows are not sorted by {self.timestamp_field!r}; sort the index of a table by it, or the "
+                "dataset when it is written"
             )
         if length > 1 and (steps.dtype.kind == "m") != isinstance(self.delta_threshold, np.timedelta64):
             told = "are times: give a timedelta" if steps.dtype.kind == "m" else "are numbers: give a number"

@@ -169,7 +169,7 @@ def _merged(states: Sequence[State]) -> State:
     if len(worlds) != 1 or ranks != list(range(first.world_size or 0)):
         raise ConfigError(
             f"of ranks that took unequally many rows, as a predicate, windows, batches or epochs before had it, the "
-            f"states of all {first.world_size} ranks are needed together, and these are of "
+            f"states of all {first.world_size} ranks are needed together, and these are of rank "
             f"{', '.join(map(str, ranks))}"
         )
     ordered = sorted(states, key=lambda one: one.rank or 0)

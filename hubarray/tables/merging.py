@@ -114,6 +114,7 @@ def merge_asof(
     right = _nullable(right, [*equal, key])
     if left[key].isna().any() or right[key].isna().any():
         raise ConfigError(f"on={key!r}: has nulls, which are near to nothing; filter them out")
+    left, right = _of_one_unit(left, right, key)
     order = np.argsort(left[key].to_numpy(), kind="stable")
     try:
         found = pd.merge_asof(
@@ -123,6 +124,17 @@ def merge_asof(
     except (ValueError, TypeError) as error:
         raise ConfigError(f"on={key!r}: {error}") from None
     return found.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
+
+
+def _of_one_unit(left: pd.DataFrame, right: pd.DataFrame, key: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Times that two clocks tell in different units, in the finer one."""
+    dtypes = [frame[key].dtype for frame in (left, right)]
+    if dtypes[0] == dtypes[1] or not all(isinstance(one, np.dtype) and one.kind in "mM" for one in dtypes):
+        return left, right
+    if dtypes[0].kind != dtypes[1].kind:
+        return left, right
+    finer = np.promote_types(dtypes[0], dtypes[1])
+    return left.astype({key: finer}), right.astype({key: finer})
 
 
 def _plain(column: pd.Series) -> pd.Series:
@@ -169,7 +181,8 @@ def _keys(on: str | Sequence[str], a: pd.DataFrame, b: pd.DataFrame) -> list[str
     for which, frame in (("first", a), ("second", b)):
         if not hasattr(frame, "columns") or not hasattr(frame, "merge"):
             raise ConfigError(
-                f"the {which} index is a {type(frame).__name__}, and a DataFrame of hub.read_index is wanted"
+                f"the {which} index is a {type(frame).__module__.partition('.')[0]} {type(frame).__name__}, and a "
+                "DataFrame of pandas is wanted, as hub.read_index gives"
             )
     if not isinstance(on, (str, list, tuple)):
         raise ConfigError(f"on={on!r}: give the name of a column of both indexes, or several")

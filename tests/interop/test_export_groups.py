@@ -156,3 +156,10 @@ def test_what_is_no_format_of_datasets_says_what_is(ds, tmp_path):
     hub.store(IMAGES, "lab/alone:v1", root=ds.root)
     with pytest.raises(ConfigError, match="NetCDF are datasets"):
         hub.export("lab/alone:v1", tmp_path / "x.nc", format="netcdf", root=ds.root)
+
+
+def test_an_export_of_encoded_images_says_what_its_reader_needs(root, tmp_path):
+    spec = hub.ArraySpec((1, 8, 8), "u1", chunks=(1, 8, 8), codec="png")
+    hub.dataset({"photo": spec, "x": np.zeros(3)}, "t/images:v0", root=root)
+    with pytest.warns(UserWarning, match="photo: are encoded images; .*imagecodecs-zarr"):
+        hub.export("t/images:v0", tmp_path / "images.zarr", root=root)

@@ -231,3 +231,13 @@ def test_a_part_of_parquet_is_kept_by_a_cache(tmp_path, pool):
     assert len(set(rows)) == len(train.positions)
     assert counts[0][1] == 6
     assert counts[1] == (counts[0][0] + counts[0][1], 0)
+
+
+def test_a_part_that_got_no_row_is_told(root):
+    array = hub.array(6, "me/few:v0", "i8", root=root)
+    array[:] = 7
+    with pytest.warns(
+        UserWarning, match="no row fell into (train|val|train, val|val, train)?, as there are few values"
+    ):
+        parts = hub.split("me/few:v0", by="value", train=0.5, val=0.5, root=root)
+    assert sorted(len(part.positions) for part in parts.values()) == [0, 6]

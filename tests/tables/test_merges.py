@@ -202,3 +202,14 @@ def test_a_key_whose_name_begins_with_another_keys_is_no_twin_of_it(root, droppe
     on = [*([] if dropped else ["partition"]), "log", "log_time"]
     row = hub.row_loader(pd.merge(frames["a"], frames["b"], on=on), root).get_row(0)
     assert {name: float(value) for name, value in row.items()} == {"log": 1, "log_time": 2, "va": 3, "vb": 3}
+
+
+@pytest.mark.parametrize("units", [("ns", "us"), ("us", "ns"), ("ms", "ms")])
+def test_clocks_of_different_units_merge_by_the_nearest(root, units):
+    for name, unit in zip("ab", units, strict=True):
+        schema = hub.Schema({"t": hub.Field(f"M8[{unit}]", index=True), f"v{name}": hub.Field("i8")})
+        with hub.table_writer(f"c/{name}:v1", schema, root=root) as w, w.partition("p") as p:
+            p.extend({"t": np.arange(4).astype("M8[s]").astype(f"M8[{unit}]"), f"v{name}": np.arange(4)})
+    one, two = (hub.read_index(f"c/{name}:v1", root=root) for name in "ab")
+    loader = hub.row_loader(hub.merge_asof(one, two.iloc[::2], on="t", suffixes=("", "_b")), root)
+    assert [(row["va"], row["vb"]) for row in loader.get_batch(range(4))] == [(0, 0), (1, 0), (2, 2), (3, 2)]

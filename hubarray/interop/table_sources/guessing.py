@@ -59,7 +59,10 @@ def guessed_field(one: pa.Field) -> Field:
         except NotImplementedError:
             dtype = np.dtype(object)
         if dtype.kind not in "biuf":
-            raise ConfigError(f"column {one.name!r}: {kind} has no field that it could be; give a schema, or drop it")
+            raise ConfigError(
+                f"column {one.name!r}: {one.type} has no field that it could be; cast it to what has one (numbers, "
+                "text, bytes, times, and lists of numbers), or leave it out with schema="
+            )
     return Field(dtype, shape, index=not shape, nullable=one.nullable)
 
 
