@@ -125,9 +125,8 @@ def _expression(filters: pc.Expression | list[list[Clause]] | None, schema: pa.S
         raise
     except (TypeError, ValueError, IndexError, KeyError, OverflowError, pa.ArrowException) as error:
         raise ConfigError(
-            f"filters={filters!r}: give conditions such as [('log_id', '==', 'a')], or a list of such lists ({error})"[
-                :400
-            ]
+            f"filters={filters!r}: {str(error).partition(chr(10))[0]}; conditions are such as [('log_id', '==', 'a')], "
+            "or lists of such lists, with values of the columns' types: a time is a datetime, and no text"
         ) from None
 
 
