@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import hubarray as hub
 from hubarray.blobs.ref import blob_hash
 from hubarray.errors import CorruptDataError
-from hubarray.tables import in_place, loader
+from hubarray.tables import in_place, row_reads
 from hubarray.tables.block import HASH_BYTES, Block
 from hubarray.tables.block_making import encode
 from hubarray.tables.schema import Field, Schema
@@ -108,7 +108,7 @@ def table(root):
 @pytest.mark.parametrize("rows", [[3], [5, 1, 5, 29], list(range(30)), [29, 28, 0]])
 def test_columns_are_those_that_blocks_taken_apart_give(table, rows, monkeypatch):
     found = table.loader().get_columns(rows)
-    monkeypatch.setattr(loader, "places_of", lambda *_: None)
+    monkeypatch.setattr(row_reads, "places_of", lambda *_: None)
     for name, values in table.loader().get_columns(rows).items():
         np.testing.assert_array_equal(found[name], values)
     assert found["plain"][0, 0] == rows[0]
