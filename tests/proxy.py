@@ -42,6 +42,7 @@ class FaultyProxy:
         self.endpoint = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.failed: list[tuple[str, str, Fault]] = []
         self.body_bytes = 0
+        self._lock = threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
@@ -79,8 +80,10 @@ class FaultyProxy:
                     time.sleep(STALL_SECONDS)
                     return
                 body = reply[1][: len(reply[1]) // 2] if fault == "cut" else reply[1]
+                # Before it is sent: whoever has it looks at the number.
+                with self._lock:
+                    self.body_bytes += len(body)
                 client.sendall(reply[0] + body)
-                self.body_bytes += len(body)
                 if fault == "cut":
                     return
 
