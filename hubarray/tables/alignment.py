@@ -83,7 +83,8 @@ class Alignment:
             pair = (lacking, one)
             if pair not in self._exclusive:
                 self._exclusive[pair] = self._are_exclusive(pair)
-            if not self._exclusive[pair] or self._links(lacking, one):
+            there = {merge for merge, _ in self._columns[one].on}
+            if not self._exclusive[pair] or any(other_side(merge) in there for merge, _ in self._columns[lacking].on):
                 raise ConfigError(
                     f"row {at}: {self._columns[lacking].table} has no row there, so which of its rows stand beside the "
                     f"neighbours in {self._columns[one].table} is not known; {_ADVICE}"

@@ -229,13 +229,15 @@ def _sides(
     if not is_pair or (clashing and given[0] == given[1]):
         raise ConfigError(f"suffixes={suffixes!r}: give two different ones")
     columns = [{name: parse(name) for name in frame.columns if is_service(name)} for frame in (a, b)]
-    merge_name = merge_id(links, *(own.values() for own in columns))
+    merge_name = merge_id(keys, *(own.values() for own in columns))
     having = [tables_with_keys(frame, links) if links else set() for frame in (a, b)]
     sides = []
     for frame, own, there, side, suffix in zip((a, b), columns, having, "lr", given, strict=True):
+        # Without a field it still says that the tables were merged.
+        merged = [(merge_name + side, "")]
         linked = [(merge_name + side, key) for key in links if key != PARTITION] if all(having) else []
         renamed: Mapping[str, str] = {
-            name: str(column.merged(linked if name in there else (), suffix=suffix if clashing else ""))
+            name: str(column.merged((linked if name in there else ()) or merged, suffix=suffix if clashing else ""))
             for name, column in own.items()
         }
         sides.append(frame.rename(columns=dict(renamed)))

@@ -41,7 +41,8 @@ class ServiceColumn:
         The id of the commit.
     on : tuple of (str, str)
         A merge, with the side of it that the table was on, and a field: rows of the other side's tables that it put
-        beside the table's have the same values there. In the order of the merges.
+        beside the table's have the same values there. In the order of the merges; without a field where nothing is
+        known of neighbours.
     suffix : str
         Follows the names of the table's fields that another table has, too.
     """

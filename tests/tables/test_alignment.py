@@ -201,6 +201,23 @@ def test_a_window_that_is_wholly_past_an_edge_of_one_table_is_refused_or_null_in
     assert [row["va"] for row in last.get_rows(2, ["va", "vc"], offsets=[1, 2], pad="null")] == [None, None]
 
 
+@pytest.mark.parametrize("merge", ["computed keys", "asof"])
+def test_rows_that_a_merge_left_alone_are_not_taken_for_rows_that_were_never_merged(root, merge):
+    one, two = table("a", root, range(6)), table("b", root, [0, 2, 4])
+    if merge == "computed keys":
+        whole = hub.merge(
+            one.assign(frame=one["frame"] + 100), two.assign(frame=two["frame"] + 100), on="frame", how="left"
+        )
+    else:
+        whole = hub.merge_asof(one, two, on="frame", tolerance=0)
+    alone = whole[whole["frame"] % 2 == 1]
+    loader = hub.row_loader(alone, root)
+    assert loader.get_row(0, ["va", "vb"])["vb"] is None
+    with pytest.raises(hub.ConfigError, match=r"has no row there|not known whether"):
+        loader.get_rows(0, ["va", "vb"], offsets=[-1, 0, 1])
+    assert pairs(loader, 0, [-1, 0, 1], ["va"]) == [(0,), (1,), (2,)]
+
+
 def test_zeros_of_both_signs_are_one_key(root):
     for name, keys in (("a", [0.0, 1.0, 2.0]), ("b", [0.0, 1.0, 2.0, -0.0])):
         schema = hub.Schema({"k": hub.Field("f8", index=True), f"v{name}": hub.Field("i8")})
