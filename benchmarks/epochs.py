@@ -66,11 +66,10 @@ def epochs(megabytes: int) -> list[Row]:
         rows += _judged("epochs from a folder that was forgotten", made, values, before=partial(_forget, base))
     with places.s3() as base:
         hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0)
-        few = FROM_S3
-        rows += _judged("epochs from S3, cold", _made(base, values, few), values, before=cold)
+        rows += _judged("epochs from S3, cold", _made(base, values, FROM_S3), values, before=cold)
     with places.s3() as base:
         hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=8 << 30)
-        rows += _judged("epochs from S3, cached on disk", _made(base, values, few), values)
+        rows += _judged("epochs from S3, cached on disk", _made(base, values, FROM_S3), values)
     return rows
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -32,24 +32,22 @@ def plain_objects(array: Any) -> Any:
     return array
 
 
-def refuse_objects(where: str, array: np.ndarray) -> None:
-    """Refuse an array of Python objects, with what to do.
+def refuse_objects(where: str, array: Any) -> NoReturn:
+    """Say that Python objects are never stored, and what to do with those that are there.
 
     Raises
     ------
     ConfigError
     """
-    if array.dtype != object:
-        return
-    kinds = {type(one) for one in array.flat}
+    kinds = {type(one) for one in array.flat} if isinstance(array, np.ndarray) else set()
     if kinds and kinds <= {np.ndarray, list, tuple}:
         raise ConfigError(
             f"{where}: rows of different shapes belong into a table: hub.table_writer, whose fields may be ragged; or "
             "pad them to one shape"
         )
-    names = ", ".join(sorted(kind.__name__ for kind in kinds)[:_SHOWN_KINDS])
+    names = sorted(kind.__name__ for kind in kinds)[:_SHOWN_KINDS]
+    what = f" ({', '.join(names)})" if names else ", or text of variable length"
     raise ConfigError(
-        f"{where}: holds Python objects{f' ({names})' if names else ''}, which are never stored: that would need "
-        "pickle, which runs code when it is read. Give it a plain dtype first: text with astype(str), what is missing "
-        "with another value"
+        f"{where}: holds Python objects{what}, which are never stored; give it a plain dtype first: text with "
+        "astype(str), times of a zone with .dt.tz_convert(None), what is missing with fillna(...)"
     )

@@ -475,7 +475,8 @@ def steps_to_add(version: Version, name: str, array: ArraySpec | Array | np.ndar
         raise ConfigError(f"{name!r}: masks are not stored; fill the array first: array.filled(...)")
     if isinstance(array, np.ndarray):
         values: np.ndarray = plain_objects(array)
-        refuse_objects(repr(name), values)
+        if values.dtype == object:
+            refuse_objects(repr(name), values)
         metadata = ArraySpec(values.shape, values.dtype).metadata()
         steps = [operations.create(name, operations.entry_of(metadata, {}))]
         if values.size:

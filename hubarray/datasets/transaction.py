@@ -31,7 +31,7 @@ from hubarray.datasets.changes import Changes
 from hubarray.datasets.description import Description, description_of, view
 from hubarray.datasets.member import DatasetArray
 from hubarray.datasets.operations import Steps
-from hubarray.errors import AlreadyExistsError, ConfigError, HubError
+from hubarray.errors import ConfigError, HubError
 from hubarray.history.attribute_changes import AttributeChanges
 from hubarray.history.commit import check_message, check_writable
 from hubarray.process import uptime_seconds
@@ -162,7 +162,9 @@ class DatasetTransaction:
             self._adopt(name, array)
             return
         if isinstance(array, np.ndarray):
-            refuse_objects(repr(name), array := plain_objects(array))
+            array = plain_objects(array)
+            if array.dtype == object:
+                refuse_objects(repr(name), array)
         spec = ArraySpec(array.shape, array.dtype) if isinstance(array, np.ndarray) else array
         if not isinstance(spec, ArraySpec) or isinstance(array, np.ma.MaskedArray):
             raise ConfigError(
@@ -171,7 +173,7 @@ class DatasetTransaction:
             )
         entry = operations.entry_of(spec.metadata(), spec.attributes())
         with self._lock:
-            self._require_new(name)
+            self._changes.check_new(name, list(self))
             self._changes.create(name, entry)
         if isinstance(array, np.ndarray):
             self[name][...] = array
@@ -179,14 +181,8 @@ class DatasetTransaction:
     def _adopt(self, name: str, array: Array) -> None:
         step = operations.adoption(name, array, self._version)
         with self._lock:
-            self._require_new(name)
-            # What the name or the number of arrays forbids is said now.
-            Changes(self._version, self._base).check_new(name, list(self))
+            self._changes.check_new(name, list(self))
             self._adopted[name] = operations.once(name, step)
-
-    def _require_new(self, name: str) -> None:
-        if name in self._adopted:
-            raise AlreadyExistsError(f"{self._version.name}: has an array {name!r} already; delete it first")
 
     def __delitem__(self, name: str) -> None:
         """Take an array away, with what the transaction wrote to it.

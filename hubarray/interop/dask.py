@@ -139,7 +139,8 @@ def store(
     import dask.array as da
 
     with process.importing:
-        from hubarray.interop.sources.memory import array_like, refuse_objects
+        from hubarray.arrays.objects import refuse_objects
+        from hubarray.interop.sources.memory import array_like
 
     of_xarray = type(source).__module__.startswith("xarray.")
     if of_xarray and hasattr(source, "subtree"):

@@ -268,6 +268,17 @@ def _to_zarr_group(array: Array, target: Root, key: str, overwrite: bool) -> Non
         target.store.put("zarr.json", json.dumps(group, indent=1).encode())
 
 
+def warn_of_images(what: str, arrays: Iterable[Array]) -> None:
+    """Tell who reads arrays as Zarr what encoded images among them want."""
+    images = [one.key or str(one.name) for one in arrays if is_image_codec(one.codec[0]["name"])]
+    if images:
+        warnings.warn(
+            f"{', '.join(images)[:200]}: are encoded images; whoever reads {what} needs the package imagecodecs-zarr, "
+            "for all of its group",
+            stacklevel=3,
+        )
+
+
 def array_to_zarr(array: Array, target: Root, overwrite: bool, described: dict[str, Any]) -> None:
     """An array of its own: its chunks as they are stored, those that are not there yet, and last its description.
 
@@ -275,12 +286,7 @@ def array_to_zarr(array: Array, target: Root, overwrite: bool, described: dict[s
     ------
     AlreadyExistsError, ConflictError, CorruptDataError, StorageError
     """
-    if is_image_codec(array.codec[0]["name"]):
-        warnings.warn(
-            f"{array.key or array.name}: are encoded images; whoever reads the export needs the package "
-            "imagecodecs-zarr, for all of its group",
-            stacklevel=2,
-        )
+    warn_of_images("the export", [array])
     store = target.store
     state = array.state()
     record, metadata = state.record, state.metadata

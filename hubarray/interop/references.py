@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -12,11 +11,10 @@ from urllib.parse import unquote
 
 from hubarray import catalog
 from hubarray.arrays.array import Array
-from hubarray.arrays.image_codecs import is_image_codec
 from hubarray.blobs.ref import blob_place
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import AlreadyExistsError, ConfigError
-from hubarray.interop.exporting import to_file
+from hubarray.interop.exporting import to_file, warn_of_images
 from hubarray.interop.zarr_attributes import zarr_json, zarr_json_in_group
 from hubarray.lookup import RootLike
 from hubarray.progress import progress
@@ -81,22 +79,11 @@ def references(name: str, target: str | os.PathLike[str], *, overwrite: bool = F
     pinned = found.snapshot()
     if not pinned.root.url.startswith(_FOR_OTHERS):
         raise ConfigError(f"{shown_url(pinned.root.url)}: nobody else can read there")
-    _warn_of_images(pinned)
+    warn_of_images("the references", [pinned] if isinstance(pinned, Array) else pinned.arrays.values())
     if suffix == ".json":
         to_file(where, partial(_write, pinned), overwrite)
         return
     _to_folder(pinned, where.rstrip("/"), overwrite)
-
-
-def _warn_of_images(found: Array | Dataset) -> None:
-    every = {found.name: found} if isinstance(found, Array) else dict(found.arrays)
-    images = [name for name, one in every.items() if is_image_codec(one.codec[0]["name"])]
-    if images:
-        warnings.warn(
-            f"{found.name}: {', '.join(images)[:200]} are encoded images; whoever reads the references needs the "
-            "package imagecodecs-zarr, for all of the group",
-            stacklevel=3,
-        )
 
 
 def _to_folder(found: Array | Dataset, where: str, overwrite: bool) -> None:

@@ -155,14 +155,13 @@ class TableSource:
 
     def repeats(self) -> bool:
         """Whether a row comes several times: of all tables, as one of a merge stands beside several of another."""
-        selections = self.loader.selections
-        for one in selections:
-            # Each row of one table once: whatever stands beside it, no row comes twice.
-            numbers = one if isinstance(one, EveryRow) else np.asarray(one, np.int64)
-            if isinstance(numbers, EveryRow) or (np.diff(numbers) > 0).all() or len(np.unique(numbers)) == self.rows:
-                return False
-        rows = np.stack([np.asarray(one, np.int64) for one in selections])
-        return len(np.unique(rows, axis=1)[0]) < self.rows
+        if any(isinstance(one, EveryRow) for one in self.loader.selections):
+            return False
+        every = self.loader.numbers
+        # Where a table has each of its rows once, no row comes twice, whatever stands beside it.
+        if any((np.diff(one) > 0).all() or len(np.unique(one)) == self.rows for one in every):
+            return False
+        return len(np.unique(np.stack(every), axis=1)[0]) < self.rows
 
     def stretches(self, across: bool) -> Stretched:
         """The rows of each partition, in the order of the index; of a merged one, of the first table that has a row."""

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from hubarray.blobs.scheduling import run_all
 from hubarray.tables.alignment import comparable
-from hubarray.tables.index_rows import row_numbers
 from hubarray.tables.loader import loader_of
 from hubarray.tables.metadata import Append
 from hubarray.tables.rows import Numbers
@@ -38,9 +37,9 @@ def tables_with_keys(frame: pd.DataFrame, keys: Sequence[str]) -> set[str]:
     ------
     CorruptDataError, NotFoundError, StorageError
     """
-    tables = loader_of(frame, None).tables()
+    loader = loader_of(frame, None)
+    tables, numbers = loader.tables(), loader.numbers
     names = [name for name in frame.columns if is_service(name)]
-    numbers = [one for _, one in row_numbers(frame)[0]]
     there = [i for i, table in enumerate(tables) if {*keys} <= {*table.metadata.schema.index, PARTITION}]
     if not there:
         return set()

@@ -133,7 +133,12 @@ def test_blobs_side_by_side_that_are_not_what_was_stored_are_not_given_out(neigh
     assert bytes(*fetcher.runs([blob_names(refs[:1])], is_right).values()) == b"A" * SMALL
 
 
-def test_when_a_request_of_blobs_side_by_side_fails_who_waited_asks_for_himself(neighbours, monkeypatch):
+@pytest.mark.parametrize(
+    "fetch",
+    [lambda fetcher, refs: fetcher.blobs(refs), lambda fetcher, refs: fetcher.runs([blob_names(refs)], is_right)],
+    ids=["a plan", "a run"],
+)
+def test_when_a_fetch_fails_those_who_waited_for_it_fetch_for_themselves(neighbours, monkeypatch, fetch):
     fetcher, refs = neighbours
     real, begun, waiting = fetcher.store.get, threading.Event(), threading.Event()
 
@@ -146,35 +151,13 @@ def test_when_a_request_of_blobs_side_by_side_fails_who_waited_asks_for_himself(
 
     monkeypatch.setattr(fetcher.store, "get", get)
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(fetcher.runs, [blob_names(refs[:2])], is_right)
+        first = pool.submit(fetch, fetcher, refs[:2])
         assert begun.wait(10)
         second = pool.submit(fetcher.blobs, refs[:1])
         threading.Timer(0.2, waiting.set).start()
         with pytest.raises(UnavailableError):
             first.result(10)
         assert second.result(10) == [b"A" * SMALL]
-
-
-def test_when_a_fetch_fails_those_who_waited_for_it_fetch_for_themselves(stored, monkeypatch):
-    fetcher, refs = stored
-    real, begun, waiting = fetcher.store.get, threading.Event(), threading.Event()
-
-    def get(*arguments):
-        if not begun.is_set():
-            begun.set()
-            assert waiting.wait(10)
-            raise UnavailableError("the server went away")
-        return real(*arguments)
-
-    monkeypatch.setattr(fetcher.store, "get", get)
-    with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(fetcher.blobs, refs[:1])
-        assert begun.wait(10)
-        second = pool.submit(fetcher.blobs, refs[:1])
-        threading.Timer(0.2, waiting.set).start()
-        with pytest.raises(UnavailableError):
-            first.result(10)
-        assert second.result(10) == [b"A" * (1 << 20)]
 
 
 def test_threads_that_want_the_same_node_make_one_request(make_root, monkeypatch):

@@ -105,7 +105,7 @@ def test_references_to_encoded_images_say_what_their_reader_needs(root, tmp_path
     hub.dataset(
         {"photo": hub.ArraySpec((1, 8, 8), "u1", chunks=(1, 8, 8), codec="png"), "x": np.zeros(3)}, "t/i:v0", root=root
     )
-    with pytest.warns(UserWarning, match="photo are encoded images; .*imagecodecs-zarr"):
+    with pytest.warns(UserWarning, match="photo: are encoded images; .*imagecodecs-zarr"):
         hub.references("t/i:v0", tmp_path / "refs.json", root=root)
 
 

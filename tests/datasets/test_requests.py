@@ -48,7 +48,12 @@ def test_one_sample_of_three_arrays_is_three_requests_at_once(counted, forget):
     assert cost.requests <= 3
 
 
-def test_the_requests_of_a_sample_are_under_way_together(root, forget, monkeypatch):
+@pytest.mark.parametrize(
+    "read",
+    [lambda ds: ds.rows(1), lambda ds: ds.to_pytorch()[1], lambda ds: ds.to_pytorch().__getitems__([1])[0]],
+    ids=["rows", "a sample for PyTorch", "a batch for PyTorch"],
+)
+def test_the_requests_of_a_sample_are_under_way_together(root, forget, monkeypatch, read):
     ds = many(root, 3)
     for name in ds:
         ds.append({one: np.ones((1, 8)) for one in ds}, message=name)
@@ -63,7 +68,7 @@ def test_the_requests_of_a_sample_are_under_way_together(root, forget, monkeypat
 
     plain = DatasetArray.__getitem__
     monkeypatch.setattr(DatasetArray, "__getitem__", together)
-    assert [one.tolist() for one in ds.rows(1).values()] == [[1] * 8] * 3
+    assert [one.tolist() for one in read(ds).values()] == [[1] * 8] * 3
 
 
 def test_a_commit_over_three_arrays_is_its_packs_and_one_record(counted):
@@ -75,24 +80,6 @@ def test_a_commit_over_three_arrays_is_its_packs_and_one_record(counted):
         "put": 1,
         "put_if_absent": 1,
     }
-
-
-def test_the_requests_of_a_batch_for_pytorch_are_under_way_together(root, forget, monkeypatch):
-    ds = many(root, 3)
-    for name in ds:
-        ds.append({one: np.ones((1, 8)) for one in ds}, message=name)
-    forget()
-    rows = hub.load(NAME, root=root).to_pytorch()
-    met = threading.Barrier(3)
-
-    def together(array, at):
-        met.wait(timeout=20)
-        return plain(array, at)
-
-    plain = DatasetArray.__getitem__
-    monkeypatch.setattr(DatasetArray, "__getitem__", together)
-    assert rows[1]["a2"].tolist() == [1] * 8
-    assert len(rows.__getitems__([0, 2])) == 2
 
 
 def test_an_append_to_a_thousand_small_arrays_writes_packs_a_record_and_eight_leaves_at_most(root, forget):

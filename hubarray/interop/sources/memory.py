@@ -7,20 +7,20 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from hubarray.arrays.dtypes import TEXT, ml_dtype
-from hubarray.arrays.objects import plain_objects
+from hubarray.arrays.objects import plain_objects, refuse_objects
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.plain import plain_json
 from hubarray.interop.sources.base import SINGLE_VALUE, check_sizes, readable, whole_parts
 
 log = logging.getLogger("hubarray.interop")
 
-_SHOWN_KINDS = 5
 # What NetCDF-4 calls the scale of a dimension that has no coordinates.
+_SHOWN_COLUMNS = 5
 NETCDF_DIMENSION = "This is a netCDF dimension but not a netCDF variable"
 
 
@@ -79,21 +79,6 @@ def array_like(source: Any) -> Found | None:
     return None
 
 
-def refuse_objects(where: str, array: Any) -> NoReturn:
-    """Say that Python objects are never stored, and what to do with those that are there.
-
-    Raises
-    ------
-    ConfigError
-    """
-    kinds = {type(one).__name__ for one in array.flat} if isinstance(array, np.ndarray) else set()
-    what = f" ({', '.join(sorted(kinds)[:_SHOWN_KINDS])})" if kinds else ", or text of variable length"
-    raise ConfigError(
-        f"{where}: holds Python objects{what}, which are never stored; give it a plain dtype first: text with "
-        "astype(str), times of a zone with .dt.tz_convert(None), what is missing with fillna(...)"
-    )
-
-
 def _texts(values: Sequence[Any]) -> np.ndarray:
     texts = np.asarray(values)
     if texts.dtype.kind not in "SU":
@@ -121,7 +106,7 @@ def _frame(frame: Any) -> Found:
         alike = [name for name, kind in zip(names, kinds, strict=True) if kind == kinds[0]]
         raise ConfigError(
             f"a frame whose columns are of {len(dtypes)} dtypes ({', '.join(sorted(dtypes))}): an array has one; store "
-            f"columns of one dtype, frame[{alike[:_SHOWN_KINDS]!r}], or each as an array of its own"
+            f"columns of one dtype, frame[{alike[:_SHOWN_COLUMNS]!r}], or each as an array of its own"
         )
     return Found(array, {"columns": names})
 
