@@ -19,8 +19,8 @@ from hubarray.interop.sources.base import SINGLE_VALUE, check_sizes, readable, w
 
 log = logging.getLogger("hubarray.interop")
 
-# What NetCDF-4 calls the scale of a dimension that has no coordinates.
 _SHOWN_COLUMNS = 5
+# What NetCDF-4 calls the scale of a dimension that has no coordinates.
 NETCDF_DIMENSION = "This is a netCDF dimension but not a netCDF variable"
 
 
