@@ -14,8 +14,10 @@ import hubarray as hub
 from hubarray import config
 from hubarray.arrays import metadata
 from hubarray.blobs import fetch
+from hubarray.datasets import description
 from hubarray.history import version as versions
 from hubarray.history.hints import hint_writer
+from hubarray.tables import metadata as table_metadata
 from tests import servers
 
 hypothesis.settings.register_profile(
@@ -113,7 +115,8 @@ def forget(isolated: Path) -> Callable[[], None]:
         hint_writer.flush()
         hub.configure(cache_dir=isolated / f"cache-{next(counter)}")
         fetch._shared._memory.clear()
-        metadata._described.clear()
+        for one in (metadata, description, table_metadata):
+            one._described.clear()
 
     return start_afresh
 

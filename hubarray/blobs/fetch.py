@@ -35,7 +35,7 @@ from hubarray.blobs.ref import (
 )
 from hubarray.blobs.scheduling import run_all
 from hubarray.blobs.stats import StageSeconds, Stats, totals
-from hubarray.blobs.verified import Consume, VerifiedReads
+from hubarray.blobs.verified import Consume, VerifiedReads, whole_object
 from hubarray.errors import CorruptDataError, ObjectMissingError
 from hubarray.storage.base import PIECE_BYTES, Buffer, Store
 from hubarray.storage.url import Root
@@ -128,7 +128,10 @@ class Fetcher:
         names = blob_names(refs)
         sections = self._sections
         cached = [] if sections is None else sections.present(names)
-        missing = np.setdiff1d(np.arange(len(refs)), np.concatenate(cached)).tolist() if cached else range(len(refs))
+        is_missing = np.ones(len(refs), np.bool_)
+        for some in cached:
+            is_missing[some] = False
+        missing = np.flatnonzero(is_missing).tolist()
         flights, theirs = self._flights.board((i, names[i]) for i in missing)
         positions = list(flights)
         mine = wanted if len(positions) == len(refs) else wanted.among(positions)
@@ -204,12 +207,7 @@ class Fetcher:
                 self.disk.reject(cache_key)
 
         def fetch() -> Buffer:
-            data = self._reads.unverified(key, 0, length + 1)
-            if len(data) != length or blob_hash(data) != digest:
-                raise CorruptDataError(
-                    f"{self.store.where(key)}: the object does not match the hash it was stored under "
-                    f"({len(data)} bytes, {length} expected); restore it from a copy"
-                )
+            data = whole_object(self.store, key, length, digest)
             if self.disk is not None:
                 self.disk.put(cache_key, data)
             return data

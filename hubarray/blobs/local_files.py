@@ -13,7 +13,7 @@ from hubarray.blobs.coalesce import Run, plan_runs
 from hubarray.blobs.pools import core_count, pools
 from hubarray.blobs.ref import PlainRefs, blob_key, blob_place
 from hubarray.blobs.scheduling import run_all
-from hubarray.blobs.verified import Consume, VerifiedReads
+from hubarray.blobs.verified import Consume, VerifiedReads, gone
 from hubarray.errors import ObjectMissingError
 from hubarray.storage.base import MAX_BUFFERS, Buffer
 
@@ -72,7 +72,7 @@ class _LocalFiles:
                 if self._targets is None or not self._read_to_targets(key, run, self._targets):
                     self._read_by_way_of_scratch(key, run)
             except ObjectMissingError:
-                raise self._reads.gone(key) from None
+                raise gone(self._reads.store, key) from None
 
     def _read_to_targets(self, key: str, run: Run, targets: Targets) -> bool:
         """Whether blobs that lie back to back in a file could be read to where they belong."""

@@ -223,7 +223,7 @@ class Homes:
 
     def names(self, entries: np.ndarray) -> set[str]:
         """The homes that entries with a ``home`` field point into."""
-        return {self._names[index] for index in np.unique(entries["home"]).tolist() if index}
+        return {self._names[index] for index in _distinct(entries["home"]) if index}
 
     def load(self, entries: np.ndarray, table: Sequence[str]) -> None:
         """Turn the homes of entries from indices into a holder's table into indices into this one, in place.
@@ -243,7 +243,7 @@ class Homes:
         list of str
             That table; its entry 0 is ``first``.
         """
-        used = np.unique(entries["home"]).tolist()
+        used = _distinct(entries["home"])
         table = [first]
         lookup = np.zeros(used[-1] + 1 if used else 1, np.uint32)
         for index in filter(None, used):
@@ -253,6 +253,15 @@ class Homes:
             lookup[index] = table.index(name)
         entries["home"] = lookup[entries["home"]]
         return table
+
+
+def _distinct(indices: np.ndarray) -> list[int]:
+    """The distinct ones, sorted; nearly always there is one."""
+    if (indices == indices[:1]).all():
+        return [int(one) for one in indices[:1]]
+    # Nearly never: it imports masked arrays, which would take a third of a process's first commit.
+    found: list[int] = np.unique(indices).tolist()
+    return found
 
 
 homes = Homes()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from hubarray.blobs.ref import BlobPlace
+from hubarray.blobs.ref import BlobPlace, blob_hash
 from hubarray.errors import CorruptDataError, ObjectMissingError
 from hubarray.storage.base import Buffer, Store
 from hubarray.storage.url import Root
@@ -59,17 +59,35 @@ class VerifiedReads:
         try:
             return self.store.get(key, start, length)
         except ObjectMissingError:
-            raise self.gone(key) from None
+            raise gone(self.store, key) from None
 
     def arriving(self, key: str, start: int, length: int) -> Iterator[Buffer]:
         """As :meth:`unverified`, in pieces as they arrive."""
         try:
             yield from self.store.pieces(key, start, length)
         except ObjectMissingError:
-            raise self.gone(key) from None
+            raise gone(self.store, key) from None
 
-    def gone(self, key: str) -> CorruptDataError:
-        """The error for an object that a commit names and the store does not have."""
-        return CorruptDataError(
-            f"{self.store.where(key)}: a commit names this object and it is gone; restore it from a copy"
+
+def whole_object(store: Store, key: str, length: int, digest: bytes) -> Buffer:
+    """An immutable object that a commit names, whole, checked against the hash it was stored under.
+
+    Raises
+    ------
+    CorruptDataError, StorageError
+    """
+    try:
+        data = store.get(key, 0, length + 1)
+    except ObjectMissingError:
+        raise gone(store, key) from None
+    if len(data) != length or blob_hash(data) != digest:
+        raise CorruptDataError(
+            f"{store.where(key)}: the object does not match the hash it was stored under ({len(data)} bytes, "
+            f"{length} expected); restore it from a copy"
         )
+    return data
+
+
+def gone(store: Store, key: str) -> CorruptDataError:
+    """The error for an object that a commit names and the store does not have."""
+    return CorruptDataError(f"{store.where(key)}: a commit names this object and it is gone; restore it from a copy")

@@ -157,7 +157,7 @@ def view_of(record: Record, description: Description, name: str) -> Record:
         found = replace(
             record,
             head=replace(record.head, kind="array"),
-            description=one.array,
+            described=one.array,
             attrs=one.attrs,
             grid=one.grid,
             digest=f"{record.digest}/{one.id}/{name}",

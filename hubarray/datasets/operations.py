@@ -32,7 +32,7 @@ def creation(version: Version, steps: Sequence[Step], attrs: dict[str, Any], pac
     """The draft of a dataset's first record, with the arrays that some steps add."""
     name, empty = version.name, Description().to_json()
     nothing = Head(name.owner, name.name, name.version, 1, "", "", "", "dataset", "", "")
-    made = Steps(steps).apply(Record(nothing, description=empty), version, packs) or Draft()
+    made = Steps(steps).apply(Record(nothing, described=empty), version, packs) or Draft()
     packs.finish()
     return Draft(
         kind="dataset",

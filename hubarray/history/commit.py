@@ -8,7 +8,10 @@ operation again, to the newest record whole.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import getpass
+import json
 import socket
 import time
 from collections.abc import Callable, Sequence
@@ -26,19 +29,26 @@ from hubarray.blobs.ref import REF, Refs, blob_hash, homes, new_id
 from hubarray.errors import (
     ConfigError,
     ConflictError,
+    CorruptDataError,
+    FormatVersionError,
     FrozenError,
     NotFoundError,
     ObjectMissingError,
 )
 from hubarray.history.fields import MAX_NUMBER
+from hubarray.history.long_descriptions import LongDescription
+from hubarray.history.machine_queue import Turn
 from hubarray.history.manifest import Manifest, NodeRef, TreeRoot
 from hubarray.history.overlay import EMPTY_OVERLAY, Numbers, Overlay, split_for_fold
+from hubarray.history.packing import NODE_FROM_BYTES, PACKED_FROM_BYTES, deflated
 from hubarray.history.record import (
     MAX_CHANGED_RUNS,
     MAX_MESSAGE_BYTES,
     Changed,
     Head,
     Record,
+    check_length,
+    encode,
     encode_runs,
     runs_of,
 )
@@ -46,6 +56,7 @@ from hubarray.history.safety import require_atomic_create
 from hubarray.history.turns import retry_seconds
 from hubarray.history.version import Version
 from hubarray.process import uptime_seconds
+from hubarray.storage.base import Buffer
 
 QUICK_BYTES = 1 << 20
 """Values that a quick operation has at most."""
@@ -196,11 +207,12 @@ def commit(
     tried = False
     attempt = 0
     turn = version.queue.turn()
+    handing: Callable[[], bytes] | None = None
     try:
         if operation.quick:
             turn.take()
         time.sleep(turn.traffic.pause_seconds(time.monotonic()))
-        base = _as_told(turn.newest, version, base)
+        base = _as_told(turn, version, base)
         while True:
             attempt_began = time.monotonic()
             check_writable(base, operation)
@@ -230,29 +242,41 @@ def commit(
                 if ours:
                     version.committed(there)
                     turn.traffic.won(time.monotonic(), time.monotonic() - attempt_began)
-                    if packs.small is not None and turn.others_wait:
-                        version.fetcher.keep(*packs.small)
+                    handing = functools.partial(_handed_over, version, there, packs.small)
                     return there
                 version.saw(there)
             attempt += 1
             turn.traffic.lost(time.monotonic())
-            time.sleep(retry_seconds(attempt))
+            time.sleep(retry_seconds(attempt, turn.traffic.commit_seconds))
             base = version.refresh()
     except BaseException:
         if not tried:
             packs.abandon()
         raise
     finally:
-        turn.end(version.known.head.number if version.known else 0)
+        turn.end(version.known.head.number if version.known else 0, handing)
 
 
-def _as_told(newest: int, version: Version, base: Record) -> Record:
+def _handed_over(version: Version, record: Record, small: tuple[str, list[Buffer]] | None) -> bytes:
+    """A record that was just created, for this machine's next writer, which finds a small pack in the disk cache."""
+    if small is not None:
+        version.fetcher.keep(*small)
+    return encode(record)[0]
+
+
+def _as_told(turn: Turn, version: Version, base: Record) -> Record:
     """The record that another writer of this machine says is the newest, if it is there; else the base."""
-    if not base.head.number < newest <= MAX_NUMBER:
+    if not base.head.number < turn.newest <= MAX_NUMBER:
         return base
+    if turn.handed:
+        # Its creator, a process of this user, saw it created a moment ago, and would build on it itself.
+        with contextlib.suppress(CorruptDataError, FormatVersionError):
+            record = version.log.decode(turn.handed, turn.newest)
+            if (record.head.line, record.head.generation) == (base.head.line, base.head.generation):
+                return version.saw(record)
     try:
         # From the log, and not from a cache: what is built on has to be there.
-        return version.saw(version.log.read(newest))
+        return version.saw(version.log.read(turn.newest))
     except ObjectMissingError:
         return base
 
@@ -313,7 +337,7 @@ def build(
     before = base if base is not None else Record(head)
     record = Record(
         head=head,
-        description=before.description if draft.description is None else draft.description,
+        described=_described(version, before, draft),
         attrs=before.attrs if draft.attrs is None else draft.attrs,
         # They go on through a deletion, for a restore; whoever creates the version anew begins without any.
         tags=before.tags if draft.tags is None else draft.tags,
@@ -385,14 +409,38 @@ def _next_head(
     return replace(base.head, **changes)
 
 
+def _described(version: Version, before: Record, draft: Draft) -> dict[str, Any] | LongDescription:
+    """The description of the next record: the base's, the draft's, or a node that has it, which is written."""
+    given, there = draft.description, before.described
+    if isinstance(there, LongDescription):
+        # One under another home was left there by a rename.
+        if there.node.home == version.name.home and (given is None or (there.is_read and there.value == given)):
+            return there
+        given = there.value if given is None else given
+    elif given is None:
+        return there
+    text = json.dumps(given, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    if len(text) <= PACKED_FROM_BYTES:
+        return given
+    check_length(version.name, text)
+    data = deflated(text)
+    if len(data) <= NODE_FROM_BYTES:
+        return given
+    return LongDescription.of(_written(version, data), given)
+
+
+def _written(version: Version, data: bytes) -> NodeRef:
+    """A node that holds bytes, under the version's own home."""
+    node = NodeRef(version.name.home, new_id(), len(data), blob_hash(data))
+    version.store.put(node.key, data)
+    return node
+
+
 def _changed(version: Version, numbers: Numbers) -> Changed:
     runs = runs_of(np.sort(numbers))
     if len(runs) <= MAX_CHANGED_RUNS:
         return Changed(runs=tuple(runs))
-    data = encode_runs(runs)
-    node = NodeRef(version.name.home, new_id(), len(data), blob_hash(data))
-    version.store.put(node.key, data)
-    return Changed(node=node)
+    return Changed(node=_written(version, encode_runs(runs)))
 
 
 def check_writable(base: Record, operation: Operation) -> None:

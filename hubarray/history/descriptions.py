@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from hubarray.history.long_descriptions import LongDescription
 from hubarray.history.record import Record
 
 _MOST_REMEMBERED = 256
@@ -13,7 +14,7 @@ T = TypeVar("T")
 
 
 class Descriptions(Generic[T]):
-    """The checked descriptions of records, by their digests.
+    """The checked descriptions of records, by their digests, or by the nodes that have them.
 
     Parameters
     ----------
@@ -29,15 +30,25 @@ class Descriptions(Generic[T]):
 
     def of(self, record: Record) -> T:
         """A record's description; a record that is not written yet has no digest, and is read each time."""
-        known = self._known.get(record.digest)
+        key = _key(record)
+        known = self._known.get(key)
         if known is None:
             known = self._read(record)
-            if record.digest:
+            if key:
                 if len(self._known) >= self._most:
                     self._known.clear()
-                self._known[record.digest] = known
+                self._known[key] = known
         return known
 
     def clear(self) -> None:
         """Forget all of them."""
         self._known.clear()
+
+
+def _key(record: Record) -> str:
+    """A key that no other description has; empty where there is none."""
+    if record.digest and isinstance(record.described, LongDescription):
+        # Many commits have the same.
+        node = record.described.node
+        return f"{record.head.kind} {record.grid} {node.key} {node.digest.hex()}"
+    return record.digest

@@ -211,8 +211,7 @@ def dead_numbers(records: Mapping[int, Record], old: Collection[int]) -> set[int
 
 def _note(record: Record, home: str, mark: _Mark) -> None:
     _note_refs(record.overlay.refs, home, mark)
-    if record.changed.node is not None and record.changed.node.home == home:
-        mark.nodes.add(record.changed.node.id)
+    mark.nodes.update(node.id for node in record.lone_nodes if node.home == home)
     mark.roots.append(record)
 
 

@@ -6,8 +6,11 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 
+from hubarray.blobs.verified import whole_object
 from hubarray.errors import (
     AccessDeniedError,
     CommitOutcomeUnknown,
@@ -20,6 +23,8 @@ from hubarray.errors import (
 from hubarray.history import search
 from hubarray.history.fields import MAX_NUMBER
 from hubarray.history.hints import MAX_HINT_BYTES, decode_hint, hint_key
+from hubarray.history.long_descriptions import LongDescription
+from hubarray.history.manifest import NodeRef
 from hubarray.history.record import (
     HEAD_READ_BYTES,
     MAX_RECORD_BYTES,
@@ -46,10 +51,13 @@ class Log:
     store : Store
     name : Name
         Its commit number is ignored.
+    load : callable, optional
+        Gives the verified bytes of a node that has a long description; by default from the store.
     """
 
-    def __init__(self, store: Store, name: Name) -> None:
+    def __init__(self, store: Store, name: Name, load: Callable[[NodeRef], Buffer] | None = None) -> None:
         self.store = store
+        self._load = load or partial(_node, store)
         self.name = Name(name.owner, name.name, name.version)
 
     def read(self, number: int) -> Record:
@@ -62,8 +70,11 @@ class Log:
         return self.decode(self.store.get(record_key(self.name, number), 0, MAX_RECORD_BYTES), number)
 
     def decode(self, data: Buffer, number: int) -> Record:
-        """A record's bytes, checked."""
-        return decode(data, self.name, number, self._where(number))
+        """A record's bytes, checked. A long description is read when it is wanted."""
+        record = decode(data, self.name, number, self._where(number))
+        if isinstance(record.described, LongDescription):
+            record = replace(record, described=record.described.loaded_by(self._load, self.store.where))
+        return record
 
     def read_head(self, number: int) -> Head:
         """One record's head: one request of 1 KiB, or two when the message is long."""
@@ -221,3 +232,7 @@ class Log:
 
     def _where(self, number: int) -> str:
         return self.store.where(record_key(self.name, number))
+
+
+def _node(store: Store, node: NodeRef) -> Buffer:
+    return whole_object(store, node.key, node.length, node.digest)

@@ -4,10 +4,12 @@ Politeness only. Who commits is decided by the log alone, whatever becomes of th
 ahead without a turn, one that is killed is passed over, as the kernel gives up its locks, and nobody waits for long for
 one that makes no headway.
 
-The file has 56 bytes: the next ticket, the one whose turn it is, the newest commit that this machine's writers know,
-and what they know of the traffic (:class:`hubarray.history.turns.Traffic`). Nothing in it is believed but as a hint. A
-writer takes the next ticket, and has the byte with that number, far beyond the file's end, locked until it is done; it
-is a writer's turn when no byte before its own is locked. Each waits for the byte before its own, so that one is woken.
+The file begins with 56 bytes: the next ticket, the one whose turn it is, the newest commit that this machine's writers
+know, and what they know of the traffic (:class:`hubarray.history.turns.Traffic`). None of it is believed but as a hint.
+Behind them is the record that was created last, if somebody waited for it: whoever is next builds on it without asking
+for it, as its creator would, for a moment. A writer takes the next ticket, and has the byte with that number, far
+beyond the file's end, locked until it is done; it is a writer's turn when no byte before its own is locked. Each waits
+for the byte before its own, so that one is woken.
 
 A process that commits again at once keeps its turn for a few commits: what they need is still in its memory and in the
 processor's caches, which makes them twice as fast as the first one after others'.
@@ -23,14 +25,17 @@ import queue
 import struct
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from hubarray import config, process
 from hubarray.blobs.cache_space import CacheSpace
+from hubarray.errors import HubError
 from hubarray.history import byte_locks
 from hubarray.history.byte_locks import LockFile
 from hubarray.history.turns import STATE_BYTES, Traffic
+from hubarray.process import uptime_seconds
 
 log = logging.getLogger("hubarray.turns")
 
@@ -46,6 +51,11 @@ _FILES = 4096
 _NUMBER = struct.Struct("<Q")
 _NEXT, _SERVED, _NEWEST, _TRAFFIC = 0, 8, 16, 24
 _FILE_BYTES = _TRAFFIC + STATE_BYTES
+# What a record that is handed over begins with: of which version it is, its number, when it was created (by
+# `uptime_seconds`), and its length. It ends with its own hash, so one that was cut short is told.
+_HANDED = struct.Struct("<16sQdQ")
+_HANDED_SECONDS = 2.0
+_MOST_HANDED_BYTES = 64 << 10
 _FIRST_BYTE, _LAST_BYTE = 1 << 20, 1 << 60
 # One for all, as each says once if its folder is another user's.
 _shared_space = functools.lru_cache(CacheSpace)
@@ -63,14 +73,16 @@ class MachineQueue:
 
     Attributes
     ----------
+    identity : bytes
+        A hash of what tells the version from every other one.
     traffic : Traffic
         As this process saw it last.
     """
 
     def __init__(self, identity: str, space: CacheSpace | None = None) -> None:
         self._space = _shared_space(config.current().cache_dir, 0) if space is None else space
-        digest = hashlib.blake2b(identity.encode(), digest_size=4).digest()
-        self._path = f"{self._space.folder}/turns/{int.from_bytes(digest, 'little') % _FILES:03x}"
+        self.identity = hashlib.blake2b(identity.encode(), digest_size=16).digest()
+        self._path = f"{self._space.folder}/turns/{int.from_bytes(self.identity[:4], 'little') % _FILES:03x}"
         self._without_until = float("-inf")
         self.traffic = Traffic()
         self.after_fork()
@@ -134,11 +146,23 @@ class MachineQueue:
 
 @dataclass
 class _Ticket:
-    """A place in the queue: the byte that is locked, and how many commits were made at this turn."""
+    """A place in the queue.
+
+    Attributes
+    ----------
+    file : LockFile
+    byte : int
+        The byte that is locked; 0 before it is.
+    commits : int
+        How many were made at this turn.
+    handing : callable or None
+        Gives what precedes a record that is handed over, and the record, once somebody waits for it.
+    """
 
     file: LockFile
     byte: int = 0
     commits: int = 0
+    handing: Callable[[], bytes] | None = None
 
     @property
     def is_waited_for(self) -> bool:
@@ -148,9 +172,15 @@ class _Ticket:
         return False
 
     def leave(self) -> None:
-        """Let the next one go."""
-        self.file.unlock(self.byte)
-        self.file.close()
+        """Let the next one go, with what is handed over to it."""
+        try:
+            if self.handing is not None and self.is_waited_for:
+                self.file.write(self.handing(), _FILE_BYTES)
+        except (HubError, OSError) as error:
+            log.debug("%s; nothing is handed over", error)
+        finally:
+            self.file.unlock(self.byte)
+            self.file.close()
 
 
 class Turn:
@@ -162,6 +192,8 @@ class Turn:
         What the machine's writers know once it is taken; before, what this process knew last.
     newest : int
         The number of the newest commit that the machine's writers know; 0 if none is.
+    handed : bytes
+        The record of that number, where its creator hands it over; else nothing. Of whoever's making.
     """
 
     def __init__(self, queue: MachineQueue) -> None:
@@ -170,6 +202,7 @@ class Turn:
         self._taken = False
         self.traffic = queue.traffic
         self.newest = 0
+        self.handed = b""
 
     def take(self) -> None:
         """Wait until it is this writer's turn; not again if it was taken. Never fails."""
@@ -187,7 +220,7 @@ class Turn:
             # One that was kept has its byte.
             if not self._ticket.byte:
                 why = self._draw(self._ticket) or self._wait(self._ticket)
-            data = self._ticket.file.read(_FILE_BYTES, 0)
+            data = self._ticket.file.read(_FILE_BYTES + _HANDED.size + _MOST_HANDED_BYTES, 0)
         except (OSError, RuntimeError) as error:
             # A process that ends begins no thread.
             why = str(error)
@@ -197,22 +230,42 @@ class Turn:
         if why is not None:
             self._queue.give_up(why)
             self._leave()
-        elif len(data) == _FILE_BYTES:
+        elif len(data) >= _FILE_BYTES:
             self.newest = _NUMBER.unpack_from(data, _NEWEST)[0]
-            self.traffic = self._queue.traffic = Traffic.decoded(data[_TRAFFIC:])
+            self.traffic = self._queue.traffic = Traffic.decoded(data[_TRAFFIC:_FILE_BYTES])
+            self.handed = self._handed(data[_FILE_BYTES:])
 
-    @property
-    def others_wait(self) -> bool:
-        """Whether other writers of this machine queue."""
-        return self._ticket is not None and self._ticket.is_waited_for
+    def end(self, newest: int, handing: Callable[[], bytes] | None = None) -> None:
+        """Let the next one go, and tell it the newest commit. Never fails.
 
-    def end(self, newest: int) -> None:
-        """Let the next one go, and tell it the newest commit. Never fails."""
+        Parameters
+        ----------
+        newest : int
+        handing : callable, optional
+            Gives the record of that commit, if it was just created. Called only if somebody waits.
+        """
         ticket, self._ticket = self._ticket, None
         if ticket is not None:
             with contextlib.suppress(OSError):
                 ticket.file.write(_NUMBER.pack(newest) + self.traffic.encoded(), _NEWEST)
+            ticket.handing = handing and functools.partial(self._handing, newest, uptime_seconds(), handing)
             self._queue.done(ticket)
+
+    def _handing(self, newest: int, created_at: float, handing: Callable[[], bytes]) -> bytes:
+        record = handing()
+        if len(record) > _MOST_HANDED_BYTES:
+            record = b""
+        return _HANDED.pack(self._queue.identity, newest, created_at, len(record)) + record
+
+    def _handed(self, data: bytes) -> bytes:
+        """The record that a file's end hands over, if it is this version's newest one, and was created just now."""
+        if len(data) < _HANDED.size:
+            return b""
+        identity, number, created_at, length = _HANDED.unpack_from(data)
+        is_meant = (identity, number) == (self._queue.identity, self.newest)
+        if not is_meant or not 0 <= uptime_seconds() - created_at <= _HANDED_SECONDS:
+            return b""
+        return data[_HANDED.size : _HANDED.size + min(length, _MOST_HANDED_BYTES)]
 
     def _leave(self) -> None:
         ticket, self._ticket = self._ticket, None

@@ -22,6 +22,7 @@ from hubarray import names
 from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError, InvalidNameError
 from hubarray.history.extents import Extents
 from hubarray.history.fields import MAX_INT64, Fields, parse_json
+from hubarray.history.long_descriptions import MAX_DESCRIPTION_NODE_BYTES, LongDescription
 from hubarray.history.manifest import MAX_LEVELS, MAX_NODE_BYTES, NodeRef, TreeRoot
 from hubarray.history.overlay import EMPTY_OVERLAY, MAX_OVERLAY_REFS, Numbers, Overlay
 from hubarray.history.packing import MAX_DESCRIPTION_BYTES, PACKED_FROM_BYTES, pack, unpack
@@ -29,7 +30,7 @@ from hubarray.names import Name
 from hubarray.shown import shown_text
 from hubarray.storage.base import Buffer
 
-FORMAT = 3
+FORMAT = 4
 MAX_RECORD_BYTES = 1 << 20
 MAX_ATTRS_BYTES = 64 << 10
 MAX_MESSAGE_BYTES = 16 << 10
@@ -43,7 +44,7 @@ RECORD_NAME = re.compile(r"([0-9]{16})\.json", re.ASCII)
 KINDS = ("array", "table", "dataset", "deleted", "expired")
 # The oldest format that knows a kind: whoever reads only older ones refuses the record, and with it to collect.
 _FORMAT_OF_KIND = {"table": 2, "dataset": 2}
-_FORMAT_OF_PACKED = 3
+_FORMAT_OF_PACKED, _FORMAT_OF_NODE = 3, 4
 # What has no description says so where an array's would be.
 _KINDS_DESCRIBED = ("array", "table", "dataset")
 _MAX_AXES = 64
@@ -128,8 +129,9 @@ class Record:
     Attributes
     ----------
     head : Head
-    description : dict
-        What the kind of version says of itself: of an array its Zarr v3 metadata, without attributes.
+    described : dict or LongDescription
+        What the kind of version says of itself: of an array its Zarr v3 metadata, without attributes. A long one is a
+        node of its own.
     attrs : dict
         The user's attributes.
     tags : dict
@@ -148,7 +150,7 @@ class Record:
     """
 
     head: Head
-    description: dict[str, Any] = field(default_factory=dict)
+    described: dict[str, Any] | LongDescription = field(default_factory=dict)
     attrs: dict[str, Any] = field(default_factory=dict)
     tags: dict[str, int] = field(default_factory=dict)
     grid: tuple[int, ...] = ()
@@ -158,6 +160,22 @@ class Record:
     changed: Changed = Changed()
     digest: str = ""
     member: Member | None = None
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The description; a long one is read the first time.
+
+        Raises
+        ------
+        CorruptDataError
+        """
+        return self.described.value if isinstance(self.described, LongDescription) else self.described
+
+    @property
+    def lone_nodes(self) -> tuple[NodeRef, ...]:
+        """The nodes that the record names beside its manifest: of its description, and of what it changed."""
+        described = (self.described.node,) if isinstance(self.described, LongDescription) else ()
+        return described if self.changed.node is None else (*described, self.changed.node)
 
     @property
     def name(self) -> Name:
@@ -178,17 +196,41 @@ def _packed_key(kind: str) -> str:
     return f"{_description_key(kind)}_zlib"
 
 
+def _node_key(kind: str) -> str:
+    return f"{_description_key(kind)}_node"
+
+
+def _described_json(record: Record) -> tuple[int, dict[str, Any]]:
+    """The least format that a record can have, and the field that describes it."""
+    kind = record.head.kind
+    if isinstance(record.described, LongDescription):
+        return _FORMAT_OF_NODE, {_node_key(kind): _node_json(record.described.node)}
+    text = _dumps(record.described)
+    check_length(record.name, text)
+    if len(text) > PACKED_FROM_BYTES:
+        return _FORMAT_OF_PACKED, {_packed_key(kind): pack(text)}
+    return _FORMAT_OF_KIND.get(kind, 1), {_description_key(kind): record.described}
+
+
+def check_length(name: Name, described: str, record_bytes: int = 0) -> None:
+    """Refuse a description, or a record, that is too long to be read again."""
+    if record_bytes >= MAX_RECORD_BYTES or len(described) > MAX_DESCRIPTION_BYTES:
+        raise ConfigError(
+            f"{name}: its description takes {len(described):,} bytes and its record {record_bytes:,}, which have "
+            f"up to {MAX_DESCRIPTION_BYTES:,} and {MAX_RECORD_BYTES:,}; use fewer fields or arrays, smaller fill "
+            "values or fewer attributes"
+        )
+
+
 def encode(record: Record) -> tuple[bytes, Record]:
     """The record's bytes, and the record with its digest filled in."""
     home = f"{record.head.owner}/{record.head.name}"
     head = _dumps({key: value for key, value in record.head.__dict__.items() if value is not None})
-    kind, described = record.head.kind, _dumps(record.description)
-    is_packed = len(described) > PACKED_FROM_BYTES
-    number = _FORMAT_OF_PACKED if is_packed else _FORMAT_OF_KIND.get(kind, 1)
+    number, described = _described_json(record)
     first = f'{{"hubarray":{number},"head":{head},"head_xxh3":"{_head_hash(head)}"'
     overlay, overlay_homes = record.overlay.encode(home)
     body: dict[str, Any] = {
-        **({_packed_key(kind): pack(described)} if is_packed else {_description_key(kind): record.description}),
+        **described,
         "attrs": record.attrs,
         **({"tags": record.tags} if record.tags else {}),
         "homes": list(record.homes) or [home],
@@ -201,12 +243,7 @@ def encode(record: Record) -> tuple[bytes, Record]:
     text = f"{first},\n{_dumps(body)[1:-1]},\n".encode()
     digest = blake3.blake3(text).hexdigest()
     data = text + _HASH_FIELD + digest.encode() + b'"}\n'
-    if len(data) >= MAX_RECORD_BYTES or len(described) > MAX_DESCRIPTION_BYTES:
-        raise ConfigError(
-            f"{record.name}: its description takes {len(described):,} bytes and its record {len(data):,}, which have "
-            f"up to {MAX_DESCRIPTION_BYTES:,} and {MAX_RECORD_BYTES:,}; use fewer fields or arrays, smaller fill "
-            "values or fewer attributes"
-        )
+    check_length(record.name, "", len(data))
     return data, replace(record, digest=digest)
 
 
@@ -259,7 +296,7 @@ def _decoded(raw: bytes, name: Name, number: int, where: str) -> Record:
         body.refuse("homes", "does not begin with the record's own home, or has one twice")
     return Record(
         head=head,
-        description=_description(body, head.kind),
+        described=_description(body, head.kind, homes),
         attrs=body.take("attrs", dict, {}),
         tags=_tags(body, number),
         grid=body.integers("numbering_grid", _MAX_AXES, 1, MAX_INT64, []),
@@ -271,14 +308,20 @@ def _decoded(raw: bytes, name: Name, number: int, where: str) -> Record:
     )
 
 
-def _description(body: Fields, kind: str) -> dict[str, Any]:
-    plain, packed = _description_key(kind), _packed_key(kind)
-    if packed not in body.raw:
-        found: dict[str, Any] = body.take(plain, dict, {})
-        return found
-    if plain in body.raw:
-        body.refuse(packed, f"is there beside {plain!r}")
-    return unpack(body, packed)
+def _description(body: Fields, kind: str, homes: tuple[str, ...]) -> dict[str, Any] | LongDescription:
+    plain, packed, node = _description_key(kind), _packed_key(kind), _node_key(kind)
+    there = [key for key in (plain, packed, node) if key in body.raw]
+    if len(there) > 1:
+        body.refuse(there[-1], f"is there beside {there[0]!r}")
+    if there == [node]:
+        found = _node(body.inner(node), MAX_DESCRIPTION_NODE_BYTES)
+        if found.home not in homes:
+            body.inner(node).refuse("home", "is a home that the record does not list")
+        return LongDescription(found)
+    if there == [packed]:
+        return unpack(body, packed)
+    given: dict[str, Any] = body.take(plain, dict, {})
+    return given
 
 
 def decode_head(data: Buffer, name: Name, number: int, where: str) -> Head | None:

@@ -151,8 +151,9 @@ def _common_prefix(source: Version, target: Version, records: dict[int, Record])
 
 
 def _reached(source: Version, records: list[Record]) -> tuple[list[NodeRef], dict[str, Refs]]:
-    """Every manifest node that records reach, and the refs into every pack."""
-    nodes: list[NodeRef] = []
+    """Every node that records reach, and the refs into every pack."""
+    # Many records may have the same description.
+    nodes = list({node.key: node for record in records for node in record.lone_nodes}.values())
     found: list[Refs] = [record.overlay.refs[record.overlay.refs["length"] > 0] for record in records]
 
     def load(node: NodeRef, level: int) -> np.ndarray:

@@ -4,7 +4,7 @@ Without it, a writer that commits in a tight loop starves one whose commit takes
 has read what it lost to and merged, the number is taken again, for as long as the loop runs. Writers of one machine
 queue (``machine_queue.py``). Between machines there is nothing to queue at, so they are polite instead:
 
-* after losing a race, a writer tries again the sooner the more often it lost;
+* after losing a race, a writer waits for up to four commits, and the shorter the more often it lost;
 * a machine that has met others lately makes a few commits in a row, and then leaves a gap of about twice their time: in
   a row it wins nearly every race, and what others try meanwhile is lost;
 * one that has met nobody leaves a gap a few times a second, in case somebody waits whom it cannot see.
@@ -23,7 +23,7 @@ RUN_COMMITS = 4
 """How many commits in a row a machine makes while it meets others."""
 LOOP_GAP_SECONDS = 0.05
 MAX_PAUSE_SECONDS = 0.15
-RETRY_SECONDS = 0.02
+RETRY_COMMITS = 4
 
 _STATE = struct.Struct("<4d")
 STATE_BYTES = _STATE.size
@@ -38,7 +38,7 @@ class Traffic:
     lost_at, won_at : float
         When a commit of another machine came first, and when one of this machine was made.
     run_began : float
-        When the commits in a row began.
+        When the commits in a row began; infinite where none was made since the last gap.
     commit_seconds : float
         How long a commit takes, on average.
     """
@@ -72,7 +72,7 @@ class Traffic:
 
     def won(self, now: float, commit_seconds: float) -> None:
         """A commit of this machine was made, and took so long."""
-        if now - self.won_at > LOOP_GAP_SECONDS + commit_seconds:
+        if math.isinf(self.run_began) or now - self.won_at > LOOP_GAP_SECONDS + commit_seconds:
             self.run_began = now
         self.won_at = now
         self.commit_seconds += 0.2 * (commit_seconds - self.commit_seconds)
@@ -91,10 +91,12 @@ class Traffic:
             return 0.0
         commits = RUN_COMMITS if contended else 1
         gap = min(MAX_PAUSE_SECONDS, random.uniform(1.5, 3.0) * commits * took)
-        self.run_began = now + gap
+        # It begins with its first commit: whoever loses at first would have no time left for a row.
+        self.run_began = math.inf
         return gap
 
 
-def retry_seconds(attempt: int) -> float:
-    """How long to wait after losing for the ``attempt``-th time: the more often, the shorter."""
-    return random.uniform(0, RETRY_SECONDS / attempt)
+def retry_seconds(attempt: int, commit_seconds: float) -> float:
+    """How long to wait after losing for the ``attempt``-th time, where a commit takes so long."""
+    most = min(MAX_PAUSE_SECONDS, RETRY_COMMITS * max(commit_seconds, 0.0))
+    return random.uniform(0, most / attempt)

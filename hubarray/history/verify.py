@@ -122,14 +122,18 @@ def verify(fetcher: Fetcher, versions: list[Name], *, data: bool, check: Check) 
     report = Report()
     refs: list[Refs] = []
     records = [record for name in versions for record in _records(fetcher, name, report)]
+    # Many records may have the same description.
+    lone = {node.key: node for record in records for node in record.lone_nodes}
+    run_all((node.length, partial(_check_object, fetcher, node, report)) for node in lone.values())
+    damaged = {node.key for node in report.damage.nodes}
     for record in records:
+        refs.append(record.overlay.refs[record.overlay.refs["length"] > 0])
+        if damaged.intersection(node.key for node in record.lone_nodes):
+            continue
         try:
             check(record)
         except (CorruptDataError, FormatVersionError) as error:
             report.add(record_key(record.name, record.head.number), str(error))
-        refs.append(record.overlay.refs[record.overlay.refs["length"] > 0])
-        if record.changed.node is not None:
-            _check_object(fetcher, record.changed.node, report)
 
     _check_referrers(fetcher, records, report)
 

@@ -20,10 +20,11 @@ from hubarray.history.frozen_copy import FrozenCopy
 from hubarray.history.hints import hint_writer
 from hubarray.history.log import Log
 from hubarray.history.machine_queue import MachineQueue
+from hubarray.history.manifest import NodeRef
 from hubarray.history.record import Record, encode, record_key
 from hubarray.names import Name
 from hubarray.process import uptime_seconds
-from hubarray.storage.base import Store
+from hubarray.storage.base import Buffer, Store
 from hubarray.storage.url import Root
 
 _SHOWN_TAGS = 10
@@ -69,7 +70,10 @@ class Version:
     @property
     def log(self) -> Log:
         """The version's log, on this process's store."""
-        return Log(self.store, self.name)
+        return Log(self.store, self.name, self._node)
+
+    def _node(self, node: NodeRef) -> Buffer:
+        return self.fetcher.object(node.key, node.length, node.digest)
 
     @property
     def _offline(self) -> FrozenCopy:

@@ -120,7 +120,7 @@ class FilesystemStore(Store):
         try:
             data = self._call("cat_file", self._path(key), payload_bytes=length or 0, **limits)
         except Exception as error:
-            if _is_past_the_end(error):
+            if is_past_the_end(error):
                 return b""
             raise self._error(error, key) from None
         return bytes(data)
@@ -266,7 +266,8 @@ def _status(error: BaseException) -> int | None:
     return int(next(group for group in found.groups() if group)) if found else None
 
 
-def _is_past_the_end(error: BaseException) -> bool:
+def is_past_the_end(error: BaseException) -> bool:
+    """Whether a failure says that a range has no byte of the object."""
     text = str(error)
     return _status(error) == 416 or "InvalidRange" in text or "not satisfiable" in text.lower()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from hubarray.storage.base import Buffer
-from hubarray.storage.filesystem import UNCACHED_OPTIONS, FilesystemStore
+from hubarray.storage.base import Buffer, ObjectInfo
+from hubarray.storage.filesystem import UNCACHED_OPTIONS, FilesystemStore, is_past_the_end
 from hubarray.storage.options import for_s3fs
 
 _LIMITS = {"connect_timeout": 4, "read_timeout": 8, "retries": {"max_attempts": 3}}
@@ -21,6 +21,20 @@ class S3FilesystemStore(FilesystemStore):
         import s3fs
 
         return s3fs.S3FileSystem(**for_s3fs(options), **UNCACHED_OPTIONS, config_kwargs=_LIMITS)
+
+    def _head(self, key: str) -> ObjectInfo:
+        # By a GET of a byte: a reply to a HEAD has no body that could say that the bucket is gone.
+        bucket, _, path = self._path(key).partition("/")
+        try:
+            found = self._call("call_s3", "get_object", Bucket=bucket, Key=path, Range="bytes=0-0")
+        except Exception as error:
+            if is_past_the_end(error):
+                # An empty object has no first byte.
+                return super()._head(key)
+            raise self._error(error, key) from None
+        found["Body"].close()
+        size = found["ContentRange"].rpartition("/")[2] if "ContentRange" in found else found["ContentLength"]
+        return ObjectInfo(key, int(size), found["LastModified"])
 
     def _put_if_absent(self, key: str, data: Buffer) -> bool:
         return self._create(key, data)

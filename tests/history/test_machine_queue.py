@@ -5,14 +5,19 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import hubarray as hub
+from hubarray.blobs.ref import new_id
+from hubarray.errors import StorageError
 from hubarray.history import machine_queue
+from hubarray.history.commit import _as_told
 from hubarray.history.machine_queue import MachineQueue
 from hubarray.history.record import encode
+from hubarray.history.version import Version
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -67,6 +72,98 @@ def test_turns_are_taken_in_the_order_of_asking_and_hand_over_the_newest_commit(
     assert order == [(0, 99), (1, 100), (2, 101), (3, 102), (4, 103)]
 
 
+def _handed(queue, *, made_by="x", newest=7, record=b"the record", wait=0.0, after=None):
+    """What the next writer gets, where one before it hands a record over."""
+    first, got = MachineQueue(made_by, queue).turn(), []
+    first.take()
+
+    def take():
+        turn = MachineQueue("x", queue).turn()
+        turn.take()
+        got.append((turn.newest, turn.handed))
+        turn.end(0)
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    time.sleep(0.05)
+    first.end(newest, lambda: record)
+    if after is not None:
+        after(first)
+    thread.join(10)
+    return got
+
+
+def test_a_record_that_was_created_is_handed_over_to_whoever_waits():
+    assert _handed(None) == [(7, b"the record")]
+
+
+def test_a_record_is_not_made_ready_where_nobody_waits():
+    turn, made = MachineQueue("x").turn(), []
+    turn.take()
+    turn.end(7, lambda: made.append(1) or b"")
+    assert not made
+    turn = MachineQueue("x").turn()
+    turn.take()
+    assert turn.handed == b""
+
+
+def test_records_of_other_versions_older_ones_and_long_ones_are_not_handed_over(monkeypatch):
+    monkeypatch.setattr(machine_queue, "_FILES", 1)
+    assert _handed(None, made_by="another version") == [(7, b"")]
+    assert _handed(None, record=b"x" * ((64 << 10) + 1)) == [(7, b"")]
+    monkeypatch.setattr(machine_queue, "_HANDED_SECONDS", -1.0)
+    assert _handed(None) == [(7, b"")]
+
+
+def test_a_hand_over_that_fails_lets_the_next_one_go():
+    def fail():
+        raise StorageError("the disk is full")
+
+    turn, taken = MachineQueue("x").turn(), threading.Event()
+    turn.take()
+
+    def take():
+        other = MachineQueue("x").turn()
+        other.take()
+        assert other.handed == b""
+        taken.set()
+        other.end(0)
+
+    threading.Thread(target=take).start()
+    time.sleep(0.05)
+    turn.end(7, fail)
+    assert taken.wait(5)
+
+
+def _of_another_line(record):
+    return encode(replace(record, head=replace(record.head, line=new_id())))[0]
+
+
+@pytest.mark.parametrize(
+    ("handed", "requests"),
+    [
+        (lambda record: encode(record)[0], 0),
+        (lambda record: encode(record)[0][:-1], 1),
+        (lambda record: encode(record)[0][:40], 1),
+        (lambda record: b"{}", 1),
+        (lambda record: b"", 1),
+        (_of_another_line, 1),
+    ],
+    ids=["intact", "cut at its end", "cut short", "no record", "nothing", "of another line"],
+)
+def test_what_is_no_record_of_this_line_is_asked_for(make_root, handed, requests):
+    array = hub.array(3, "t/x:v0", "i8", root=make_root("s3"))
+    before = array._version.known
+    array[0] = 5
+    after = array._version.known
+    other = Version(array._version.fetcher, after.name)
+    turn = other.queue.turn()
+    turn.newest, turn.handed = 2, handed(after)
+    count = other.store.stats.requests
+    assert _as_told(turn, other, before) == after
+    assert other.store.stats.requests == count + requests
+
+
 def test_a_turn_lasts_for_a_few_commits_of_one_process_while_others_wait():
     queue, waiting = MachineQueue("x"), threading.Event()
     turn = queue.turn()
@@ -84,7 +181,6 @@ def test_a_turn_lasts_for_a_few_commits_of_one_process_while_others_wait():
     thread.start()
     waiting.wait()
     time.sleep(0.1)
-    assert turn.others_wait
     for _ in range(machine_queue.MOST_COMMITS - 1):
         turn.end(0)
         turn = queue.turn()

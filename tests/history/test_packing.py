@@ -61,13 +61,13 @@ def test_a_description_of_too_many_values_is_refused_before_it_is_parsed():
 def test_only_a_long_description_is_packed_and_only_its_record_says_format_3():
     for letters, number in ((100, b"1"), (PACKED_FROM_BYTES, b"3")):
         description = {"shape": [], "fields": "x" * letters}
-        data, record = encode(replace(_record(), description=description))
+        data, record = encode(replace(_record(), described=description))
         assert data.startswith(b'{"hubarray":' + number)
         assert decode(data, NAME, 7, "where").description == record.description == description
 
 
 def test_a_record_with_both_descriptions_is_refused():
-    data, _ = encode(replace(_record(), description={"x": "y" * PACKED_FROM_BYTES}))
+    data, _ = encode(replace(_record(), described={"x": "y" * PACKED_FROM_BYTES}))
     text = data[: data.rindex(b'"blake3"')].replace(b',\n"array_zlib"', b',\n"array":{},"array_zlib"', 1)
     both = text + b'"blake3":"' + blake3.blake3(text).hexdigest().encode() + b'"}\n'
     with pytest.raises(hub.CorruptDataError, match="beside 'array'"):

@@ -12,7 +12,7 @@ from hubarray.blobs.ref import REF, homes, new_id
 from hubarray.history import record as module
 from hubarray.history.manifest import NodeRef, TreeRoot
 from hubarray.history.overlay import EMPTY_OVERLAY
-from hubarray.history.record import Changed, Head, Record, decode, decode_head, encode, runs_of
+from hubarray.history.record import FORMAT, Changed, Head, Record, decode, decode_head, encode, runs_of
 from hubarray.names import parse
 
 NAME = parse("lab/scans:v1")
@@ -40,7 +40,7 @@ def _record(message="a message", entries=3, runs=((0, 5), (9, 1))):
     )
     return Record(
         head=head,
-        description={
+        described={
             "shape": [1, 2, 3],
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [1, 2, 1]}},
         },
@@ -68,7 +68,7 @@ def test_a_record_reads_back_whole():
 
 def test_a_tables_description_is_found_under_its_kind():
     record = _record()
-    data, _ = encode(replace(record, head=replace(record.head, kind="table"), description={"rows": 3}))
+    data, _ = encode(replace(record, head=replace(record.head, kind="table"), described={"rows": 3}))
     assert json.loads(data)["table"] == {"rows": 3}
     assert "array" not in json.loads(data)
     assert decode(data, NAME, 7, "where").description == {"rows": 3}
@@ -102,7 +102,7 @@ def test_a_record_in_the_wrong_place_is_noticed():
 
 def test_a_newer_format_says_to_upgrade():
     raw, _ = encode(_record())
-    newer = raw.replace(b'{"hubarray":1', b'{"hubarray":4', 1)
+    newer = raw.replace(b'{"hubarray":1', b'{"hubarray":%d' % (FORMAT + 1), 1)
     for read in (decode, decode_head):
         with pytest.raises(hub.FormatVersionError, match="upgrade"):
             read(newer, NAME, 7, "where")

@@ -69,6 +69,20 @@ def test_whatever_a_state_says_the_pause_is_bounded():
         assert 0 <= Traffic(*values).pause_seconds(100.0) <= turns.MAX_PAUSE_SECONDS
 
 
-def test_who_lost_more_often_waits_less():
-    assert max(retry_seconds(10) for _ in range(100)) < turns.RETRY_SECONDS / 10 + 1e-9
+def test_a_run_begins_with_its_first_commit_however_long_that_took():
+    one, now = Traffic(), 100.0
+    one.lost(now)
+    while not one.pause_seconds(now):
+        now += 0.005
+        one.won(now, 0.005)
+    now += 0.2
+    one.won(now, 0.005)
+    assert one.pause_seconds(now + 0.005) == 0
+
+
+def test_who_lost_more_often_waits_less_and_nobody_for_long():
+    assert max(retry_seconds(1, 0.002) for _ in range(100)) <= turns.RETRY_COMMITS * 0.002
+    assert max(retry_seconds(10, 0.002) for _ in range(100)) <= turns.RETRY_COMMITS * 0.0002
+    for strange in (-1.0, 1e300, float("inf")):
+        assert 0 <= retry_seconds(1, strange) <= turns.MAX_PAUSE_SECONDS
     assert Traffic().pause_seconds(100.0) == 0

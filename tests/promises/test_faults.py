@@ -13,7 +13,7 @@ from tests.proxy import faulty_proxy
 CALLS = {
     "hint": ("GET", "head.json"),
     "record": ("GET", "0000000000000002.json"),
-    "probe": ("HEAD", "0000000000000003.json"),
+    "probe": ("GET", "0000000000000003.json"),
     "data": ("GET", "/packs/"),
     "pack": ("PUT", "/packs/"),
     "commit": ("PUT", "0000000000000003.json"),

@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 
 import hubarray as hub
+from hubarray.errors import ObjectMissingError
 from hubarray.storage import objectstore
 from hubarray.storage.gcs import GcsStore
 from hubarray.storage.s3_filesystem import S3FilesystemStore
@@ -70,6 +71,7 @@ def test_a_bucket_that_was_just_used_is_asked_for_again_before_it_is_believed_to
             lambda: store.put("b", b"3"),
             lambda: store.put_if_absent("c", b"4"),
             lambda: store.get("a"),
+            lambda: store.head("a"),
             lambda: list(store.list("")),
             lambda: list(store.list("", shallow=True)),
         ):
@@ -79,9 +81,13 @@ def test_a_bucket_that_was_just_used_is_asked_for_again_before_it_is_believed_to
         answers = iter(["no bucket"] * 2)
         assert [one.key for one in store.list("")] == ["a", "b", "c"]
         assert [bytes(store.get(key)) for key in "abc"] == [b"2", b"3", b"4"]
+        answers = iter(["no bucket"] * 2)
+        with pytest.raises(ObjectMissingError):
+            store.head("none")
         proxy.plan = lambda method, path: "no bucket"
-        with pytest.raises(hub.StorageError, match="no such bucket"):
-            store.get("a")
+        for call in (store.get, store.head):
+            with pytest.raises(hub.StorageError, match="no such bucket"):
+                call("a")
 
 
 def test_a_missing_bucket_is_said_to_be_missing_on_gcs(gcs_server):
