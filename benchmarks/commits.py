@@ -44,7 +44,9 @@ def _measure(
     results, all_done = context.Queue(), context.Barrier(writers)
     start_at = time.time() + 1 + writers * 0.5
     processes = [
-        context.Process(target=_write, args=(root, str(folder / f"cache{i % machines}"), i, start_at, results, all_done))
+        context.Process(
+            target=_write, args=(root, str(folder / f"cache{i % machines}"), i, start_at, results, all_done)
+        )
         for i in range(writers)
     ]
     for process in processes:

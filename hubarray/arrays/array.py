@@ -11,7 +11,7 @@ import numpy as np
 
 from hubarray.arrays import chunking, dtypes, selection
 from hubarray.arrays.adapters import Adapters
-from hubarray.arrays.assignment import assignable, rows_that_fit
+from hubarray.arrays.assignment import along, assignable, checked_axis, rows_that_fit
 from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.fields import names_fields, read_fields
 from hubarray.arrays.image_codecs import is_lossy
@@ -259,7 +259,7 @@ class Array(Handle, NoOperators, Adapters):
         record = self._record()
         return _restored, (self._root, self._version.name, record.head.number, self._pinned is not None)
 
-    def append(self, rows: Any, *, message: str | None = None) -> slice:
+    def append(self, rows: Any, *, axis: int = 0, message: str | None = None) -> slice:
         """Add rows after the last one, in one commit, and say where they are.
 
         Two processes that append at once both succeed, one after the other, so only what is returned
@@ -268,31 +268,35 @@ class Array(Handle, NoOperators, Adapters):
         Parameters
         ----------
         rows : array_like
-            Shape ``(n, *a.shape[1:])``.
+            Shape ``(n, *a.shape[1:])``; with an axis, that of the array but for the axis.
+        axis : int
+            The axis that grows.
         message : str, optional
             For the log.
 
         Returns
         -------
         slice
-            The rows that were added: ``a[a.append(rows)]`` are they.
+            The rows that were added: ``a[a.append(rows)]`` are they, along the first axis.
 
         Raises
         ------
         ValueError
             The shape does not fit, or text is longer than the dtype holds.
+        ConfigError
+            There is no such axis.
         """
         record = self._writable_record()
         metadata = self._metadata_of(record)
-        values = rows_that_fit(rows, metadata)
-        if not len(values):
-            return slice(metadata.shape[0], metadata.shape[0])
-        chunking.checked_shape(
-            (metadata.shape[0] + len(values), *metadata.shape[1:]), dtypes.planned_bytes(metadata.dtype)
-        )
-        operation = Append(values)
+        axis = checked_axis(axis, len(metadata.shape))
+        values = rows_that_fit(rows, metadata, axis)
+        count, start = values.shape[axis], metadata.shape[axis]
+        if not count:
+            return slice(start, start)
+        chunking.checked_shape(along(metadata.shape, axis, start + count), dtypes.planned_bytes(metadata.dtype))
+        operation = Append(values, axis)
         self.commit_operation(operation, record, message)
-        return slice(operation.start, operation.start + len(values))
+        return slice(operation.start, operation.start + count)
 
     def resize(self, shape: Any, *, message: str | None = None) -> None:
         """Change the length of axes, in one commit.

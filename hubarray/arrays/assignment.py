@@ -9,6 +9,7 @@ import numpy as np
 from hubarray.arrays.dtypes import TEXT
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.selection import Selection
+from hubarray.errors import ConfigError
 
 _SHOWN_LETTERS = 60
 _ONLY_TEXT = np.dtypes.StringDType(coerce=False)
@@ -145,24 +146,48 @@ def broadcast(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         ) from None
 
 
-def rows_that_fit(rows: Any, metadata: ArrayMetadata) -> np.ndarray:
-    """Rows to append, of the array's dtype.
+def rows_that_fit(rows: Any, metadata: ArrayMetadata, axis: int = 0) -> np.ndarray:
+    """Rows to append along an axis, of the array's dtype.
 
     Raises
     ------
     ValueError
-        Their shape is not ``(n, *metadata.shape[1:])``.
+        Their shape is not the array's, but for the axis.
     """
     values = converted(rows, metadata.dtype)
     if not metadata.shape:
         raise ValueError("a 0-d array has no axis to append along")
-    if values.ndim != len(metadata.shape) or values.shape[1:] != metadata.shape[1:]:
-        expected = ", ".join(["n", *map(str, metadata.shape[1:])])
+    if values.ndim != len(metadata.shape) or along(values.shape, axis, 0) != along(metadata.shape, axis, 0):
+        expected = ", ".join("n" if i == axis else str(length) for i, length in enumerate(metadata.shape))
         raise ValueError(
             f"cannot append an array of shape {values.shape} to one of shape {metadata.shape}: "
             f"rows have shape ({expected})"
         )
     return values.astype(metadata.dtype, copy=False)
+
+
+def along(shape: tuple[int, ...], axis: int, length: int) -> tuple[int, ...]:
+    """A shape with another length of an axis.
+
+    Examples
+    --------
+    >>> along((2, 3, 4), 1, 9)
+    (2, 9, 4)
+    """
+    return (*shape[:axis], length, *shape[axis + 1 :])
+
+
+def checked_axis(axis: Any, ndim: int) -> int:
+    """An axis to append along, counted from the front.
+
+    Raises
+    ------
+    ConfigError
+        It is no axis of an array of so many.
+    """
+    if not isinstance(axis, (int, np.integer)) or isinstance(axis, bool) or not -ndim <= axis < max(1, ndim):
+        raise ConfigError(f"axis={axis!r} is none of the {ndim} axes that the array has"[:200])
+    return int(axis) % max(1, ndim)
 
 
 def _shown(shape: tuple[int, ...]) -> str:

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays import numbering
+from hubarray.arrays.assignment import along
 from hubarray.arrays.chunk_grid import clipped
 from hubarray.arrays.chunk_writer import ChunkWriter, Task
 from hubarray.arrays.metadata import ArrayMetadata, metadata_of
 from hubarray.arrays.plan import Projection, chunk_view, plan
-from hubarray.arrays.selection import AxisSlice, Selection
+from hubarray.arrays.selection import Selection, row_selection
 from hubarray.arrays.state import State
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import Refs
@@ -131,7 +132,7 @@ class SetElements:
 
 
 class Append:
-    """``a.append(rows)``: rows after the last one, wherever that is by then.
+    """``a.append(rows)``: rows after the last one of an axis, wherever that is by then.
 
     Attributes
     ----------
@@ -141,27 +142,25 @@ class Append:
 
     on_frozen = False
 
-    def __init__(self, rows: np.ndarray) -> None:
-        self._rows = rows
+    def __init__(self, rows: np.ndarray, axis: int = 0) -> None:
+        self._rows, self._axis = rows, axis
         self.quick = rows.nbytes <= QUICK_BYTES
         self.start = -1
         self._writer = ChunkWriter()
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commit.Operation`."""
-        before = metadata_of(base)
-        if self._rows.shape[1:] != before.shape[1:]:
+        before, axis = metadata_of(base), self._axis
+        if along(self._rows.shape, axis, 0) != along(before.shape, axis, 0):
             raise ConflictError(
                 f"{version.name}: was resized to {before.shape} by somebody else meanwhile, so rows of shape "
-                f"{self._rows.shape[1:]} no longer fit; nothing was written"
+                f"{self._rows.shape} no longer fit; nothing was written"
             )
-        start, count = before.shape[0], self._rows.shape[0]
+        start, count = before.shape[axis], self._rows.shape[axis]
         if start != self.start:
             self.start, self._writer = start, ChunkWriter()
-        metadata = before.with_shape((start + count, *before.shape[1:]))
-        rows = AxisSlice(start, 1, count)
-        rest = tuple(AxisSlice(0, 1, length) for length in before.shape[1:])
-        selection = Selection((rows, *rest), None, self._rows.shape, False)
+        metadata = before.with_shape(along(before.shape, axis, start + count))
+        selection = row_selection(start, count, before.shape, axis)
         projections = plan(selection, metadata.shape, metadata.chunks)
         tasks = (_elements_task(one, selection, self._rows, metadata) for one in projections)
         changed = self._writer.write(tasks, metadata, State.of(version, base), packs, total_bytes=self._rows.nbytes)

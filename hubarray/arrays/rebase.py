@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays import selection
-from hubarray.arrays.assignment import changed_elements
+from hubarray.arrays.assignment import along, changed_elements
 from hubarray.arrays.chunk_grid import clipped, region_of
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.plan import chunk_view, plan
-from hubarray.arrays.selection import AxisSlice, Selection
+from hubarray.arrays.selection import Selection, row_selection
 from hubarray.arrays.staging import Staging, rows_of
 from hubarray.arrays.state import State
 from hubarray.blobs.pack import PackWriter
@@ -44,7 +44,9 @@ class Work:
     shape_seen : bool
         Whether its code looked at the shape.
     appended : int
-        Rows that it added at the end.
+        Rows that it added at the end of an axis.
+    axis : int
+        That axis.
     packs : PackWriter
     """
 
@@ -54,6 +56,7 @@ class Work:
     reads: list[Selection]
     shape_seen: bool
     appended: int
+    axis: int
     packs: PackWriter
 
 
@@ -73,17 +76,17 @@ def rebased(work: Work, base: State) -> Staging:
 
 
 def _check_shape(work: Work, shape: tuple[int, ...]) -> None:
-    old = work.base.metadata.shape
-    grown = (shape[0] + work.appended, *shape[1:]) if shape else shape
-    moved = bool(work.appended) and shape[0] != old[0]
+    old, axis = work.base.metadata.shape, work.axis
+    grown = along(shape, axis, shape[axis] + work.appended) if shape else shape
+    moved = bool(work.appended) and shape[axis] != old[axis]
     for key, chosen in work.keys:
         same = not work.shape_seen and _selects_same(key, chosen, grown)
-        if not same or (moved and _reaches(chosen, min(old[0], shape[0]))):
+        if not same or (moved and _reaches(chosen, min(old[axis], shape[axis]), axis)):
             raise ConflictError(
                 f"{work.base.version.name}: was resized from {old} to {shape} by somebody else meanwhile, and this "
                 f"transaction depends on the shape; {_AGAIN}"
             )
-    if work.shape_seen or (work.appended and shape[1:] != old[1:]):
+    if work.shape_seen or (work.appended and along(shape, axis, 0) != along(old, axis, 0)):
         raise ConflictError(
             f"{work.base.version.name}: was resized from {old} to {shape} by somebody else meanwhile; {_AGAIN}"
         )
@@ -116,7 +119,7 @@ def _refuse_lost(work: Work, coords: Coords, written: np.ndarray, after: ArrayMe
     """A conflict, if elements that were written here no longer exist."""
     lost = written.copy()
     if work.appended:
-        lost[max(0, work.base.metadata.shape[0] - coords[0] * after.chunks[0]) :] = False
+        _behind(lost, coords, work.base.metadata, work.axis)[...] = False
     lost[tuple(slice(0, max(0, n)) for n in clipped(coords, after.shape, after.chunks))] = False
     if lost.any():
         raise ConflictError(
@@ -149,16 +152,15 @@ def _check_reads(work: Work, changes: dict[Coords, tuple[np.ndarray, np.ndarray]
 
 def _restage(work: Work, base: State, changes: dict[Coords, tuple[np.ndarray, np.ndarray]]) -> Staging:
     """Put what was written onto the newer record: merged chunks, and appended rows at the new end."""
-    old, seen, after = work.staging, work.base.metadata.shape, base.metadata
-    shape = (after.shape[0] + work.appended, *after.shape[1:]) if after.shape else ()
+    old, seen, after, axis = work.staging, work.base.metadata.shape, base.metadata, work.axis
+    shape = along(after.shape, axis, after.shape[axis] + work.appended) if after.shape else ()
     fresh = Staging(base, after.with_shape(shape), work.packs)
-    shifted = bool(work.appended) and after.shape[0] != seen[0]
+    shifted = bool(work.appended) and after.shape[axis] != seen[axis]
     for coords in old.touched:
         written = old.written(coords)
         _refuse_lost(work, coords, written, after)
         if shifted:
-            first_row = coords[0] * after.chunks[0]
-            written[max(0, seen[0] - first_row) :] = False
+            _behind(written, coords, work.base.metadata, axis)[...] = False
             if not written.any():
                 continue
         if coords in changes or shifted or not _same_extent(coords, seen, after):
@@ -168,16 +170,17 @@ def _restage(work: Work, base: State, changes: dict[Coords, tuple[np.ndarray, np
         else:
             fresh.adopt(coords, old)
     if shifted:
-        for begin, end in rows_of(after.with_shape(shape), seen[0], seen[0] + work.appended):
-            values = old.read(row_selection(begin, end - begin, after.shape[1:]))
-            fresh.write(row_selection(begin - seen[0] + after.shape[0], end - begin, after.shape[1:]), values)
+        for begin, end in rows_of(after.with_shape(shape), seen[axis], seen[axis] + work.appended, axis):
+            values = old.read(row_selection(begin, end - begin, shape, axis))
+            there = begin - seen[axis] + after.shape[axis]
+            fresh.write(row_selection(there, end - begin, shape, axis), values)
     return fresh
 
 
-def row_selection(start: int, count: int, rest: tuple[int, ...]) -> Selection:
-    """Whole rows, as a selection."""
-    axes = (AxisSlice(start, 1, count), *(AxisSlice(0, 1, length) for length in rest))
-    return Selection(axes, None, (count, *rest), False)
+def _behind(chunk: np.ndarray, coords: Coords, metadata: ArrayMetadata, axis: int) -> np.ndarray:
+    """The part of a chunk that lies behind an array's last row along an axis."""
+    last = max(0, metadata.shape[axis] - coords[axis] * metadata.chunks[axis])
+    return chunk[(*[slice(None)] * axis, slice(last, None))]
 
 
 def _selects_same(key: Any, chosen: Selection, shape: tuple[int, ...]) -> bool:
@@ -192,11 +195,12 @@ def _selects_same(key: Any, chosen: Selection, shape: tuple[int, ...]) -> bool:
     return all(np.array_equal(one, two) for one, two in pairs)
 
 
-def _reaches(chosen: Selection, row: int) -> bool:
-    """Whether a selection has elements in some row or after it."""
-    first = chosen.axes[0] if chosen.axes else None
+def _reaches(chosen: Selection, row: int, axis: int) -> bool:
+    """Whether a selection has elements in some row of an axis or after it."""
+    first = chosen.axes[axis] if chosen.axes else None
     if first is None:
-        rows = (chosen.points or (np.zeros(0, np.int64),))[0]
+        place = sum(one is None for one in chosen.axes[:axis])
+        rows = chosen.points[place] if chosen.points else np.zeros(0, np.int64)
         return bool(rows.size) and int(rows.max()) >= row
     return first.count > 0 and first.start + (first.count - 1) * first.step >= row
 

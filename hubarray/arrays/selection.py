@@ -314,3 +314,16 @@ def _axis_and_shape(
     if not together:
         dims = [*point_shape, *dims]
     return axis, tuple(dims)
+
+
+def row_selection(start: int, count: int, shape: tuple[int, ...], axis: int = 0) -> Selection:
+    """So many whole rows along an axis, from one on, as a selection.
+
+    Examples
+    --------
+    >>> row_selection(4, 2, (3, 9), axis=1).shape
+    (3, 2)
+    """
+    axes = [AxisSlice(0, 1, length) for length in shape]
+    axes[axis] = AxisSlice(start, 1, count)
+    return Selection(tuple(axes), None, tuple(one.count for one in axes), False)

@@ -262,9 +262,10 @@ def mask_of(coords: Coords, packed: bytes | None, shape: tuple[int, ...], chunks
     return mask
 
 
-def rows_of(metadata: ArrayMetadata, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Row ranges of at most about 64 MiB each."""
-    row_bytes = max(1, int(np.prod(metadata.shape[1:], dtype=np.int64)) * planned_bytes(metadata.dtype))
+def rows_of(metadata: ArrayMetadata, start: int, stop: int, axis: int = 0) -> Iterator[tuple[int, int]]:
+    """Row ranges along an axis of at most about 64 MiB each."""
+    others = (*metadata.shape[:axis], *metadata.shape[axis + 1 :])
+    row_bytes = max(1, int(np.prod(others, dtype=np.int64)) * planned_bytes(metadata.dtype))
     step = max(1, WRITE_BATCH_BYTES // row_bytes)
     for begin in range(start, stop, step):
         yield begin, min(begin + step, stop)

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hubarray.arrays import chunking, dtypes, selection
-from hubarray.arrays.assignment import assignable, rows_that_fit
+from hubarray.arrays.assignment import along, assignable, checked_axis, rows_that_fit
 from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.block_life import BlockLife
 from hubarray.arrays.fields import names_fields, read_fields, write_fields
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.operations import draft_of
-from hubarray.arrays.rebase import Work, rebased, region_text, row_selection
-from hubarray.arrays.selection import Selection
+from hubarray.arrays.rebase import Work, rebased, region_text
+from hubarray.arrays.selection import Selection, row_selection
 from hubarray.arrays.staging import Staging
 from hubarray.arrays.state import State
 from hubarray.arrays.worker import Part, Worker, chunk_hashes
@@ -92,7 +92,7 @@ class Transaction:
         self._keys: list[tuple[Any, Selection]] = []
         self._reads: list[Selection] = []
         self._shape_seen = False
-        self._appended = 0
+        self._appended, self._axis = 0, 0
         self._id = new_id() if id is None else id
         self._added: dict[Coords, list[tuple[bytes | None, bytes]]] = {}
         self._attribute_changes = AttributeChanges()
@@ -182,36 +182,62 @@ class Transaction:
             if chosen.size:
                 self._staging.write(chosen, chosen.to_canonical(values))
 
-    def append(self, rows: Any) -> None:
-        """Add rows after the last one; rows that others append meanwhile stay before them."""
+    def append(self, rows: Any, *, axis: int = 0) -> None:
+        """Add rows after the last one; rows that others append meanwhile stay before them.
+
+        Parameters
+        ----------
+        rows : array_like
+            As of :meth:`hubarray.Array.append`.
+        axis : int
+            The axis that grows; one in a transaction.
+        """
         self._life.require_open()
         with self._lock:
             metadata = self._staging.metadata
-            values = rows_that_fit(rows, metadata)
-            if not len(values):
+            axis = checked_axis(axis, len(metadata.shape))
+            values = rows_that_fit(rows, metadata, axis)
+            count = values.shape[axis]
+            if not count:
                 return
-            self._staging.metadata = _longer(metadata, len(values))
+            self._staging.metadata = self._longer(count, axis)
             try:
-                self._staging.write(row_selection(metadata.shape[0], len(values), metadata.shape[1:]), values)
+                self._staging.write(row_selection(metadata.shape[axis], count, metadata.shape, axis), values)
             except BaseException:
                 self._staging.metadata = metadata
                 raise
-            self._appended += len(values)
+            self._appended, self._axis = self._appended + count, axis
 
-    def append_fill(self, count: int) -> None:
+    def append_fill(self, count: int, *, axis: int = 0) -> None:
         """Add so many rows of fill value, as :meth:`append` does: nothing is stored for them until they are written.
 
         Parameters
         ----------
         count : int
+        axis : int
         """
         self._life.require_open()
         if not isinstance(count, int) or isinstance(count, bool) or count < 0:
             raise ConfigError(f"append_fill takes a number of rows from 0 on, not {count!r}"[:200])
         with self._lock:
+            axis = checked_axis(axis, len(self._staging.metadata.shape))
             if count:
-                self._staging.metadata = _longer(self._staging.metadata, count)
-                self._appended += count
+                self._staging.metadata = self._longer(count, axis)
+                self._appended, self._axis = self._appended + count, axis
+
+    def _longer(self, count: int, axis: int) -> ArrayMetadata:
+        """The array with so many rows more, if it may be so large."""
+        metadata = self._staging.metadata
+        if not metadata.shape:
+            raise ConfigError("an array without axes has no rows to append")
+        if self._appended and axis != self._axis:
+            raise ConfigError(
+                f"this transaction has appended along axis {self._axis}, and grows no other one: append along axis "
+                f"{axis} in another transaction, or resize the array before"
+            )
+        grown = along(metadata.shape, axis, metadata.shape[axis] + count)
+        chunking.checked_shape(grown, dtypes.planned_bytes(metadata.dtype))
+        return metadata.with_shape(grown)
 
     def worker(self) -> Worker:
         """A picklable handle through which other processes write for this transaction.
@@ -327,14 +353,14 @@ class Transaction:
 
     def _move_onto(self, base: State) -> None:
         """Check against what others did, and stage everything again on their record."""
-        work = Work(self._base, self._staging, self._keys, self._reads, self._shape_seen, self._appended, self._packs)
+        work = Work(
+            self._base,
+            self._staging,
+            self._keys,
+            self._reads,
+            self._shape_seen,
+            self._appended,
+            self._axis,
+            self._packs,
+        )
         self._staging, self._base = rebased(work, base), base
-
-
-def _longer(metadata: ArrayMetadata, count: int) -> ArrayMetadata:
-    """An array with so many rows more, if one may be so large."""
-    if not metadata.shape:
-        raise ConfigError("an array without axes has no rows to append")
-    grown = (metadata.shape[0] + count, *metadata.shape[1:])
-    chunking.checked_shape(grown, dtypes.planned_bytes(metadata.dtype))
-    return metadata.with_shape(grown)

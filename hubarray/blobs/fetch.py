@@ -303,6 +303,11 @@ class Fetcher:
             out[name] = bytearray(blob)
             self._flights.land(flights[name], blob)
 
+    def keep_object(self, key: str, data: Buffer) -> None:
+        """Put an object that was just uploaded, such as :meth:`object` reads, into the disk cache."""
+        if self.disk is not None:
+            self.disk.put(f"{self.identity} {key}", data)
+
     def keep(self, key: str, pieces: list[Buffer]) -> None:
         """Put a pack that was just uploaded into the disk cache, for other processes of this machine."""
         if self._sections is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from hubarray.arrays import chunking, dtypes, selection
 from hubarray.arrays.adapters import RowsShown, adapter, needed_adapter
 from hubarray.arrays.array import Array
-from hubarray.arrays.assignment import rows_that_fit
+from hubarray.arrays.assignment import along, rows_that_fit
 from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.image_codecs import is_lossy
 from hubarray.arrays.metadata import metadata_of
@@ -196,8 +196,8 @@ class Dataset(Handle, RowsShown):
         found = side_by_side([partial(pinned[name].__getitem__, at) for name in names])
         return dict(zip(names, found, strict=True))
 
-    def append(self, rows: Mapping[str, Any], *, message: str | None = None) -> slice:
-        """Add rows to all arrays that begin with the same dimension, in one commit, and say where they are.
+    def append(self, rows: Mapping[str, Any], *, dim: str | None = None, message: str | None = None) -> slice:
+        """Add rows to all arrays that have the same dimension, in one commit, and say where they are.
 
         Two processes that append at once both succeed, one after the other, and rows of one append are at the same
         place in all arrays.
@@ -205,7 +205,9 @@ class Dataset(Handle, RowsShown):
         Parameters
         ----------
         rows : mapping of str to array_like
-            For each array rows of its shape, as many for each.
+            For each array rows of its shape but for the dimension, as many for each.
+        dim : str, optional
+            The dimension that grows; by default the one that all of them have and one begins with.
         message : str, optional
             For the log.
 
@@ -234,18 +236,17 @@ class Dataset(Handle, RowsShown):
         """
         record = self._writable_record()
         described = description_of(record)
-        growing.check_append(described, growing.checked_mapping(rows))
-        values = {name: rows_that_fit(given, metadata_of(view(record, name))) for name, given in rows.items()}
-        count = growing.check_rows(values)
-        for name, given in values.items():
-            metadata = metadata_of(view(record, name))
-            chunking.checked_shape(
-                (metadata.shape[0] + len(given), *metadata.shape[1:]), dtypes.planned_bytes(metadata.dtype)
-            )
-            start = metadata.shape[0]
+        axes = growing.append_axes(described, growing.checked_mapping(rows), dim)
+        there = {name: metadata_of(view(record, name)) for name in axes}
+        values = {name: rows_that_fit(rows[name], there[name], axis) for name, axis in axes.items()}
+        count = growing.check_rows(values, axes)
+        for name, axis in axes.items():
+            shape = there[name].shape
+            start = shape[axis]
+            chunking.checked_shape(along(shape, axis, start + count), dtypes.planned_bytes(there[name].dtype))
         if not count:
             return slice(start, start)
-        appends = {name: Append(given) for name, given in values.items()}
+        appends = {name: Append(given, axes[name]) for name, given in values.items()}
         steps = [operations.on_array(name, one, id=described.arrays[name].id) for name, one in appends.items()]
         quick = all(one.quick for one in appends.values())
         self.commit_operation(Steps(steps, seen=record, quick=quick), record, message)

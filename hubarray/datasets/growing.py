@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hubarray.datasets.description import Description
@@ -21,13 +21,16 @@ def checked_mapping(rows: Any) -> list[str]:
     return list(rows)
 
 
-def check_append(description: Description, given: Collection[str]) -> str | None:
-    """The dimension along which some arrays grow, which all arrays that begin with it have to.
+def append_axes(description: Description, given: Collection[str], dim: str | None = None) -> dict[str, int]:
+    """The axis along which each of some arrays grows, which all arrays that have its dimension have to.
 
-    Returns
-    -------
-    str or None
-        None of one array alone whose first axis has no name.
+    Parameters
+    ----------
+    description : Description
+    given : collection of str
+        The arrays that rows are given for.
+    dim : str, optional
+        The dimension that grows; by default the one that the arrays have and one of them begins with.
 
     Raises
     ------
@@ -35,32 +38,51 @@ def check_append(description: Description, given: Collection[str]) -> str | None
     """
     if not given:
         raise ConfigError("append: give rows for one array at least")
-    firsts: dict[str, str | None] = {}
+    dims: dict[str, list[str | None]] = {}
     for name in given:
         if name not in description.arrays:
             raise NotFoundError(f"append: the dataset has no array {name!r}; it has {', '.join(description.arrays)}")
-        lengths = description.arrays[name].lengths
-        if not lengths:
+        dims[name] = [one for one, _ in description.arrays[name].lengths]
+        if not dims[name]:
             raise ConfigError(f"append: {name!r} has no axis to grow along")
-        firsts[name] = lengths[0][0]
-    dims = set(firsts.values())
-    if len(dims) > 1:
-        shown = ", ".join(f"{name!r} by {dim!r}" for name, dim in firsts.items())
-        raise ConfigError(f"append: these arrays begin with different dimensions: {shown}; append to each by itself")
-    (dim,) = dims
     if dim is None:
-        if len(given) > 1:
-            raise ConfigError(
-                f"append: the first axes of {', '.join(map(repr, given))} have no name, so nothing says that they "
-                "belong together; name them: dataset['...'].dims = ('sample', ...)"
-            )
-        return None
-    lacking = [name for name in along(description, dim) if name not in given]
+        dim = _shared_dim(dims)
+        if dim is None:
+            return dict.fromkeys(dims, 0)
+    lacking = [name for name in having(description, dim) if name not in dims]
     if lacking:
         raise ConfigError(
             f"append: {', '.join(map(repr, lacking))} grow along {dim!r} too, and nothing is given for them"
         )
-    return dim
+    for name, its in dims.items():
+        if dim not in its:
+            there = ", ".join(map(repr, its))
+            raise ConfigError(f"append: {name!r} does not grow along {dim!r}: it has the dimensions {there}")
+    return {name: its.index(dim) for name, its in dims.items()}
+
+
+def _shared_dim(dims: Mapping[str, Sequence[str | None]]) -> str | None:
+    """The dimension that arrays have in common and one of them begins with; None of one whose first axis has no name.
+
+    Raises
+    ------
+    ConfigError
+    """
+    firsts = [its[0] for its in dims.values()]
+    found = {dim for dim in firsts if dim is not None and all(dim in its for its in dims.values())}
+    if len(found) == 1:
+        return found.pop()
+    if found:
+        raise ConfigError(f"append: these arrays share {', '.join(sorted(found))}: say which of them grows, dim=...")
+    if set(firsts) == {None}:
+        if len(dims) == 1:
+            return None
+        raise ConfigError(
+            f"append: the first axes of {', '.join(map(repr, dims))} have no name, so nothing says that they "
+            "belong together; name them: dataset['...'].dims = ('sample', ...)"
+        )
+    shown = ", ".join(f"{name!r} by {its[0]!r}" for name, its in dims.items())
+    raise ConfigError(f"append: these arrays begin with different dimensions: {shown}; append to each by itself")
 
 
 def samples(description: Description) -> list[str]:
@@ -86,7 +108,12 @@ def along(description: Description, dim: str) -> list[str]:
     return [name for name, one in description.arrays.items() if one.lengths and one.lengths[0][0] == dim]
 
 
-def check_rows(rows: Mapping[str, Any]) -> int:
+def having(description: Description, dim: str) -> list[str]:
+    """The arrays that have a dimension, on whichever axis."""
+    return [name for name, one in description.arrays.items() if dim in (its for its, _ in one.lengths)]
+
+
+def check_rows(rows: Mapping[str, Any], axes: Mapping[str, int]) -> int:
     """How many rows are appended to each array.
 
     Raises
@@ -94,11 +121,12 @@ def check_rows(rows: Mapping[str, Any]) -> int:
     ConfigError
         They differ.
     """
-    counts = {name: len(values) for name, values in rows.items()}
+    counts = {name: values.shape[axes[name]] for name, values in rows.items()}
     if len(set(counts.values())) > 1:
         shown = ", ".join(f"{count:,} for {name!r}" for name, count in counts.items())
         raise ConfigError(f"append: there have to be as many rows for each array, not {shown}")
-    return next(iter(counts.values()))
+    found: int = next(iter(counts.values()))
+    return found
 
 
 def resized(description: Description, lengths: Mapping[str, int]) -> dict[str, tuple[int, ...]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -28,12 +29,13 @@ from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import new_id
 from hubarray.datasets import growing, operations
 from hubarray.datasets.changes import Changes
-from hubarray.datasets.description import Description, description_of, view
+from hubarray.datasets.description import Description, Entry, description_of, view, view_of
 from hubarray.datasets.member import DatasetArray
 from hubarray.datasets.operations import Steps
 from hubarray.errors import ConfigError, HubError
 from hubarray.history.attribute_changes import AttributeChanges
 from hubarray.history.commit import check_message, check_writable
+from hubarray.history.record import Record
 from hubarray.process import uptime_seconds
 
 if TYPE_CHECKING:
@@ -210,21 +212,22 @@ class DatasetTransaction:
         with self._lock:
             self._attribute_changes.change(updates, removals)
 
-    def append(self, rows: dict[str, Any]) -> None:
-        """Add rows to all arrays that begin with the same dimension; as :meth:`hubarray.Dataset.append`."""
+    def append(self, rows: dict[str, Any], *, dim: str | None = None) -> None:
+        """Add rows to all arrays that have the same dimension; as :meth:`hubarray.Dataset.append`."""
         self._life.require_open()
-        growing.check_append(Description(dict(self._changes.arrays)), growing.checked_mapping(rows))
-        values = {name: rows_that_fit(given, metadata_of(self._changes.view(name))) for name, given in rows.items()}
-        growing.check_rows(values)
+        axes = growing.append_axes(Description(dict(self._changes.arrays)), growing.checked_mapping(rows), dim)
+        there = {name: metadata_of(self._changes.view(name)) for name in axes}
+        values = {name: rows_that_fit(rows[name], there[name], axis) for name, axis in axes.items()}
+        growing.check_rows(values, axes)
         with self._lock:
             for name, given in values.items():
-                self[name].append(given)
+                self[name].append(given, axis=axes[name])
 
     def worker(self) -> DatasetWorker:
         """A picklable handle through which other processes write to several arrays for this transaction.
 
         Each process uploads what it writes and returns a part; :meth:`add` the parts here. Arrays that the transaction
-        itself added are not in it yet: commit them before.
+        added before, by their specs, are among them.
 
         Examples
         --------
@@ -242,15 +245,14 @@ class DatasetTransaction:
         [0.0, -1.0, -2.0, -3.0]
         """
         self._life.require_open()
-        workers = {}
-        for name, entry in description_of(self._base).arrays.items():
-            if self._changes.arrays.get(name) is not entry:
-                continue
+        there, workers = description_of(self._base).arrays, {}
+        for name, entry in self._changes.arrays.items():
             # Those that this block has not touched are not opened for it: dropping them would be a conflict.
             opened = self._open.get(name)
-            shape = metadata_of(view(self._base, name)).shape if opened is None else opened.staged_shape
+            shape = metadata_of(self._changes.view(name)).shape if opened is None else opened.staged_shape
+            seen = partial(view, name=name) if there.get(name) is entry else partial(_added, name=name, entry=entry)
             root, number = self._dataset.root, self._base.head.number
-            workers[name] = Worker(root, self._version.name, number, shape, self._id, partial(view, name=name))
+            workers[name] = Worker(root, self._version.name, number, shape, self._id, seen)
         return DatasetWorker(workers)
 
     def add(self, part: Parts) -> None:
@@ -263,6 +265,11 @@ class DatasetTransaction:
                 self[name].require_addable(one)
             for name, one in part.items():
                 self[name].add(one)
+
+
+def _added(record: Record, name: str, entry: Entry) -> Record:
+    """A record as an array sees it that is in none yet: without chunks, and not remembered by the record's digest."""
+    return replace(view_of(record, Description({name: entry}), name), digest="")
 
 
 class DatasetWorker:

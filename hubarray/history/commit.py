@@ -242,7 +242,8 @@ def commit(
                 if ours:
                     version.committed(there)
                     turn.traffic.won(time.monotonic(), time.monotonic() - attempt_began)
-                    handing = functools.partial(_handed_over, version, there, packs.small)
+                    if version.store.remote:
+                        handing = functools.partial(_handed_over, version, there, packs.small)
                     return there
                 version.saw(there)
             attempt += 1
@@ -426,7 +427,10 @@ def _described(version: Version, before: Record, draft: Draft) -> dict[str, Any]
     data = deflated(text)
     if len(data) <= NODE_FROM_BYTES:
         return given
-    return LongDescription.of(_written(version, data), given)
+    node = _written(version, data)
+    # Whoever opens the version here, be it without a network, has it as they have its record.
+    version.fetcher.keep_object(node.key, data)
+    return LongDescription.of(node, given)
 
 
 def _written(version: Version, data: bytes) -> NodeRef:

@@ -39,7 +39,7 @@ from hubarray.process import uptime_seconds
 
 log = logging.getLogger("hubarray.turns")
 
-STALLED_SECONDS = 1.0
+STALLED_SECONDS = 3.0
 """How long one waits for writers of which none gets on."""
 WITHOUT_SECONDS = 10.0
 """How long one that waited in vain goes without turns."""

@@ -320,13 +320,17 @@ class HubStore(Store):
             return
         if self._transaction is not None:
             now = self._shape()
-            if not after.stored_like(before) or after.shape[1:] != now[1:] or after.shape[:1] < now[:1]:
+            changed = [
+                (axis, new - old) for axis, (old, new) in enumerate(zip(now, after.shape, strict=False)) if new != old
+            ]
+            grows = len(changed) <= 1 and all(count > 0 for _, count in changed)
+            if not after.stored_like(before) or len(now) != len(after.shape) or not grows:
                 raise ConfigError(
-                    "a transaction keeps the array's description, and its shape but for rows that are appended; change "
-                    "them before it"
+                    "a transaction keeps the array's description, and its shape but for rows that are appended along "
+                    "one axis; change them before it"
                 )
-            if after.shape != now:
-                self._transaction.append_fill(after.shape[0] - now[0])
+            for axis, count in changed:
+                self._transaction.append_fill(count, axis=axis)
             replace_attributes(self._transaction.attrs, attributes)
             return
         if not after.stored_like(before):

@@ -311,21 +311,19 @@ class HubGroupStore(Store):
         self, transaction: DatasetTransaction, name: str, wanted: dict[str, Any], key: str, value: Buffer
     ) -> None:
         """Describe an array; if it grows, all that begin with its dimension do, and are shown as they were."""
-        array, length = self._array(name), ArrayMetadata.from_json(wanted).shape[:1]
-        dim = array.dims[0] if array.ndim else None
-        sharing = [] if dim is None or length <= transaction[name].staged_shape[:1] else [
-            other for other in transaction if other != name and dim in self._array(other).dims
-        ]  # fmt: skip
-        for other in sharing:
-            if self._array(other).dims[0] != dim:
-                raise ConfigError(f"{other!r} has {dim!r}, and not first: a transaction appends rows; grow it before")
+        lengths = zip(
+            self._array(name).dims, transaction[name].staged_shape, ArrayMetadata.from_json(wanted).shape, strict=False
+        )
+        grown = {dim: new for dim, old, new in lengths if dim is not None and new > old}
         self._store_of(name).set_sync(key, value)
         self._shown.pop(name, None)
-        for other in sharing:
+        for other in [one for one in transaction if one != name and grown.keys() & set(self._array(one).dims)]:
             now = transaction[other].staged_shape
-            if now[:1] < length:
-                self._shown.setdefault(other, now)
-                transaction[other].append_fill(length[0] - now[0])
+            for axis, dim in enumerate(self._array(other).dims):
+                count = grown.get(dim, 0) - now[axis] if dim is not None else 0
+                if count > 0:
+                    self._shown.setdefault(other, now)
+                    transaction[other].append_fill(count, axis=axis)
 
     def _drop(self, names: builtins.list[str]) -> None:
         if self._transaction is not None:

@@ -397,10 +397,11 @@ def test_arrays_that_share_a_dimension_agree_at_the_end_of_a_transaction_or_noth
         worker = t.worker()
         with worker as w:
             w["x"][2] = 5
+            w["z"][2] = 6
             with pytest.raises(hub.ConfigError, match="that workers write to"):
-                w["z"][2] = 5
+                w["none"][2] = 5
         t.add(w.part)
-    assert (ds["z"][:].tolist(), ds["x"][2]) == ([0, 1, 0, 0, 0], 5)
+    assert (ds["z"][:].tolist(), ds["x"][2]) == ([0, 1, 6, 0, 0], 5)
 
 
 def test_attributes_of_an_array_are_part_of_its_transaction(root):

@@ -246,7 +246,7 @@ def test_a_frozen_version_opens_without_a_network(make_root, short, monkeypatch)
     root = make_root("s3")
     made(root)["a0"][:] = 1
     hub.freeze(DS, root=root)
-    _as_a_new_process()
+    # What reads it here also finds the description that this machine wrote.
     assert hub.load(DS, root=root)["a0"][0, 0] == 1
     _as_a_new_process()
 
