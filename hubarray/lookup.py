@@ -8,7 +8,8 @@ import os
 from hubarray import names
 from hubarray.errors import ConfigError, HubError, NotFoundError, TagNotFoundError
 from hubarray.history import listing
-from hubarray.history.record import MAX_GRACE_SECONDS, Record
+from hubarray.history.head import MAX_GRACE_SECONDS
+from hubarray.history.record import Record
 from hubarray.history.version import Version, version_of
 from hubarray.names import Name
 from hubarray.shown import shown_url

@@ -3,7 +3,8 @@ import pytest
 
 import hubarray as hub
 from hubarray.history import garbage
-from hubarray.history.record import Head, Record
+from hubarray.history.head import Head
+from hubarray.history.record import Record
 from tests.ageing import age
 
 

@@ -16,7 +16,8 @@ from hubarray.datasets.description import Description, Entry
 from hubarray.errors import ConfigError, ConflictError
 from hubarray.history.attribute_changes import AttributeChanges
 from hubarray.history.commit import Contents, Draft, Operation
-from hubarray.history.record import Head, Record
+from hubarray.history.head import Head
+from hubarray.history.record import Record
 from hubarray.history.version import Version
 
 Step = Callable[[Changes, Version, PackWriter], None]

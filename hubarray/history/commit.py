@@ -36,6 +36,7 @@ from hubarray.errors import (
     ObjectMissingError,
 )
 from hubarray.history.fields import MAX_NUMBER
+from hubarray.history.head import Head
 from hubarray.history.long_descriptions import LongDescription
 from hubarray.history.machine_queue import Turn
 from hubarray.history.manifest import Manifest, NodeRef, TreeRoot
@@ -45,7 +46,6 @@ from hubarray.history.record import (
     MAX_CHANGED_RUNS,
     MAX_MESSAGE_BYTES,
     Changed,
-    Head,
     Record,
     check_length,
     encode,
@@ -274,7 +274,7 @@ def _as_told(turn: Turn, version: Version, base: Record) -> Record:
         with contextlib.suppress(CorruptDataError, FormatVersionError):
             record = version.log.decode(turn.handed, turn.newest)
             if (record.head.line, record.head.generation) == (base.head.line, base.head.generation):
-                return version.saw(record)
+                return version.saw(record, turn.handed_at)
     try:
         # From the log, and not from a cache: what is built on has to be there.
         return version.saw(version.log.read(turn.newest))

@@ -22,19 +22,11 @@ from hubarray.errors import (
 )
 from hubarray.history import search
 from hubarray.history.fields import MAX_NUMBER
+from hubarray.history.head import HEAD_READ_BYTES, Head, decode_head
 from hubarray.history.hints import MAX_HINT_BYTES, decode_hint, hint_key
 from hubarray.history.long_descriptions import LongDescription
 from hubarray.history.manifest import NodeRef
-from hubarray.history.record import (
-    HEAD_READ_BYTES,
-    MAX_RECORD_BYTES,
-    Head,
-    Record,
-    decode,
-    decode_head,
-    encode,
-    record_key,
-)
+from hubarray.history.record import MAX_RECORD_BYTES, Record, decode, encode, record_key
 from hubarray.names import Name
 from hubarray.storage.base import Buffer, Store
 

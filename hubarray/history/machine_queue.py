@@ -31,7 +31,6 @@ from pathlib import Path
 
 from hubarray import config, process
 from hubarray.blobs.cache_space import CacheSpace
-from hubarray.errors import HubError
 from hubarray.history import byte_locks
 from hubarray.history.byte_locks import LockFile
 from hubarray.history.turns import STATE_BYTES, Traffic
@@ -176,7 +175,8 @@ class _Ticket:
         try:
             if self.handing is not None and self.is_waited_for:
                 self.file.write(self.handing(), _FILE_BYTES)
-        except (HubError, OSError) as error:
+        except Exception as error:
+            # The commit is made, whatever becomes of a courtesy.
             log.debug("%s; nothing is handed over", error)
         finally:
             self.file.unlock(self.byte)
@@ -194,6 +194,8 @@ class Turn:
         The number of the newest commit that the machine's writers know; 0 if none is.
     handed : bytes
         The record of that number, where its creator hands it over; else nothing. Of whoever's making.
+    handed_at : float
+        When it was created, by :func:`~hubarray.process.uptime_seconds`.
     """
 
     def __init__(self, queue: MachineQueue) -> None:
@@ -202,7 +204,7 @@ class Turn:
         self._taken = False
         self.traffic = queue.traffic
         self.newest = 0
-        self.handed = b""
+        self.handed, self.handed_at = b"", 0.0
 
     def take(self) -> None:
         """Wait until it is this writer's turn; not again if it was taken. Never fails."""
@@ -233,7 +235,7 @@ class Turn:
         elif len(data) >= _FILE_BYTES:
             self.newest = _NUMBER.unpack_from(data, _NEWEST)[0]
             self.traffic = self._queue.traffic = Traffic.decoded(data[_TRAFFIC:_FILE_BYTES])
-            self.handed = self._handed(data[_FILE_BYTES:])
+            self._look_at(data[_FILE_BYTES:])
 
     def end(self, newest: int, handing: Callable[[], bytes] | None = None) -> None:
         """Let the next one go, and tell it the newest commit. Never fails.
@@ -257,15 +259,15 @@ class Turn:
             record = b""
         return _HANDED.pack(self._queue.identity, newest, created_at, len(record)) + record
 
-    def _handed(self, data: bytes) -> bytes:
-        """The record that a file's end hands over, if it is this version's newest one, and was created just now."""
+    def _look_at(self, data: bytes) -> None:
+        """Take the record at the file's end, if it is this version's newest one, and was created just now."""
         if len(data) < _HANDED.size:
-            return b""
+            return
         identity, number, created_at, length = _HANDED.unpack_from(data)
         is_meant = (identity, number) == (self._queue.identity, self.newest)
-        if not is_meant or not 0 <= uptime_seconds() - created_at <= _HANDED_SECONDS:
-            return b""
-        return data[_HANDED.size : _HANDED.size + min(length, _MOST_HANDED_BYTES)]
+        if is_meant and 0 <= uptime_seconds() - created_at <= _HANDED_SECONDS:
+            self.handed = data[_HANDED.size : _HANDED.size + min(length, _MOST_HANDED_BYTES)]
+            self.handed_at = created_at
 
     def _leave(self) -> None:
         ticket, self._ticket = self._ticket, None

@@ -10,38 +10,32 @@ from __future__ import annotations
 import functools
 import json
 import re
-from dataclasses import dataclass, field, fields, replace
-from datetime import datetime
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import blake3
 import numpy as np
-import xxhash
 
 from hubarray import names
-from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError, InvalidNameError
+from hubarray.errors import ConfigError, CorruptDataError
 from hubarray.history.extents import Extents
 from hubarray.history.fields import MAX_INT64, Fields, parse_json
+from hubarray.history.head import Head, check_format, head_hash, head_of
 from hubarray.history.long_descriptions import MAX_DESCRIPTION_NODE_BYTES, LongDescription
 from hubarray.history.manifest import MAX_LEVELS, MAX_NODE_BYTES, NodeRef, TreeRoot
 from hubarray.history.overlay import EMPTY_OVERLAY, MAX_OVERLAY_REFS, Numbers, Overlay
 from hubarray.history.packing import MAX_DESCRIPTION_BYTES, PACKED_FROM_BYTES, pack, unpack
 from hubarray.names import Name
-from hubarray.shown import shown_text
 from hubarray.storage.base import Buffer
 
-FORMAT = 4
 MAX_RECORD_BYTES = 1 << 20
 MAX_ATTRS_BYTES = 64 << 10
 MAX_MESSAGE_BYTES = 16 << 10
 MAX_CHANGED_RUNS = 1000
 MAX_TAGS = 1000
-MAX_GRACE_SECONDS = 100 * 365 * 86400
 MAX_CHANGED_NODE_BYTES = 1 << 31
-HEAD_READ_BYTES = 1024
 
 RECORD_NAME = re.compile(r"([0-9]{16})\.json", re.ASCII)
-KINDS = ("array", "table", "dataset", "deleted", "expired")
 # The oldest format that knows a kind: whoever reads only older ones refuses the record, and with it to collect.
 _FORMAT_OF_KIND = {"table": 2, "dataset": 2}
 _FORMAT_OF_PACKED, _FORMAT_OF_NODE = 3, 4
@@ -49,51 +43,9 @@ _FORMAT_OF_PACKED, _FORMAT_OF_NODE = 3, 4
 _KINDS_DESCRIBED = ("array", "table", "dataset")
 _MAX_AXES = 64
 _KEPT_BYTES = 16 << 10
-_MAX_TIME_LETTERS = 64
-_FORMAT_FIELD = re.compile(rb'\{"hubarray":(\d{1,9})[,}]')
 _PACKED_FIELD = b'_zlib":"'
 _HASH_FIELD = b'"blake3":"'
 _HASH_LINE_BYTES = len(_HASH_FIELD) + 64 + len(b'"}\n')
-
-
-@dataclass(frozen=True)
-class Head:
-    """The small fields of a record: what a log shows.
-
-    Attributes
-    ----------
-    kind : str
-        ``array``, ``table``, ``dataset``, ``deleted``, or ``expired`` (a stub whose state is gone).
-    id : str
-        The commit id: fixed across retries and rebases.
-    line, generation : str
-        Random ids: of the version's life since it was last created, and of
-        the array in it since it was last created or overwritten.
-    parent : str or None
-        BLAKE3 of the record before.
-    time : str
-        ISO 8601, UTC, never before the parent's.
-    source : str or None
-        For a copy, the commit it was copied from; for a merge or a
-        restore, the commit that was merged or restored.
-    """
-
-    owner: str
-    name: str
-    version: str
-    number: int
-    id: str
-    line: str
-    generation: str
-    kind: str
-    time: str
-    author: str
-    parent: str | None = None
-    frozen: bool = False
-    expired_to: int = 0
-    grace_seconds: float = 7 * 86400.0
-    source: str | None = None
-    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -227,7 +179,7 @@ def encode(record: Record) -> tuple[bytes, Record]:
     home = f"{record.head.owner}/{record.head.name}"
     head = _dumps({key: value for key, value in record.head.__dict__.items() if value is not None})
     number, described = _described_json(record)
-    first = f'{{"hubarray":{number},"head":{head},"head_xxh3":"{_head_hash(head)}"'
+    first = f'{{"hubarray":{number},"head":{head},"head_xxh3":"{head_hash(head)}"'
     overlay, overlay_homes = record.overlay.encode(home)
     body: dict[str, Any] = {
         **described,
@@ -279,7 +231,7 @@ def decode(data: Buffer, name: Name, number: int, where: str) -> Record:
 
 
 def _decoded(raw: bytes, name: Name, number: int, where: str) -> Record:
-    _check_format(raw, where)
+    check_format(raw, where)
     if len(raw) >= MAX_RECORD_BYTES:
         raise CorruptDataError(
             f"{where}: is longer than the {MAX_RECORD_BYTES} bytes that a record may have; restore it from a copy"
@@ -289,7 +241,7 @@ def _decoded(raw: bytes, name: Name, number: int, where: str) -> Record:
     if last != _HASH_FIELD + digest.encode() + b'"}\n':
         raise CorruptDataError(f"{where}: the record does not match its own hash; restore it from a copy")
     body = Fields(parse_json(raw, where), where)
-    head = _head(raw.partition(b",\n")[0], body, name, number, where)
+    head = head_of(raw.partition(b",\n")[0], body, name, number, where)
     home = f"{head.owner}/{head.name}"
     homes = tuple(body.checked_home("homes", one) for one in body.items("homes", MAX_RECORD_BYTES, [home]))
     if not homes or homes[0] != home or len(set(homes)) != len(homes):
@@ -324,73 +276,7 @@ def _description(body: Fields, kind: str, homes: tuple[str, ...]) -> dict[str, A
     return given
 
 
-def decode_head(data: Buffer, name: Name, number: int, where: str) -> Head | None:
-    """Read a head from a record's first bytes; None if they do not hold all of it."""
-    raw = bytes(data)
-    _check_format(raw, where)
-    line, newline, _ = raw.partition(b",\n")
-    if not newline:
-        return None
-    return _head(line, Fields(parse_json(line + b"}", where), where), name, number, where)
-
-
 _decoded_again = functools.lru_cache(maxsize=256)(_decoded)
-
-_HEAD_FIELDS = frozenset(one.name for one in fields(Head))
-
-
-def _head(line: bytes, body: Fields, name: Name, number: int, where: str) -> Head:
-    """The head of a record, whose first line it is in, every field of it checked."""
-    head = body.inner("head")
-    text = line.partition(b'"head":')[2].rpartition(b',"head_xxh3":')[0]
-    if body.text("head_xxh3") != xxhash.xxh3_128_hexdigest(text):
-        raise CorruptDataError(f"{where}: the record's head does not match its own hash; restore it from a copy")
-    _check_place(head, name, number, where)
-    kind = head.text("kind")
-    if kind not in KINDS:
-        raise FormatVersionError(
-            f"{where}: is of the kind {shown_text(kind[:80])!r}, which this hubarray does not know; upgrade hubarray"
-        )
-    head.only(_HEAD_FIELDS)
-    return Head(
-        name.owner,
-        name.name,
-        name.version,
-        number,
-        head.id("id"),
-        head.id("line"),
-        head.id("generation"),
-        kind,
-        _time(head),
-        head.text("author"),
-        parent=head.digest("parent") if "parent" in head.raw else None,
-        frozen=head.flag("frozen", False),
-        expired_to=head.integer("expired_to", 0, number - 1, 0),
-        grace_seconds=head.number("grace_seconds", MAX_GRACE_SECONDS, Head.grace_seconds),
-        source=_source(head) if "source" in head.raw else None,
-        message=head.text("message", ""),
-    )
-
-
-def _time(head: Fields) -> str:
-    text: str = head.text("time")
-    try:
-        known = len(text) <= _MAX_TIME_LETTERS and datetime.fromisoformat(text).tzinfo is not None
-    except ValueError:
-        known = False
-    if not known:
-        head.refuse("time", "is no moment with a time zone")
-    return text
-
-
-def _source(head: Fields) -> str:
-    text: str = head.text("source")
-    try:
-        if names.parse(text, commit_allowed=True).commit is None:
-            head.refuse("source", "names no commit")
-    except InvalidNameError:
-        head.refuse("source", "is no name")
-    return text
 
 
 def _tags(body: Fields, number: int) -> dict[str, int]:
@@ -417,30 +303,8 @@ def _overlay(body: Fields, homes: tuple[str, ...]) -> Overlay:
     return overlay
 
 
-def _check_format(raw: bytes, where: str) -> None:
-    found = _FORMAT_FIELD.match(raw)
-    if found is None:
-        raise CorruptDataError(f"{where}: not a commit record; restore it from a copy")
-    if int(found.group(1)) > FORMAT:
-        raise FormatVersionError(
-            f"{where}: written in format {int(found.group(1))}, newer than the {FORMAT} this hubarray reads; "
-            "upgrade hubarray"
-        )
-
-
-def _check_place(head: Fields, name: Name, number: int, where: str) -> None:
-    found = tuple(head.take(part, (str, int)) for part in ("owner", "name", "version", "number"))
-    if found != (name.owner, name.name, name.version, number) or type(found[3]) is not int:
-        its = "{}/{}:{}@{}".format(*(shown_text(str(one)[:128]) for one in found))
-        raise CorruptDataError(f"{where}: holds the record of {its}")
-
-
 def _dumps(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-
-
-def _head_hash(head: str) -> str:
-    return xxhash.xxh3_128_hexdigest(head.encode())
 
 
 def _node_json(node: NodeRef) -> dict[str, Any]:

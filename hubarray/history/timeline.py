@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError, NotFoundError
-from hubarray.history.record import Head, Record
+from hubarray.history.head import Head
+from hubarray.history.record import Record
 from hubarray.history.version import Version
 
 

@@ -14,7 +14,8 @@ from hubarray.blobs.ref import homes
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, HubError, NotFoundError
 from hubarray.history.clock import store_now
 from hubarray.history.commit import commit, create_version
-from hubarray.history.record import MAX_RECORD_BYTES, Head, Record
+from hubarray.history.head import Head
+from hubarray.history.record import MAX_RECORD_BYTES, Record
 from hubarray.history.version import Version
 from hubarray.process import uptime_seconds
 from hubarray.progress import progress

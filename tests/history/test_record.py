@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 import hubarray as hub
 from hubarray.blobs.ref import REF, homes, new_id
 from hubarray.history import record as module
+from hubarray.history.head import FORMAT, HEAD_READ_BYTES, Head, decode_head
 from hubarray.history.manifest import NodeRef, TreeRoot
 from hubarray.history.overlay import EMPTY_OVERLAY
-from hubarray.history.record import FORMAT, Changed, Head, Record, decode, decode_head, encode, runs_of
+from hubarray.history.record import Changed, Record, decode, encode, runs_of
 from hubarray.names import parse
 
 NAME = parse("lab/scans:v1")
@@ -110,7 +111,7 @@ def test_a_newer_format_says_to_upgrade():
 
 def test_the_head_is_in_the_first_kilobyte_and_knows_its_own_hash():
     raw, record = encode(_record(entries=256))
-    start = raw[: module.HEAD_READ_BYTES]
+    start = raw[:HEAD_READ_BYTES]
     assert decode_head(start, NAME, 7, "where") == record.head
     altered = start.replace(b"a message", b"a massage")
     with pytest.raises(hub.CorruptDataError, match="head"):
@@ -119,7 +120,7 @@ def test_the_head_is_in_the_first_kilobyte_and_knows_its_own_hash():
 
 def test_a_head_with_a_long_message_asks_for_more():
     raw, _ = encode(_record(message="x" * 5000))
-    assert decode_head(raw[: module.HEAD_READ_BYTES], NAME, 7, "where") is None
+    assert decode_head(raw[:HEAD_READ_BYTES], NAME, 7, "where") is None
 
 
 def test_the_largest_record_is_under_a_mebibyte():
