@@ -107,7 +107,7 @@ class ReadOnlyError(HubError):
 class FrozenError(ReadOnlyError):
     """The version was frozen, which is final."""
 
-    remedy = "hub.copy an array to another version and write there; of a table, write another version"
+    remedy = "hub.copy an array or a dataset to another version and write there; of a table, write another version"
 
 
 class ConflictError(HubError):

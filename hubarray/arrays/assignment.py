@@ -49,6 +49,7 @@ def converted(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
         return _texts(value)
     if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
         values = np.asarray(value)
+        _refuse_dates_as_numbers(values, dtype)
         _refuse_cut_text(values, dtype)
         return values
     # First as NumPy does it, for its own errors.
@@ -66,11 +67,24 @@ def converted(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     return values
 
 
+def _refuse_dates_as_numbers(values: np.ndarray, dtype: np.dtype[Any]) -> None:
+    """Refuse dates and durations where numbers are stored; NumPy would store counts of whatever unit they have."""
+    if values.dtype.kind in "mM" and dtype.kind in "biufc":
+        raise TypeError(
+            f"{values.dtype} is not stored as {dtype} by itself: which unit is counted, and from when, the array does "
+            "not know. Convert it, such as with .astype('datetime64[D]').astype(int), or as the array's attributes "
+            "units and calendar say; xarray's to_zarr(append_dim=...) does that"
+        )
+
+
 def _texts(value: Any) -> np.ndarray:
     """Text of any length, and nothing else: NumPy would write None as "None", and bytes as their ASCII."""
     values = np.asarray(value) if hasattr(value, "__array__") else value
     if isinstance(values, np.ndarray) and values.dtype.kind not in "TUO":
         raise TypeError(f"text is wanted, and not {values.dtype}: convert it, such as with .astype(str)")
+    if isinstance(values, np.ndarray) and hasattr(values.dtype, "na_object"):
+        # NumPy would write what stands for a missing one as text.
+        values = values.astype(object)
     try:
         return np.asarray(values, _ONLY_TEXT).astype(TEXT)
     except UnicodeEncodeError:
@@ -154,9 +168,9 @@ def rows_that_fit(rows: Any, metadata: ArrayMetadata, axis: int = 0) -> np.ndarr
     ValueError
         Their shape is not the array's, but for the axis.
     """
-    values = converted(rows, metadata.dtype)
     if not metadata.shape:
         raise ValueError("a 0-d array has no axis to append along")
+    values = converted(_in_order(rows, metadata.dims), metadata.dtype)
     if values.ndim != len(metadata.shape) or along(values.shape, axis, 0) != along(metadata.shape, axis, 0):
         expected = ", ".join("n" if i == axis else str(length) for i, length in enumerate(metadata.shape))
         raise ValueError(
@@ -164,6 +178,14 @@ def rows_that_fit(rows: Any, metadata: ArrayMetadata, axis: int = 0) -> np.ndarr
             f"rows have shape ({expected})"
         )
     return values.astype(metadata.dtype, copy=False)
+
+
+def _in_order(rows: Any, dims: tuple[str | None, ...] | None) -> Any:
+    """Rows whose axes have names, as of xarray, with these in the array's order; others as they are."""
+    theirs = getattr(rows, "dims", None)
+    if not isinstance(theirs, tuple) or dims is None or theirs == dims or not hasattr(rows, "transpose"):
+        return rows
+    return rows.transpose(*dims) if len(theirs) == len(dims) and set(theirs) == set(dims) else rows
 
 
 def along(shape: tuple[int, ...], axis: int, length: int) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import pools
 from hubarray.blobs.ref import REF, Refs, blob_place, null_ref
 from hubarray.blobs.scheduling import run_in_order
+from hubarray.history.commit import QUICK_BYTES
 from hubarray.progress import progress
 
 WRITE_BATCH_BYTES = 64 << 20
@@ -100,13 +101,14 @@ class ChunkWriter:
                 refs.append(ref)
             bar.update(metadata.chunk_bytes)
 
+        is_small = total_bytes <= QUICK_BYTES
         with progress(total_bytes, f"writing {base.version.name}") as bar:
-            work = (self._work(some, metadata, base) for some in _batched(tasks, batch))
+            work = (self._work(some, metadata, base, is_small) for some in _batched(tasks, batch))
             run_in_order(itertools.chain.from_iterable(work), place)
         return changed, np.array(refs, REF) if refs else np.zeros(0, REF)
 
     def _work(
-        self, tasks: list[Task], metadata: ArrayMetadata, base: State
+        self, tasks: list[Task], metadata: ArrayMetadata, base: State, is_small: bool
     ) -> Iterator[tuple[int, Callable[[], _Chunk]]]:
         """How to encode each chunk, with what it takes; what is stored of them is fetched for all at once."""
         changed = [task.coords for task in tasks if task.needs_old]
@@ -121,7 +123,9 @@ class ChunkWriter:
                 yield 0, partial(_Chunk, task, old, ref=ref)
             else:
                 contents = olds.pop(task.coords, None)
-                yield metadata.chunk_bytes, partial(_encode, task, old, contents, metadata, base.fetcher)
+                # At the array's edge the next rows share the chunk.
+                is_kept = task.needs_old or (is_small and task.state is not None and task.state != metadata.chunks)
+                yield metadata.chunk_bytes, partial(_encode, task, old, contents, metadata, base.fetcher, is_kept)
 
     def _ref(self, chunk: _Chunk, metadata: ArrayMetadata, fetcher: Fetcher, packs: PackWriter) -> Refs:
         """The ref of a chunk, which is uploaded where nothing like it is stored."""
@@ -149,16 +153,21 @@ class ChunkWriter:
 
 
 def _encode(
-    task: Task, old: Refs | None, contents: np.ndarray | None, metadata: ArrayMetadata, fetcher: Fetcher
+    task: Task,
+    old: Refs | None,
+    contents: np.ndarray | None,
+    metadata: ArrayMetadata,
+    fetcher: Fetcher,
+    is_kept: bool,
 ) -> _Chunk:
     if task.needs_old:
         contents = np.full(metadata.chunks, metadata.fill) if contents is None else contents.copy()
     with pools.codec_slots:
         chunk = task.contents(contents)
         stored = encoded(fetcher, metadata, chunk)
-    if task.needs_old:
+    if is_kept:
         chunk.setflags(write=False)
-    return _Chunk(task, old, stored, chunk if task.needs_old else None)
+    return _Chunk(task, old, stored, chunk if is_kept else None)
 
 
 def _batched(tasks: Iterable[Task], size: int) -> Iterator[list[Task]]:

@@ -131,7 +131,7 @@ def differing_chunks(
 
 def _candidates(first: tuple[Version, Record], second: tuple[Version, Record]) -> np.ndarray:
     """Coordinates of chunks that may differ, distinct and in C order, shape ``(n, ndim)``."""
-    ndim = len(first[1].description["shape"])
+    ndim = len(metadata_of(first[1]).shape)
     sides = [(version.fetcher, record) for version, record in (first, second)]
     if numbered_alike(first[1], second[1]):
         found = [numbering.coords_array(differing_numbers(*sides), first[1].grid, ndim)]

@@ -140,7 +140,10 @@ class ArrayMetadata:
 
     def stored_like(self, other: ArrayMetadata) -> bool:
         """Whether chunks of both mean the same: equal chunk shape, dtype, codecs and fill value, bit for bit."""
-        one, two = ((m.chunks, m.dtype, m.codecs, dtypes.fill_bytes(m.fill), len(m.shape)) for m in (self, other))
+        one, two = (
+            (m.chunks, m.dtype, _without_defaults(m.codecs), dtypes.fill_bytes(m.fill), len(m.shape))
+            for m in (self, other)
+        )
         return one == two
 
     def describe(self) -> str:
@@ -150,6 +153,11 @@ class ArrayMetadata:
         return (
             f"shape {self.shape}, dtype {self.dtype}, chunks {self.chunks}, fill {self.fill}, codecs [{names}]{named}"
         )
+
+
+def _without_defaults(codecs: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
+    """Codecs without configurations that are empty: some write them and some do not, and they say the same."""
+    return [{key: value for key, value in one.items() if key != "configuration" or value} for one in codecs]
 
 
 def checked_dims(dims: Any, ndim: int) -> tuple[str | None, ...] | None:

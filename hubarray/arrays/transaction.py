@@ -10,6 +10,8 @@ commits is one that could have run, whole, at the moment of its commit.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,7 @@ from hubarray.arrays.assignment import along, assignable, checked_axis, rows_tha
 from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.block_life import BlockLife
 from hubarray.arrays.fields import names_fields, read_fields, write_fields
-from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.metadata import ArrayMetadata, checked_dims
 from hubarray.arrays.operations import draft_of
 from hubarray.arrays.rebase import Work, rebased, region_text
 from hubarray.arrays.selection import Selection, row_selection
@@ -60,6 +62,12 @@ class Transaction:
         transaction is visible. :func:`hubarray.retry` runs it again.
     """
 
+    # So that a name that is mistyped is an error when it is assigned to.
+    __slots__ = (
+        "_added", "_appended", "_array", "_attribute_changes", "_axis", "_base", "_began", "_id", "_keys", "_life",
+        "_lock", "_message", "_packs", "_reads", "_renames_axes", "_shape_seen", "_staging", "_version",
+    )  # fmt: skip
+
     def __init__(self, array: Array, message: str | None) -> None:
         self._array = array
         self._message = message
@@ -96,6 +104,7 @@ class Transaction:
         self._id = new_id() if id is None else id
         self._added: dict[Coords, list[tuple[bytes | None, bytes]]] = {}
         self._attribute_changes = AttributeChanges()
+        self._renames_axes = False
         self._lock = threading.RLock() if lock is None else lock
         self._life.begin()
         return self
@@ -115,10 +124,15 @@ class Transaction:
         """End what :meth:`begin` began, without a commit of its own."""
         self._life.end()
 
+    def is_of(self, array: Array) -> bool:
+        """Whether it is a transaction of an array, through whatever handle."""
+        mine = self._array
+        return (mine.root, mine.name, mine.version, mine.key) == (array.root, array.name, array.version, array.key)
+
     @property
     def has_changes(self) -> bool:
         """Whether anything was written."""
-        return bool(self._staging.touched or self._appended or self._attribute_changes)
+        return bool(self._staging.touched or self._appended or self._attribute_changes or self._renames_axes)
 
     @property
     def attrs(self) -> Attributes:
@@ -142,9 +156,22 @@ class Transaction:
         return self._staging.metadata.shape
 
     @property
-    def staged_shape(self) -> tuple[int, ...]:
-        """The shape within the transaction, for workers; unlike :attr:`shape` no look that a resize conflicts with."""
-        return self._staging.metadata.shape
+    def dims(self) -> tuple[str | None, ...]:
+        """The name of each axis within the transaction, None for those without; setting them becomes part of it."""
+        self._life.require_open()
+        return self.staged.dims or (None,) * len(self.staged.shape)
+
+    @dims.setter
+    def dims(self, names: Sequence[str | None] | None) -> None:
+        self._life.require_open()
+        with self._lock:
+            self._staging.metadata = replace(self.staged, dims=checked_dims(names, len(self.staged.shape)))
+            self._renames_axes = True
+
+    @property
+    def staged(self) -> ArrayMetadata:
+        """The array's description within the transaction; no look at its shape that a resize conflicts with."""
+        return self._staging.metadata
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -243,7 +270,8 @@ class Transaction:
         """A picklable handle through which other processes write for this transaction.
 
         Each process uploads what it writes and returns a part; :meth:`add` the
-        parts here. Workers do not append: give the array its final shape first.
+        parts here. Workers do not append: give the array its final shape first,
+        by :meth:`append_fill` for example.
 
         Examples
         --------
@@ -285,7 +313,7 @@ class Transaction:
         if not isinstance(part, Part):
             raise ConfigError(f"add takes the part of a worker's block, not {type(part).__name__}")
         if part.transaction != self._id:
-            raise ReadOnlyError("this part was written for another transaction; add it there")
+            raise ReadOnlyError("this part was written for another transaction, or another array of it; add it there")
         with self._lock:
             self._fresh(part)
 
@@ -363,4 +391,9 @@ class Transaction:
             self._axis,
             self._packs,
         )
-        self._staging, self._base = rebased(work, base), base
+        staging = rebased(work, base)
+        if self._renames_axes:
+            if base.metadata.dims != self._base.metadata.dims:
+                raise ConflictError(f"{self._version.name}: its axes were renamed by somebody else meanwhile")
+            staging.metadata = replace(staging.metadata, dims=self.staged.dims)
+        self._staging, self._base = staging, base

@@ -43,6 +43,11 @@ class DiskSections:
         self._cache = cache
         self._identity = identity
 
+    @property
+    def writable(self) -> bool:
+        """Whether blobs can be put there."""
+        return self._cache.space.writable
+
     def present(self, names: Sequence[BlobName], *, counted: bool = True) -> list[list[int]]:
         """Positions of the blobs that are there, by section; they may be gone a moment later.
 
@@ -105,7 +110,7 @@ class DiskSections:
 
     def put(self, pack: str, blobs: Sequence[tuple[int, Buffer]]) -> None:
         """Keep blobs of a pack, given with their offsets and in that order."""
-        if not self._cache.space.writable:
+        if not self.writable:
             return
         try:
             for offset, buffers in stretches(blobs, self._cache.budget_bytes // 4):

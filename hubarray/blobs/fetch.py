@@ -159,6 +159,29 @@ class Fetcher:
             with pools.codec_slots:
                 consume(i, data)
 
+    @property
+    def can_fetch_ahead(self) -> bool:
+        """Whether :meth:`fetch_ahead` does anything: whether blobs are remote, and there is a disk cache."""
+        return self._sections is not None and self._sections.writable
+
+    def fetch_ahead(self, refs: Refs) -> None:
+        """Have the disk cache hold blobs that are about to be read one by one, by as few requests as :meth:`fetch`.
+
+        Only as many as a quarter of its budget has room for.
+
+        Raises
+        ------
+        CorruptDataError, StorageError
+        """
+        if self._sections is None or self.disk is None or not len(refs):
+            return
+        names = blob_names(refs)
+        is_missing = np.ones(len(refs), np.bool_)
+        for some in self._sections.present(names, counted=False):
+            is_missing[some] = False
+        is_missing &= np.cumsum(refs["length"] * is_missing, dtype=np.uint64) <= self.disk.budget_bytes // 4
+        self.fetch(refs[is_missing], lambda i, data: None)
+
     def blobs(
         self, refs: Refs, *, keep: bool = False, most_bytes: int | None = None, check: Check | None = None
     ) -> list[bytes]:

@@ -70,7 +70,7 @@ def _described(row: dict[str, Any], root: str | None) -> dict[str, Any]:
 
 @command(
     "info",
-    "Describe an array or a table.",
+    "Describe an array, a dataset or a table.",
     examples=(
         "hubarray info lab/scans:v1",
         "hubarray info lab/scans:v1@12 --json",

@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 
 from hubarray.blobs.ref import Refs, new_id
-from hubarray.datasets.description import MAX_ARRAYS, Description, Entry, checked_name, description_of, view_of
+from hubarray.datasets.description import (
+    MAX_ARRAYS,
+    Description,
+    Entry,
+    checked_name,
+    description_of,
+    names_there,
+    view_of,
+)
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError
 from hubarray.history.attribute_changes import AttributeChanges
 from hubarray.history.commit import Draft
@@ -46,6 +54,11 @@ class Changes:
         self._messages: list[str] = []
         self._source: str | None = None
         self._attrs: dict[str, Any] | None = None
+
+    @property
+    def base(self) -> Record:
+        """The record that is changed."""
+        return self._base
 
     @property
     def arrays(self) -> Mapping[str, Entry]:
@@ -222,7 +235,8 @@ class Changes:
     def _entry(self, name: str) -> Entry:
         one = self._arrays.get(name)
         if one is None:
-            raise NotFoundError(f"{self._base.name.at(None)}: has no array {shown_text(str(name))[:80]!r}")
+            there = names_there(Description(self._arrays))
+            raise NotFoundError(f"{self._base.name.at(None)}: has no array {shown_text(str(name))[:80]!r}; {there}")
         return one
 
     def _renumbered(self, seen: Record, draft: Draft) -> Any:

@@ -11,13 +11,14 @@ import numpy as np
 from hubarray.arrays import chunking, dtypes, selection
 from hubarray.arrays.adapters import RowsShown, adapter, needed_adapter
 from hubarray.arrays.array import Array
-from hubarray.arrays.assignment import along, rows_that_fit
+from hubarray.arrays.assignment import along
 from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.image_codecs import is_lossy
 from hubarray.arrays.metadata import metadata_of
 from hubarray.arrays.objects import plain_objects, refuse_objects
 from hubarray.arrays.operations import Append, Resize, SetElements
 from hubarray.arrays.spec import ArraySpec
+from hubarray.arrays.together import fetch_together, rows_at
 from hubarray.blobs.scheduling import side_by_side
 from hubarray.datasets import growing, operations
 from hubarray.datasets.description import Description, checked_name, description_of, view
@@ -193,6 +194,9 @@ class Dataset(Handle, RowsShown):
         """
         pinned = self.snapshot()
         names = pinned.samples(columns)
+        if len(names) > _MANY_ARRAYS:
+            states = (pinned[name].state() for name in names)
+            fetch_together(self._version.fetcher, ((state, rows_at(state.metadata, at)) for state in states))
         found = side_by_side([partial(pinned[name].__getitem__, at) for name in names])
         return dict(zip(names, found, strict=True))
 
@@ -238,7 +242,7 @@ class Dataset(Handle, RowsShown):
         described = description_of(record)
         axes = growing.append_axes(described, growing.checked_mapping(rows), dim)
         there = {name: metadata_of(view(record, name)) for name in axes}
-        values = {name: rows_that_fit(rows[name], there[name], axis) for name, axis in axes.items()}
+        values = growing.fitting(rows, there, axes)
         count = growing.check_rows(values, axes)
         for name, axis in axes.items():
             shape = there[name].shape
@@ -247,7 +251,9 @@ class Dataset(Handle, RowsShown):
         if not count:
             return slice(start, start)
         appends = {name: Append(given, axes[name]) for name, given in values.items()}
-        steps = [operations.on_array(name, one, id=described.arrays[name].id) for name, one in appends.items()]
+        ids = {name: described.arrays[name].id for name in appends}
+        steps = [operations.read_tails(axes, ids)] if len(appends) > 1 else []
+        steps += [operations.on_array(name, one, id=ids[name]) for name, one in appends.items()]
         quick = all(one.quick for one in appends.values())
         self.commit_operation(Steps(steps, seen=record, quick=quick), record, message)
         start = next(iter(appends.values())).start
@@ -459,6 +465,8 @@ class Dataset(Handle, RowsShown):
 
 
 _SHOWN_ARRAYS = 40
+# Fewer have their requests under way together.
+_MANY_ARRAYS = 16
 
 
 def steps_to_add(version: Version, name: str, array: ArraySpec | Array | np.ndarray) -> list[Step]:
@@ -469,7 +477,8 @@ def steps_to_add(version: Version, name: str, array: ArraySpec | Array | np.ndar
     ConfigError
     """
     if isinstance(array, ArraySpec):
-        return [operations.create(name, operations.entry_of(array.metadata(), array.attributes()))]
+        with growing.about(name):
+            return [operations.create(name, operations.entry_of(array.metadata(), array.attributes()))]
     if isinstance(array, Array):
         return [operations.adoption(name, array, version)]
     if isinstance(array, np.ma.MaskedArray):
@@ -478,7 +487,8 @@ def steps_to_add(version: Version, name: str, array: ArraySpec | Array | np.ndar
         values: np.ndarray = plain_objects(array)
         if values.dtype == object:
             refuse_objects(repr(name), values)
-        metadata = ArraySpec(values.shape, values.dtype).metadata()
+        with growing.about(name):
+            metadata = ArraySpec(values.shape, values.dtype).metadata()
         steps = [operations.create(name, operations.entry_of(metadata, {}))]
         if values.size:
             values = values.astype(metadata.dtype, copy=False)

@@ -18,6 +18,8 @@ from hubarray.shown import shown_text
 
 MAX_ARRAYS = 10_000
 MAX_NAME_LETTERS = 128
+# Where a Zarr group has its own description.
+_ZARR_METADATA = "zarr.json"
 _MAX_AXES = 64
 _MAX_TRIPLE = 3
 
@@ -112,10 +114,11 @@ def checked_name(name: Any) -> str:
         or not name.isprintable()
         or "/" in name
         or name.startswith((".", "__"))
+        or name == _ZARR_METADATA
     ):
         raise ConfigError(
             f"{shown_text(str(name))[:80]!r} is no name for an array: give 1 to {MAX_NAME_LETTERS} printable letters "
-            "without '/', not beginning with '.' or '__'"
+            f"without '/', not beginning with '.' or '__', and not {_ZARR_METADATA}"
         )
     return name
 
@@ -151,7 +154,7 @@ def view_of(record: Record, description: Description, name: str) -> Record:
     """As :func:`view`, of a description that is not in the record yet."""
     one = description.arrays.get(name)
     if one is None:
-        raise NotFoundError(f"{record.name}: has no array {shown_text(str(name))[:80]!r}; {_there(description)}")
+        raise NotFoundError(f"{record.name}: has no array {shown_text(str(name))[:80]!r}; {names_there(description)}")
     found = description._views.get(name)
     if found is None or found.member is None or found.member.whole is not record:
         found = replace(
@@ -167,7 +170,14 @@ def view_of(record: Record, description: Description, name: str) -> Record:
     return found
 
 
-def _there(description: Description) -> str:
+def names_there(description: Description) -> str:
+    """The names that a dataset has, for messages; of many some.
+
+    Examples
+    --------
+    >>> names_there(Description())
+    'it has none'
+    """
     names = list(description.arrays)
     more = f" and {len(names) - 20} more" if len(names) > 20 else ""
     return f"it has {', '.join(names[:20])}{more}" if names else "it has none"

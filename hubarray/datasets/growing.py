@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from hubarray.datasets.description import Description
+import numpy as np
+
+from hubarray.arrays.assignment import rows_that_fit
+from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.datasets.description import Description, names_there
 from hubarray.errors import ConfigError, NotFoundError
+
+_SHOWN_NAMES = 20
 
 
 def checked_mapping(rows: Any) -> list[str]:
@@ -16,6 +23,11 @@ def checked_mapping(rows: Any) -> list[str]:
     ------
     ConfigError
     """
+    if hasattr(rows, "data_vars"):
+        raise ConfigError(
+            "append: xarray appends its datasets, with dates and packed values encoded as those that are there: "
+            "with dataset.transaction() as t: given.to_zarr(dataset.to_zarr_store(transaction=t), append_dim=...)"
+        )
     if not isinstance(rows, Mapping):
         raise ConfigError(f"append takes a mapping of arrays to rows, not a {type(rows).__name__}")
     return list(rows)
@@ -41,7 +53,7 @@ def append_axes(description: Description, given: Collection[str], dim: str | Non
     dims: dict[str, list[str | None]] = {}
     for name in given:
         if name not in description.arrays:
-            raise NotFoundError(f"append: the dataset has no array {name!r}; it has {', '.join(description.arrays)}")
+            raise NotFoundError(f"append: the dataset has no array {name!r}; {names_there(description)}")
         dims[name] = [one for one, _ in description.arrays[name].lengths]
         if not dims[name]:
             raise ConfigError(f"append: {name!r} has no axis to grow along")
@@ -51,9 +63,10 @@ def append_axes(description: Description, given: Collection[str], dim: str | Non
             return dict.fromkeys(dims, 0)
     lacking = [name for name in having(description, dim) if name not in dims]
     if lacking:
-        raise ConfigError(
-            f"append: {', '.join(map(repr, lacking))} grow along {dim!r} too, and nothing is given for them"
-        )
+        shown = ", ".join(map(repr, lacking[:_SHOWN_NAMES]))
+        more = f" and {len(lacking) - _SHOWN_NAMES:,} more" if len(lacking) > _SHOWN_NAMES else ""
+        grow, them = ("grows", "it") if len(lacking) == 1 else ("grow", "them")
+        raise ConfigError(f"append: {shown}{more} {grow} along {dim!r} too, and nothing is given for {them}")
     for name, its in dims.items():
         if dim not in its:
             there = ", ".join(map(repr, its))
@@ -111,6 +124,33 @@ def along(description: Description, dim: str) -> list[str]:
 def having(description: Description, dim: str) -> list[str]:
     """The arrays that have a dimension, on whichever axis."""
     return [name for name, one in description.arrays.items() if dim in (its for its, _ in one.lengths)]
+
+
+def fitting(
+    rows: Mapping[str, Any], there: Mapping[str, ArrayMetadata], axes: Mapping[str, int]
+) -> dict[str, np.ndarray]:
+    """The rows for each array, of its dtype; errors say which array they are about.
+
+    Raises
+    ------
+    ValueError, TypeError, OverflowError
+    """
+    found = {}
+    for name, axis in axes.items():
+        with about(name):
+            found[name] = rows_that_fit(rows[name], there[name], axis)
+    return found
+
+
+@contextmanager
+def about(name: str) -> Iterator[None]:
+    """Errors about what is given for an array say which one."""
+    try:
+        yield
+    except (ConfigError, ValueError, TypeError, OverflowError) as error:
+        if type(error) not in (ConfigError, ValueError, TypeError, OverflowError):
+            raise
+        raise type(error)(f"{name!r}: {error.args[0] if error.args else error}") from None
 
 
 def check_rows(rows: Mapping[str, Any], axes: Mapping[str, int]) -> int:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from hubarray.arrays import numbering
 from hubarray.arrays.array import Array
+from hubarray.arrays.diff import diff
 from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.state import State
+from hubarray.arrays.together import fetch_together, tail
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import new_id
 from hubarray.datasets.changes import Changes
-from hubarray.datasets.description import Description, Entry
+from hubarray.datasets.description import Description, Entry, view
 from hubarray.errors import ConfigError, ConflictError
 from hubarray.history.attribute_changes import AttributeChanges
 from hubarray.history.commit import Contents, Draft, Operation
@@ -99,6 +102,17 @@ def on_array(name: str, operation: Operation, *, id: str | None = None) -> Step:
     return take
 
 
+def read_tails(axes: Mapping[str, int], ids: Mapping[str, str]) -> Step:
+    """A step that changes nothing: what appends to several arrays need of them is read for all at once."""
+
+    def take(changes: Changes, version: Version, packs: PackWriter) -> None:
+        there = [name for name in axes if changes.id_of(name) == ids[name]]
+        states = {name: State.of(version, changes.view(name)) for name in there}
+        fetch_together(version.fetcher, ((state, tail(state.metadata, axes[name])) for name, state in states.items()))
+
+    return take
+
+
 @contextmanager
 def naming(name: str) -> Iterator[None]:
     """Conflicts about an array say which of the dataset's it is."""
@@ -153,14 +167,32 @@ def change_attrs(attribute_changes: AttributeChanges) -> Step:
     return lambda changes, version, packs: changes.change_attrs(attribute_changes)
 
 
-def drop(name: str, id: str | None) -> Step:
-    """A step: an array less; the one of an id."""
+def drop(name: str, id: str | None, *, seen: Record | None = None) -> Step:
+    """A step: an array less; the one of an id, as it was in a record that the caller decided by.
+
+    Raises
+    ------
+    ConflictError
+        When it is taken: somebody else changed the array since.
+    """
 
     def take(changes: Changes, version: Version, packs: PackWriter) -> None:
         _require_same(changes, version, name, id)
+        if seen is not None and _was_changed(version, seen, changes.base, name):
+            raise ConflictError(
+                f"{version.name}: the array {name!r}, which this transaction drops, was changed by somebody else "
+                "meanwhile; nothing was written"
+            )
         changes.drop(name)
 
     return take
+
+
+def _was_changed(version: Version, before: Record, after: Record, name: str) -> bool:
+    if before.digest == after.digest:
+        return False
+    one, two = view(before, name), view(after, name)
+    return (one.described, one.attrs) != (two.described, two.attrs) or bool(diff((version, one), (version, two)))
 
 
 def rename(old: str, new: str, id: str | None) -> Step:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hubarray.arrays.array import Array
-from hubarray.arrays.assignment import rows_that_fit
 from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.block_life import BlockLife
 from hubarray.arrays.metadata import metadata_of
 from hubarray.arrays.objects import plain_objects, refuse_objects
 from hubarray.arrays.spec import ArraySpec
 from hubarray.arrays.state import State
+from hubarray.arrays.together import fetch_together, tail
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.worker import Part, PartWriter, Worker
 from hubarray.blobs.pack import PackWriter
@@ -100,14 +100,17 @@ class DatasetTransaction:
     def _structure(self) -> list[operations.Step]:
         """Steps for arrays that go and come, and for the dataset's own attributes."""
         there, now = description_of(self._base).arrays, self._changes.arrays
-        steps = [operations.drop(name, one.id) for name, one in there.items() if now.get(name) is not one]
-        steps += [
-            operations.once(name, operations.create(name, one))
-            for name, one in now.items()
-            if there.get(name) is not one
-        ]
+        # By their ids: an entry is another object each time that a description is read.
+        stay = {name for name, one in now.items() if name in there and there[name].id == one.id}
+        steps = [operations.drop(name, one.id, seen=self._base) for name, one in there.items() if name not in stay]
+        steps += [operations.once(name, operations.create(name, one)) for name, one in now.items() if name not in stay]
         steps += self._adopted.values()
         return [*steps, operations.change_attrs(self._attribute_changes)] if self._attribute_changes else steps
+
+    def is_of(self, dataset: Dataset) -> bool:
+        """Whether it is a transaction of a dataset, through whatever handle."""
+        mine = self._dataset
+        return (mine.root, mine.name, mine.version) == (dataset.root, dataset.name, dataset.version)
 
     def __iter__(self) -> Iterator[str]:
         return iter([*self._changes.arrays, *self._adopted])
@@ -130,9 +133,13 @@ class DatasetTransaction:
                 array = self._array(name, pinned=False)
                 seen = self._changes.view(name)
                 self._open[name] = Transaction(array, None).begin(
-                    State.of(self._version, seen), self._packs, self._began, id=self._id, lock=self._lock
+                    State.of(self._version, seen), self._packs, self._began, id=self._part_id(name), lock=self._lock
                 )
             return self._open[name]
+
+    def _part_id(self, name: str) -> str:
+        """The id that parts of an array carry, so that they are not added to another one that has taken its name."""
+        return f"{self._id}/{self._changes.id_of(name)}"
 
     def array(self, name: str) -> DatasetArray:
         """An array as it was when the transaction began, to read; one that was added in it is without elements.
@@ -173,7 +180,8 @@ class DatasetTransaction:
                 f"{name!r}: give a hub.ArraySpec, an array of hubarray under the same root, or one of NumPy, not a "
                 f"{type(array).__name__}"
             )
-        entry = operations.entry_of(spec.metadata(), spec.attributes())
+        with growing.about(name):
+            entry = operations.entry_of(spec.metadata(), spec.attributes())
         with self._lock:
             self._changes.check_new(name, list(self))
             self._changes.create(name, entry)
@@ -215,13 +223,53 @@ class DatasetTransaction:
     def append(self, rows: dict[str, Any], *, dim: str | None = None) -> None:
         """Add rows to all arrays that have the same dimension; as :meth:`hubarray.Dataset.append`."""
         self._life.require_open()
-        axes = growing.append_axes(Description(dict(self._changes.arrays)), growing.checked_mapping(rows), dim)
-        there = {name: metadata_of(self._changes.view(name)) for name in axes}
-        values = {name: rows_that_fit(rows[name], there[name], axis) for name, axis in axes.items()}
+        axes = growing.append_axes(self._described(), growing.checked_mapping(rows), dim)
+        there = {name: replace(metadata_of(self._changes.view(name)), dims=self._dims(name)) for name in axes}
+        values = growing.fitting(rows, there, axes)
         growing.check_rows(values, axes)
         with self._lock:
+            if len(axes) > 1:
+                seen = (State.of(self._version, self._changes.view(name)) for name in axes)
+                fetch_together(
+                    self._version.fetcher,
+                    ((state, tail(state.metadata, axis)) for state, axis in zip(seen, axes.values(), strict=True)),
+                )
             for name, given in values.items():
                 self[name].append(given, axis=axes[name])
+
+    def append_fill(self, count: int, *, dim: str) -> None:
+        """Add rows of fill value to all arrays that have a dimension: rows that workers are to write, for example.
+
+        Parameters
+        ----------
+        count : int
+        dim : str
+
+        Raises
+        ------
+        ConfigError
+            No array has the dimension.
+        """
+        self._life.require_open()
+        described = self._described()
+        names = growing.having(described, dim)
+        if not names:
+            raise ConfigError(f"append_fill: no array has a dimension {dim!r}")
+        axes = growing.append_axes(described, names, dim)
+        with self._lock:
+            for name, axis in axes.items():
+                self[name].append_fill(count, axis=axis)
+
+    def _dims(self, name: str) -> tuple[str | None, ...] | None:
+        opened = self._open.get(name)
+        return metadata_of(self._changes.view(name)).dims if opened is None else opened.staged.dims
+
+    def _described(self) -> Description:
+        """The arrays, with the names of axes that were set in the transaction."""
+        arrays = dict(self._changes.arrays)
+        for name, opened in self._open.items():
+            arrays[name] = replace(arrays[name], array=opened.staged.to_json())
+        return Description(arrays)
 
     def worker(self) -> DatasetWorker:
         """A picklable handle through which other processes write to several arrays for this transaction.
@@ -249,10 +297,11 @@ class DatasetTransaction:
         for name, entry in self._changes.arrays.items():
             # Those that this block has not touched are not opened for it: dropping them would be a conflict.
             opened = self._open.get(name)
-            shape = metadata_of(self._changes.view(name)).shape if opened is None else opened.staged_shape
-            seen = partial(view, name=name) if there.get(name) is entry else partial(_added, name=name, entry=entry)
+            shape = metadata_of(self._changes.view(name)).shape if opened is None else opened.staged.shape
+            is_there = name in there and there[name].id == entry.id
+            seen = partial(view, name=name) if is_there else partial(_added, name=name, entry=entry)
             root, number = self._dataset.root, self._base.head.number
-            workers[name] = Worker(root, self._version.name, number, shape, self._id, seen)
+            workers[name] = Worker(root, self._version.name, number, shape, self._part_id(name), seen)
         return DatasetWorker(workers)
 
     def add(self, part: Parts) -> None:

@@ -453,7 +453,7 @@ def check_writable(base: Record, operation: Operation) -> None:
         raise NotFoundError(f"{base.name.at(None)}: was deleted at commit {base.head.number}; create it again first")
     if base.head.frozen and not operation.on_frozen:
         raise FrozenError(
-            f"{base.name.at(None)}: is frozen, which is final; copy an array to another version and write "
+            f"{base.name.at(None)}: is frozen, which is final; copy an array or a dataset to another version and write "
             "there; of a table, write another version, with reference= or hub.write_index"
         )
 

@@ -64,7 +64,8 @@ def import_(
     source : path, URL, Root, array or iterable
         ``.npy``, ``.npz``; Zarr v2 and v3, anywhere fsspec reaches; HDF5 and NetCDF-4; TIFF, OME-TIFF and GeoTIFF; a
         folder or glob of images of equal size, sorted by name; audio (samples by channels) and video (frames) through
-        PyAV; arrays of NumPy, Dask, xarray, Zarr, h5py, PyTorch on the CPU, or whatever has ``__array__``; a frame
+        PyAV; arrays of NumPy, Dask, xarray, Zarr, h5py, PyTorch on the CPU, or whatever has ``__array__``, and groups
+        that Zarr and h5py have opened; a frame
         whose columns are of one dtype; any iterable of samples of equal shape and dtype, however many. Images are taken
         as they are stored, whatever their EXIF orientation; Pillow reads colour in 8 bits. A Root has storage options;
         a URL in the configured root's bucket is reached with the configured ones.
@@ -108,6 +109,7 @@ def import_(
     with process.importing:
         from hubarray.interop.importing_groups import import_members
         from hubarray.interop.sources import open_members, open_source
+        from hubarray.interop.sources.hierarchies import opened_at
     where, parsed = locate(name, root)
     checked_attrs(attrs)
     if catalog.exists(str(parsed), root=where):
@@ -122,6 +124,7 @@ def import_(
         return dask_interop.store(
             source, str(parsed), chunks=chunks, codec=codec, attrs=attrs, root=where, message=message
         )
+    source, key = opened_at(source, key)
     members = open_members(source, key=key, follow_links=follow_links)
     if members is not None:
         again = partial(open_members, source, key=key, follow_links=follow_links)

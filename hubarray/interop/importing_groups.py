@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,13 @@ import numpy as np
 
 from hubarray import catalog, gathering
 from hubarray.arrays.spec import ArraySpec
+from hubarray.datasets import growing
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError, ConflictError, NotFoundError, SourceError
 from hubarray.history.publishing import NOTE, left_over, publish, remove, staging_name
 from hubarray.history.version import Version, version_of
 from hubarray.interop.plain import fitting_attrs
+from hubarray.interop.sources.dimensions import agreeing
 from hubarray.names import Name
 from hubarray.progress import progress
 from hubarray.shown import shown_text
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from hubarray.interop.sources.hierarchies import Members
 
 STEP_BYTES = 64 << 20
+_SHOWN_ARRAYS = 20
 # What a commit of the staging version is called: how many steps are done.
 _DONE = re.compile(r"import: step (\d+)")
 
@@ -62,7 +66,18 @@ def import_members(
         Opens the source anew, to see whether it has changed.
     """
     keys = _keys(members)
-    specs = {key: _spec(members.arrays[path], key, chunks, codec) for key, path in keys.items()}
+    dims, unnamed = agreeing({path: (one.dims, one.shape) for path, one in members.arrays.items()})
+    if unnamed:
+        shown = ", ".join(unnamed[:_SHOWN_ARRAYS])
+        warnings.warn(
+            f"{members.where}: axes of {shown} have no names here: an array has each name once, and axes of one name "
+            "are as long in all arrays",
+            stacklevel=3,
+        )
+    specs = {}
+    for key, path in keys.items():
+        with growing.about(key):
+            specs[key] = _spec(members.arrays[path], key, dims[path], chunks, codec)
     alone = members.fingerprint is None
     staged = version_of(root, staging_name(name, "importing", own=alone))
     note = {"source": _digest(members, specs)}
@@ -103,7 +118,7 @@ def _keys(members: Members) -> dict[str, str]:
     return found
 
 
-def _spec(source: Any, key: str, chunks: Any, codec: Any) -> ArraySpec:
+def _spec(source: Any, key: str, dims: Any, chunks: Any, codec: Any) -> ArraySpec:
     def of(option: Any) -> Any:
         return option.get(key, "auto") if isinstance(option, Mapping) else option
 
@@ -113,7 +128,7 @@ def _spec(source: Any, key: str, chunks: Any, codec: Any) -> ArraySpec:
         chunks=of(chunks),
         codec=of(codec),
         fill_value=0 if source.fill is None else source.fill,
-        dims=source.dims,
+        dims=dims,
         attrs=fitting_attrs(source.where, source.attrs, None),
     )
 

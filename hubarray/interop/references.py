@@ -69,6 +69,8 @@ def references(name: str, target: str | os.PathLike[str], *, overwrite: bool = F
     """
     found: Any = catalog.load(name, root=root)
     where = os.fspath(target)
+    if "://" in where:
+        raise ConfigError(f"{shown_url(where)}: references are written to a file of this machine; copy it there after")
     suffix = os.path.splitext(where.rstrip("/"))[1].lower()
     if suffix not in (".json", ".parquet"):
         raise ConfigError(f"{shown_url(where)}: references are written to a .json file, or a folder named .parquet")

@@ -35,6 +35,8 @@ from hubarray.interop.zarr_attributes import DIMENSION_NAMES, decoded_attributes
 def to_zarr_store(array: Array, *, variable: str | None = None, transaction: Transaction | None = None) -> HubStore:
     """See :meth:`hubarray.Array.to_zarr_store`."""
     zarr_images.register()
+    if transaction is not None and not transaction.is_of(array):
+        raise ConfigError(f"{array.name}:{array.version}: the transaction is of another array; give one of this array")
     return HubStore(array, variable=variable, transaction=transaction)
 
 
@@ -250,7 +252,7 @@ class HubStore(Store):
 
     def _shape(self) -> tuple[int, ...]:
         """The shape that is read: of the commit that is seen, or within the transaction."""
-        return self._seen.shape if self._transaction is None else self._transaction.staged_shape
+        return self._seen.shape if self._transaction is None else self._transaction.staged.shape
 
     def _within(self, coords: tuple[int, ...]) -> bool:
         counts = numbering.chunk_counts(self._shape(), self._seen.chunks)

@@ -59,6 +59,10 @@ class HubGroupStore(Store):
     ) -> None:
         if dataset.fixed and read_only is False:
             raise ReadOnlyError(f"{dataset.name}:{dataset.version}: a fixed commit can only be read")
+        if transaction is not None and not transaction.is_of(dataset):
+            raise ConfigError(
+                f"{dataset.name}:{dataset.version}: the transaction is of another dataset; give one of this dataset"
+            )
         super().__init__(read_only=dataset.fixed if read_only is None else read_only)
         self._dataset, self._transaction = dataset, transaction
         self._shown: dict[str, tuple[int, ...]] = {}
@@ -312,13 +316,13 @@ class HubGroupStore(Store):
     ) -> None:
         """Describe an array; if it grows, all that begin with its dimension do, and are shown as they were."""
         lengths = zip(
-            self._array(name).dims, transaction[name].staged_shape, ArrayMetadata.from_json(wanted).shape, strict=False
+            self._array(name).dims, transaction[name].staged.shape, ArrayMetadata.from_json(wanted).shape, strict=False
         )
         grown = {dim: new for dim, old, new in lengths if dim is not None and new > old}
         self._store_of(name).set_sync(key, value)
         self._shown.pop(name, None)
         for other in [one for one in transaction if one != name and grown.keys() & set(self._array(one).dims)]:
-            now = transaction[other].staged_shape
+            now = transaction[other].staged.shape
             for axis, dim in enumerate(self._array(other).dims):
                 count = grown.get(dim, 0) - now[axis] if dim is not None else 0
                 if count > 0:

@@ -40,7 +40,7 @@ class ArraySource:
     def __init__(self, arrays: Mapping[str, Array], rows: Any = None, *, keep: bool = False) -> None:
         self._names = list(arrays)
         self._arrays = columns(list(arrays.values()), rows)
-        self.where = ", ".join(f"{one.name}:{one.version}" for one in self._arrays)
+        self.where = ", ".join(dict.fromkeys(f"{one.name}:{one.version}" for one in self._arrays))
         self.rows = len(self._arrays[0])
         self.row_bytes = float(row_bytes(self._arrays))
         self.chunk_rows = self._arrays[0].chunks[0]

@@ -77,14 +77,20 @@ def columns(arrays: Sequence[Any], rows: Any = None) -> list[Any]:
     pinned = [one.snapshot() for one in arrays]
     for one in pinned:
         if not one.shape:
-            raise ConfigError(f"{one.name}:{one.version}: has no axes, so it has no samples")
+            raise ConfigError(f"{shown_array(one)}: has no axes, so it has no samples")
         if len(one) != len(pinned[0]):
-            told = ", ".join(f"{each.name}:{each.version} has {len(each)}" for each in pinned)
+            told = ", ".join(f"{shown_array(each)} has {len(each)}" for each in pinned)
             raise ConfigError(f"arrays that are read together need equally many rows: {told}")
     if rows is None:
         return pinned
     positions = _positions(rows, len(pinned[0]))
     return [ChosenRows(one, positions) for one in pinned]
+
+
+def shown_array(array: Array) -> str:
+    """The name of an array, for messages: of one of a dataset both names."""
+    named = f"{array.name}:{array.version}"
+    return named if array.key is None else f"{array.key!r} of {named}"
 
 
 def _positions(rows: Any, length: int) -> range | np.ndarray:

@@ -40,9 +40,9 @@ def test_all_arrays_of_a_dimension_grow_together_wherever_they_have_it(ds, root)
 
 
 def test_one_that_is_left_out_is_named(ds):
-    with pytest.raises(ConfigError, match="'field' grow along 'time' too"):
+    with pytest.raises(ConfigError, match="'field' grows along 'time' too"):
         ds.append({"time": [1]})
-    with pytest.raises(ConfigError, match="'lat' grow along 'lat' too"):
+    with pytest.raises(ConfigError, match="'lat' grows along 'lat' too"):
         ds.append({"field": np.ones((1, 0))})
     with pytest.raises(ConfigError, match="not 1 for 'time', 2 for 'field'"):
         ds.append({"time": [1], "field": np.ones((3, 2))})

@@ -89,7 +89,7 @@ def test_rows_of_all_arrays_come_together(local):
 
 def test_what_is_appended_has_to_be_all_of_the_dimension(local):
     for rows, why in (
-        ({"image": images(1)}, "'label' grow along 'sample' too"),
+        ({"image": images(1)}, "'label' grows along 'sample' too"),
         ({"image": images(2), "label": [1]}, "as many rows for each"),
         ({"image": images(1), "label": [1], "mask": [1]}, "has no array 'mask'"),
         ({}, "one array at least"),

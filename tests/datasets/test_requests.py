@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import hubarray as hub
+from hubarray.blobs import fetch
 from hubarray.datasets.member import DatasetArray
+from hubarray.history import version as versions
 from tests.promises.test_requests import Counting, _without_hints
 
 NAME = "t/many:v0"
@@ -101,3 +103,45 @@ def test_an_append_to_a_thousand_small_arrays_writes_packs_a_record_and_eight_le
     found = hub.load(NAME, root=root)
     assert found.dims["sample"] == 60
     assert found["a999"][...].sum() == 480
+
+
+def _of_another_process(root):
+    hub.flush()
+    hub.configure(cache_dir=f"{hub.config.current().cache_dir}-again")
+    fetch._shared._memory.clear()
+    fetch._shared._fetchers.clear()
+    versions._versions._versions.clear()
+    return hub.Root(root.url, storage_options=root._options)
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+def test_an_append_to_many_arrays_reads_what_it_needs_of_them_together(make_root, in_transaction):
+    root = make_root("s3")
+    specs = {f"a{i}": hub.ArraySpec((0, 3), "f4", chunks=(8, 3), dims=("sample", None)) for i in range(60)}
+    ds = hub.dataset(specs, NAME, root=root)
+    ds.append({name: np.full((2, 3), i) for i, name in enumerate(specs)})
+    del ds
+    root = _of_another_process(root)
+    ds = hub.load(NAME, root=root)
+    with Counting(root) as cost:
+        rows = {name: np.full((2, 3), i + 100) for i, name in enumerate(specs)}
+        if in_transaction:
+            with ds.transaction() as t:
+                t.append(rows)
+        else:
+            ds.append(rows)
+    assert cost.counts["get"] <= 4
+    assert ds["a59"][:, 0].tolist() == [59, 59, 159, 159]
+
+
+def test_rows_of_many_arrays_are_read_together(make_root):
+    root = make_root("s3")
+    ds = many(root, 60)
+    ds.append({name: np.full((3, 8), i) for i, name in enumerate(ds)})
+    del ds
+    root = _of_another_process(root)
+    ds = hub.load(NAME, root=root)
+    with Counting(root) as cost:
+        found = ds.rows([2, 0])
+    assert cost.counts["get"] <= 4
+    assert found["a59"][:, 0].tolist() == [59, 59]

@@ -187,12 +187,6 @@ def test_what_cannot_be_one_dataset_says_what_to_do(root, tmp_path):
         file.create_dataset("c", (3,), "i4", external=[(str(tmp_path / "x.h5"), 0, 12)])
     with pytest.raises(SourceError, match="follow_links"):
         hub.import_(tmp_path / "links.h5", "lab/x:v1", root=root)
-    with h5py.File(tmp_path / "lengths.h5", "w") as file:
-        for name, count in (("a", 3), ("b", 4)):
-            file[name] = np.zeros(count)
-            file[name].dims[0].label = "x"
-    with pytest.raises(ConfigError, match="'x'"):
-        hub.import_(tmp_path / "lengths.h5", "lab/x:v1", root=root)
     assert json.dumps([str(one) for one in hub.list(root=root)]) == "[]"
 
 
@@ -216,3 +210,59 @@ def test_one_array_whose_group_has_attributes_is_a_dataset_and_comes_back_as_it_
     assert found["x"][...].tolist() == list(range(6))
     array = hub.import_(tmp_path / f"one.{suffix}", "lab/array:v1", key="x", root=root)
     assert array.kind == "array"
+
+
+def _two_groups():
+    parts = {"/a": xr.Dataset({"v": ("time", np.arange(3.0))}), "/b": xr.Dataset({"v": ("time", np.arange(5.0))})}
+    return xr.DataTree.from_dict(parts)
+
+
+@pytest.mark.parametrize("suffix", ["zarr", "nc"])
+def test_dimensions_of_groups_that_differ_are_those_of_their_groups(root, tmp_path, suffix):
+    path = tmp_path / f"x.{suffix}"
+    _two_groups().to_zarr(path, consolidated=False) if suffix == "zarr" else _two_groups().to_netcdf(path)
+    ds = hub.import_(path, "lab/x:v1", root=root)
+    assert (ds["a.v"].dims, ds["b.v"].dims) == (("a.time",), ("b.time",))
+    assert ds["b.v"][:].tolist() == [0, 1, 2, 3, 4]
+    assert ds.dims == {"a.time": 3, "b.time": 5}
+
+
+def test_axes_that_cannot_have_their_names_have_none_and_it_is_said(root, tmp_path):
+    group = zarr.create_group(str(tmp_path / "x.zarr"))
+    group.create_array("cov", data=np.eye(2), dimension_names=("x", "x"))
+    group.create_array("one", data=np.ones(3), dimension_names=("n",))
+    group.create_array("two", data=np.ones(4), dimension_names=("n",))
+    with pytest.warns(UserWarning, match="axes of cov, one, two have no names here"):
+        ds = hub.import_(tmp_path / "x.zarr", "lab/x:v1", root=root)
+    assert (ds["cov"].dims, ds["one"].dims) == (("x", None), (None,))
+
+
+def test_what_cannot_be_stored_is_left_out_and_said(root, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["x"], file["none"] = np.arange(3), h5py.Empty("f4")
+        ragged = file.create_dataset("ragged", 2, h5py.vlen_dtype("i4"))
+        ragged[0], ragged[1] = [1, 2], [3]
+        file["text"] = ["a", "longer"]
+    with pytest.warns(UserWarning, match="none, ragged cannot be stored"):
+        ds = hub.import_(tmp_path / "x.h5", "lab/x:v1", root=root)
+    assert list(ds) == ["text", "x"]
+    assert ds["text"][:].tolist() == ["a", "longer"]
+
+
+def test_groups_that_are_open_become_datasets(root, tmp_path):
+    with h5py.File(hdf5(tmp_path), "r") as file:
+        ds = hub.import_(file, "lab/h5:v1", root=root)
+        assert (list(ds), ds.attrs["site"]) == (["image", "label", "scale"], "roof")
+        one = hub.import_(file, "lab/one:v1", key="label", root=root)
+    np.testing.assert_array_equal(one[...], LABELS)
+    group = zarr.open_group(str(zarr_v3(tmp_path)), mode="r")
+    ds = hub.import_(group, "lab/zarr:v1", root=root)
+    assert (list(ds), ds.attrs["site"]) == (["image", "label", "scale"], "roof")
+    np.testing.assert_array_equal(ds["image"][...], IMAGES)
+    np.testing.assert_array_equal(hub.import_(group, "lab/two:v1", key="label", root=root)[...], LABELS)
+    with pytest.raises(ConfigError, match="no such array or group"):
+        hub.import_(group, "lab/three:v1", key="none", root=root)
+    with h5py.File("memory", "w", driver="core", backing_store=False) as file:
+        file["x"] = np.arange(3)
+        with pytest.raises(ConfigError, match="in memory"):
+            hub.import_(file, "lab/memory:v1", root=root)

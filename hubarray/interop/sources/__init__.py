@@ -16,6 +16,7 @@ from hubarray.interop.sources.hierarchies import (
     is_zarr,
     open_hdf5,
     open_zarr,
+    opened_members,
     zarr_members,
 )
 from hubarray.interop.sources.images import IMAGE_SUFFIXES, TIFF_SUFFIXES, Images, Tiff
@@ -65,7 +66,7 @@ def open_members(source: Any, *, key: str | None = None, follow_links: bool = Fa
     SourceError, ConfigError
     """
     if not isinstance(source, (str, os.PathLike, Root)):
-        return None
+        return opened_members(source, follow_links=follow_links)
     where = source.url if isinstance(source, Root) else os.fspath(source)
     options = fsspec_options(source if isinstance(source, Root) else where) if "://" in where else {}
     if where.startswith("file://"):

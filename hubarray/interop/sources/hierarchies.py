@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import posixpath
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ from hubarray.interop.sources.base import (
 )
 from hubarray.interop.sources.memory import NETCDF_DIMENSION, Found, Rows, Single, hdf5_dims, json_attrs, zarr_dims
 from hubarray.interop.zarr_attributes import decoded_attributes
+from hubarray.shown import shown_text
 
 # HDF5's and NetCDF's own, of which others see dimensions.
 _HDF5_OWN = frozenset(
@@ -158,8 +160,23 @@ def hdf5_members(where: str, key: str | None, *, follow_links: bool) -> Members 
     """All datasets of an HDF5 or NetCDF-4 file, or those of a group in it; None of one alone, or where is no group."""
     h5py = needed("h5py", extra="hdf5", why="importing HDF5")
     file = h5py.File(where, "r")
+    has_attributes = bool(_hdf5_attrs(where, file.attrs, netcdf=_is_netcdf(file)))
+    return _hdf5_members(h5py, file, where, key, follow_links=follow_links, has_attributes=has_attributes)
+
+
+def _hdf5_members(
+    h5py: Any, file: Any, where: str, key: str | None, *, follow_links: bool, has_attributes: bool = True
+) -> Members | None:
     every = {path: one for path, one in _hdf5_datasets(h5py, file).items() if not _is_only_a_dimension(one)}
-    some = _below(every, key, has_attributes=bool(_hdf5_attrs(where, file.attrs, netcdf=_is_netcdf(file))))
+    kept = {path: one for path, one in every.items() if key is not None or not _has_no_array(h5py, one)}
+    left_out = ", ".join(path for path in every if path not in kept)
+    if left_out:
+        warnings.warn(
+            f"{where}: {left_out[:400]} cannot be stored and are left out: they have neither elements nor a shape, or "
+            "rows of unequal sizes, which belong into a table",
+            stacklevel=5,
+        )
+    some = _below(kept, key, has_attributes=has_attributes)
     if some is None:
         return None
     arrays = {
@@ -169,6 +186,46 @@ def hdf5_members(where: str, key: str | None, *, follow_links: bool) -> Members 
     group = file if key is None else file[key.strip("/")]
     attributes = _hdf5_attrs(where, group.attrs, netcdf=_is_netcdf(file))
     return Members(f"{where}:{key}" if key else where, arrays, attributes, stamp(where))
+
+
+def opened_at(source: Any, key: str | None) -> tuple[Any, str | None]:
+    """The array or group that a key names in one that h5py or zarr-python has open; anything else as it is."""
+    package = type(source).__module__.partition(".")[0]
+    if key is None or package not in ("h5py", "zarr") or hasattr(source, "shape"):
+        return source, key
+    try:
+        return source[key.strip("/")], None
+    except KeyError:
+        raise ConfigError(f"key={key!r}: there is no such array or group") from None
+
+
+def opened_members(source: Any, *, follow_links: bool) -> Members | None:
+    """All arrays of a group that somebody has opened with h5py or zarr-python; None of anything else.
+
+    Raises
+    ------
+    SourceError, ConfigError
+    """
+    package = type(source).__module__.partition(".")[0]
+    if hasattr(source, "shape") or not hasattr(source, "attrs"):
+        return None
+    if package == "h5py":
+        where = source.file.filename
+        if not os.path.isfile(where):
+            raise ConfigError("an HDF5 file that is in memory: write it to a folder, and import it by its path")
+        h5py = needed("h5py", extra="hdf5", why="importing HDF5")
+        return _hdf5_members(h5py, source.file, where, source.name.strip("/") or None, follow_links=follow_links)
+    if package == "zarr" and hasattr(source, "members"):
+        shown = shown_text(str(source.store_path))
+        found = sorted(_zarr_arrays(source).items())
+        arrays = {path: _zarr_rows(f"{shown}/{path}", one, None, single=one.shape == ()) for path, one in found}
+        return Members(shown, arrays, json_attrs(shown, source.attrs), None)
+    return None
+
+
+def _has_no_array(h5py: Any, dataset: Any) -> bool:
+    """Whether a dataset is none that could be stored: without a shape, or of rows of unequal sizes."""
+    return dataset.shape is None or h5py.check_vlen_dtype(dataset.dtype) not in (None, str, bytes)
 
 
 def _below(found: Mapping[str, Any], key: str | None, *, has_attributes: bool) -> dict[str, Any] | None:
