@@ -13,7 +13,8 @@ from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.metadata import metadata_of
 from hubarray.arrays.spec import ArraySpec
 from hubarray.blobs.pack import PackWriter
-from hubarray.datasets.dataset import Dataset, steps_to_add
+from hubarray.datasets.adding import steps_to_add
+from hubarray.datasets.dataset import Dataset
 from hubarray.datasets.description import checked_name, description_of, view
 from hubarray.datasets.operations import creation
 from hubarray.errors import AlreadyExistsError, ConfigError

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubarray.arrays import chunking, dtypes, selection
+from hubarray.arrays import chunking, dtypes
 from hubarray.arrays.adapters import RowsShown, adapter, needed_adapter
 from hubarray.arrays.array import Array
 from hubarray.arrays.assignment import along
 from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.image_codecs import is_lossy
 from hubarray.arrays.metadata import metadata_of
-from hubarray.arrays.objects import plain_objects, refuse_objects
-from hubarray.arrays.operations import Append, Resize, SetElements
+from hubarray.arrays.operations import Append, Resize
 from hubarray.arrays.spec import ArraySpec
 from hubarray.arrays.together import fetch_together, rows_at
 from hubarray.blobs.scheduling import side_by_side
 from hubarray.datasets import growing, operations
+from hubarray.datasets.adding import steps_to_add
 from hubarray.datasets.description import Description, checked_name, description_of, view
 from hubarray.datasets.diff import DatasetDiff, diff_datasets
 from hubarray.datasets.member import DatasetArray
@@ -97,6 +97,14 @@ class Dataset(Handle, RowsShown):
     def keys(self) -> list[str]:
         """The names of the arrays."""
         return list(self)
+
+    def values(self) -> list[DatasetArray]:
+        """The arrays, in the order of their names."""
+        return list(self.arrays.values())
+
+    def items(self) -> list[tuple[str, DatasetArray]]:
+        """The names, each with its array."""
+        return list(self.arrays.items())
 
     def __getitem__(self, name: str) -> DatasetArray:
         """An array of the dataset. Costs nothing.
@@ -467,38 +475,6 @@ class Dataset(Handle, RowsShown):
 _SHOWN_ARRAYS = 40
 # Fewer have their requests under way together.
 _MANY_ARRAYS = 16
-
-
-def steps_to_add(version: Version, name: str, array: ArraySpec | Array | np.ndarray) -> list[Step]:
-    """Steps that make an array part of a dataset of some version.
-
-    Raises
-    ------
-    ConfigError
-    """
-    if isinstance(array, ArraySpec):
-        with growing.about(name):
-            return [operations.create(name, operations.entry_of(array.metadata(), array.attributes()))]
-    if isinstance(array, Array):
-        return [operations.adoption(name, array, version)]
-    if isinstance(array, np.ma.MaskedArray):
-        raise ConfigError(f"{name!r}: masks are not stored; fill the array first: array.filled(...)")
-    if isinstance(array, np.ndarray):
-        values: np.ndarray = plain_objects(array)
-        if values.dtype == object:
-            refuse_objects(repr(name), values)
-        with growing.about(name):
-            metadata = ArraySpec(values.shape, values.dtype).metadata()
-        steps = [operations.create(name, operations.entry_of(metadata, {}))]
-        if values.size:
-            values = values.astype(metadata.dtype, copy=False)
-            whole = selection.parse(..., values.shape)
-            steps.append(operations.on_array(name, SetElements(whole, whole.to_canonical(values))))
-        return steps
-    raise ConfigError(
-        f"{name!r}: give a hub.ArraySpec, an array of hubarray under the same root, or one of NumPy, not a "
-        f"{type(array).__name__}"
-    )
 
 
 def _restored(root: Root, name: Name, number: int, pinned: bool) -> Dataset:

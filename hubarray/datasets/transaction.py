@@ -24,24 +24,22 @@ from hubarray.arrays.spec import ArraySpec
 from hubarray.arrays.state import State
 from hubarray.arrays.together import fetch_together, tail
 from hubarray.arrays.transaction import Transaction
-from hubarray.arrays.worker import Part, PartWriter, Worker
+from hubarray.arrays.worker import Part, Worker
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import new_id
 from hubarray.datasets import growing, operations
 from hubarray.datasets.changes import Changes
-from hubarray.datasets.description import Description, Entry, description_of, view, view_of
+from hubarray.datasets.description import Description, description_of, view
 from hubarray.datasets.member import DatasetArray
 from hubarray.datasets.operations import Steps
-from hubarray.errors import ConfigError, HubError
+from hubarray.datasets.worker import DatasetWorker, Parts, added_array
+from hubarray.errors import ConfigError
 from hubarray.history.attribute_changes import AttributeChanges
 from hubarray.history.commit import check_message, check_writable
-from hubarray.history.record import Record
 from hubarray.process import uptime_seconds
 
 if TYPE_CHECKING:
     from hubarray.datasets.dataset import Dataset
-
-Parts = dict[str, Part]
 
 
 class DatasetTransaction:
@@ -57,6 +55,12 @@ class DatasetTransaction:
         At the end of the block: an element that was read or written, of any of the arrays, was changed by others
         meanwhile. Nothing of the transaction is visible. :func:`hubarray.retry` runs it again.
     """
+
+    # So that a name that is mistyped is an error when it is assigned to.
+    __slots__ = (
+        "_adopted", "_attribute_changes", "_base", "_began", "_changes", "_dataset", "_id", "_life", "_lock",
+        "_message", "_open", "_packs", "_version",
+    )  # fmt: skip
 
     def __init__(self, dataset: Dataset, message: str | None) -> None:
         self._dataset, self._message = dataset, message
@@ -299,7 +303,7 @@ class DatasetTransaction:
             opened = self._open.get(name)
             shape = metadata_of(self._changes.view(name)).shape if opened is None else opened.staged.shape
             is_there = name in there and there[name].id == entry.id
-            seen = partial(view, name=name) if is_there else partial(_added, name=name, entry=entry)
+            seen = partial(view, name=name) if is_there else partial(added_array, name=name, entry=entry)
             root, number = self._dataset.root, self._base.head.number
             workers[name] = Worker(root, self._version.name, number, shape, self._part_id(name), seen)
         return DatasetWorker(workers)
@@ -314,72 +318,3 @@ class DatasetTransaction:
                 self[name].require_addable(one)
             for name, one in part.items():
                 self[name].add(one)
-
-
-def _added(record: Record, name: str, entry: Entry) -> Record:
-    """A record as an array sees it that is in none yet: without chunks, and not remembered by the record's digest."""
-    return replace(view_of(record, Description({name: entry}), name), digest="")
-
-
-class DatasetWorker:
-    """A transaction over several arrays as another process sees it: made by ``t.worker()``.
-
-    Each ``with`` block gives a :class:`DatasetPartWriter` of its own.
-    """
-
-    def __init__(self, workers: dict[str, Worker]) -> None:
-        self._workers = workers
-        self._blocks = threading.local()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return DatasetWorker, (self._workers,)
-
-    def __enter__(self) -> DatasetPartWriter:
-        writer = DatasetPartWriter(self._workers)
-        if not hasattr(self._blocks, "open"):
-            self._blocks.open = []
-        self._blocks.open.append(writer)
-        return writer
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        self._blocks.open.pop().close(abandon=kind is not None)
-
-
-class DatasetPartWriter:
-    """A worker's block: ``w["image"]`` takes NumPy's indexing to write with. After the block there is a part."""
-
-    def __init__(self, workers: dict[str, Worker]) -> None:
-        self._workers = workers
-        self._writers: dict[str, PartWriter] = {}
-        self._part: Parts | None = None
-
-    def __getitem__(self, name: str) -> PartWriter:
-        """An array to write to.
-
-        Raises
-        ------
-        ConfigError, HubError
-        """
-        if self._part is not None:
-            raise HubError("the worker's block has ended; use w within it")
-        if name not in self._workers:
-            raise ConfigError(
-                f"the dataset has no array {name!r} that workers write to; it has {', '.join(self._workers)}"
-            )
-        if name not in self._writers:
-            self._writers[name] = self._workers[name].open()
-        return self._writers[name]
-
-    @property
-    def part(self) -> Parts:
-        """The arrays' parts that were written in the block; only after its end."""
-        if self._part is None:
-            raise HubError("a worker's part is there after its 'with' block")
-        return self._part
-
-    def close(self, *, abandon: bool) -> None:
-        """End the block."""
-        for one in self._writers.values():
-            one.close(abandon=abandon)
-        if not abandon:
-            self._part = {name: one.part for name, one in self._writers.items()}

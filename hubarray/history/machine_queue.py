@@ -11,8 +11,8 @@ for it, as its creator would, for a moment. A writer takes the next ticket, and 
 beyond the file's end, locked until it is done; it is a writer's turn when no byte before its own is locked. Each waits
 for the byte before its own, so that one is woken.
 
-A process that commits again at once keeps its turn for a few commits: what they need is still in its memory and in the
-processor's caches, which makes them twice as fast as the first one after others'.
+A process that commits again at once keeps its turn for a few commits, or for as long as these usually take: what they
+need is still in its memory and in the processor's caches, which makes them twice as fast as the first one after others'.
 """
 
 from __future__ import annotations
@@ -125,7 +125,9 @@ class MachineQueue:
     def done(self, ticket: _Ticket) -> None:
         """End a commit's turn: at once, or in a moment if others wait and nobody here claims it."""
         ticket.commits += 1
-        if ticket.commits >= MOST_COMMITS or not ticket.is_waited_for:
+        # Whoever was slow, as with its first commit, does not keep others for longer than they would keep it.
+        has_taken_long = time.monotonic() - ticket.began > MOST_COMMITS * self.traffic.commit_seconds
+        if ticket.commits >= MOST_COMMITS or has_taken_long or not ticket.is_waited_for:
             ticket.leave()
             return
         with self._lock:
@@ -154,6 +156,8 @@ class _Ticket:
         The byte that is locked; 0 before it is.
     commits : int
         How many were made at this turn.
+    began : float
+        When it did, in monotonic seconds.
     handing : callable or None
         Gives what precedes a record that is handed over, and the record, once somebody waits for it.
     """
@@ -161,6 +165,7 @@ class _Ticket:
     file: LockFile
     byte: int = 0
     commits: int = 0
+    began: float = 0.0
     handing: Callable[[], bytes] | None = None
 
     @property
@@ -222,6 +227,7 @@ class Turn:
             # One that was kept has its byte.
             if not self._ticket.byte:
                 why = self._draw(self._ticket) or self._wait(self._ticket)
+                self._ticket.began = time.monotonic()
             data = self._ticket.file.read(_FILE_BYTES + _HANDED.size + _MOST_HANDED_BYTES, 0)
         except (OSError, RuntimeError) as error:
             # A process that ends begins no thread.

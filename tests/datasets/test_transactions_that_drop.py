@@ -109,6 +109,8 @@ def test_names_that_others_gave_the_axes_meanwhile_are_a_conflict(ds, other):
 def test_an_attribute_that_is_mistyped_is_an_error(ds):
     with ds.transaction() as t, pytest.raises(AttributeError):
         t["image"].dimensions = ("s",)
+    with ds.transaction() as t, pytest.raises(AttributeError):
+        t.attributes = {}
 
 
 def test_rows_of_fill_value_are_added_for_workers_to_fill(ds):

@@ -165,6 +165,7 @@ def test_what_is_no_record_of_this_line_is_asked_for(make_root, handed, requests
 
 def test_a_turn_lasts_for_a_few_commits_of_one_process_while_others_wait():
     queue, waiting = MachineQueue("x"), threading.Event()
+    queue.traffic.commit_seconds = 1.0
     turn = queue.turn()
     turn.take()
     done = []
@@ -188,6 +189,26 @@ def test_a_turn_lasts_for_a_few_commits_of_one_process_while_others_wait():
     turn.end(0)
     thread.join(10)
     assert done
+
+
+def test_a_turn_in_which_a_commit_took_long_ends_with_it():
+    queue, taken = MachineQueue("x"), threading.Event()
+    turn = queue.turn()
+    turn.take()
+
+    def wait():
+        other = MachineQueue("x").turn()
+        other.take()
+        taken.set()
+        other.end(0)
+
+    threading.Thread(target=wait).start()
+    time.sleep(0.1)
+    turn.end(0)
+    again = queue.turn()
+    again.take()
+    assert taken.is_set(), "the other one was before"
+    again.end(0)
 
 
 def test_a_turn_that_nobody_goes_on_with_is_passed_on():

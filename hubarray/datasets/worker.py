@@ -1,0 +1,84 @@
+"""Other processes that write to several arrays for one transaction of a dataset."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from typing import Any
+
+from hubarray.arrays.worker import Part, PartWriter, Worker
+from hubarray.datasets.description import Description, Entry, view_of
+from hubarray.errors import ConfigError, HubError
+from hubarray.history.record import Record
+
+Parts = dict[str, Part]
+"""What a worker wrote, by array."""
+
+
+def added_array(record: Record, name: str, entry: Entry) -> Record:
+    """A record as an array sees it that is in none yet: without chunks, and not remembered by the record's digest."""
+    return replace(view_of(record, Description({name: entry}), name), digest="")
+
+
+class DatasetWorker:
+    """A transaction over several arrays as another process sees it: made by ``t.worker()``.
+
+    Each ``with`` block gives a :class:`DatasetPartWriter` of its own.
+    """
+
+    def __init__(self, workers: dict[str, Worker]) -> None:
+        self._workers = workers
+        self._blocks = threading.local()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DatasetWorker, (self._workers,)
+
+    def __enter__(self) -> DatasetPartWriter:
+        writer = DatasetPartWriter(self._workers)
+        if not hasattr(self._blocks, "open"):
+            self._blocks.open = []
+        self._blocks.open.append(writer)
+        return writer
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self._blocks.open.pop().close(abandon=kind is not None)
+
+
+class DatasetPartWriter:
+    """A worker's block: ``w["image"]`` takes NumPy's indexing to write with. After the block there is a part."""
+
+    def __init__(self, workers: dict[str, Worker]) -> None:
+        self._workers = workers
+        self._writers: dict[str, PartWriter] = {}
+        self._part: Parts | None = None
+
+    def __getitem__(self, name: str) -> PartWriter:
+        """An array to write to.
+
+        Raises
+        ------
+        ConfigError, HubError
+        """
+        if self._part is not None:
+            raise HubError("the worker's block has ended; use w within it")
+        if name not in self._workers:
+            raise ConfigError(
+                f"the dataset has no array {name!r} that workers write to; it has {', '.join(self._workers)}"
+            )
+        if name not in self._writers:
+            self._writers[name] = self._workers[name].open()
+        return self._writers[name]
+
+    @property
+    def part(self) -> Parts:
+        """The arrays' parts that were written in the block; only after its end."""
+        if self._part is None:
+            raise HubError("a worker's part is there after its 'with' block")
+        return self._part
+
+    def close(self, *, abandon: bool) -> None:
+        """End the block."""
+        for one in self._writers.values():
+            one.close(abandon=abandon)
+        if not abandon:
+            self._part = {name: one.part for name, one in self._writers.items()}
