@@ -11,8 +11,8 @@ for it, as its creator would, for a moment. A writer takes the next ticket, and 
 beyond the file's end, locked until it is done; it is a writer's turn when no byte before its own is locked. Each waits
 for the byte before its own, so that one is woken.
 
-A process that commits again at once keeps its turn for a few commits, or for as long as these usually take: what they
-need is still in its memory and in the processor's caches, which makes them twice as fast as the first one after others'.
+A process that commits again at once keeps its turn for a few commits, or as long as these usually take: what they need
+is still in its memory and in the processor's caches, which makes them twice as fast as the first one after others'.
 """
 
 from __future__ import annotations
