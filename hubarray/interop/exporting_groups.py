@@ -55,7 +55,19 @@ def _write_hdf5(dataset: Dataset, path: str) -> None:
     with h5py.File(path, "w") as file:
         for name, array in dataset.arrays.items():
             write_hdf5_array(h5py, array, name, file)
+        _attach_scales(dataset, file)
         write_hdf5_attributes(file, dataset.attrs)
+
+
+def _attach_scales(dataset: Dataset, file: Any) -> None:
+    """Make arrays that have the name of their axis its scale in all others, which xarray takes for coordinates."""
+    coordinates = [name for name, array in dataset.items() if array.dims == (name,)]
+    for name in coordinates:
+        file[name].make_scale(name)
+    for name, array in dataset.items():
+        for axis, dim in enumerate(array.dims):
+            if dim in coordinates and dim != name:
+                file[name].dims[axis].attach_scale(file[dim])
 
 
 def _write_netcdf(dataset: Dataset, path: str) -> None:

@@ -29,6 +29,7 @@ from hubarray.history.commit import commit
 from hubarray.history.operations import SetAttributes
 from hubarray.history.retry import retry
 from hubarray.interop import zarr_images
+from hubarray.interop.plain import plain_json
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, decoded_attributes, zarr_json
 
 
@@ -315,7 +316,8 @@ class HubStore(Store):
         wanted = json.loads(data)
         after = ArrayMetadata.from_json(wanted)
         is_in_group = self._array.key is not None
-        attributes = decoded_attributes(wanted.get("attributes", {}), after.dtype, keep_nan=is_in_group)
+        given = plain_json(wanted.get("attributes", {}))
+        attributes = decoded_attributes(given, after.dtype, keep_nan=is_in_group)
         before = self._array.state().metadata
         if self._emptied:
             self._begin_anew(after, attributes)

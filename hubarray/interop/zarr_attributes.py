@@ -16,6 +16,8 @@ from hubarray.interop.plain import plain_json
 
 DIMENSION_NAMES = "dimension_names"
 _FILL = "_FillValue"
+# CF conventions 1.11, Appendix A: attributes whose type is that of the data.
+_OF_THE_TYPE = frozenset((_FILL, "missing_value", "valid_min", "valid_max", "valid_range", "actual_range"))
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -63,17 +65,24 @@ def encoded_attributes(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> d
 
 
 def number_attributes(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> dict[str, Any]:
-    """Attributes for readers who want numbers: the word that stands for the ``_FillValue`` of floats as that float.
+    """Attributes for readers who want numbers: the words that stand for NaN and infinity as these.
+
+    Of floats, in the attributes that the CF conventions give numbers of the variable's type.
 
     Examples
     --------
-    >>> number_attributes({"_FillValue": "NaN", "units": "K"}, np.dtype("f4"))
-    {'_FillValue': nan, 'units': 'K'}
+    >>> number_attributes({"_FillValue": "NaN", "valid_range": [0.0, "Infinity"], "units": "NaN"}, np.dtype("f4"))
+    {'_FillValue': nan, 'valid_range': [0.0, inf], 'units': 'NaN'}
     """
-    found = dict(attributes)
-    if dtype.kind == "f" and found.get(_FILL) in _WORDS:
-        found[_FILL] = _WORDS[found[_FILL]]
-    return found
+    if dtype.kind != "f":
+        return dict(attributes)
+    return {name: _as_numbers(value) if name in _OF_THE_TYPE else value for name, value in attributes.items()}
+
+
+def _as_numbers(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_as_numbers(one) for one in value]
+    return _WORDS.get(value, value) if isinstance(value, str) else value
 
 
 def _number(text: str) -> float | None:

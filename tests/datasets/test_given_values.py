@@ -118,3 +118,24 @@ def test_of_many_arrays_that_are_left_out_some_are_named(root):
         ds.append({"a0": [1]})
     with pytest.raises(hub.NotFoundError, match="a19 and 30 more"):
         ds.append({"b": [1]})
+
+
+@pytest.mark.parametrize("way", ["store", "to_zarr", "in a transaction"])
+def test_attributes_that_are_nan_or_infinite_come_back_as_numbers(root, way):
+    attrs = {"valid_min": np.nan, "valid_range": [0.0, np.inf], "note": "NaN"}
+    given = xr.Dataset({"v": ("x", np.array([1.0, np.nan]), attrs)}, attrs={"site": np.inf})
+    given["v"].encoding["missing_value"] = np.nan
+    if way == "store":
+        ds = hub.store(given, NAME, root=root)
+    else:
+        ds = hub.dataset({}, NAME, root=root)
+        if way == "to_zarr":
+            given.to_zarr(ds.to_zarr_store(), mode="w", consolidated=False)
+        else:
+            with ds.transaction() as t:
+                given.to_zarr(ds.to_zarr_store(transaction=t), mode="w", consolidated=False)
+    found = ds.refresh().to_xarray()
+    assert np.isnan(found["v"].attrs["valid_min"])
+    assert (found["v"].attrs["valid_range"], found["v"].attrs["note"]) == ([0.0, np.inf], "NaN")
+    assert np.isnan(found["v"].encoding["missing_value"])
+    np.testing.assert_array_equal(found["v"].values, given["v"].values)

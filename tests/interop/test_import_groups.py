@@ -266,3 +266,13 @@ def test_groups_that_are_open_become_datasets(root, tmp_path):
         file["x"] = np.arange(3)
         with pytest.raises(ConfigError, match="in memory"):
             hub.import_(file, "lab/memory:v1", root=root)
+
+
+def test_coordinates_are_scales_in_what_is_exported_to_hdf5(root, tmp_path):
+    given = xr.Dataset({"v": (("y", "x"), np.arange(6.0).reshape(2, 3))}, {"y": [10, 20], "x": [1.0, 2.0, 3.0]})
+    ds = hub.store(given, "lab/x:v1", root=root)
+    hub.export("lab/x:v1", tmp_path / "x.h5", root=root)
+    with xr.open_dataset(tmp_path / "x.h5", engine="h5netcdf") as found:
+        xr.testing.assert_equal(found.load(), given)
+    again = hub.import_(tmp_path / "x.h5", "lab/y:v1", root=root)
+    assert (again.dims, again["v"].dims, dict(again["v"].attrs)) == (ds.dims, ("y", "x"), dict(ds["v"].attrs))
