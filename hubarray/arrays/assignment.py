@@ -49,7 +49,6 @@ def converted(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
         return _texts(value)
     if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
         values = np.asarray(value)
-        _refuse_dates_as_numbers(values, dtype)
         _refuse_cut_text(values, dtype)
         return values
     # First as NumPy does it, for its own errors.
@@ -65,16 +64,6 @@ def converted(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     if wide is not None:
         _refuse_cut_text(np.asarray(value, wide), dtype)
     return values
-
-
-def _refuse_dates_as_numbers(values: np.ndarray, dtype: np.dtype[Any]) -> None:
-    """Refuse dates and durations where numbers are stored; NumPy would store counts of whatever unit they have."""
-    if values.dtype.kind in "mM" and dtype.kind in "biufc":
-        raise TypeError(
-            f"{values.dtype} is not stored as {dtype} by itself: which unit is counted, and from when, the array does "
-            "not know. Convert it, such as with .astype('datetime64[D]').astype(int), or as the array's attributes "
-            "units and calendar say; xarray's to_zarr(append_dim=...) does that"
-        )
 
 
 def _texts(value: Any) -> np.ndarray:
@@ -177,7 +166,18 @@ def rows_that_fit(rows: Any, metadata: ArrayMetadata, axis: int = 0) -> np.ndarr
             f"cannot append an array of shape {values.shape} to one of shape {metadata.shape}: "
             f"rows have shape ({expected})"
         )
+    _refuse_dates_as_numbers(values, metadata.dtype)
     return values.astype(metadata.dtype, copy=False)
+
+
+def _refuse_dates_as_numbers(values: np.ndarray, dtype: np.dtype[Any]) -> None:
+    """Refuse dates and durations where numbers are stored, which an assignment casts to counts of whatever unit."""
+    if values.dtype.kind in "mM" and dtype.kind in "biufc":
+        raise TypeError(
+            f"{values.dtype} is not stored as {dtype} by itself: which unit is counted, and from when, the array does "
+            "not know. Convert it, such as with .astype('datetime64[D]').astype(int), or as the array's attributes "
+            "units and calendar say; xarray's to_zarr(append_dim=...) does that"
+        )
 
 
 def _in_order(rows: Any, dims: tuple[str | None, ...] | None) -> Any:
