@@ -18,6 +18,7 @@ from hubarray.shown import shown_text
 
 MAX_ARRAYS = 10_000
 MAX_NAME_LETTERS = 128
+SHOWN_NAMES = 20
 # Where a Zarr group has its own description.
 _ZARR_METADATA = "zarr.json"
 _MAX_AXES = 64
@@ -179,8 +180,8 @@ def names_there(description: Description) -> str:
     'it has none'
     """
     names = list(description.arrays)
-    more = f" and {len(names) - 20} more" if len(names) > 20 else ""
-    return f"it has {', '.join(names[:20])}{more}" if names else "it has none"
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    return f"it has {', '.join(names[:SHOWN_NAMES])}{more}" if names else "it has none"
 
 
 def _read(record: Record) -> Description:

@@ -10,10 +10,8 @@ import numpy as np
 
 from hubarray.arrays.assignment import rows_that_fit
 from hubarray.arrays.metadata import ArrayMetadata
-from hubarray.datasets.description import Description, names_there
+from hubarray.datasets.description import SHOWN_NAMES, Description, names_there
 from hubarray.errors import ConfigError, NotFoundError
-
-_SHOWN_NAMES = 20
 
 
 def checked_mapping(rows: Any) -> list[str]:
@@ -63,8 +61,8 @@ def append_axes(description: Description, given: Collection[str], dim: str | Non
             return dict.fromkeys(dims, 0)
     lacking = [name for name in having(description, dim) if name not in dims]
     if lacking:
-        shown = ", ".join(map(repr, lacking[:_SHOWN_NAMES]))
-        more = f" and {len(lacking) - _SHOWN_NAMES:,} more" if len(lacking) > _SHOWN_NAMES else ""
+        shown = ", ".join(map(repr, lacking[:SHOWN_NAMES]))
+        more = f" and {len(lacking) - SHOWN_NAMES:,} more" if len(lacking) > SHOWN_NAMES else ""
         grow, them = ("grows", "it") if len(lacking) == 1 else ("grow", "them")
         raise ConfigError(f"append: {shown}{more} {grow} along {dim!r} too, and nothing is given for {them}")
     for name, its in dims.items():
@@ -114,11 +112,6 @@ def samples(description: Description) -> list[str]:
             "them are samples; name the arrays"
         )
     return [name for name, dim in firsts.items() if not dims or dim in dims]
-
-
-def along(description: Description, dim: str) -> list[str]:
-    """The arrays whose first axis is a dimension."""
-    return [name for name, one in description.arrays.items() if one.lengths and one.lengths[0][0] == dim]
 
 
 def having(description: Description, dim: str) -> list[str]:

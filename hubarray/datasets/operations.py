@@ -106,11 +106,15 @@ def read_tails(axes: Mapping[str, int], ids: Mapping[str, str]) -> Step:
     """A step that changes nothing: what appends to several arrays need of them is read for all at once."""
 
     def take(changes: Changes, version: Version, packs: PackWriter) -> None:
-        there = [name for name in axes if changes.id_of(name) == ids[name]]
-        states = {name: State.of(version, changes.view(name)) for name in there}
-        fetch_together(version.fetcher, ((state, tail(state.metadata, axes[name])) for name, state in states.items()))
+        fetch_tails(version, changes, {name: axis for name, axis in axes.items() if changes.id_of(name) == ids[name]})
 
     return take
+
+
+def fetch_tails(version: Version, changes: Changes, axes: Mapping[str, int]) -> None:
+    """Fetch the chunks that rows will share with those before them, of all arrays together."""
+    states = {name: State.of(version, changes.view(name)) for name in axes}
+    fetch_together(version.fetcher, ((state, tail(state.metadata, axes[name])) for name, state in states.items()))
 
 
 @contextmanager

@@ -22,7 +22,6 @@ from hubarray.arrays.metadata import metadata_of
 from hubarray.arrays.objects import plain_objects, refuse_objects
 from hubarray.arrays.spec import ArraySpec
 from hubarray.arrays.state import State
-from hubarray.arrays.together import fetch_together, tail
 from hubarray.arrays.transaction import Transaction
 from hubarray.arrays.worker import Part, Worker
 from hubarray.blobs.pack import PackWriter
@@ -233,11 +232,7 @@ class DatasetTransaction:
         growing.check_rows(values, axes)
         with self._lock:
             if len(axes) > 1:
-                seen = (State.of(self._version, self._changes.view(name)) for name in axes)
-                fetch_together(
-                    self._version.fetcher,
-                    ((state, tail(state.metadata, axis)) for state, axis in zip(seen, axes.values(), strict=True)),
-                )
+                operations.fetch_tails(self._version, self._changes, axes)
             for name, given in values.items():
                 self[name].append(given, axis=axes[name])
 

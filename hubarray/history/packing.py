@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import zlib
 from typing import Any
 
@@ -29,6 +30,8 @@ def pack(text: str) -> str:
     return base64.standard_b64encode(deflated(text)).decode("ascii")
 
 
+# Whether it is to be a node shows only when it is compressed; what stays in the record is then wanted again.
+@functools.lru_cache(maxsize=1)
 def deflated(text: str) -> bytes:
     """JSON in ASCII as a zlib stream."""
     return zlib.compress(text.encode("ascii"), 6)

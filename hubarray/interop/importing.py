@@ -124,7 +124,7 @@ def import_(
         return dask_interop.store(
             source, str(parsed), chunks=chunks, codec=codec, attrs=attrs, root=where, message=message
         )
-    source, key = opened_at(source, key)
+    source, key = opened_at(source, key, follow_links=follow_links)
     members = open_members(source, key=key, follow_links=follow_links)
     if members is not None:
         again = partial(open_members, source, key=key, follow_links=follow_links)

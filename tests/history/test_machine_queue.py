@@ -163,6 +163,13 @@ def test_what_is_no_record_of_this_line_is_asked_for(make_root, handed, requests
     assert other.store.stats.requests == count + requests
 
 
+def _take_and_end(taken):
+    other = MachineQueue("x").turn()
+    other.take()
+    taken.set()
+    other.end(0)
+
+
 def test_a_turn_lasts_for_a_few_commits_of_one_process_while_others_wait():
     queue, waiting = MachineQueue("x"), threading.Event()
     queue.traffic.commit_seconds = 1.0
@@ -196,13 +203,7 @@ def test_a_turn_in_which_a_commit_took_long_ends_with_it():
     turn = queue.turn()
     turn.take()
 
-    def wait():
-        other = MachineQueue("x").turn()
-        other.take()
-        taken.set()
-        other.end(0)
-
-    threading.Thread(target=wait).start()
+    threading.Thread(target=_take_and_end, args=(taken,)).start()
     time.sleep(0.1)
     turn.end(0)
     again = queue.turn()
@@ -217,13 +218,7 @@ def test_a_turn_that_nobody_goes_on_with_is_passed_on():
     turn.take()
     taken = threading.Event()
 
-    def wait():
-        other = MachineQueue("x").turn()
-        other.take()
-        taken.set()
-        other.end(0)
-
-    threading.Thread(target=wait).start()
+    threading.Thread(target=_take_and_end, args=(taken,)).start()
     time.sleep(0.1)
     turn.end(0)
     assert taken.wait(5)

@@ -276,3 +276,25 @@ def test_coordinates_are_scales_in_what_is_exported_to_hdf5(root, tmp_path):
         xr.testing.assert_equal(found.load(), given)
     again = hub.import_(tmp_path / "x.h5", "lab/y:v1", root=root)
     assert (again.dims, again["v"].dims, dict(again["v"].attrs)) == (ds.dims, ("y", "x"), dict(ds["v"].attrs))
+
+
+def test_links_out_of_a_file_that_is_open_are_refused_as_those_of_its_path(root, tmp_path):
+    with h5py.File(tmp_path / "other.h5", "w") as other:
+        other["x"] = np.arange(3)
+    (tmp_path / "raw").write_bytes(bytes(12))
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["link"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "x")
+        file.create_dataset("raw", (3,), "i4", external=[(str(tmp_path / "raw"), 0, 12)])
+    with h5py.File(tmp_path / "x.h5", "r") as file:
+        for key in ("link", "raw"):
+            with pytest.raises(SourceError, match="follow_links"):
+                hub.import_(file, "lab/x:v1", key=key, root=root)
+        assert hub.import_(file, "lab/x:v1", key="link", follow_links=True, root=root)[:].tolist() == [0, 1, 2]
+    group = zarr.create_group(str(tmp_path / "x.zarr"))
+    group.create_array("x", data=np.arange(3))
+    (tmp_path / "x.zarr" / "y").symlink_to(tmp_path / "other.h5")
+    for source in (group, tmp_path / "x.zarr"):
+        with pytest.raises(SourceError, match="follow_links"):
+            hub.import_(source, "lab/y:v1", root=root)
+        with pytest.raises(SourceError, match="follow_links"):
+            hub.import_(source, "lab/y:v1", key="x", root=root)

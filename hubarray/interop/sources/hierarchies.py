@@ -188,15 +188,30 @@ def _hdf5_members(
     return Members(f"{where}:{key}" if key else where, arrays, attributes, stamp(where))
 
 
-def opened_at(source: Any, key: str | None) -> tuple[Any, str | None]:
-    """The array or group that a key names in one that h5py or zarr-python has open; anything else as it is."""
+def opened_at(source: Any, key: str | None, *, follow_links: bool) -> tuple[Any, str | None]:
+    """The array or group that a key names in one that h5py or zarr-python has open; anything else as it is.
+
+    Raises
+    ------
+    SourceError
+        It lies in another file, and ``follow_links`` does not allow that.
+    ConfigError
+    """
     package = type(source).__module__.partition(".")[0]
     if key is None or package not in ("h5py", "zarr") or hasattr(source, "shape"):
         return source, key
+    if package == "h5py" and not follow_links:
+        h5py = needed("h5py", extra="hdf5", why="importing HDF5")
+        _refuse_external_links(h5py, source.file, posixpath.join(source.name, key.strip("/")), source.file.filename)
+    if package == "zarr" and not follow_links:
+        _refuse_links_of_store(source)
     try:
-        return source[key.strip("/")], None
+        found = source[key.strip("/")]
     except KeyError:
         raise ConfigError(f"key={key!r}: there is no such array or group") from None
+    if package == "h5py" and hasattr(found, "shape") and not follow_links:
+        _refuse_data_elsewhere(f"{source.file.filename}:{found.name}", found)
+    return found, None
 
 
 def opened_members(source: Any, *, follow_links: bool) -> Members | None:
@@ -217,6 +232,8 @@ def opened_members(source: Any, *, follow_links: bool) -> Members | None:
         return _hdf5_members(h5py, source.file, where, source.name.strip("/") or None, follow_links=follow_links)
     if package == "zarr" and hasattr(source, "members"):
         shown = shown_text(str(source.store_path))
+        if not follow_links:
+            _refuse_links_of_store(source)
         found = sorted(_zarr_arrays(source).items())
         arrays = {path: _zarr_rows(f"{shown}/{path}", one, None, single=one.shape == ()) for path, one in found}
         return Members(shown, arrays, json_attrs(shown, source.attrs), None)
@@ -273,10 +290,8 @@ def _readable(attributes: Any, *, netcdf: bool) -> dict[str, Any]:
 
 def _hdf5_rows(h5py: Any, where: str, dataset: Any, *, follow_links: bool, single: bool = False) -> Any:
     named = f"{where}:{dataset.name}"
-    if not follow_links and (dataset.external or dataset.is_virtual):
-        raise link_refused(
-            named, "its data lies in other files" if dataset.external else "is made up of other datasets"
-        )
+    if not follow_links:
+        _refuse_data_elsewhere(named, dataset)
     if dataset.shape is None:
         raise ConfigError(f"{named}: is a null dataset, which has neither elements nor a shape")
     _check_chunk(named, dataset.chunks, dataset.dtype)
@@ -291,6 +306,20 @@ def _hdf5_rows(h5py: Any, where: str, dataset: Any, *, follow_links: bool, singl
         return Rows(named, Found(Texts(named, dataset.asstr(), dataset.shape, stored_bytes), attrs, dims), stamps)
     found = Found(dataset, attrs, dims, dataset.fillvalue)
     return Rows(named, found, stamps, stored_bytes=stored_bytes)
+
+
+def _refuse_links_of_store(group: Any) -> None:
+    """Refuse links out of the folder that a Zarr group is in; other stores have none."""
+    folder = getattr(group.store, "root", None)
+    if isinstance(folder, os.PathLike):
+        refuse_links_out(os.fspath(folder), tree(os.fspath(folder)))
+
+
+def _refuse_data_elsewhere(named: str, dataset: Any) -> None:
+    if dataset.external or dataset.is_virtual:
+        raise link_refused(
+            named, "its data lies in other files" if dataset.external else "is made up of other datasets"
+        )
 
 
 def _refuse_external_links(h5py: Any, file: Any, key: str, where: str) -> None:
