@@ -157,7 +157,7 @@ class _Ticket:
     commits : int
         How many were made at this turn.
     began : float
-        When it did, in monotonic seconds.
+        When the turn did, in monotonic seconds.
     handing : callable or None
         Gives what precedes a record that is handed over, and the record, once somebody waits for it.
     """
@@ -241,7 +241,7 @@ class Turn:
         elif len(data) >= _FILE_BYTES:
             self.newest = _NUMBER.unpack_from(data, _NEWEST)[0]
             self.traffic = self._queue.traffic = Traffic.decoded(data[_TRAFFIC:_FILE_BYTES])
-            self._look_at(data[_FILE_BYTES:])
+            self._note_handed(data[_FILE_BYTES:])
 
     def end(self, newest: int, handing: Callable[[], bytes] | None = None) -> None:
         """Let the next one go, and tell it the newest commit. Never fails.
@@ -265,8 +265,8 @@ class Turn:
             record = b""
         return _HANDED.pack(self._queue.identity, newest, created_at, len(record)) + record
 
-    def _look_at(self, data: bytes) -> None:
-        """Take the record at the file's end, if it is this version's newest one, and was created just now."""
+    def _note_handed(self, data: bytes) -> None:
+        """Note the record at the file's end, if it is this version's newest one, and was created just now."""
         if len(data) < _HANDED.size:
             return
         identity, number, created_at, length = _HANDED.unpack_from(data)

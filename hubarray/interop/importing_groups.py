@@ -68,7 +68,7 @@ def import_members(
     keys = _keys(members)
     dims, unnamed = agreeing({path: (one.dims, one.shape) for path, one in members.arrays.items()})
     if unnamed:
-        shown = ", ".join(unnamed[:_SHOWN_ARRAYS])
+        shown = shown_text(", ".join(unnamed[:_SHOWN_ARRAYS]))
         warnings.warn(
             f"{members.where}: axes of {shown} have no names here: an array has each name once, and axes of one name "
             "are as long in all arrays",

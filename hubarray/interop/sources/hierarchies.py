@@ -169,7 +169,7 @@ def _hdf5_members(
 ) -> Members | None:
     every = {path: one for path, one in _hdf5_datasets(h5py, file).items() if not _is_only_a_dimension(one)}
     kept = {path: one for path, one in every.items() if key is not None or not _has_no_array(h5py, one)}
-    left_out = ", ".join(path for path in every if path not in kept)
+    left_out = shown_text(", ".join(path for path in every if path not in kept))
     if left_out:
         warnings.warn(
             f"{where}: {left_out[:400]} cannot be stored and are left out: they have neither elements nor a shape, or "
