@@ -17,6 +17,7 @@ from typing import Any
 import platformdirs
 
 from hubarray.errors import ConfigError
+from hubarray.limits import DEFAULT_DECODED_BYTES
 
 MIB = 1 << 20
 
@@ -40,6 +41,8 @@ class Settings:
         How old an open array's view of the newest commit may be when it is read.
     author : str or None
         Who commits; None is ``user@host``.
+    max_decoded_bytes : int
+        What a row group or a chunk of a source that is read or imported may decode to.
     """
 
     root: str
@@ -49,6 +52,7 @@ class Settings:
     memory_cache_bytes: int = 512 * MIB
     max_staleness_seconds: float = 1.0
     author: str | None = None
+    max_decoded_bytes: int = DEFAULT_DECODED_BYTES
 
 
 def _text(value: object) -> str:
@@ -96,6 +100,7 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "memory_cache_bytes": _bytes,
     "max_staleness_seconds": _seconds,
     "author": _text,
+    "max_decoded_bytes": _bytes,
 }
 
 _arguments: dict[str, Any] = {}
@@ -110,6 +115,7 @@ def configure(
     memory_cache_bytes: int | None = None,
     max_staleness_seconds: float | None = None,
     author: str | None = None,
+    max_decoded_bytes: int | None = None,
 ) -> None:
     """Change settings for what is opened afterwards; what is not given stays as it is.
 
@@ -132,6 +138,9 @@ def configure(
         How long an open array may go on without looking for newer commits.
     author : str, optional
         Recorded in each commit; by default ``user@host``.
+    max_decoded_bytes : int, optional
+        What a row group or a chunk of a file that is read or imported may decode to: 1 GiB by default. A file of a few
+        kilobytes may stand for terabytes, so more is refused before memory is allocated.
 
     Raises
     ------
@@ -163,6 +172,20 @@ def current() -> Settings:
             values[name] = _parsed(name, os.environ[variable], variable)
     values.update(_arguments)
     return replace(defaults, **values)
+
+
+def max_decoded_bytes(given: object = None) -> int:
+    """Return a limit on decoded bytes: the one that is given, or the setting.
+
+    Raises
+    ------
+    ConfigError
+        It is not a number of bytes above 0.
+    """
+    size = current().max_decoded_bytes if given is None else _parsed("max_decoded_bytes", given, "argument")
+    if not size:
+        raise ConfigError("max_decoded_bytes must be a number of bytes above 0")
+    return int(size)
 
 
 def take(settings: Settings) -> None:

@@ -26,6 +26,8 @@
 
 from __future__ import annotations
 
+from hubarray.shown import shown_text
+
 
 class HubError(Exception):
     """Base class of every error that hubarray raises on purpose.
@@ -41,7 +43,8 @@ class HubError(Exception):
     remedy = "read the message, which names the key or the name, and says what to do"
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*args)
+        # A message has names from files, buckets and servers in it, and ends in a terminal.
+        super().__init__(*(shown_text(one) if isinstance(one, str) else one for one in args))
         self.add_note(f"causes and remedies: hubarray explain {type(self).__name__}")
 
 

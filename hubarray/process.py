@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
 import weakref
@@ -112,3 +113,18 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+
+
+def python_command(*arguments: str) -> dict[str, Any]:
+    """Return the ``args`` and ``env`` of :class:`subprocess.Popen` that run this Python.
+
+    The child never imports from the current folder, which may hold whatever a dataset was unpacked with. Otherwise it
+    finds what this process finds.
+
+    Parameters
+    ----------
+    *arguments : str
+        Behind the options of the interpreter: ``"-m", "package.module", ...`` or the path of a script.
+    """
+    folders = os.pathsep.join(os.path.abspath(one) for one in sys.path if one)
+    return {"args": [sys.executable, "-P", *arguments], "env": os.environ | {"PYTHONPATH": folders}}

@@ -17,7 +17,7 @@ from numcodecs.lz4 import LZ4
 from numcodecs.lz4 import decompress as lz4_decompress
 from numcodecs.zstd import Zstd
 
-from hubarray.arrays.bounded import ANNOUNCED, decompressed
+from hubarray.limits import ANNOUNCED, decompressed
 from hubarray.storage.base import Buffer
 
 # https://github.com/Blosc/c-blosc/blob/main/README_CHUNK_FORMAT.rst: a header, whose flags say whether what follows is

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays import chunking, dtypes, numbering
-from hubarray.arrays.bounded import most_bytes
 from hubarray.arrays.codec_chains import check_chain
 from hubarray.arrays.codecs import Codec, codec_for
 from hubarray.arrays.text_codec import most_text_blob_bytes
@@ -18,6 +17,7 @@ from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError
 from hubarray.history.descriptions import Descriptions
 from hubarray.history.fields import MAX_INT64, Fields
 from hubarray.history.record import Record, record_key
+from hubarray.limits import max_encoded_bytes
 from hubarray.process import cached_property
 from hubarray.shown import shown_text
 
@@ -136,7 +136,7 @@ class ArrayMetadata:
     @cached_property
     def most_blob_bytes(self) -> int:
         """How long an encoded chunk may be."""
-        return most_text_blob_bytes() if self.dtype.kind == "T" else most_bytes(self.chunk_bytes)
+        return most_text_blob_bytes() if self.dtype.kind == "T" else max_encoded_bytes(self.chunk_bytes)
 
     def stored_like(self, other: ArrayMetadata) -> bool:
         """Whether chunks of both mean the same: equal chunk shape, dtype, codecs and fill value, bit for bit."""

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numcodecs.vlen import VLenUTF8
 
-from hubarray.arrays.bounded import ANNOUNCED, decompressed, most_bytes
 from hubarray.arrays.compressors import COMPRESSORS, Compressor
 from hubarray.errors import ConfigError, CorruptDataError
+from hubarray.limits import ANNOUNCED, decompressed, max_encoded_bytes
 from hubarray.storage.base import Buffer
 
 TEXT_CODEC = {"name": "vlen-utf8"}
@@ -109,7 +109,7 @@ class TextsCodec:
 
 def most_text_blob_bytes() -> int:
     """How long an encoded chunk of text may be."""
-    return most_bytes(MOST_TEXT_BYTES)
+    return max_encoded_bytes(MOST_TEXT_BYTES)
 
 
 def held_bytes(chunk: np.ndarray) -> int:

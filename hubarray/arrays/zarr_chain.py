@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from zarr.abc.codec import BytesBytesCodec
 from zarr.codecs import ShardingCodec
+from zarr.codecs._v2 import V2Codec
 from zarr.core.array_spec import ArrayConfig, ArraySpec
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.core.metadata import ArrayV3Metadata
 
-from hubarray.arrays.bounded import ANNOUNCED, PIECEWISE, decompressed, most_bytes
+from hubarray.limits import ANNOUNCED, PIECEWISE, decompressed, max_encoded_bytes
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class _Bounded(BytesBytesCodec):  # type: ignore[misc]
         described = self.to_dict()
         name = described["name"].removeprefix("numcodecs.")
         item_bytes = chunk_spec.dtype.to_native_dtype().itemsize
-        most = most_bytes(math.prod(chunk_spec.shape) * item_bytes)
+        most = max_encoded_bytes(math.prod(chunk_spec.shape) * item_bytes)
         if name in PIECEWISE:
             data = chunk_bytes.to_bytes()
             found = await asyncio.to_thread(decompressed, name, data, most, described.get("configuration", {}))
@@ -72,6 +73,71 @@ def _bounded(codec: Any) -> Any:
             index_location=codec.index_location,
         )
     return _Bounded(codec) if isinstance(codec, BytesBytesCodec) else codec
+
+
+@dataclass(frozen=True)
+class _BoundedV2(V2Codec):  # type: ignore[misc]
+    """The chain of a Zarr of format 2, whose compressor makes no more of a chunk than the chunk may have."""
+
+    max_text_bytes: int = 0
+
+    async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
+        elements, dtype = math.prod(chunk_spec.shape), chunk_spec.dtype.to_native_dtype()
+        size = elements * dtype.itemsize
+        if dtype.kind in "OT":
+            # Objects are texts, as long as they like.
+            size = max(size, self.max_text_bytes)
+        steps = [*(self.filters or ()), *([self.compressor] if self.compressor else [])]
+        bounded = [_Step(one, max_encoded_bytes(size), elements) for one in steps]
+        filters, compressor = (bounded[:-1], bounded[-1]) if self.compressor else (bounded, None)
+        return await V2Codec(tuple(filters), compressor)._decode_single(chunk_bytes, chunk_spec)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A codec of numcodecs, bounded."""
+
+    codec: Any
+    max_bytes: int
+    elements: int
+
+    def decode(self, data: Any) -> Any:
+        """The data decoded."""
+        name = self.codec.codec_id
+        if name in _RUN:
+            raise ValueError(f"its codec {name!r} may run what the data names, so nothing is decoded")
+        if name in _COUNTED and int.from_bytes(bytes(memoryview(data).cast("B")[:4]), "little") > self.elements:
+            raise ValueError("says that it has more elements than its chunk")
+        if name in PIECEWISE:
+            return decompressed(name, bytes(memoryview(data).cast("B")), self.max_bytes, self.codec.get_config())
+        if name in ANNOUNCED and ANNOUNCED[name](bytes(memoryview(data).cast("B"))) > self.max_bytes:
+            raise ValueError(f"says that it holds more than the {self.max_bytes} bytes that it may")
+        return self.codec.decode(data)
+
+
+# Texts of any length begin with how many they are; Python objects with what makes them.
+_COUNTED, _RUN = ("vlen-utf8", "vlen-bytes", "vlen-array"), ("pickle",)
+
+
+def bounded_array(array: Any, max_text_bytes: int) -> Any:
+    """The same array of zarr-python, whose chunks decode to no more than they may have.
+
+    Parameters
+    ----------
+    array : zarr.Array
+    max_text_bytes : int
+        What a chunk of texts of any length may decode to.
+    """
+    inner = array.async_array
+    pipeline = inner.codec_pipeline
+    found = type(inner)(metadata=inner.metadata, store_path=inner.store_path, config=inner.config)
+    to_bytes = pipeline.array_bytes_codec
+    if isinstance(to_bytes, V2Codec):
+        to_bytes = _BoundedV2(to_bytes.filters, to_bytes.compressor, max_text_bytes)
+    compressors = tuple(map(_bounded, pipeline.bytes_bytes_codecs))
+    made = replace(pipeline, array_bytes_codec=_bounded(to_bytes), bytes_bytes_codecs=compressors)
+    object.__setattr__(found, "codec_pipeline", made)
+    return type(array)(found)
 
 
 def zarr_pipeline(

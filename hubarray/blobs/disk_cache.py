@@ -70,7 +70,9 @@ class DiskCache:
         descriptor = self.open(key)
         if descriptor is not None:
             try:
-                data = os.read(descriptor, os.fstat(descriptor).st_size)
+                size = os.fstat(descriptor).st_size
+                # Nothing larger is put, so it was not put by us.
+                data = os.read(descriptor, size) if size <= self.budget_bytes // 4 else None
             except OSError:
                 pass
             finally:

@@ -212,13 +212,24 @@ def commit(
         if operation.quick:
             turn.take()
         time.sleep(turn.traffic.pause_seconds(time.monotonic()))
-        base = _as_told(turn, version, base)
+        base, proof_of_base = _as_told(turn, version, base)
         while True:
             attempt_began = time.monotonic()
-            check_writable(base, operation)
-            if (base.head.line, base.head.generation) != (line, generation):
-                raise ConflictError(f"{version.name}: was created anew by somebody else meanwhile; load it again")
-            draft = operation.apply(base, version, packs)
+            try:
+                check_writable(base, operation)
+                if (base.head.line, base.head.generation) != (line, generation):
+                    raise ConflictError(f"{version.name}: was created anew by somebody else meanwhile; load it again")
+                draft = operation.apply(base, version, packs)
+            except Exception:
+                if proof_of_base is None or (proven := _proven(version, base, proof_of_base)) is base:
+                    raise
+                base, proof_of_base = proven, None
+                continue
+            if proof_of_base is not None:
+                proven, proof_of_base = _proven(version, base, proof_of_base), None
+                if proven is not base:
+                    base = proven
+                    continue
             if draft is None:
                 # "So already" holds only against the newest record, looked for during this call.
                 newest = version.refresh()
@@ -265,21 +276,36 @@ def _handed_over(version: Version, record: Record, small: tuple[str, list[Buffer
     return encode(record)[0]
 
 
-def _as_told(turn: Turn, version: Version, base: Record) -> Record:
-    """The record that another writer of this machine says is the newest, if it is there; else the base."""
+def _as_told(turn: Turn, version: Version, base: Record) -> tuple[Record, Future[Record] | None]:
+    """The record that another writer of this machine says is the newest, if it is there; else the base.
+
+    A record that was handed over is only a hint, whoever wrote it into the file. It comes with a future of the one that
+    the log has, which is read while the operation is applied.
+    """
     if not base.head.number < turn.newest <= MAX_NUMBER:
-        return base
+        return base, None
     if turn.handed:
-        # Its creator, a process of this user, saw it created a moment ago, and would build on it itself.
         with contextlib.suppress(CorruptDataError, FormatVersionError):
             record = version.log.decode(turn.handed, turn.newest)
             if (record.head.line, record.head.generation) == (base.head.line, base.head.generation):
-                return version.saw(record, turn.handed_at)
+                return record, pools.io.submit(version.log.read, turn.newest)
     try:
         # From the log, and not from a cache: what is built on has to be there.
-        return version.saw(version.log.read(turn.newest))
+        return version.saw(version.log.read(turn.newest)), None
     except ObjectMissingError:
-        return base
+        return base, None
+
+
+def _proven(version: Version, handed: Record, proof: Future[Record]) -> Record:
+    """The record that was handed over, if the log has the same one; else the newest one of the log."""
+    try:
+        there = proof.result()
+    except (ObjectMissingError, CorruptDataError, FormatVersionError):
+        return version.refresh()
+    if there.digest != handed.digest:
+        return version.refresh()
+    version.saw(handed)
+    return handed
 
 
 def create_version(

@@ -255,7 +255,7 @@ def _decoded(raw: bytes, name: Name, number: int, where: str) -> Record:
         manifest=_root(body, homes),
         overlay=_overlay(body, homes),
         homes=homes,
-        changed=_changed(body),
+        changed=_changed(body, homes),
         digest=digest,
     )
 
@@ -266,10 +266,7 @@ def _description(body: Fields, kind: str, homes: tuple[str, ...]) -> dict[str, A
     if len(there) > 1:
         body.refuse(there[-1], f"is there beside {there[0]!r}")
     if there == [node]:
-        found = _node(body.inner(node), MAX_DESCRIPTION_NODE_BYTES)
-        if found.home not in homes:
-            body.inner(node).refuse("home", "is a home that the record does not list")
-        return LongDescription(found)
+        return LongDescription(_listed_node(body, node, MAX_DESCRIPTION_NODE_BYTES, homes))
     if there == [packed]:
         return unpack(body, packed)
     given: dict[str, Any] = body.take(plain, dict, {})
@@ -316,6 +313,15 @@ def _node(fields: Fields, most_bytes: int) -> NodeRef:
     return NodeRef(fields.home("home"), fields.id("id"), length, bytes.fromhex(fields.id("xxh3")))
 
 
+def _listed_node(body: Fields, name: str, most_bytes: int, homes: tuple[str, ...]) -> NodeRef:
+    """The node that a field names, under a home that the record lists: what is not listed is not kept."""
+    fields = body.inner(name)
+    node = _node(fields, most_bytes)
+    if node.home not in homes:
+        fields.refuse("home", "is a home that the record does not list")
+    return node
+
+
 def _root_json(root: TreeRoot) -> dict[str, Any]:
     return _node_json(root.node) | {"depth": root.depth}
 
@@ -323,20 +329,17 @@ def _root_json(root: TreeRoot) -> dict[str, Any]:
 def _root(body: Fields, homes: tuple[str, ...]) -> TreeRoot | None:
     if body.raw.get("manifest") is None:
         return None
-    fields = body.inner("manifest")
-    node = _node(fields, MAX_NODE_BYTES)
-    if node.home not in homes:
-        fields.refuse("home", "is a home that the record does not list")
-    return TreeRoot(node, fields.integer("depth", 1, MAX_LEVELS))
+    node = _listed_node(body, "manifest", MAX_NODE_BYTES, homes)
+    return TreeRoot(node, body.inner("manifest").integer("depth", 1, MAX_LEVELS))
 
 
 def _changed_json(changed: Changed) -> Any:
     return _node_json(changed.node) if changed.node else [list(run) for run in changed.runs]
 
 
-def _changed(body: Fields) -> Changed:
+def _changed(body: Fields, homes: tuple[str, ...]) -> Changed:
     if isinstance(body.raw.get("changed"), dict):
-        return Changed(node=_node(body.inner("changed"), MAX_CHANGED_NODE_BYTES))
+        return Changed(node=_listed_node(body, "changed", MAX_CHANGED_NODE_BYTES, homes))
     runs: list[tuple[int, int]] = []
     end = 0
     for run in body.items("changed", MAX_CHANGED_RUNS, []):

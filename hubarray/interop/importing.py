@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import blake3
 import numpy as np
 
-from hubarray import catalog, process
+from hubarray import catalog, config, process
 from hubarray.arrays.array import Array
 from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.spec import chunks_of
@@ -50,6 +50,7 @@ def import_(
     attrs: Mapping[str, Any] | None = None,
     root: RootLike = None,
     message: str | None = None,
+    max_decoded_bytes: int | None = None,
 ) -> Array | Dataset:
     """Make an array of what is elsewhere, or a dataset of what holds several.
 
@@ -86,6 +87,8 @@ def import_(
     root : str, path or Root, optional
     message : str, optional
         For the log.
+    max_decoded_bytes : int, optional
+        What a chunk of Zarr or HDF5 may decode to: 1 GiB unless the setting of this name says otherwise.
 
     Returns
     -------
@@ -112,6 +115,9 @@ def import_(
         from hubarray.interop.sources.hierarchies import opened_at
     where, parsed = locate(name, root)
     checked_attrs(attrs)
+    limits: dict[str, Any] = {
+        "follow_links": follow_links, "max_decoded_bytes": config.max_decoded_bytes(max_decoded_bytes)
+    }  # fmt: skip
     if catalog.exists(str(parsed), root=where):
         raise AlreadyExistsError(f"{parsed}: exists already; choose another version, or delete it first")
     if dask_interop.is_dask(source):
@@ -125,14 +131,14 @@ def import_(
             source, str(parsed), chunks=chunks, codec=codec, attrs=attrs, root=where, message=message
         )
     source, key = opened_at(source, key, follow_links=follow_links)
-    members = open_members(source, key=key, follow_links=follow_links)
+    members = open_members(source, key=key, **limits)
     if members is not None:
-        again = partial(open_members, source, key=key, follow_links=follow_links)
+        again = partial(open_members, source, key=key, **limits)
         return import_members(
             members, again, parsed, chunks=chunks, codec=codec, attrs=attrs, root=where, message=message
         )
     return _import_array(
-        partial(open_source, source, key=key, follow_links=follow_links), parsed, where, chunks=chunks, codec=codec,
+        partial(open_source, source, key=key, **limits), parsed, where, chunks=chunks, codec=codec,
         attrs=attrs, message=message,
     )  # fmt: skip
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from hubarray.errors import ConfigError, HubError, SourceError
 from hubarray.history.fields import Fields, parse_json
+from hubarray.parquet_limits import read_row_group
 from hubarray.progress import progress
 from hubarray.tables.columns import matching
 from hubarray.tables.index_piece import Key
@@ -195,11 +196,14 @@ def exported_schema(metadata: Mapping[bytes, bytes] | None, where: str) -> Schem
         ) from None
 
 
-def row_groups_of(file: pq.ParquetFile) -> dict[Key, list[int]]:
+def row_groups_of(opened: pa.NativeFile, where: str, max_decoded_bytes: int) -> dict[Key, list[int]]:
     """Of each partition of an exported table its row groups, in order."""
     found: dict[Key, list[int]] = {}
-    for i in range(file.num_row_groups):
-        keys = file.read_row_group(i, columns=[PARTITION]).column(0).unique()
+    metadata = pq.read_metadata(opened)
+    for i in range(metadata.num_row_groups):
+        named = f"{where}, row group {i}"
+        keys = read_row_group(opened, metadata, i, [PARTITION], max_bytes=max_decoded_bytes, where=named)
+        keys = keys.column(0).unique()
         if len(keys) != 1 or not keys[0].is_valid:
             raise SourceError(f"row group {i} has rows of {len(keys)} partitions, and an exported table's are of one")
         found.setdefault(keys[0].as_py(), []).append(i)

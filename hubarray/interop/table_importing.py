@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hubarray import config
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.parquet_dataset import petastorm_metadata
 from hubarray.interop.parquet_dataset.files import located
@@ -37,6 +38,7 @@ def import_table(
     message: str | None = None,
     resume: bool = False,
     root: RootLike = None,
+    max_decoded_bytes: int | None = None,
 ) -> Table:
     """Make a table of what is elsewhere; it appears when all of it is there.
 
@@ -63,6 +65,9 @@ def import_table(
         As of :func:`hubarray.table_writer`.
     resume : bool
         Go on where an earlier import with ``resume=True`` was interrupted: partitions that are there are passed over.
+    max_decoded_bytes : int, optional
+        What the columns of a row group of Parquet may decode to, together: 1 GiB unless the setting of this name says
+        otherwise.
 
     Returns
     -------
@@ -85,7 +90,7 @@ def import_table(
     from hubarray import catalog
 
     given = Schema(schema) if isinstance(schema, Mapping) else schema
-    found = _opened(source, given, key, follow_links)
+    found = _opened(source, given, key, follow_links, config.max_decoded_bytes(max_decoded_bytes))
     if schema is None:
         _show(found)
     writer = table_writer(name, found.schema, attrs=attrs, message=message, resume=resume, root=root)
@@ -109,31 +114,33 @@ def _show(found: TableSource) -> None:
     announce("\n".join([first, *shown, *more]))
 
 
-def _opened(source: Any, schema: Schema | None, key: str | None, follow_links: bool) -> TableSource:
+def _opened(
+    source: Any, schema: Schema | None, key: str | None, follow_links: bool, max_decoded_bytes: int
+) -> TableSource:
     if is_frame(source):
         return frames.opened(source, schema, key)
     if isinstance(source, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in source):
-        return _files([Path(one) for one in source], schema)
+        return _files([Path(one) for one in source], schema, max_decoded_bytes)
     if not isinstance(source, (str, os.PathLike)):
         raise ConfigError(f"import_table takes paths, frames and Arrow tables, not a {type(source).__name__}")
     where = os.fspath(source)
     if _is_petastorm(where):
-        return petastorm.opened(parquet_source(where), schema)
+        return petastorm.opened(parquet_source(where, max_decoded_bytes=max_decoded_bytes), schema)
     if "://" in where:
         raise ConfigError(
             f"{shown_url(where)}: import_table reads local files; download it first, or read it into Arrow"
         )
     path = Path(where)
     if path.is_dir():
-        return _folder(path, schema, follow_links)
+        return _folder(path, schema, follow_links, max_decoded_bytes)
     if not path.is_file():
         matching = [Path(one) for one in sorted(glob.glob(where, recursive=True))]
         if not matching:
             raise SourceError(f"{shown_text(where)}: there is no such file or folder")
-        return _files(matching, schema)
+        return _files(matching, schema, max_decoded_bytes)
     if path.suffix.lower() == ".csv":
-        return images.table(path, schema, key, follow_links)
-    return parquet.opened({path.stem: path}, path.parent, schema)
+        return images.table(path, schema, key, follow_links, max_decoded_bytes)
+    return parquet.opened({path.stem: path}, path.parent, schema, max_decoded_bytes)
 
 
 def _is_petastorm(where: str) -> bool:
@@ -143,7 +150,7 @@ def _is_petastorm(where: str) -> bool:
     return petastorm_metadata.schema_of(located(where)) is not None
 
 
-def _files(files: Sequence[Path], schema: Schema | None) -> TableSource:
+def _files(files: Sequence[Path], schema: Schema | None, max_decoded_bytes: int) -> TableSource:
     """Parquet files, which lie where they like."""
     others = [str(one) for one in files if one.suffix.lower() != ".parquet" or not one.is_file()]
     if others or not files:
@@ -151,7 +158,7 @@ def _files(files: Sequence[Path], schema: Schema | None) -> TableSource:
         raise SourceError(f"{shown}: of several files each is to be a Parquet file that is there, *.parquet")
     files = [one.absolute() for one in files]
     folder = Path(os.path.commonpath([one.parent for one in files]))
-    return parquet.opened(_by_key(files, folder), _above_hive(folder), schema)
+    return parquet.opened(_by_key(files, folder), _above_hive(folder), schema, max_decoded_bytes)
 
 
 def _by_key(files: Sequence[Path], folder: Path) -> dict[str, Path]:
@@ -172,7 +179,7 @@ def _above_hive(folder: Path) -> Path:
     return folder
 
 
-def _folder(path: Path, schema: Schema | None, follow_links: bool) -> TableSource:
+def _folder(path: Path, schema: Schema | None, follow_links: bool, max_decoded_bytes: int) -> TableSource:
     files = [Path(one) for one in tree(str(path)) if not os.path.basename(one).startswith((".", "_"))]
     if not follow_links:
         refuse_links_out(str(path), [str(one) for one in files])
@@ -181,7 +188,7 @@ def _folder(path: Path, schema: Schema | None, follow_links: bool) -> TableSourc
     if found:
         if pictures:
             announce(f"{shown_text(str(path))}: has Parquet; its {len(pictures):,} images are left out")
-        return parquet.opened(found, path, schema)
+        return parquet.opened(found, path, schema, max_decoded_bytes)
     if not pictures:
         raise SourceError(f"{shown_text(str(path))}: has neither .parquet files nor .jpg, .jpeg and .png images")
     return images.folder(path, pictures, schema)

@@ -66,6 +66,7 @@ def open_source(
     skip_errors: bool = False,
     root: Any = None,
     fields: Any = None,
+    max_decoded_bytes: int | None = None,
 ) -> Source:
     """The source that something means.
 
@@ -107,8 +108,9 @@ def open_source(
         isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, os.PathLike)) for one in source)
     ):
         parquet: Source = opener("parquet")(
-            source, storage_options=storage_options, cache=place, skip_errors=skip_errors
-        )
+            source, storage_options=storage_options, cache=place, skip_errors=skip_errors,
+            max_decoded_bytes=max_decoded_bytes,
+        )  # fmt: skip
         return parquet
     if not hasattr(source, "columns") and not hasattr(source, "__arrow_c_stream__"):
         raise ConfigError(
@@ -179,6 +181,7 @@ def make_reader(
     on_error: str = "raise",
     storage_options: Mapping[str, Any] | None = None,
     root: Any = None,
+    max_decoded_bytes: int | None = None,
 ) -> Reader:
     """Read a dataset row by row, epoch after epoch.
 
@@ -236,6 +239,9 @@ def make_reader(
         For URLs of Parquet, as of fsspec.
     root : optional
         For names.
+    max_decoded_bytes : int, optional
+        What the columns of a row group of Parquet may decode to, together: 1 GiB unless the setting of this name says
+        otherwise. A row group that takes more is a SourceError before memory is allocated.
 
     Returns
     -------
@@ -304,6 +310,7 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
     source = open_source(
         given["source"], storage_options=given["storage_options"], cache=_cache(given),
         skip_errors=given["on_error"] == "skip", root=given["root"], fields=given["schema_fields"],
+        max_decoded_bytes=given["max_decoded_bytes"],
     )  # fmt: skip
     _check_cache(given, source)
     if given["rowgroup_selector"] is not None:

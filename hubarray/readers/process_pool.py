@@ -22,6 +22,7 @@ import numpy as np
 
 from hubarray import config, errors
 from hubarray.errors import ConfigError, ReaderStoppedError
+from hubarray.process import python_command
 from hubarray.readers.pipeline import Loaded, Pipeline
 from hubarray.readers.transport import read_back
 from hubarray.readers.worker import HEADER, received
@@ -55,7 +56,8 @@ class ProcessPool:
                 f"the predicate or the transform cannot be sent to worker processes: {str(error)[:200]}; use "
                 "reader_pool_type='thread', or open what it refers to inside of it"
             ) from None
-        told = {"path": sys.path, "settings": config.current(), "pipeline": sent}
+        path = [os.path.abspath(one) for one in sys.path]
+        told = {"path": path, "settings": config.current(), "pipeline": sent}
         self._crew = _Crew(cloudpickle.dumps(told), workers_count)
         # The threads hold the crew: a pool that nobody holds is collected, and ends it.
         self._ended = weakref.finalize(self, self._crew.kill)
@@ -119,9 +121,8 @@ class _Crew:
             ours, theirs = socket.socketpair()
             with theirs:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "hubarray.readers.worker", str(theirs.fileno())],
+                    **python_command("-m", "hubarray.readers.worker", str(theirs.fileno())),
                     pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
-                    env=os.environ | {"PYTHONPATH": os.pathsep.join(one for one in sys.path if one)},
                 )  # fmt: skip
             self._processes.append(process)
             thread = threading.Thread(

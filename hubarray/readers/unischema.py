@@ -179,9 +179,11 @@ class Unischema:
         return Unischema, (self._name, list(self._fields.values()))
 
     def __repr__(self) -> str:
-        lines = [f"  {name}: {_type_name(one.numpy_dtype)} {one.shape}" + (" nullable" if one.nullable else "")
-                 for name, one in self._fields.items()]  # fmt: skip
-        return "\n".join([f"Unischema {self._name}", *lines])
+        lines = [
+            f"  {shown_text(name)}: {_type_name(one.numpy_dtype)} {one.shape}{' nullable' if one.nullable else ''}"
+            for name, one in self._fields.items()
+        ]
+        return "\n".join([f"Unischema {shown_text(self._name)}", *lines])
 
 
 @lru_cache(1024)
@@ -269,8 +271,12 @@ def match_unischema_fields(schema: Unischema, patterns: Sequence[UnischemaField 
                 raise ConfigError(f"there is no field {one.name!r}; there are {_listed(schema)}")
             chosen.add(one.name)
             continue
+        if one in schema.fields:
+            # Names may come from a file: they are no patterns.
+            chosen.add(one)
+            continue
         try:
-            found = {name for name in schema.fields if name == one or re.fullmatch(one, name)}
+            found = {name for name in schema.fields if re.fullmatch(one, name)}
         except (re.error, TypeError) as error:
             raise ConfigError(f"{one!r} is no name and no regular expression: {error}"[:300]) from None
         if not found:

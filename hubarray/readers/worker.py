@@ -48,13 +48,15 @@ def main(descriptor: int) -> None:
         return
     import pickle
 
-    # From the reader itself, over a socket that nobody else has.
-    given = pickle.loads(data)
-    sys.path[:] = given["path"]
-    pipeline = _opened(given)
     import numpy as np
 
     from hubarray.readers.transport import written
+
+    # From the reader itself, over a socket that nobody else has.
+    given = pickle.loads(data)
+    # The current folder may be on it, where the user's own modules are, so what is ours is imported before.
+    sys.path[:] = given["path"]
+    pipeline = _opened(given)
 
     while (header := received(connection, HEADER.size)) is not None:
         number, size = HEADER.unpack(header)

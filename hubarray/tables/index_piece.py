@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hubarray.errors import ConfigError
+from hubarray.errors import ConfigError, SourceError
+from hubarray.parquet_limits import read_row_group
 from hubarray.storage.base import Buffer
 from hubarray.tables.schema import PARTITION, Field, Schema
 
@@ -122,17 +122,12 @@ def decode(data: Buffer, wanted: pa.Schema, *, rows: int, columns: Sequence[str]
             if there.type != _stored_type(one.type):
                 raise ValueError(f"has {one.name!r} as {there.type}, and {_stored_type(one.type)} is wanted")
         names = wanted.names if columns is None else list(columns)
-        texts = [one.name for one in wanted if is_text(one.type)]
-        if texts:
-            # Read as dictionaries, as a page may repeat a long value by a few bits a row.
-            file = pq.ParquetFile(pa.BufferReader(bytes(data)), read_dictionary=texts)
-        found = file.read(columns=names, use_threads=False).select(names)
-        if sum(plain_bytes(found[name]) for name in names) > MAX_PIECE_BYTES:
-            raise ValueError(f"has more than {MAX_PIECE_BYTES:,} bytes")
+        source = pa.BufferReader(bytes(data))
+        found = read_row_group(source, about, 0, names, max_bytes=MAX_PIECE_BYTES, where="it").select(names)
         found = pa.table([_cast(found[name], wanted.field(name).type) for name in names], names=names)
         found = found.cast(pa.schema([wanted.field(name) for name in names]))
         found.validate(full=True)
-    except (pa.ArrowException, OSError, OverflowError) as error:
+    except (pa.ArrowException, OSError, OverflowError, SourceError) as error:
         raise ValueError(f"is no index: {str(error)[:200]}") from None
     if len(found) != rows:
         raise ValueError(f"has {len(found)} rows, and {rows} are wanted")
@@ -144,28 +139,6 @@ def _stored_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(kind):
         return kind.value_type
     return pa.int64() if pa.types.is_duration(kind) else kind
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether a column is of text or bytes, plain or as a dictionary."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(kind) or pa.types.is_binary(kind))
-
-
-def plain_bytes(column: pa.ChunkedArray) -> int:
-    """Bytes of a column without its dictionary."""
-    if not pa.types.is_dictionary(column.type):
-        return int(column.nbytes)
-    total = 0
-    for chunk in column.chunks:
-        values = chunk.dictionary
-        if not is_text(values.type):
-            total += len(chunk) * 8
-            continue
-        lengths = pc.binary_length(values).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        counts = np.bincount(chunk.indices.drop_null().to_numpy(zero_copy_only=False), minlength=len(lengths))
-        total += int((lengths * counts).sum())
-    return total
 
 
 def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:

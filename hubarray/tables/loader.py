@@ -272,7 +272,8 @@ class RowLoader(RowReads):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Another process knows no roots of commits that were looked at here.
-        roots = [(column.id, known_roots.of(column.id)) for column, _ in self._numbers]
+        noted = self._numbers if self._root is None else []
+        roots = [(column.id, known_roots.of(column.id)) for column, _ in noted]
         return _remade, (self._numbers, sorted(self._index_names), self._root, roots)
 
     def __repr__(self) -> str:

@@ -1,5 +1,6 @@
 """Turns of one machine's writers: in order, and never in anybody's way."""
 
+import json
 import multiprocessing
 import os
 import signal
@@ -14,9 +15,10 @@ import hubarray as hub
 from hubarray.blobs.ref import new_id
 from hubarray.history import machine_queue
 from hubarray.history.commit import _as_told
-from hubarray.history.machine_queue import MachineQueue
+from hubarray.history.machine_queue import MachineQueue, Turn
 from hubarray.history.record import encode
 from hubarray.history.version import Version
+from hubarray.process import uptime_seconds
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -141,7 +143,8 @@ def _of_another_line(record):
 @pytest.mark.parametrize(
     ("handed", "requests"),
     [
-        (lambda record: encode(record)[0], 0),
+        # It is applied to at once, and read beside that: the file is a hint and no more.
+        (lambda record: encode(record)[0], 1),
         (lambda record: encode(record)[0][:-1], 1),
         (lambda record: encode(record)[0][:40], 1),
         (lambda record: b"{}", 1),
@@ -159,8 +162,48 @@ def test_what_is_no_record_of_this_line_is_asked_for(make_root, handed, requests
     turn = other.queue.turn()
     turn.newest, turn.handed = 2, handed(after)
     count = other.store.stats.requests
-    assert _as_told(turn, other, before) == after
+    base, proof = _as_told(turn, other, before)
+    assert base == after
+    assert proof is None or proof.result() == after
     assert other.store.stats.requests == count + requests
+
+
+def _never_made(record):
+    return replace(record, head=replace(record.head, number=record.head.number + 1))
+
+
+def _frozen(record):
+    return replace(record, head=replace(record.head, frozen=True))
+
+
+def _smaller(record):
+    described = json.loads(json.dumps(record.described))
+    described["shape"] = [1]
+    return replace(record, described=described)
+
+
+@pytest.mark.parametrize("forged", [_never_made, _frozen, _smaller, lambda record: replace(record, attrs={"x": 1})],
+                         ids=["never made", "frozen", "smaller", "other attributes"])  # fmt: skip
+@pytest.mark.parametrize("kind", ["local", "s3"])
+def test_a_record_that_somebody_forged_is_never_built_on(make_root, monkeypatch, forged, kind):
+    root = make_root(kind)
+    array = hub.array(4, "t/x:v0", "i8", root=root)
+    array[:] = 1
+    array[0] = 2
+    newest = array._version.known
+    array._version._newest = array._version.log.read(2)
+    take, record = Turn.take, forged(newest)
+
+    def told(turn):
+        take(turn)
+        turn.newest, turn.handed, turn.handed_at = record.head.number, encode(record)[0], uptime_seconds()
+
+    monkeypatch.setattr(Turn, "take", told)
+    array[3] = 9
+    monkeypatch.undo()
+    fresh = hub.load("t/x:v0", root=root)
+    assert (fresh[:].tolist(), dict(fresh.attrs), fresh.commit) == ([2, 1, 1, 9], {}, 4)
+    assert [one.number for one in hub.log("t/x:v0", root=root)] == [4, 3, 2, 1]
 
 
 def _take_and_end(taken):

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from numcodecs import LZ4, Blosc, Zstd
 
 import hubarray as hub
-from hubarray.arrays.bounded import ANNOUNCED, decompressed
 from hubarray.arrays.codecs import codec_for
+from hubarray.limits import ANNOUNCED, decompressed
 
 MUCH = bytes(256 << 20)
 BLOSC = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 1, "blocksize": 0}

@@ -9,13 +9,19 @@ import numpy as np
 import pyarrow as pa
 
 from hubarray.errors import SourceError
+from hubarray.limits import Budget
 from hubarray.readers.arrow_fields import column_of
 from hubarray.readers.source import Column
 from hubarray.readers.unischema import UnischemaField
 
 
-def decoded(field: UnischemaField, column: pa.ChunkedArray) -> Column:
-    """The values of a Petastorm field."""
+def decoded(field: UnischemaField, column: pa.ChunkedArray, budget: Budget) -> Column:
+    """The values of a Petastorm field, counted while they are decoded.
+
+    Raises
+    ------
+    SourceError
+    """
     if field.codec is None or not hasattr(field.codec, "decode"):
         return _as_declared(field, column_of(column))
     kind = type(field.codec).__name__
@@ -27,7 +33,11 @@ def decoded(field: UnischemaField, column: pa.ChunkedArray) -> Column:
     if seen is not None:
         return seen
     decode = field.codec.decode
-    values = [None if one is None else decode(field, one) for one in column.to_pylist()]
+    values: list[Any] = []
+    for cell in column.to_pylist():
+        value = None if cell is None else decode(field, cell)
+        budget.take(int(getattr(value, "nbytes", 0)))
+        values.append(value)
     if None in field.shape or column.null_count or not values or not isinstance(values[0], np.ndarray):
         return values
     return np.stack([np.asarray(one) for one in values])

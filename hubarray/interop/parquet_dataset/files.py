@@ -284,22 +284,23 @@ class _Info:
 
 
 def _walked(folder: str, where: str) -> Iterator[_Info]:
-    """The files below a folder. Links are followed, but for those to a folder that they are in.
+    """The files below a folder. Links are followed, and each folder is entered once.
 
     Raises
     ------
     SourceError
     """
-    waiting: list[tuple[str, tuple[tuple[int, int], ...]]] = [(folder, ())]
-    entered = 0
+    waiting = [folder]
+    entered: set[tuple[int, int]] = set()
     while waiting:
-        below, above = waiting.pop()
+        below = waiting.pop()
         status = os.stat(below)
         own = (status.st_dev, status.st_ino)
-        if own in above:
+        # Links may lead to a folder by more paths than anybody can walk.
+        if own in entered:
             continue
-        entered += 1
-        if entered > MAX_FILES:
+        entered.add(own)
+        if len(entered) > MAX_FILES:
             raise SourceError(f"{where}: has more than {MAX_FILES:,} folders, with those that links lead to")
         with os.scandir(below) as entries:
             for one in entries:
@@ -308,7 +309,7 @@ def _walked(folder: str, where: str) -> Iterator[_Info]:
                 except UnicodeEncodeError:
                     raise SourceError(f"{where}: has a name that is no text, {one.name!r}; rename it") from None
                 if one.is_dir():
-                    waiting.append((one.path, (*above, own)))
+                    waiting.append(one.path)
                 elif one.is_file():
                     about = one.stat()
                     yield _Info(one.path, about.st_size, about.st_mtime_ns)

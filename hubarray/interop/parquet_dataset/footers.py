@@ -23,6 +23,8 @@ from hubarray import process
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.errors import NotFoundError, SourceError
 from hubarray.interop.parquet_dataset.files import DataFile, Location, readable
+from hubarray.limits import parse_json
+from hubarray.parquet_limits import arrow_schema
 from hubarray.progress import progress
 
 _THREADS = 16
@@ -235,11 +237,11 @@ def _reader(location: Location, files: Sequence[DataFile], cache: DiskCache | No
     def read(i: int) -> Footer:
         file = files[i]
         where = f"{location.where}/{file.relative}"
-        key = cache_key("footer", *location.place, *file.state)
+        key = cache_key("footer 2", *location.place, *file.state)
         disk = None if file.is_fresh else cache
         kept = None if disk is None else kept_in(disk, key)
         if kept is not None:
-            return Footer.from_json(json.loads(kept), where)
+            return Footer.from_json(parse_json(kept), where)
         if file.is_fresh:
             metadata.forget(location, file)
         made = footer_of(metadata.of(location, file), where)
@@ -260,12 +262,12 @@ def footer_of(found: pq.FileMetaData, where: str) -> Footer:
     with readable(where):
         groups = [found.row_group(i) for i in range(found.num_row_groups)]
         rows, sizes = [one.num_rows for one in groups], [one.total_byte_size for one in groups]
-        schema = found.schema.to_arrow_schema()
+        schema = arrow_schema(found)
     if any(n > MAX_GROUP_ROWS for n in rows):
         raise SourceError(f"{where}: has a row group of {max(rows):,} rows, more than {MAX_GROUP_ROWS:,}")
     if any(n < 0 for n in rows) or sum(rows) != found.num_rows:
         raise SourceError(f"{where}: its footer says {found.num_rows} rows, and its row groups {sum(rows)}")
-    return Footer(tuple(rows), tuple(max(0, n) for n in sizes), schema.remove_metadata())
+    return Footer(tuple(rows), tuple(max(0, n) for n in sizes), schema)
 
 
 def cache_key(*parts: Any) -> str:

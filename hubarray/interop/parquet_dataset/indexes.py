@@ -21,10 +21,12 @@ from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.parquet_dataset import petastorm_metadata
 from hubarray.interop.parquet_dataset.files import read_small, readable
 from hubarray.interop.parquet_dataset.pickled import pickled_indexes
+from hubarray.limits import parse_json
 from hubarray.readers.source import row_values
 
 NAME = "_hubarray_index.json"
 MAX_BYTES = 1 << 30
+_MAX_VALUES, _MAX_VALUES_OF_GROUP = 1 << 18, 1 << 14
 _VALUES = (str, int, float, bool)
 
 
@@ -119,7 +121,7 @@ def build_rowgroup_index(
         units = list(threads.map(found, range(len(source.units))))
     files = _files(source)
     data = read_small(source.location, NAME, MAX_BYTES)
-    old = {} if data is None else _told(data, f"{source.where}/{NAME}")
+    old = {} if data is None else _told(data, f"{source.where}/{NAME}", len(source.units))
     indexes = dict(old["indexes"]) if old and old["files"] == files else {}
     for one in indexers:
         if isinstance(one, FieldNotNullIndexer):
@@ -159,14 +161,17 @@ def _files(source: Any) -> list[list[Any]]:
     return [[*file.state, count] for file, count in zip(source.files, groups, strict=True)]
 
 
-def _told(data: bytes, where: str) -> dict[str, Any]:
+def _told(data: bytes, where: str, groups: int) -> dict[str, Any]:
     try:
-        told = json.loads(data)
+        # A row group may have some thousands of values of its own.
+        told = parse_json(data, max_values=_MAX_VALUES + _MAX_VALUES_OF_GROUP * groups)
         if told["version"] != 1:
             raise SourceError(f"{where}: was written by a newer hubarray; upgrade, or build the index again")
         if not isinstance(told["files"], list) or not isinstance(told["indexes"], dict):
             raise ValueError("it has no files, or no indexes")
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except SourceError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
         raise SourceError(f"{where}: is damaged: {str(error)[:200]}. Build the index again") from None
     return dict(told)
 
@@ -190,7 +195,7 @@ def indexes_of(source: Any) -> dict[str, _Index]:
         _check_counted(source, common.get(petastorm_metadata.ROW_GROUPS_KEY))
         found = pickled_indexes(common[petastorm_metadata.PICKLED_INDEX_KEY], source.where)
         return {name: _Index(name, values) for name, values in found.items()}
-    told = _told(data, where)
+    told = _told(data, where, len(source.units))
     if told["files"] != _files(source):
         raise SourceError(f"{where}: is of other files than there are; build the index again")
     most = len(source.units)
@@ -203,8 +208,8 @@ def indexes_of(source: Any) -> dict[str, _Index]:
 def _check_counted(source: Any, counted: bytes | None) -> None:
     """Refuse an index of Petastorm's that numbers row groups of other files than there are."""
     try:
-        told = json.loads(counted or b"null")
-    except (ValueError, RecursionError):
+        told = parse_json(counted or b"null")
+    except ValueError:
         told = None
     if told != {file[0]: file[-1] for file in _files(source)}:
         raise SourceError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
@@ -12,6 +11,7 @@ import pyarrow.parquet as pq
 from hubarray.errors import SourceError
 from hubarray.interop.parquet_dataset.files import DataFile, Location, read_small, readable
 from hubarray.interop.parquet_dataset.pickled import pickled_schema
+from hubarray.limits import parse_json
 from hubarray.readers.unischema import Unischema
 from hubarray.shown import shown_text
 
@@ -83,8 +83,8 @@ def schema_in(found: dict[bytes, bytes], where: str) -> Unischema | None:
     """The Unischema of some metadata: our JSON, else Petastorm's pickle."""
     if SCHEMA_KEY in found:
         try:
-            return Unischema.from_json(json.loads(found[SCHEMA_KEY]))
-        except (ValueError, RecursionError) as error:
+            return Unischema.from_json(parse_json(found[SCHEMA_KEY]))
+        except ValueError as error:
             raise SourceError(f"{where}: its schema is no Unischema: {str(error)[:200]}") from None
     for key in PICKLED_SCHEMA_KEYS:
         if key in found:

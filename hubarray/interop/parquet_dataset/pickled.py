@@ -7,9 +7,10 @@ table. Any other name is refused.
 
 from __future__ import annotations
 
+import functools
 import io
 import pickle
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -27,6 +28,10 @@ from hubarray.readers.field_codecs import (
 from hubarray.readers.unischema import MAX_FIELDS, Unischema, UnischemaField, is_shape, name_of
 
 MAX_PICKLE_BYTES = 16 << 20
+MAX_OPCODES = 4 << 20
+MAX_OBJECT_BYTES = 256 << 20
+_MAX_CLASSES = 4096
+_MAX_INT_TEXT = 24
 # Petastorm was called dataset-toolkit before 0.4, and moved its modules about.
 _PACKAGES = ("petastorm", "dataset_toolkit", "av.experimental.deepdrive.dataset_toolkit", "av.ml.dataset_toolkit")
 _NUMPY_TYPES: dict[str, Any] = {
@@ -96,6 +101,7 @@ class _Type:
         self.module, self.name = module, name
 
 
+@functools.lru_cache(_MAX_CLASSES)
 def _record_class(module: str, name: str) -> type[_Record]:
     return type(name, (_Record,), {"kind": f"{module}.{name}"})
 
@@ -136,13 +142,52 @@ class _Tuple(tuple[Any, ...]):
         return "a tuple"
 
 
-class _Inert(pickle._Unpickler):
-    """The unpickler that is written in Python: its opcodes can be changed, and its memo takes what is put there."""
+_Key = (str, int, float, bool, bytes, type(None))
+# About what the object takes that an opcode makes. Those that are not here are refused: sets, frozensets, bytearrays,
+# buffers, extensions and persistent ids, which no schema and no index needs.
+_COSTS: dict[bytes, int] = {
+    pickle.MARK: 96, pickle.STOP: 0, pickle.POP: 0, pickle.POP_MARK: 0, pickle.DUP: 8, pickle.PROTO: 0,
+    pickle.FRAME: 64, pickle.NONE: 8, pickle.NEWTRUE: 8, pickle.NEWFALSE: 8, pickle.INT: 40, pickle.BININT: 40,
+    pickle.BININT1: 40, pickle.BININT2: 40, pickle.LONG: 40, pickle.LONG1: 40, pickle.FLOAT: 32, pickle.BINFLOAT: 32,
+    pickle.STRING: 64, pickle.BINSTRING: 64, pickle.SHORT_BINSTRING: 64, pickle.UNICODE: 64, pickle.BINUNICODE: 64,
+    pickle.SHORT_BINUNICODE: 64, pickle.BINUNICODE8: 64, pickle.BINBYTES: 64, pickle.SHORT_BINBYTES: 64,
+    pickle.BINBYTES8: 64, pickle.EMPTY_LIST: 64, pickle.LIST: 64, pickle.APPEND: 16, pickle.APPENDS: 16,
+    pickle.EMPTY_DICT: 72, pickle.DICT: 240, pickle.SETITEM: 110, pickle.SETITEMS: 16, pickle.EMPTY_TUPLE: 56,
+    pickle.TUPLE: 64, pickle.TUPLE1: 64, pickle.TUPLE2: 72, pickle.TUPLE3: 80, pickle.GET: 8, pickle.BINGET: 8,
+    pickle.LONG_BINGET: 8, pickle.PUT: 110, pickle.BINPUT: 110, pickle.LONG_BINPUT: 110, pickle.MEMOIZE: 110,
+    pickle.GLOBAL: 64, pickle.STACK_GLOBAL: 64, pickle.REDUCE: 640, pickle.BUILD: 240, pickle.INST: 640,
+    pickle.OBJ: 640, pickle.NEWOBJ: 640, pickle.NEWOBJ_EX: 640,
+}  # fmt: skip
 
-    dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)
+
+def _refused(self: Any) -> None:
+    raise pickle.UnpicklingError("it has an opcode that no schema and no index needs")
+
+
+class _Inert(pickle._Unpickler):
+    """The unpickler that is written in Python: its opcodes can be changed, and its memo takes what is put there.
+
+    An opcode runs only if it is in the list above, and what it makes is counted before it runs.
+    """
+
+    dispatch: ClassVar[dict[int, Any]] = {}
     stack: list[Any]
     append: Any
     pop_mark: Any
+    read: Any
+    readline: Any
+
+    def __init__(self, data: bytes, *, encoding: str) -> None:
+        super().__init__(io.BytesIO(data), encoding=encoding)
+        self._opcodes = 0
+        # Letters and bytes are in the pickle itself, and once more in what is made of it.
+        self._left_bytes = MAX_OBJECT_BYTES - 2 * len(data)
+
+    def _spend(self, cost: int) -> None:
+        self._opcodes += 1
+        self._left_bytes -= cost
+        if self._opcodes > MAX_OPCODES or self._left_bytes < 0:
+            raise pickle.UnpicklingError("it makes more objects than are read")
 
     def _tuple_of_marked(self) -> None:
         # Which gives the stack back that is appended to.
@@ -156,14 +201,55 @@ class _Inert(pickle._Unpickler):
         state = self.stack.pop()
         if not isinstance(self.stack[-1], _Record):
             raise pickle.UnpicklingError("it changes what is none of its own")
+        parts = state if isinstance(state, tuple) else (state,)
+        self._spend(sum(110 * len(part) for part in parts if isinstance(part, dict)))
         self.stack[-1].__setstate__(state)
 
-    dispatch[pickle.TUPLE[0]] = _tuple_of_marked
-    dispatch[pickle.EMPTY_TUPLE[0]] = lambda self: self.append(_Tuple())
-    dispatch[pickle.TUPLE1[0]] = lambda self: self._tuple_of_last(1)
-    dispatch[pickle.TUPLE2[0]] = lambda self: self._tuple_of_last(2)
-    dispatch[pickle.TUPLE3[0]] = lambda self: self._tuple_of_last(3)
-    dispatch[pickle.BUILD[0]] = _build
+    def _set_items(self, items: list[Any]) -> None:
+        target = self.stack[-1]
+        if not isinstance(target, (dict, _Record)):
+            raise pickle.UnpicklingError("it changes what is none of its own")
+        self._spend(110 * (len(items) // 2))
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            # What else may be a key can take without end to be compared.
+            if type(key) not in _Key:
+                raise pickle.UnpicklingError("a key is neither text nor a number")
+            target[key] = value
+
+    def _set_item(self) -> None:
+        items = [self.stack.pop(), self.stack.pop()]
+        self._set_items(items[::-1])
+
+    def _set_marked(self) -> None:
+        items = self.pop_mark()
+        self._set_items(items)
+
+    def _dict_of_marked(self) -> None:
+        items = self.pop_mark()
+        self.append({})
+        self._set_items(items)
+
+    def _int_of_text(self) -> None:
+        line = self.readline()[:-1]
+        if line in (b"00", b"01"):
+            self.append(line == b"01")
+            return
+        if len(line) > _MAX_INT_TEXT:
+            raise pickle.UnpicklingError("it has a number of more than 64 bits")
+        self.append(_int64(int(line.rstrip(b"L"))))
+
+    def _int_of_bytes(self) -> None:
+        data = self.read(self.read(1)[0])
+        self.append(_int64(int.from_bytes(data, "little", signed=True)))
+
+    def _reduce(self) -> None:
+        arguments = self.stack.pop()
+        function = self.stack[-1]
+        if not isinstance(arguments, tuple) or not callable(function):
+            raise pickle.UnpicklingError("it calls what cannot be called")
+        # Some make a list or text of what they are given anew.
+        self._spend(sum(110 * len(one) for one in arguments if isinstance(one, (list, tuple, dict, str, bytes))))
+        self.stack[-1] = function(*arguments)
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in _INERT_FUNCTIONS:
@@ -188,8 +274,44 @@ class _Inert(pickle._Unpickler):
             return _record_class("petastorm", name)
         raise pickle.UnpicklingError(f"it names {module}.{name}, which no schema is made of")
 
-    def persistent_load(self, pid: Any) -> Any:
-        raise pickle.UnpicklingError("it refers to something outside")
+
+def _counted(run: Callable[[Any], None], cost: int) -> Callable[[Any], None]:
+    def counted(self: _Inert) -> None:
+        self._spend(cost)
+        run(self)
+
+    return counted
+
+
+_CHANGED: dict[bytes, Callable[[Any], None]] = {
+    pickle.TUPLE: _Inert._tuple_of_marked,
+    pickle.EMPTY_TUPLE: lambda self: self.append(_Tuple()),
+    pickle.TUPLE1: lambda self: self._tuple_of_last(1),
+    pickle.TUPLE2: lambda self: self._tuple_of_last(2),
+    pickle.TUPLE3: lambda self: self._tuple_of_last(3),
+    pickle.BUILD: _Inert._build,
+    pickle.SETITEM: _Inert._set_item,
+    pickle.SETITEMS: _Inert._set_marked,
+    pickle.DICT: _Inert._dict_of_marked,
+    pickle.INT: _Inert._int_of_text,
+    pickle.LONG: _Inert._int_of_text,
+    pickle.LONG1: _Inert._int_of_bytes,
+    pickle.REDUCE: _Inert._reduce,
+}
+for _opcode in range(256):
+    _name = bytes([_opcode])
+    if _name in _COSTS:
+        _run = _CHANGED.get(_name) or pickle._Unpickler.dispatch[_opcode]
+        # STOP ends the loop by an exception of pickle's own.
+        _Inert.dispatch[_opcode] = _counted(_run, _COSTS[_name])
+    else:
+        _Inert.dispatch[_opcode] = _refused
+
+
+def _int64(number: int) -> int:
+    if not -(1 << 63) <= number < 1 << 64:
+        raise pickle.UnpicklingError("it has a number of more than 64 bits")
+    return number
 
 
 def _text(found: Any) -> str:
@@ -200,7 +322,7 @@ def _text(found: Any) -> str:
 
 
 def _ordered(items: Any = ()) -> dict[Any, Any]:
-    return {key: value for key, value in items}  # noqa: C416 - pairs are checked by unpacking them
+    return {_text(key): value for key, value in items}
 
 
 def pickled_schema(data: bytes, where: str) -> Unischema:
@@ -214,7 +336,7 @@ def pickled_schema(data: bytes, where: str) -> Unischema:
     if len(data) > MAX_PICKLE_BYTES:
         raise SourceError(f"{where}: its pickled schema takes {len(data):,} bytes, more than is read")
     try:
-        found = _Inert(io.BytesIO(data), encoding="utf-8").load()
+        found = _Inert(data, encoding="utf-8").load()
         return _schema(found)
     except SourceError:
         raise
@@ -286,7 +408,18 @@ def _codec(found: Any) -> FieldCodec | None:
 
 
 class _InertIndexes(_Inert):
-    """Indexes of row groups: dictionaries of values, which are NumPy's, to sets of numbers."""
+    """Indexes of row groups: dictionaries of values, which are NumPy's, to sets of numbers, which are lists here."""
+
+    dispatch: ClassVar[dict[int, Any]] = dict(_Inert.dispatch)
+
+    def _numbers_of_marked(self) -> None:
+        items = self.pop_mark()
+        if not isinstance(self.stack[-1], list) or not all(type(one) is int for one in items):
+            raise pickle.UnpicklingError("a set holds something else than numbers")
+        self.stack[-1].extend(items)
+
+    dispatch[pickle.EMPTY_SET[0]] = _counted(lambda self: self.append([]), 64)
+    dispatch[pickle.ADDITEMS[0]] = _counted(_numbers_of_marked, 16)
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("collections", "defaultdict"):
@@ -327,7 +460,7 @@ def pickled_indexes(data: bytes, where: str) -> dict[str, dict[Any, list[int]]]:
         raise SourceError(f"{where}: its pickled indexes take {len(data):,} bytes, more than is read")
     try:
         # Python 2's text, which bytes of numbers are among.
-        found = _InertIndexes(io.BytesIO(data), encoding="latin1").load()
+        found = _InertIndexes(data, encoding="latin1").load()
         indexes = {}
         for name, one in found.items():
             values = one.state["_index_data"]

@@ -16,12 +16,11 @@ from typing import Any
 import blake3
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hubarray import config, process
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.errors import ConfigError, SourceError
-from hubarray.interop.parquet_dataset import petastorm_metadata, pruning, row_groups, summary
+from hubarray.interop.parquet_dataset import petastorm_metadata, pruning, summary
 from hubarray.interop.parquet_dataset.cells import decoded, placed
 from hubarray.interop.parquet_dataset.files import DataFile, Location, listed_of, located, readable
 from hubarray.interop.parquet_dataset.footers import (
@@ -35,6 +34,8 @@ from hubarray.interop.parquet_dataset.footers import (
 )  # fmt: skip
 from hubarray.interop.parquet_dataset.indexes import indexes_of
 from hubarray.interop.parquet_dataset.keys import NULL_KEY, key_value
+from hubarray.limits import Budget
+from hubarray.parquet_limits import read_row_group
 from hubarray.readers.arrow_fields import column_of, fields_of
 from hubarray.readers.field_codecs import CompressedImageCodec, CompressedNdarrayCodec
 from hubarray.readers.filters import FilterPredicate
@@ -76,7 +77,10 @@ class ParquetSource:
         *,
         units: Sequence[tuple[int, int]] | None = None,
         cache: tuple[str, int] | None = None,
+        max_decoded_bytes: int | None = None,
     ) -> None:
+        # Looked up here: the settings of another process are none of this source's.
+        self._max_decoded_bytes = config.max_decoded_bytes(max_decoded_bytes)
         self.location, self.files = location, list(files)
         self.where = location.where
         self.is_petastorm = schema is not None
@@ -114,6 +118,7 @@ class ParquetSource:
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, (
             self.location, self.files, self._footers, self._declared, self.units, self._cache_place,
+            self._max_decoded_bytes,
         )  # fmt: skip
 
     def with_units(self, units: Sequence[tuple[int, int]]) -> ParquetSource:
@@ -125,7 +130,9 @@ class ParquetSource:
         return self._like(self.units, cache)
 
     def _like(self, units: Sequence[tuple[int, int]], cache: tuple[str, int] | None) -> ParquetSource:
-        made = ParquetSource(self.location, self.files, self._footers, self._declared, units=units, cache=cache)
+        made = _remade(
+            self.location, self.files, self._footers, self._declared, units, cache, self._max_decoded_bytes
+        )  # fmt: skip
         made.files_skipped = self.files_skipped
         return made
 
@@ -263,6 +270,7 @@ class ParquetSource:
             raise SourceError(f"{self._named(f, group)}: has {table.num_rows} rows, and its footer said {count}")
         whole = len(local) == count and bool((local == np.arange(count)).all())
         found: dict[str, Column] = {}
+        budget = Budget(self._max_decoded_bytes, self._named(f, group))
         for name in columns:
             if table is None or name not in stored:
                 found[name] = self._key_column(f, name, len(local))
@@ -272,7 +280,7 @@ class ParquetSource:
             try:
                 if self.is_petastorm:
                     chosen = column if whole else column.take(pa.array(local))
-                    found[name] = decoded(field, chosen)
+                    found[name] = decoded(field, chosen, budget)
                 else:
                     plain = column_of(column)
                     found[name] = plain if whole else taken(plain, local)
@@ -317,10 +325,10 @@ class ParquetSource:
         with readable(self._named(f, group)):
             with opened_as_listed(self.location, self.files[f]) as opened:
                 metadata.require_same(self.location, self.files[f], opened)
-                file = pq.ParquetFile(opened, metadata=found, pre_buffer=True)
-                table = row_groups.read(
-                    file, group, columns, lambda: opened_as_listed(self.location, self.files[f]), self._named(f, group)
-                )
+                table = read_row_group(
+                    opened, found, group, columns, max_bytes=self._max_decoded_bytes, where=self._named(f, group),
+                    is_remote=not self.is_near,
+                )  # fmt: skip
             missing = [name for name in columns if name not in table.column_names]
             if missing:
                 raise SourceError(f"{self._named(f, group)}: has no column {shown_text(missing[0])!r}")
@@ -376,10 +384,13 @@ def _remade(
     files: list[DataFile],
     footers: list[Footer],
     schema: Unischema | None,
-    units: list[tuple[int, int]],
+    units: Sequence[tuple[int, int]],
     cache: tuple[str, int] | None,
+    max_decoded_bytes: int | None = None,
 ) -> ParquetSource:
-    return ParquetSource(location, files, footers, schema, units=units, cache=cache)
+    return ParquetSource(
+        location, files, footers, schema, units=units, cache=cache, max_decoded_bytes=max_decoded_bytes
+    )  # fmt: skip
 
 
 def _footer_cache() -> DiskCache | None:
@@ -421,6 +432,7 @@ def parquet_source(
     storage_options: Mapping[str, Any] | None = None,
     cache: tuple[str, int] | None = None,
     skip_errors: bool = False,
+    max_decoded_bytes: int | None = None,
 ) -> ParquetSource:
     """Open a Parquet dataset: its files are listed, and their footers read where no summary has them.
 
@@ -431,6 +443,8 @@ def parquet_source(
         A disk cache for row groups.
     skip_errors : bool
         Leave out files whose footers cannot be read, with a warning.
+    max_decoded_bytes : int, optional
+        What the columns of a row group may decode to, together; by default the setting.
 
     Raises
     ------
@@ -461,6 +475,6 @@ def parquet_source(
             raise SourceError(
                 f"{location.where}: its schema has a field {shown_text(lacking[0])[:80]!r}, which the files have not"
             )
-    source = ParquetSource(location, files, footers, schema, cache=cache)
+    source = ParquetSource(location, files, footers, schema, cache=cache, max_decoded_bytes=max_decoded_bytes)
     source.files_skipped = len(refused)
     return source

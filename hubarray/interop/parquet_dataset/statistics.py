@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import subprocess
-import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -16,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hubarray.interop.parquet_dataset import apart
+from hubarray.process import python_command
 
 # Of each row group: the least value of a field, the most, and whether they prove nothing of single rows.
 Ranges = list[dict[str, tuple[Any, Any, bool]]]
@@ -69,9 +68,8 @@ def _told(footers: Iterable[bytes], fields: Sequence[str]) -> Iterator[pa.Table]
     """The facts of each footer that the process tells, until it ends."""
     try:
         process = subprocess.Popen(
-            [sys.executable, "-P", apart.__file__, json.dumps(list(fields))],
+            **python_command(apart.__file__, json.dumps(list(fields))),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(one for one in sys.path if one)},
         )  # fmt: skip
     except OSError:
         return

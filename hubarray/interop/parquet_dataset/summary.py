@@ -13,10 +13,15 @@ from hubarray.errors import NotFoundError, SourceError
 from hubarray.interop.parquet_dataset import statistics
 from hubarray.interop.parquet_dataset.files import DataFile, Location, modified_ns, read_small, readable
 from hubarray.interop.parquet_dataset.footers import MAX_GROUP_ROWS, Footer
+from hubarray.limits import parse_json
+from hubarray.parquet_limits import arrow_schema
 
 NAME = "_hubarray_summary.json"
 PARQUET_NAME = "_metadata"
 MAX_BYTES = 1 << 30
+_MAX_VALUES, _MAX_VALUES_OF_FILE = 1 << 18, 1 << 12
+# Mostly the schema, of which files usually share one.
+_MAX_SUMMARY_BYTES, _MAX_BYTES_OF_FILE = 4 << 20, 1 << 20
 
 
 def known_footers(location: Location, files: Sequence[DataFile]) -> dict[str, Footer]:
@@ -27,7 +32,7 @@ def known_footers(location: Location, files: Sequence[DataFile]) -> dict[str, Fo
     SourceError
         There is a summary, and it is damaged.
     """
-    data = read_small(location, NAME, MAX_BYTES)
+    data = read_small(location, NAME, min(MAX_BYTES, _MAX_SUMMARY_BYTES + _MAX_BYTES_OF_FILE * len(files)))
     if data is not None:
         return _of_json(data, files, f"{location.where}/{NAME}")
     data = read_small(location, PARQUET_NAME, MAX_BYTES)
@@ -77,7 +82,8 @@ def summary_bytes(files: Sequence[DataFile], footers: Sequence[Footer]) -> bytes
 def _of_json(data: bytes, files: Sequence[DataFile], where: str) -> dict[str, Footer]:
     states = {file.relative: (file.size_bytes, file.modified_ns) for file in files}
     try:
-        told = json.loads(data)
+        # Of a file a summary has some five values, and two for each row group.
+        told = parse_json(data, max_values=_MAX_VALUES + _MAX_VALUES_OF_FILE * len(files))
         if told["version"] != 1:
             raise SourceError(f"{where}: was written by a newer hubarray; upgrade, or delete it")
         found = {}
@@ -103,7 +109,7 @@ def _of_json(data: bytes, files: Sequence[DataFile], where: str) -> dict[str, Fo
 def _of_parquet(data: bytes, where: str) -> dict[str, Footer]:
     with readable(where):
         found = pq.read_metadata(pa.BufferReader(data))
-        schema = found.schema.to_arrow_schema().remove_metadata()
+        schema = arrow_schema(found)
         groups = [found.row_group(i) for i in range(found.num_row_groups)]
     rows: dict[str, list[int]] = {}
     sizes: dict[str, list[int]] = {}

@@ -22,6 +22,7 @@ from hubarray.interop.sources.hierarchies import (
 from hubarray.interop.sources.images import IMAGE_SUFFIXES, TIFF_SUFFIXES, Images, Tiff
 from hubarray.interop.sources.memory import Rows, Samples, array_like
 from hubarray.interop.sources.numpy_files import Npz, RemoteNpy, open_npy
+from hubarray.limits import DEFAULT_DECODED_BYTES
 from hubarray.shown import has_user, shown_url
 from hubarray.storage.url import Root, fsspec_options
 
@@ -31,7 +32,9 @@ _LOCAL_SUFFIXES = (".npz", *HDF5_SUFFIXES, *MEDIA_SUFFIXES, *IMAGE_SUFFIXES)
 AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg")
 
 
-def open_source(source: Any, *, key: str | None = None, follow_links: bool = False) -> Source:
+def open_source(
+    source: Any, *, key: str | None = None, follow_links: bool = False, max_decoded_bytes: int = DEFAULT_DECODED_BYTES
+) -> Source:
     """The source that a value given to :func:`hubarray.import_` means.
 
     Raises
@@ -41,8 +44,9 @@ def open_source(source: Any, *, key: str | None = None, follow_links: bool = Fal
     ConfigError
         Nobody knows how to read such a thing, or it has several arrays and ``key`` does not say which.
     """
+    limits: dict[str, Any] = {"follow_links": follow_links, "max_decoded_bytes": max_decoded_bytes}
     if isinstance(source, Root):
-        return _opened(source.url, fsspec_options(source), key, follow_links=follow_links)
+        return _opened(source.url, fsspec_options(source), key, **limits)
     if not isinstance(source, (str, os.PathLike)):
         if key is not None and hasattr(source, "data_vars"):
             source = source[chosen("the xarray.Dataset", key, list(map(str, source.data_vars)))]
@@ -53,10 +57,12 @@ def open_source(source: Any, *, key: str | None = None, follow_links: bool = Fal
             return Samples(source)
         raise ConfigError(f"{type(source).__name__}: give a path, a URL, an array, or an iterable of samples")
     where = os.fspath(source)
-    return _opened(where, fsspec_options(where) if "://" in where else {}, key, follow_links=follow_links)
+    return _opened(where, fsspec_options(where) if "://" in where else {}, key, **limits)
 
 
-def open_members(source: Any, *, key: str | None = None, follow_links: bool = False) -> Members | None:
+def open_members(
+    source: Any, *, key: str | None = None, follow_links: bool = False, max_decoded_bytes: int = DEFAULT_DECODED_BYTES
+) -> Members | None:
     """The arrays of a group of Zarr, or of an HDF5 or NetCDF-4 file, that has several; None of anything else.
 
     With a ``key`` those of a group below, if it names one.
@@ -65,8 +71,9 @@ def open_members(source: Any, *, key: str | None = None, follow_links: bool = Fa
     ------
     SourceError, ConfigError
     """
+    limits: dict[str, Any] = {"follow_links": follow_links, "max_decoded_bytes": max_decoded_bytes}
     if not isinstance(source, (str, os.PathLike, Root)):
-        return opened_members(source, follow_links=follow_links)
+        return opened_members(source, **limits)
     where = source.url if isinstance(source, Root) else os.fspath(source)
     options = fsspec_options(source if isinstance(source, Root) else where) if "://" in where else {}
     if where.startswith("file://"):
@@ -79,9 +86,9 @@ def open_members(source: Any, *, key: str | None = None, follow_links: bool = Fa
                 raise ConfigError(
                     f"{shown}: is NetCDF of the classic format; open it with xarray, and hub.store what that gives"
                 )
-            return hdf5_members(where, key, follow_links=follow_links)
+            return hdf5_members(where, key, **limits)
         if suffix not in (".npy", ".npz") and is_zarr(where, suffix) and not _has_credentials(where):
-            return zarr_members(where, shown, key, options, follow_links=follow_links)
+            return zarr_members(where, shown, key, options, **limits)
     return None
 
 
@@ -95,7 +102,9 @@ def _has_credentials(where: str) -> bool:
     return "://" in where and not where.partition("://")[0].lower().startswith("http") and has_user(where)
 
 
-def _opened(where: str, options: Mapping[str, Any], key: str | None, *, follow_links: bool) -> Source:
+def _opened(
+    where: str, options: Mapping[str, Any], key: str | None, *, follow_links: bool, max_decoded_bytes: int
+) -> Source:
     if where.startswith("file://"):
         where = Root(where).path
     shown = shown_url(where)
@@ -113,13 +122,15 @@ def _opened(where: str, options: Mapping[str, Any], key: str | None, *, follow_l
         if suffix == ".npz":
             return Npz(where, key)
         if suffix in HDF5_SUFFIXES:
-            return open_hdf5(where, key, follow_links=follow_links)
+            return open_hdf5(where, key, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes)
         if suffix in MEDIA_SUFFIXES:
             from hubarray.interop.sources.media import Media
 
             return Media(where, "audio" if suffix in AUDIO_SUFFIXES else "video")
         if is_zarr(where, suffix):
-            return open_zarr(where, shown, key, options, follow_links=follow_links)
+            return open_zarr(
+                where, shown, key, options, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes
+            )  # fmt: skip
         if suffix in TIFF_SUFFIXES and not glob.has_magic(where):
             return Tiff(where, key)
         if os.path.isdir(where) or glob.has_magic(where) or suffix in IMAGE_SUFFIXES:

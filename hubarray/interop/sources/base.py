@@ -19,7 +19,6 @@ log = logging.getLogger("hubarray.interop")
 
 SINGLE_VALUE = "is a single value, without rows; make an array of shape () with hub.array and assign it"
 MAX_ROW_BYTES = 512 << 20
-MAX_SOURCE_CHUNK_BYTES = 2 << 30
 MAX_SOURCE_BYTES = 1 << 50
 # What a file may stand for beyond what it holds: more than compression makes of anything but constants.
 MAX_UNPACKED = 10_000

@@ -9,16 +9,17 @@ import posixpath
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hubarray import process
 from hubarray.arrays.dtypes import TEXT
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.missing import needed
 from hubarray.interop.sources.base import (
     ALWAYS_BYTES,
-    MAX_SOURCE_CHUNK_BYTES,
     MAX_UNPACKED,
     chosen,
     link_refused,
@@ -28,6 +29,7 @@ from hubarray.interop.sources.base import (
 )
 from hubarray.interop.sources.memory import NETCDF_DIMENSION, Found, Rows, Single, hdf5_dims, json_attrs, zarr_dims
 from hubarray.interop.zarr_attributes import decoded_attributes
+from hubarray.limits import Budget, parse_json
 from hubarray.shown import shown_text
 
 # HDF5's and NetCDF's own, of which others see dimensions.
@@ -38,6 +40,7 @@ _HDF5_OWN = frozenset(
 _MOST_LINKS = 64
 _ONLY_TEXT = np.dtypes.StringDType(coerce=False)
 _MOST_METADATA_BYTES = 64 << 20
+_SMALL_METADATA_BYTES = 1 << 20
 _ZARR_METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
 # Of texts that are all as long as the file: what is read at a time; and of all that one call gives.
 _TEXTS_BYTES = 128 << 20
@@ -137,7 +140,7 @@ def _boxes(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
         yield tuple(slice(at, min(at + step, n)) for at, step, n in zip(corner, steps, shape, strict=True))
 
 
-def open_hdf5(where: str, key: str | None, *, follow_links: bool) -> Rows:
+def open_hdf5(where: str, key: str | None, *, follow_links: bool, max_decoded_bytes: int) -> Rows:
     """A dataset of an HDF5 file.
 
     Raises
@@ -152,20 +155,30 @@ def open_hdf5(where: str, key: str | None, *, follow_links: bool) -> Rows:
         _refuse_external_links(h5py, file, key, where)
     linked = file.get(key) if key else None
     dataset = linked if isinstance(linked, h5py.Dataset) else file[chosen(where, key.strip("/") if key else None, keys)]
-    found: Rows = _hdf5_rows(h5py, where, dataset, follow_links=follow_links)
+    found: Rows = _hdf5_rows(h5py, where, dataset, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes)
     return found
 
 
-def hdf5_members(where: str, key: str | None, *, follow_links: bool) -> Members | None:
+def hdf5_members(where: str, key: str | None, *, follow_links: bool, max_decoded_bytes: int) -> Members | None:
     """All datasets of an HDF5 or NetCDF-4 file, or those of a group in it; None of one alone, or where is no group."""
     h5py = needed("h5py", extra="hdf5", why="importing HDF5")
     file = h5py.File(where, "r")
     has_attributes = bool(_hdf5_attrs(where, file.attrs, netcdf=_is_netcdf(file)))
-    return _hdf5_members(h5py, file, where, key, follow_links=follow_links, has_attributes=has_attributes)
+    return _hdf5_members(
+        h5py, file, where, key, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes,
+        has_attributes=has_attributes,
+    )  # fmt: skip
 
 
 def _hdf5_members(
-    h5py: Any, file: Any, where: str, key: str | None, *, follow_links: bool, has_attributes: bool = True
+    h5py: Any,
+    file: Any,
+    where: str,
+    key: str | None,
+    *,
+    follow_links: bool,
+    max_decoded_bytes: int,
+    has_attributes: bool = True,
 ) -> Members | None:
     every = {path: one for path, one in _hdf5_datasets(h5py, file).items() if not _is_only_a_dimension(one)}
     kept = {path: one for path, one in every.items() if key is not None or not _has_no_array(h5py, one)}
@@ -180,7 +193,9 @@ def _hdf5_members(
     if some is None:
         return None
     arrays = {
-        path: _hdf5_rows(h5py, where, one, follow_links=follow_links, single=one.shape == ())
+        path: _hdf5_rows(
+            h5py, where, one, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes, single=one.shape == ()
+        )
         for path, one in some.items()
     }
     group = file if key is None else file[key.strip("/")]
@@ -214,7 +229,7 @@ def opened_at(source: Any, key: str | None, *, follow_links: bool) -> tuple[Any,
     return found, None
 
 
-def opened_members(source: Any, *, follow_links: bool) -> Members | None:
+def opened_members(source: Any, *, follow_links: bool, max_decoded_bytes: int) -> Members | None:
     """All arrays of a group that somebody has opened with h5py or zarr-python; None of anything else.
 
     Raises
@@ -229,13 +244,19 @@ def opened_members(source: Any, *, follow_links: bool) -> Members | None:
         if not os.path.isfile(where):
             raise ConfigError("an HDF5 file that is in memory: write it to a folder, and import it by its path")
         h5py = needed("h5py", extra="hdf5", why="importing HDF5")
-        return _hdf5_members(h5py, source.file, where, source.name.strip("/") or None, follow_links=follow_links)
+        return _hdf5_members(
+            h5py, source.file, where, source.name.strip("/") or None, follow_links=follow_links,
+            max_decoded_bytes=max_decoded_bytes,
+        )  # fmt: skip
     if package == "zarr" and hasattr(source, "members"):
         shown = shown_text(str(source.store_path))
         if not follow_links:
             _refuse_links_of_store(source)
         found = sorted(_zarr_arrays(source).items())
-        arrays = {path: _zarr_rows(f"{shown}/{path}", one, None, single=one.shape == ()) for path, one in found}
+        arrays = {
+            path: _zarr_rows(f"{shown}/{path}", one, None, max_decoded_bytes, single=one.shape == ())
+            for path, one in found
+        }
         return Members(shown, arrays, json_attrs(shown, source.attrs), None)
     return None
 
@@ -288,13 +309,15 @@ def _readable(attributes: Any, *, netcdf: bool) -> dict[str, Any]:
     return found | alone if netcdf else found
 
 
-def _hdf5_rows(h5py: Any, where: str, dataset: Any, *, follow_links: bool, single: bool = False) -> Any:
+def _hdf5_rows(
+    h5py: Any, where: str, dataset: Any, *, follow_links: bool, max_decoded_bytes: int, single: bool = False
+) -> Any:
     named = f"{where}:{dataset.name}"
     if not follow_links:
         _refuse_data_elsewhere(named, dataset)
     if dataset.shape is None:
         raise ConfigError(f"{named}: is a null dataset, which has neither elements nor a shape")
-    _check_chunk(named, dataset.chunks, dataset.dtype)
+    _check_chunk(named, dataset.chunks, dataset.dtype, max_decoded_bytes)
     stamps = [*stamp(where), dataset.name]
     attrs, dims = _hdf5_attrs(named, dataset.attrs, netcdf=_is_netcdf(dataset.file)), hdf5_dims(dataset)
     attrs = decoded_attributes(attrs, dataset.dtype)
@@ -339,13 +362,9 @@ def _refuse_external_links(h5py: Any, file: Any, key: str, where: str) -> None:
             waiting, done = [*[part for part in target.split("/") if part], *waiting], "/"
 
 
-def _check_chunk(where: str, chunks: Any, dtype: np.dtype[Any]) -> None:
-    size = math.prod(chunks or ()) * dtype.itemsize
-    if size > MAX_SOURCE_CHUNK_BYTES:
-        raise SourceError(
-            f"{where}: says that its chunks have {size:,} bytes, and they are read whole up to "
-            f"{MAX_SOURCE_CHUNK_BYTES:,}"
-        )
+def _check_chunk(where: str, chunks: Any, dtype: np.dtype[Any], max_decoded_bytes: int) -> None:
+    """Refuse chunks, which are decoded whole, by the size that they are declared to have."""
+    Budget(max_decoded_bytes, f"{where}: a chunk").take(math.prod(chunks or ()) * dtype.itemsize)
 
 
 def is_zarr(where: str, suffix: str) -> bool:
@@ -355,7 +374,9 @@ def is_zarr(where: str, suffix: str) -> bool:
     )
 
 
-def open_zarr(where: str, shown: str, key: str | None, options: Mapping[str, Any], *, follow_links: bool) -> Rows:
+def open_zarr(
+    where: str, shown: str, key: str | None, options: Mapping[str, Any], *, follow_links: bool, max_decoded_bytes: int
+) -> Rows:
     """An array of a Zarr, of format 2 or 3, local or behind a URL.
 
     Raises
@@ -366,12 +387,12 @@ def open_zarr(where: str, shown: str, key: str | None, options: Mapping[str, Any
     opened, stamps = _opened_zarr(where, options, follow_links=follow_links)
     if not hasattr(opened, "shape"):
         opened = opened[chosen(shown, key.strip("/") if key else None, list(_zarr_arrays(opened)))]
-    found: Rows = _zarr_rows(shown, opened, stamps)
+    found: Rows = _zarr_rows(shown, opened, stamps, max_decoded_bytes)
     return found
 
 
 def zarr_members(
-    where: str, shown: str, key: str | None, options: Mapping[str, Any], *, follow_links: bool
+    where: str, shown: str, key: str | None, options: Mapping[str, Any], *, follow_links: bool, max_decoded_bytes: int
 ) -> Members | None:
     """All arrays of a Zarr, or of a group in it; None of one alone, or where is no group."""
     opened, stamps = _opened_zarr(where, options, follow_links=follow_links)
@@ -381,7 +402,10 @@ def zarr_members(
         return None
     group = opened if key is None else opened[key.strip("/")]
     named = f"{shown}/{key.strip('/')}" if key else shown
-    arrays = {path: _zarr_rows(f"{named}/{path}", one, stamps, single=one.shape == ()) for path, one in some.items()}
+    arrays = {
+        path: _zarr_rows(f"{named}/{path}", one, stamps, max_decoded_bytes, single=one.shape == ())
+        for path, one in some.items()
+    }
     return Members(named, arrays, json_attrs(named, group.attrs), stamps)
 
 
@@ -397,8 +421,15 @@ def _opened_zarr(where: str, options: Mapping[str, Any], *, follow_links: bool) 
     if not follow_links:
         refuse_links_out(where, files)
     for path in files:
-        if os.path.basename(path) in _ZARR_METADATA and os.path.getsize(path) > _MOST_METADATA_BYTES:
+        if os.path.basename(path) not in _ZARR_METADATA:
+            continue
+        if os.path.getsize(path) > _MOST_METADATA_BYTES:
             raise SourceError(f"{path}: has {os.path.getsize(path):,} bytes, and {_MOST_METADATA_BYTES:,} are read")
+        if os.path.getsize(path) > _SMALL_METADATA_BYTES:
+            try:
+                parse_json(Path(path).read_bytes())
+            except ValueError as error:
+                raise SourceError(f"{path}: {error}") from None
     opened = zarr.open(where, mode="r", storage_options=dict(options) or None)
     return opened, [stamp(path) for path in files if os.path.isfile(path)] if local else None
 
@@ -407,8 +438,13 @@ def _zarr_arrays(group: Any) -> dict[str, Any]:
     return {name: one for name, one in group.members(max_depth=None) if hasattr(one, "shape")}
 
 
-def _zarr_rows(shown: str, opened: Any, stamps: list[Any] | None, *, single: bool = False) -> Any:
-    _check_chunk(shown, opened.shards or opened.chunks, opened.dtype)
+def _zarr_rows(
+    shown: str, opened: Any, stamps: list[Any] | None, max_decoded_bytes: int, *, single: bool = False
+) -> Any:
+    with process.importing:
+        from hubarray.arrays.zarr_chain import bounded_array
+    opened = bounded_array(opened, max_decoded_bytes)
+    _check_chunk(shown, opened.shards or opened.chunks, opened.dtype, max_decoded_bytes)
     kept = {name: value for name, value in opened.attrs.items() if not name.startswith("_ARRAY")}
     stored_bytes = sum(size for _, size, _ in stamps) if stamps is not None else None
     if single:

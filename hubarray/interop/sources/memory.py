@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hubarray import config
 from hubarray.arrays.dtypes import TEXT, ml_dtype
 from hubarray.arrays.objects import plain_objects, refuse_objects
 from hubarray.errors import ConfigError, SourceError
@@ -67,6 +68,9 @@ def array_like(source: Any) -> Found | None:
     if package == "xarray" and hasattr(source, "dims"):
         return Found(plain_objects(source.data), json_attrs("xarray", source.attrs), tuple(map(str, source.dims)))
     if package == "zarr" and hasattr(source, "metadata"):
+        from hubarray.arrays.zarr_chain import bounded_array
+
+        source = bounded_array(source, config.max_decoded_bytes())
         return Found(source, json_attrs("zarr", source.attrs), zarr_dims(source), source.fill_value)
     if package == "h5py" and hasattr(source, "shape"):
         return Found(source, json_attrs("h5py", source.attrs), hdf5_dims(source), source.fillvalue)

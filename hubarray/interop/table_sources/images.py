@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from hubarray.interop.sources.base import readable, refuse_links_out
 from hubarray.interop.table_sources.base import ALL, Rows, TableSource, taken
 from hubarray.interop.table_sources.csv_cells import delimiter_of, typed_cells
 from hubarray.interop.table_sources.frames import plain_key
+from hubarray.limits import Budget
 from hubarray.progress import announce
 from hubarray.shown import shown_text
 from hubarray.tables.block import MAX_BLOCK_BYTES
@@ -25,6 +26,10 @@ from hubarray.tables.schema import PARTITION, Field, Schema
 SUFFIXES = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png"}
 _MOST_IMAGE_BYTES = MAX_BLOCK_BYTES // 2
 _LOOKED_AT = 100
+_MAX_COLUMNS = 1 << 16
+_MAX_LINE_LETTERS = 4 << 20
+# A cell as text of Python, beside its letters.
+_CELL_BYTES = 64
 # Modes of Pillow that RGB of 8 bits shows as they are.
 _CONVERTED = ("P", "PA", "1", "L", "LA", "CMYK", "YCbCr", "RGB", "RGBA")
 
@@ -104,7 +109,9 @@ def _as_rgb(path: Path, where: str, reason: ValueError) -> np.ndarray:
         return np.asarray(image.convert("RGB"))
 
 
-def table(path: Path, schema: Schema | None, key: str | None, follow_links: bool) -> TableSource:
+def table(
+    path: Path, schema: Schema | None, key: str | None, follow_links: bool, max_decoded_bytes: int
+) -> TableSource:
     """A CSV, with the images that one of its columns names, cut by the column that is the key.
 
     Raises
@@ -112,18 +119,8 @@ def table(path: Path, schema: Schema | None, key: str | None, follow_links: bool
     ConfigError, SourceError
     """
     where = shown_text(str(path))
-    with readable(where), path.open(newline="", encoding="utf-8-sig") as file:
-        delimiter = delimiter_of(file.readline())
-        file.seek(0)
-        reader = csv.DictReader(file, strict=True, delimiter=delimiter)
-        header = list(reader.fieldnames or ())
-        for name in header:
-            if header.count(name) > 1:
-                raise SourceError(f"{where}: has two columns {shown_text(name)[:80]!r}; rename one")
-        rows = list(reader)
-    if not rows or any(None in row or None in row.values() for row in rows):
-        raise SourceError(f"{where}: has no rows, or rows that are longer or shorter than its header")
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    columns = _csv_columns(path, where, max_decoded_bytes)
+    row_count = len(next(iter(columns.values())))
     if PARTITION in columns:
         raise ConfigError(f"{where}: a column {PARTITION!r} is the index's own; rename it, and give key= its new name")
     if key is not None and key not in columns:
@@ -161,10 +158,46 @@ def table(path: Path, schema: Schema | None, key: str | None, follow_links: bool
         return lambda: ([row(i)] for i in some)
 
     groups: dict[str | int, list[int]] = {}
-    for i in range(len(rows)):
+    for i in range(row_count):
         groups.setdefault(ALL if key is None else plain_key(typed[key][i]), []).append(i)
     partitions = {one: lazily(some) for one, some in groups.items()}
     return TableSource(schema or Schema(fields), partitions, schema is None)
+
+
+def _csv_columns(path: Path, where: str, max_decoded_bytes: int) -> dict[str, list[str]]:
+    """The cells of a CSV by the names in its header, counted while they are read."""
+    budget = Budget(max_decoded_bytes, where)
+    with readable(where), path.open(newline="", encoding="utf-8-sig") as file:
+        delimiter = delimiter_of(file.readline(_MAX_LINE_LETTERS))
+        file.seek(0)
+        rows = csv.reader(_lines(file, where), strict=True, delimiter=delimiter)
+        header = next(rows, [])
+        if len(header) > _MAX_COLUMNS:
+            raise SourceError(f"{where}: has {len(header):,} columns, and {_MAX_COLUMNS:,} are read")
+        columns: dict[str, list[str]] = {}
+        for name in header:
+            if name in columns:
+                raise SourceError(f"{where}: has two columns {shown_text(name)[:80]!r}; rename one")
+            columns[name] = []
+        lists = list(columns.values())
+        for row in rows:
+            if not row:
+                continue
+            if len(row) != len(lists):
+                raise SourceError(f"{where}: line {rows.line_num} has {len(row)} cells, and the header {len(lists)}")
+            budget.take(sum(map(len, row)) + _CELL_BYTES * len(row))
+            for cells, cell in zip(lists, row, strict=True):
+                cells.append(cell)
+    if not columns or not lists[0]:
+        raise SourceError(f"{where}: has no rows")
+    return columns
+
+
+def _lines(file: TextIO, where: str) -> Iterator[str]:
+    while line := file.readline(_MAX_LINE_LETTERS):
+        if len(line) == _MAX_LINE_LETTERS:
+            raise SourceError(f"{where}: has a line of more than {_MAX_LINE_LETTERS:,} letters")
+        yield line
 
 
 def _plain(value: Any) -> Any:

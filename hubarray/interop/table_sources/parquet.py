@@ -14,13 +14,14 @@ from hubarray.interop.parquet import exported_schema, row_groups_of
 from hubarray.interop.sources.base import readable
 from hubarray.interop.table_sources.base import Rows, TableSource, taken
 from hubarray.interop.table_sources.guessing import guessed_schema
+from hubarray.parquet_limits import arrow_schema, read_row_group
 from hubarray.shown import shown_text
 from hubarray.tables.schema import PARTITION, Schema
 
 _BATCH_ROWS = 4096
 
 
-def opened(files: Mapping[str, Path], folder: Path, given: Schema | None) -> TableSource:
+def opened(files: Mapping[str, Path], folder: Path, given: Schema | None, max_decoded_bytes: int) -> TableSource:
     """Files of equal columns, by the keys of their partitions; one that was exported from a table has that table's.
 
     Raises
@@ -29,13 +30,13 @@ def opened(files: Mapping[str, Path], folder: Path, given: Schema | None) -> Tab
     """
     first = next(iter(files))
     if len(files) == 1:
-        exported = _exported(files[first], given)
+        exported = _exported(files[first], given, max_decoded_bytes)
         if exported is not None:
             return exported
     schema: pa.Schema | None = None
     for path in files.values():
-        with readable(shown_text(str(path))), pq.ParquetFile(path) as file:
-            own = _with_hive(file.schema_arrow, _hive(path, folder)).remove_metadata()
+        with readable(shown_text(str(path))):
+            own = _with_hive(arrow_schema(pq.read_metadata(path)), _hive(path, folder))
         if schema is not None and own != schema:
             raise SourceError(
                 f"{shown_text(str(path))}: has other columns than {shown_text(first)}; give it a table of its own"
@@ -44,21 +45,24 @@ def opened(files: Mapping[str, Path], folder: Path, given: Schema | None) -> Tab
     assert schema is not None
     names = None if given is None else taken(schema.names, given, shown_text(str(folder)))
     rows: dict[str | int, Callable[[], Rows]] = {
-        name: _batches(path, _hive(path, folder), names) for name, path in files.items()
+        name: _batches(path, _hive(path, folder), names, max_decoded_bytes) for name, path in files.items()
     }
     return TableSource(given or guessed_schema(schema), rows, given is None)
 
 
-def _exported(path: Path, given: Schema | None) -> TableSource | None:
+def _exported(path: Path, given: Schema | None, max_decoded_bytes: int) -> TableSource | None:
     """A table that was exported to a Parquet file: its own schema, and its own partitions."""
     where = shown_text(str(path))
-    with readable(where), pq.ParquetFile(path) as file:
-        schema = exported_schema(file.metadata.metadata, where)
-        if schema is None or PARTITION not in file.schema_arrow.names:
+    with readable(where), pa.OSFile(str(path)) as file:
+        metadata = pq.read_metadata(file)
+        schema = exported_schema(metadata.metadata, where)
+        if schema is None or PARTITION not in arrow_schema(metadata).names:
             return None
-        groups = row_groups_of(file)
+        groups = row_groups_of(file, where, max_decoded_bytes)
     names = taken([name for name in schema if name != PARTITION], given, where)
-    rows: dict[str | int, Callable[[], Rows]] = {key: _batches(path, {}, names, some) for key, some in groups.items()}
+    rows: dict[str | int, Callable[[], Rows]] = {
+        key: _batches(path, {}, names, max_decoded_bytes, some) for key, some in groups.items()
+    }
     return TableSource(given or schema, rows, False)
 
 
@@ -76,25 +80,28 @@ def _with_hive(schema: pa.Schema, columns: Mapping[str, str]) -> pa.Schema:
 
 
 def _batches(
-    path: Path, columns: Mapping[str, str], names: Sequence[str] | None, groups: Sequence[int] | None = None
+    path: Path,
+    columns: Mapping[str, str],
+    names: Sequence[str] | None,
+    max_decoded_bytes: int,
+    groups: Sequence[int] | None = None,
 ) -> Callable[[], Rows]:
     def read() -> Iterator[pa.Table]:
         where = shown_text(str(path))
         with readable(where):
-            file = pq.ParquetFile(path)
-        with file:
-            # The schema of an exported table names columns that its file has; of others, what folders say is beside.
-            wanted = None if names is None else [one for one in file.schema_arrow.names if one in set(names)]
-            batches = file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=wanted)
-            while True:
-                with readable(where):
-                    batch = next(batches, None)
-                if batch is None:
-                    return
-                table = pa.Table.from_batches([batch])
-                for name, value in columns.items():
-                    if name not in table.column_names and (names is None or name in names):
-                        table = table.append_column(name, pa.array([value] * len(table), pa.string()))
-                yield table
+            metadata = pq.read_metadata(path)
+            stored = arrow_schema(metadata).names
+        # The schema of an exported table names columns that its file has; of others, what folders say is beside.
+        wanted = stored if names is None else [one for one in stored if one in set(names)]
+        for group in range(metadata.num_row_groups) if groups is None else groups:
+            with readable(where), pa.OSFile(str(path)) as file:
+                table = read_row_group(
+                    file, metadata, group, wanted, max_bytes=max_decoded_bytes, where=f"{where}, row group {group}"
+                )  # fmt: skip
+            for name, value in columns.items():
+                if name not in table.column_names and (names is None or name in names):
+                    table = table.append_column(name, pa.array([value] * len(table), pa.string()))
+            for first in range(0, len(table), _BATCH_ROWS):
+                yield table.slice(first, _BATCH_ROWS)
 
     return read

@@ -304,7 +304,7 @@ try:
     next(hub.make_reader(sys.argv[1], reader_pool_type="dummy"))
 except hub.errors.SourceError as error:
     most = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
-    print("refused", "smaller row groups" in str(error), most < 1 << 20)
+    print("refused", "max_decoded_bytes" in str(error), most < 1 << 20)
 """
 
 

@@ -1,19 +1,28 @@
-"""Decompression that is bounded before it is done: whoever wrote the bytes may have made little stand for much. Pure.
+"""Limits on foreign bytes: how much they may decode to, checked before memory is allocated for it. Pure.
 
-Formats that say how much they hold are believed only if that is not too much; the others are decoded piece by
-piece up to the bound.
+Whoever wrote the bytes may have made little stand for much. Formats that announce their decoded size are believed only
+if it is within the limit. The others are decoded piece by piece up to the limit.
 """
 
 from __future__ import annotations
 
 import bz2
+import json
 import lzma
 import zlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-if TYPE_CHECKING:
-    from hubarray.storage.base import Buffer
+from hubarray.errors import SourceError
+
+Buffer = bytes | bytearray | memoryview
+
+DEFAULT_DECODED_BYTES = 1 << 30
+"""The bytes that a row group or a chunk of a source may decode to, unless an option or the setting raises it."""
+
+MAX_JSON_VALUES = 1 << 20
+"""Values of a JSON text. One takes 240 bytes at most, so they stay below 256 MiB."""
 
 # https://github.com/facebook/zstd/blob/dev/doc/zstd_compression_format.md, "Frame_Header".
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -31,7 +40,7 @@ class _Decompressor(Protocol):
     def decompress(self, data: Any, max_length: int = ..., /) -> bytes: ...
 
 
-def most_bytes(chunk_bytes: int) -> int:
+def max_encoded_bytes(chunk_bytes: int) -> int:
     """How long a chunk may be in any of its encoded forms.
 
     Compressors add a little to what they cannot make smaller; a shard adds its index; some filters widen elements.
@@ -88,15 +97,14 @@ PIECEWISE: Mapping[str, Callable[[Mapping[str, Any]], _Decompressor]] = {
 }
 
 
-def decompressed(name: str, data: Buffer, most: int, configuration: Mapping[str, Any]) -> bytes:
+def decompressed(name: str, data: Buffer, max_bytes: int, configuration: Mapping[str, Any]) -> bytes:
     """Bytes of a format among :data:`PIECEWISE`, up to a bound.
 
     Parameters
     ----------
     name : str
     data : bytes
-    most : int
-        How many bytes there may be.
+    max_bytes : int
     configuration : mapping
         Of the codec.
 
@@ -107,23 +115,89 @@ def decompressed(name: str, data: Buffer, most: int, configuration: Mapping[str,
     """
     make = PIECEWISE[name]
     try:
-        return _joined(lambda: make(configuration), data, most)
+        return _joined(lambda: make(configuration), data, max_bytes)
     except (zlib.error, lzma.LZMAError, OSError, EOFError) as error:
         raise ValueError(f"is no {name} data: {error}") from None
 
 
-def _joined(make: Callable[[], _Decompressor], data: Buffer, most: int) -> bytes:
+def _joined(make: Callable[[], _Decompressor], data: Buffer, max_bytes: int) -> bytes:
     """The contents of all members, one after the other."""
     pieces: list[bytes] = []
     found = 0
     while data:
         one = make()
         # One byte more than there may be, so that the end is reached.
-        pieces.append(one.decompress(data, most - found + 1))
+        pieces.append(one.decompress(data, max_bytes - found + 1))
         found += len(pieces[-1])
-        if found > most:
-            raise ValueError(f"holds more than the {most} bytes that it may")
+        if found > max_bytes:
+            raise ValueError(f"holds more than the {max_bytes} bytes that it may")
         if not one.eof:
             raise ValueError("is cut short")
         data = one.unused_data
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+@dataclass
+class Budget:
+    """The bytes that something may decode to, counted while it is decoded.
+
+    Attributes
+    ----------
+    max_bytes : int
+    where : str
+        What is decoded, for the message.
+    used_bytes : int
+    """
+
+    max_bytes: int
+    where: str
+    used_bytes: int = 0
+
+    @property
+    def left_bytes(self) -> int:
+        """Bytes that may still be taken."""
+        return self.max_bytes - self.used_bytes
+
+    def take(self, size_bytes: int) -> None:
+        """Count some bytes before they are allocated.
+
+        Raises
+        ------
+        SourceError
+            With them it is more than the limit.
+        """
+        self.used_bytes += size_bytes
+        if self.used_bytes > self.max_bytes:
+            raise SourceError(
+                f"{self.where}: decodes to more than {self.max_bytes:,} bytes (at least {self.used_bytes:,}), which is "
+                "the limit. If you trust it, pass max_decoded_bytes=, or set it with "
+                "hub.configure(max_decoded_bytes=...)"
+            )
+
+
+def parse_json(data: Buffer, *, max_values: int = MAX_JSON_VALUES) -> Any:
+    """Return what a JSON text from a source holds; its values are counted before it is parsed.
+
+    Parameters
+    ----------
+    data : bytes
+    max_values : int
+        How many values it may have, in lists and objects of any depth.
+
+    Raises
+    ------
+    ValueError
+        It is not JSON, is nested too deep, or has more values.
+
+    Examples
+    --------
+    >>> parse_json(b'{"x": [1, 2]}')
+    {'x': [1, 2]}
+    """
+    plain = bytes(data)
+    if sum(map(plain.count, (b",", b"[", b"{"))) > max_values:
+        raise ValueError(f"has more than the {max_values:,} values that are read")
+    try:
+        return json.loads(plain)
+    except RecursionError:
+        raise ValueError("is nested too deep") from None
