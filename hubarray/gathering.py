@@ -9,7 +9,6 @@ import numpy as np
 
 from hubarray import kinds
 from hubarray.arrays.array import Array
-from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.metadata import metadata_of
 from hubarray.arrays.spec import ArraySpec
 from hubarray.blobs.pack import PackWriter
@@ -23,6 +22,7 @@ from hubarray.history.record import Record
 from hubarray.history.version import version_of
 from hubarray.lookup import RootLike, checked_grace, locate
 from hubarray.process import uptime_seconds
+from hubarray.values.attributes import checked_attrs
 
 
 def dataset(

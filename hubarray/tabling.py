@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hubarray import names
-from hubarray.arrays.attributes import checked_attrs
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError
 from hubarray.history.commit import check_message, check_writable
 from hubarray.history.record import Record
@@ -25,6 +24,7 @@ from hubarray.tables.schema import Field, Schema
 from hubarray.tables.state import TableState
 from hubarray.tables.table import Table
 from hubarray.tables.writer import TableWriter, checked_schema
+from hubarray.values.attributes import checked_attrs
 
 _VALUE = "value"
 _ON_DUPLICATE = ("error", "first")

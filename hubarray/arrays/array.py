@@ -231,7 +231,7 @@ class Array(Handle, NoOperators, Adapters):
                 t[key] = value
             return
         chosen = selection.parse(key, metadata.shape)
-        values = assignable(value, key, chosen, metadata.dtype)
+        values = assignable(value, key, chosen, metadata, record.attrs)
         if chosen.size:
             self.commit_operation(SetElements(chosen, chosen.to_canonical(values)), record)
 
@@ -289,7 +289,7 @@ class Array(Handle, NoOperators, Adapters):
         record = self._writable_record()
         metadata = self._metadata_of(record)
         axis = checked_axis(axis, len(metadata.shape))
-        values = rows_that_fit(rows, metadata, axis)
+        values = rows_that_fit(rows, metadata, record.attrs, axis)
         count, start = values.shape[axis], metadata.shape[axis]
         if not count:
             return slice(start, start)

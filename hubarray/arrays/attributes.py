@@ -6,9 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any
 
-from hubarray.errors import ConfigError
-from hubarray.history.fields import MAX_DEPTH, is_deep
-from hubarray.history.record import MAX_ATTRS_BYTES
+from hubarray.values.attributes import checked_attrs
 
 
 class Attributes(MutableMapping[str, Any]):
@@ -62,37 +60,3 @@ class Attributes(MutableMapping[str, Any]):
     def clear(self) -> None:
         """Remove all attributes in one commit."""
         self._change({}, tuple(self._current()))
-
-
-def checked_attrs(attrs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Attributes as JSON will give them back.
-
-    Raises
-    ------
-    ConfigError
-        A key is no string, a value is not JSON, or all together are over 64 KiB.
-    """
-    if attrs is not None and not isinstance(attrs, Mapping):
-        raise ConfigError(f"attrs is a mapping of strings to JSON values, not {type(attrs).__name__}")
-    attrs = dict(attrs or {})
-    wrong = [key for key in attrs if not isinstance(key, str)]
-    if wrong:
-        raise ConfigError(f"attrs: keys are strings, not {wrong[0]!r}")
-    try:
-        text = json.dumps(attrs, allow_nan=False, default=_plain)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"attrs: values are what JSON holds: {error}") from None
-    if is_deep(attrs, MAX_DEPTH - 8):
-        raise ConfigError(f"attrs are nested more than {MAX_DEPTH - 8} deep; keep such things in arrays")
-    if len(text) > MAX_ATTRS_BYTES:
-        raise ConfigError(
-            f"attrs take {len(text)} bytes and {MAX_ATTRS_BYTES} are allowed; keep large things in arrays"
-        )
-    return dict(json.loads(text))
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's scalars and small arrays, as JSON writes them."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} is not JSON")

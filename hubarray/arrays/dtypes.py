@@ -20,6 +20,8 @@ import numpy as np
 from hubarray import process
 from hubarray.errors import ConfigError
 from hubarray.shown import shown_text
+from hubarray.values.elements import Target, as_elements
+from hubarray.values.foreign import TEXT
 
 _PLAIN = {
     np.dtype(name): name
@@ -60,7 +62,7 @@ _SIZED_KINDS = {"fixed_length_utf32": ("U", 4), "null_terminated_bytes": ("S", 1
 # An element is in memory whole, as the fill value too, whenever an array is opened.
 MAX_ELEMENT_BYTES = 16 << 20
 
-TEXT = np.dtypes.StringDType()
+# Text of any length: hubarray.values.foreign.TEXT.
 # What a text of any length is planned with; NumPy has 16 bytes of it in place, and the rest elsewhere.
 _PLANNED_TEXT_BYTES = 64
 # Of a chunk: each is an object of its own while it is decoded.
@@ -330,9 +332,10 @@ def checked_fill(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
             raise ConfigError(f"fill_value {str(value)[:80]!r} is not text of up to {MAX_FILL_TEXT_BYTES:,} bytes")
         return np.array(value, dtype)
     try:
-        fill = (
-            np.asarray(value).astype(dtype) if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value, dtype)
-        )
+        given = as_elements(value, Target(dtype))
+        fill = given.astype(dtype)
+    except ConfigError as error:
+        raise ConfigError(f"fill_value {str(value)[:80]!r}: {error}") from None
     except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"fill_value {value!r} is not a {dtype}: {error}") from None
     if fill.shape != ():

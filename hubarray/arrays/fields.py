@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.assignment import broadcast, converted
+from hubarray.arrays.assignment import broadcast
+from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.values.elements import Target, as_elements
 
 FIELD_STEP_BYTES = 64 << 20
 
@@ -42,15 +44,15 @@ def read_fields(shape: tuple[int, ...], dtype: np.dtype[Any], key: Any, read: Ca
 
 
 def write_fields(
-    shape: tuple[int, ...],
-    dtype: np.dtype[Any],
+    metadata: ArrayMetadata,
     key: Any,
     value: Any,
     read: Callable[[Any], Any],
     write: Callable[[Any, np.ndarray], None],
 ) -> None:
     """Assign a field, or some, of all elements; as :func:`read_fields`, with ``write(index, elements)``."""
-    values = broadcast(converted(value, np.zeros(0, dtype)[key].dtype), shape)
+    shape, dtype = metadata.shape, metadata.dtype
+    values = broadcast(as_elements(value, Target(np.zeros(0, dtype)[key].dtype, metadata.dims)), shape)
     for rows in _blocks(shape, dtype):
         elements = np.array(read(rows), dtype)
         elements[key] = values[rows]

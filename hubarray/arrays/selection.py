@@ -113,6 +113,38 @@ def parse(key: Any, shape: tuple[int, ...]) -> Selection:
     return _parse_basic(items, shape)
 
 
+def dims_left(key: Any, dims: tuple[str | None, ...]) -> tuple[str | None, ...] | None:
+    """Names of the axes that an index leaves; None where several arrays of points select, which mixes axes.
+
+    Examples
+    --------
+    >>> dims_left((0, slice(2)), ("t", "y", "x")), dims_left([3, 1], ("t", "y"))
+    (('y', 'x'), ('t', 'y'))
+    """
+    items = list(key) if isinstance(key, tuple) else [key]
+    items = [_as_index(item) for item in items]
+    if any(item.dtype == bool and item.ndim != 1 for item in items if isinstance(item, np.ndarray)):
+        return None
+    taken = sum(item is not None and item is not Ellipsis for item in items)
+    if not any(item is Ellipsis for item in items):
+        items.append(Ellipsis)
+    arrays = [item for item in items if isinstance(item, np.ndarray)]
+    if len(arrays) > 1 or any(item.ndim != 1 for item in arrays) or (arrays and any(type(i) is int for i in items)):
+        return None
+    left: list[str | None] = []
+    at = 0
+    for item in items:
+        if item is None:
+            left.append(None)
+        elif item is Ellipsis:
+            left += dims[at : at + len(dims) - taken]
+            at += len(dims) - taken
+        else:
+            left += [dims[at]] if not isinstance(item, int) else []
+            at += 1
+    return tuple(left)
+
+
 def _as_index(item: Any) -> Any:
     """Ints, slices, Ellipsis and None as they are; everything else as an array of ints or bools."""
     if item is None or item is Ellipsis or isinstance(item, slice):

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays import chunking, dtypes
-from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.codec_chains import chain_of
 from hubarray.arrays.image_codecs import image_chunks, named_image_codec
 from hubarray.arrays.metadata import ArrayMetadata, checked_dims
+from hubarray.values.attributes import checked_attrs
 
 
 @dataclass(frozen=True)

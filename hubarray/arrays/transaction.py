@@ -141,7 +141,10 @@ class Transaction:
         Attributes that others set meanwhile stay, and are no conflict.
         """
         self._life.require_open()
-        return Attributes(lambda: self._attribute_changes.on(self._base.record.attrs), self._change_attrs)
+        return Attributes(self._plain_attrs, self._change_attrs)
+
+    def _plain_attrs(self) -> dict[str, Any]:
+        return self._attribute_changes.on(self._base.record.attrs)
 
     def _change_attrs(self, updates: dict[str, Any], removals: tuple[str, ...]) -> None:
         self._life.require_open()
@@ -201,11 +204,11 @@ class Transaction:
         """
         self._life.require_open()
         if names_fields(key, self.dtype):
-            write_fields(self.shape, self.dtype, key, value, self.__getitem__, self.__setitem__)
+            write_fields(self._staging.metadata, key, value, self.__getitem__, self.__setitem__)
             return
         with self._lock:
             chosen = self._parsed(key)
-            values = assignable(value, key, chosen, self.dtype)
+            values = assignable(value, key, chosen, self._staging.metadata, self._plain_attrs())
             if chosen.size:
                 self._staging.write(chosen, chosen.to_canonical(values))
 
@@ -223,7 +226,7 @@ class Transaction:
         with self._lock:
             metadata = self._staging.metadata
             axis = checked_axis(axis, len(metadata.shape))
-            values = rows_that_fit(rows, metadata, axis)
+            values = rows_that_fit(rows, metadata, self._plain_attrs(), axis)
             count = values.shape[axis]
             if not count:
                 return

@@ -171,7 +171,7 @@ class PartWriter:
         """Assign elements; they are uploaded from this process."""
         self._check_open()
         chosen = selection.parse(key, self.shape)
-        values = assignable(value, key, chosen, self._staging.metadata.dtype)
+        values = assignable(value, key, chosen, self._staging.metadata, self._staging.base.record.attrs)
         if chosen.size:
             with self._lock:
                 self._staging.write(chosen, chosen.to_canonical(values))

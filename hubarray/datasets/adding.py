@@ -6,13 +6,14 @@ import numpy as np
 
 from hubarray.arrays import selection
 from hubarray.arrays.array import Array
-from hubarray.arrays.objects import plain_objects, refuse_objects
 from hubarray.arrays.operations import SetElements
 from hubarray.arrays.spec import ArraySpec
 from hubarray.datasets import growing, operations
 from hubarray.datasets.operations import Step
 from hubarray.errors import ConfigError
 from hubarray.history.version import Version
+from hubarray.values.foreign import unmasked
+from hubarray.values.objects import plain_objects, refuse_objects
 
 
 def steps_to_add(version: Version, name: str, array: ArraySpec | Array | np.ndarray) -> list[Step]:
@@ -27,10 +28,9 @@ def steps_to_add(version: Version, name: str, array: ArraySpec | Array | np.ndar
             return [operations.create(name, operations.entry_of(array.metadata(), array.attributes()))]
     if isinstance(array, Array):
         return [operations.adoption(name, array, version)]
-    if isinstance(array, np.ma.MaskedArray):
-        raise ConfigError(f"{name!r}: masks are not stored; fill the array first: array.filled(...)")
     if isinstance(array, np.ndarray):
-        values: np.ndarray = plain_objects(array)
+        with growing.about(name):
+            values: np.ndarray = plain_objects(unmasked(array))
         if values.dtype == object:
             refuse_objects(repr(name), values)
         with growing.about(name):

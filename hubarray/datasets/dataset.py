@@ -250,7 +250,7 @@ class Dataset(Handle, RowsShown):
         described = description_of(record)
         axes = growing.append_axes(described, growing.checked_mapping(rows), dim)
         there = {name: metadata_of(view(record, name)) for name in axes}
-        values = growing.fitting(rows, there, axes)
+        values = growing.fitting(rows, there, {name: described.arrays[name].attrs for name in axes}, axes)
         count = growing.check_rows(values, axes)
         for name, axis in axes.items():
             shape = there[name].shape

@@ -12,7 +12,7 @@ from typing import Any
 from hubarray.errors import ConfigError, NotFoundError
 from hubarray.history.descriptions import Descriptions
 from hubarray.history.extents import MAX_EXTENTS, MOST_NUMBERS, Extents, are_apart
-from hubarray.history.fields import MAX_INT64, Fields
+from hubarray.history.fields import MAX_INT64, Fields, numbers_from_json, numbers_to_json
 from hubarray.history.record import Member, Record, record_key
 from hubarray.shown import shown_text
 
@@ -73,7 +73,7 @@ class Description:
         """The JSON that the record has."""
         arrays = [
             {"name": name, "id": one.id, "array": one.array}
-            | ({"attrs": one.attrs} if one.attrs else {})
+            | ({"attrs": numbers_to_json(one.attrs)} if one.attrs else {})
             | {"numbering_grid": list(one.grid), "extents": one.extents.to_json()}
             for name, one in self.arrays.items()
         ]
@@ -236,7 +236,7 @@ def _entry(found: Fields) -> Entry:
     return Entry(
         id=found.id("id"),
         array=array,
-        attrs=found.take("attrs", dict, {}),
+        attrs=numbers_from_json(found.take("attrs", dict, {})),
         grid=found.integers("numbering_grid", _MAX_AXES, 1, MAX_INT64),
         extents=extents,
     )

@@ -120,7 +120,10 @@ def having(description: Description, dim: str) -> list[str]:
 
 
 def fitting(
-    rows: Mapping[str, Any], there: Mapping[str, ArrayMetadata], axes: Mapping[str, int]
+    rows: Mapping[str, Any],
+    there: Mapping[str, ArrayMetadata],
+    attrs: Mapping[str, Mapping[str, Any]],
+    axes: Mapping[str, int],
 ) -> dict[str, np.ndarray]:
     """The rows for each array, of its dtype; errors say which array they are about.
 
@@ -131,7 +134,7 @@ def fitting(
     found = {}
     for name, axis in axes.items():
         with about(name):
-            found[name] = rows_that_fit(rows[name], there[name], axis)
+            found[name] = rows_that_fit(rows[name], there[name], attrs[name], axis)
     return found
 
 

@@ -19,7 +19,6 @@ from hubarray.arrays.array import Array
 from hubarray.arrays.attributes import Attributes
 from hubarray.arrays.block_life import BlockLife
 from hubarray.arrays.metadata import metadata_of
-from hubarray.arrays.objects import plain_objects, refuse_objects
 from hubarray.arrays.spec import ArraySpec
 from hubarray.arrays.state import State
 from hubarray.arrays.transaction import Transaction
@@ -36,6 +35,8 @@ from hubarray.errors import ConfigError
 from hubarray.history.attribute_changes import AttributeChanges
 from hubarray.history.commit import check_message, check_writable
 from hubarray.process import uptime_seconds
+from hubarray.values.foreign import unmasked
+from hubarray.values.objects import plain_objects, refuse_objects
 
 if TYPE_CHECKING:
     from hubarray.datasets.dataset import Dataset
@@ -174,11 +175,12 @@ class DatasetTransaction:
             self._adopt(name, array)
             return
         if isinstance(array, np.ndarray):
-            array = plain_objects(array)
+            with growing.about(name):
+                array = plain_objects(unmasked(array))
             if array.dtype == object:
                 refuse_objects(repr(name), array)
         spec = ArraySpec(array.shape, array.dtype) if isinstance(array, np.ndarray) else array
-        if not isinstance(spec, ArraySpec) or isinstance(array, np.ma.MaskedArray):
+        if not isinstance(spec, ArraySpec):
             raise ConfigError(
                 f"{name!r}: give a hub.ArraySpec, an array of hubarray under the same root, or one of NumPy, not a "
                 f"{type(array).__name__}"
@@ -228,7 +230,8 @@ class DatasetTransaction:
         self._life.require_open()
         axes = growing.append_axes(self._described(), growing.checked_mapping(rows), dim)
         there = {name: replace(metadata_of(self._changes.view(name)), dims=self._dims(name)) for name in axes}
-        values = growing.fitting(rows, there, axes)
+        attrs = {name: self[name].attrs for name in axes}
+        values = growing.fitting(rows, there, attrs, axes)
         growing.check_rows(values, axes)
         with self._lock:
             if len(axes) > 1:

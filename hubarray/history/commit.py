@@ -35,7 +35,7 @@ from hubarray.errors import (
     NotFoundError,
     ObjectMissingError,
 )
-from hubarray.history.fields import MAX_NUMBER
+from hubarray.history.fields import MAX_NUMBER, NUMBER_KEY
 from hubarray.history.head import Head
 from hubarray.history.long_descriptions import LongDescription
 from hubarray.history.machine_queue import Turn
@@ -43,6 +43,7 @@ from hubarray.history.manifest import Manifest, NodeRef, TreeRoot
 from hubarray.history.overlay import EMPTY_OVERLAY, Numbers, Overlay, split_for_fold
 from hubarray.history.packing import NODE_FROM_BYTES, PACKED_FROM_BYTES, deflated
 from hubarray.history.record import (
+    FORMAT_OF_NUMBERS,
     MAX_CHANGED_RUNS,
     MAX_MESSAGE_BYTES,
     Changed,
@@ -362,9 +363,11 @@ def build(
     """The record that follows ``base``; writes the manifest nodes it needs."""
     head = _next_head(version, base, draft, commit_id, message, given)
     before = base if base is not None else Record(head)
+    described = _described(version, before, draft)
     record = Record(
         head=head,
-        described=_described(version, before, draft),
+        described=described,
+        least_format=max(before.least_format, FORMAT_OF_NUMBERS if _has_numbers(described) else 0),
         attrs=before.attrs if draft.attrs is None else draft.attrs,
         # They go on through a deletion, for a restore; whoever creates the version anew begins without any.
         tags=before.tags if draft.tags is None else draft.tags,
@@ -457,6 +460,12 @@ def _described(version: Version, before: Record, draft: Draft) -> dict[str, Any]
     # Whoever opens the version here, be it without a network, has it as they have its record.
     version.fetcher.keep_object(node.key, data)
     return LongDescription.of(node, given)
+
+
+def _has_numbers(described: dict[str, Any] | LongDescription) -> bool:
+    """Whether a node that was just written has attributes that are NaN or infinite; the record tells of its own."""
+    is_new = isinstance(described, LongDescription) and described.is_read
+    return is_new and NUMBER_KEY in json.dumps(described.value if isinstance(described, LongDescription) else {})
 
 
 def _written(version: Version, data: bytes) -> NodeRef:

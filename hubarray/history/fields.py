@@ -22,6 +22,9 @@ MAX_INT64 = (1 << 63) - 1
 _HEX_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
 _HEX_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
+NUMBER_KEY = "hubarray:number"
+_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
 T = TypeVar("T")
 
 
@@ -66,6 +69,35 @@ def _finite(text: str) -> float:
 
 # Made once: it takes as long as parsing a record.
 _DECODER = json.JSONDecoder(parse_constant=_not_finite, parse_float=_finite)
+
+
+def numbers_to_json(value: Any) -> Any:
+    """Attributes as a record has them: what JSON has no numbers for is an object of one key.
+
+    Examples
+    --------
+    >>> numbers_to_json({"limit": float("inf"), "unit": "NaN"})
+    {'limit': {'hubarray:number': 'Infinity'}, 'unit': 'NaN'}
+    """
+    if isinstance(value, float) and not math.isfinite(value):
+        return {NUMBER_KEY: "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"}
+    if isinstance(value, dict):
+        return {key: numbers_to_json(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [numbers_to_json(one) for one in value]
+    return value
+
+
+def numbers_from_json(value: Any) -> Any:
+    """The attributes that :func:`numbers_to_json` was given."""
+    if isinstance(value, dict):
+        word = value.get(NUMBER_KEY)
+        if len(value) == 1 and isinstance(word, str) and word in _NUMBERS:
+            return _NUMBERS[word]
+        return {key: numbers_from_json(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [numbers_from_json(one) for one in value]
+    return value
 
 
 def _reason(error: Exception) -> str:

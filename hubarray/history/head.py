@@ -15,7 +15,8 @@ from hubarray.names import Name
 from hubarray.shown import shown_text
 from hubarray.storage.base import Buffer
 
-FORMAT = 4
+# Those between are of records that are not written yet: virtual references, and slashes in names of arrays.
+FORMATS = (1, 2, 3, 4, 7)
 HEAD_READ_BYTES = 1024
 MAX_GRACE_SECONDS = 100 * 365 * 86400
 KINDS = ("array", "table", "dataset", "deleted", "expired")
@@ -140,10 +141,10 @@ def check_format(raw: bytes, where: str) -> None:
     found = _FORMAT_FIELD.match(raw)
     if found is None:
         raise CorruptDataError(f"{where}: not a commit record; restore it from a copy")
-    if int(found.group(1)) > FORMAT:
+    if int(found.group(1)) not in FORMATS:
         raise FormatVersionError(
-            f"{where}: written in format {int(found.group(1))}, newer than the {FORMAT} this hubarray reads; "
-            "upgrade hubarray"
+            f"{where}: written in format {int(found.group(1))}, which this hubarray does not read (it reads "
+            f"{', '.join(map(str, FORMATS))}); upgrade hubarray"
         )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from hubarray import names
 from hubarray.errors import ConfigError, CorruptDataError
 from hubarray.history.extents import Extents
-from hubarray.history.fields import MAX_INT64, Fields, parse_json
+from hubarray.history.fields import MAX_INT64, NUMBER_KEY, Fields, numbers_from_json, numbers_to_json, parse_json
 from hubarray.history.head import Head, check_format, head_hash, head_of
 from hubarray.history.long_descriptions import MAX_DESCRIPTION_NODE_BYTES, LongDescription
 from hubarray.history.manifest import MAX_LEVELS, MAX_NODE_BYTES, NodeRef, TreeRoot
@@ -39,11 +39,13 @@ RECORD_NAME = re.compile(r"([0-9]{16})\.json", re.ASCII)
 # The oldest format that knows a kind: whoever reads only older ones refuses the record, and with it to collect.
 _FORMAT_OF_KIND = {"table": 2, "dataset": 2}
 _FORMAT_OF_PACKED, _FORMAT_OF_NODE = 3, 4
+FORMAT_OF_NUMBERS = 7
 # What has no description says so where an array's would be.
 _KINDS_DESCRIBED = ("array", "table", "dataset")
 _MAX_AXES = 64
 _KEPT_BYTES = 16 << 10
 _PACKED_FIELD = b'_zlib":"'
+_OF_NUMBERS = b'{"hubarray":7,'
 _HASH_FIELD = b'"blake3":"'
 _HASH_LINE_BYTES = len(_HASH_FIELD) + 64 + len(b'"}\n')
 
@@ -99,6 +101,9 @@ class Record:
         BLAKE3 of the record's bytes.
     member : Member or None
         Of a record as it is seen for one member of its version, such as an array of a dataset; never written.
+    least_format : int
+        The format that what it holds elsewhere asks for: 7 where attributes in the node of a long description are NaN
+        or infinite.
     """
 
     head: Head
@@ -112,6 +117,7 @@ class Record:
     changed: Changed = Changed()
     digest: str = ""
     member: Member | None = None
+    least_format: int = 0
 
     @property
     def description(self) -> dict[str, Any]:
@@ -159,9 +165,10 @@ def _described_json(record: Record) -> tuple[int, dict[str, Any]]:
         return _FORMAT_OF_NODE, {_node_key(kind): _node_json(record.described.node)}
     text = _dumps(record.described)
     check_length(record.name, text)
+    least = FORMAT_OF_NUMBERS if NUMBER_KEY in text else 0
     if len(text) > PACKED_FROM_BYTES:
-        return _FORMAT_OF_PACKED, {_packed_key(kind): pack(text)}
-    return _FORMAT_OF_KIND.get(kind, 1), {_description_key(kind): record.described}
+        return max(least, _FORMAT_OF_PACKED), {_packed_key(kind): pack(text)}
+    return max(least, _FORMAT_OF_KIND.get(kind, 1)), {_description_key(kind): record.described}
 
 
 def check_length(name: Name, described: str, record_bytes: int = 0) -> None:
@@ -179,11 +186,14 @@ def encode(record: Record) -> tuple[bytes, Record]:
     home = f"{record.head.owner}/{record.head.name}"
     head = _dumps({key: value for key, value in record.head.__dict__.items() if value is not None})
     number, described = _described_json(record)
+    attrs = numbers_to_json(record.attrs)
+    has_numbers = bool(attrs) and NUMBER_KEY in _dumps(attrs)
+    number = max(number, record.least_format, FORMAT_OF_NUMBERS if has_numbers else 0)
     first = f'{{"hubarray":{number},"head":{head},"head_xxh3":"{head_hash(head)}"'
     overlay, overlay_homes = record.overlay.encode(home)
     body: dict[str, Any] = {
         **described,
-        "attrs": record.attrs,
+        "attrs": attrs,
         **({"tags": record.tags} if record.tags else {}),
         "homes": list(record.homes) or [home],
         "numbering_grid": list(record.grid),
@@ -249,7 +259,7 @@ def _decoded(raw: bytes, name: Name, number: int, where: str) -> Record:
     return Record(
         head=head,
         described=_description(body, head.kind, homes),
-        attrs=body.take("attrs", dict, {}),
+        attrs=numbers_from_json(body.take("attrs", dict, {})),
         tags=_tags(body, number),
         grid=body.integers("numbering_grid", _MAX_AXES, 1, MAX_INT64, []),
         manifest=_root(body, homes),
@@ -257,6 +267,7 @@ def _decoded(raw: bytes, name: Name, number: int, where: str) -> Record:
         homes=homes,
         changed=_changed(body, homes),
         digest=digest,
+        least_format=FORMAT_OF_NUMBERS if raw.startswith(_OF_NUMBERS) else 0,
     )
 
 

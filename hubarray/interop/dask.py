@@ -13,7 +13,6 @@ import numpy as np
 
 from hubarray import catalog, kinds, process
 from hubarray.arrays.array import Array
-from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.dtypes import planned_bytes
 from hubarray.arrays.worker import Part, Worker
 from hubarray.datasets.dataset import Dataset
@@ -21,9 +20,10 @@ from hubarray.errors import ConfigError, NotFoundError, SourceError
 from hubarray.history.publishing import NOTE, publish, removed_on_failure, staging_name
 from hubarray.history.version import version_of
 from hubarray.interop import blocks
-from hubarray.interop.plain import plain_json
 from hubarray.lookup import RootLike, existing, locate
 from hubarray.storage.url import Root
+from hubarray.values.attributes import checked_attrs
+from hubarray.values.foreign import unmasked
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -139,8 +139,8 @@ def store(
     import dask.array as da
 
     with process.importing:
-        from hubarray.arrays.objects import refuse_objects
         from hubarray.interop.sources.memory import array_like
+        from hubarray.values.objects import refuse_objects
 
     of_xarray = type(source).__module__.startswith("xarray.")
     if of_xarray and hasattr(source, "subtree"):
@@ -166,12 +166,10 @@ def store(
     dtype = np.dtype(found.array.dtype)
     if dtype.hasobject and dtype.kind != "T":
         refuse_objects(f"the {type(source).__name__}", found.array)
-    attrs = plain_json(found.attrs) | dict(attrs or {})
+    attrs = found.attrs | dict(attrs or {})
     source = found.array if isinstance(found.array, da.Array) else as_blocks(found.array)
     if any(n != n for n in source.shape):
         raise ConfigError(f"{name}: the Dask array's shape is unknown; call its compute_chunk_sizes() first")
-    if isinstance(source._meta, np.ma.MaskedArray):
-        raise ConfigError(f"{name}: masks are not stored; fill the array first: da.ma.filled(...)")
     where, parsed = locate(name, root)
     checked_attrs(attrs)
     described: dict[str, Any] = {"chunks": chunks, "codec": codec}
@@ -259,7 +257,8 @@ def delayed_writes(worker: Worker, source: da.Array) -> list[Any]:
 
 def _write(worker: Worker, key: tuple[slice, ...], dtype: np.dtype[Any], block: np.ndarray) -> Part:
     expected = tuple(one.stop - one.start for one in key)
-    values = np.asarray(block)
+    # A block may be masked, whatever the array said of itself.
+    values = np.asarray(unmasked(block))
     if values.shape != expected or not np.can_cast(values.dtype, dtype, "safe"):
         raise SourceError(
             f"a block of the Dask array is {values.dtype} of shape {values.shape}, and says that it is {dtype} of "

@@ -25,6 +25,7 @@ from hubarray.progress import progress
 from hubarray.shown import shown_url
 from hubarray.storage.base import Store
 from hubarray.storage.url import Root, beside_the_root
+from hubarray.values.attributes import typed_value
 
 EXPORT_FORMATS = ("zarr", "npy", "hdf5", "netcdf", "parquet")
 MARKER = ".hubarray-export.json"
@@ -225,13 +226,14 @@ def write_hdf5_array(h5py: Any, array: Array, key: str, file: Any) -> None:
     _fill(array, dataset, object if is_text else None)
     for axis, label in zip(dataset.dims, array.dims, strict=True):
         axis.label = label or ""
-    write_hdf5_attributes(dataset, number_attributes(array.attrs, array.dtype))
+    write_hdf5_attributes(dataset, number_attributes(array.attrs, array.dtype), array.dtype)
 
 
-def write_hdf5_attributes(target: Any, attributes: Mapping[str, Any]) -> None:
+def write_hdf5_attributes(target: Any, attributes: Mapping[str, Any], dtype: np.dtype[Any] | None = None) -> None:
     """Attributes of a dataset or a group, as JSON where HDF5 has nothing like them."""
     for name, value in attributes.items():
-        target.attrs[name] = value if _hdf5_holds(value) else json.dumps(value)
+        typed = typed_value(name, value, dtype)
+        target.attrs[name] = typed if isinstance(typed, np.ndarray) or _hdf5_holds(typed) else json.dumps(value)
 
 
 def _hdf5_holds(value: Any) -> bool:

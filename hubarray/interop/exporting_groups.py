@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import AlreadyExistsError, ConfigError, ObjectMissingError
@@ -23,6 +26,7 @@ from hubarray.interop.missing import needed
 from hubarray.interop.zarr_attributes import zarr_group_json, zarr_json_in_group
 from hubarray.shown import shown_url
 from hubarray.storage.url import Root, beside_the_root
+from hubarray.values.attributes import typed_value
 
 _SUFFIXES = {".h5": "hdf5", ".hdf5": "hdf5", ".nc": "netcdf", ".zarr": "zarr", "": "zarr"}
 _MOST_DESCRIPTION_BYTES = 1 << 20
@@ -74,9 +78,49 @@ def _write_netcdf(dataset: Dataset, path: str) -> None:
     needed("h5netcdf", extra="hdf5", why="exporting NetCDF")
     needed("xarray", extra="xarray", why="exporting NetCDF")
     try:
-        dataset.to_xarray(decode_cf=False).to_netcdf(path, engine="h5netcdf")
+        _netcdf_like(dataset.to_xarray(decode_cf=False), dataset).to_netcdf(path, engine="h5netcdf")
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{dataset.name}:{dataset.version}: NetCDF cannot hold it: {str(error)[:300]}") from None
+
+
+def _netcdf_like(source: Any, dataset: Dataset) -> Any:
+    """Variables and attributes as NetCDF has them: with the types that CF asks for, and without what it cannot hold."""
+    import xarray as xr
+
+    left_out = [f"{name}.{key}" for name, one in source.variables.items() for key in _not_of_netcdf(one.attrs)]
+    left_out += _not_of_netcdf(source.attrs)
+    if left_out:
+        warnings.warn(
+            f"{dataset.name}:{dataset.version}: NetCDF has no attributes like {', '.join(left_out)[:300]}, which are "
+            "left out; store them as text or numbers",
+            stacklevel=4,
+        )
+    variables = {}
+    for name, one in source.variables.items():
+        attrs = {key: typed_value(key, value, one.dtype) for key, value in _of_netcdf(one.attrs).items()}
+        if one.dtype == "S1" and one.ndim and one.shape[-1]:
+            # Letters, which xarray would give an axis of one more: words, whose letters are the last axis again.
+            words = np.ascontiguousarray(one.values).view(f"S{one.shape[-1]}")[..., 0]
+            variables[name] = xr.Variable(one.dims[:-1], words, attrs, {"char_dim_name": one.dims[-1]})
+        else:
+            variables[name] = xr.Variable(one.dims, one.data, attrs, one.encoding)
+    coordinates = {name: one for name, one in variables.items() if name in source.coords}
+    others = {name: one for name, one in variables.items() if name not in source.coords}
+    return xr.Dataset(others, coordinates, _of_netcdf(source.attrs))
+
+
+def _not_of_netcdf(attributes: Any) -> list[str]:
+    return [key for key in attributes if key not in _of_netcdf(attributes)]
+
+
+def _of_netcdf(attributes: Any) -> dict[str, Any]:
+    """The attributes that NetCDF holds: text, numbers, and lists of one of them."""
+    found = {}
+    for key, value in attributes.items():
+        kinds = {type(one) for one in value} if isinstance(value, list) else {type(value)}
+        if kinds and (kinds <= {int, float} or kinds == {str} or kinds == {np.ndarray}):
+            found[key] = value
+    return found
 
 
 def _to_zarr(dataset: Dataset, target: Root, overwrite: bool) -> None:

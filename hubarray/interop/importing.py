@@ -15,7 +15,6 @@ import numpy as np
 
 from hubarray import catalog, config, process
 from hubarray.arrays.array import Array
-from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.spec import chunks_of
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import AlreadyExistsError, ConflictError, NotFoundError, SourceError
@@ -28,10 +27,12 @@ from hubarray.names import Name
 from hubarray.progress import progress
 from hubarray.shown import shown_text
 from hubarray.storage.url import Root
+from hubarray.values.attributes import checked_attrs
 
 if TYPE_CHECKING:
     from hubarray.interop.sources.base import Source
     from hubarray.interop.sources.images import Images
+    from hubarray.interop.sources.memory import Single
 
 IMPORT_STEP_BYTES = 64 << 20
 MAX_IMPORT_STEPS = 4
@@ -144,12 +145,21 @@ def import_(
 
 
 def _import_array(
-    opening: Callable[[], Source], parsed: Name, where: Root, *, chunks: Any, codec: Any,
+    opening: Callable[[], Source | Single], parsed: Name, where: Root, *, chunks: Any, codec: Any,
     attrs: Mapping[str, Any] | None, message: str | None,
 ) -> Array:  # fmt: skip
     from hubarray.interop.sources.images import Images
+    from hubarray.interop.sources.memory import Single
 
     opened = opening()
+    if isinstance(opened, Single):
+        named = fitting_attrs(opened.where, opened.attrs, attrs)
+        told = message or f"import {shown_text(opened.where)}"
+        stored: Any = dask_interop.store(
+            opened.value, str(parsed), chunks=chunks, codec=codec, attrs=named, root=where, message=told
+        )
+        single: Array = stored
+        return single
     alone = opened.fingerprint is None
     staged = version_of(where, staging_name(parsed, "importing", own=alone))
     try:

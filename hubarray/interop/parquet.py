@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,10 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hubarray import limits
 from hubarray.errors import ConfigError, HubError, SourceError
 from hubarray.history.fields import Fields, parse_json
 from hubarray.parquet_limits import read_row_group
 from hubarray.progress import progress
+from hubarray.readers.unischema import is_shape
 from hubarray.tables.columns import matching
 from hubarray.tables.index_piece import Key
 from hubarray.tables.loader import RowLoader
@@ -23,6 +26,7 @@ from hubarray.tables.table import Table
 
 # In the file's own metadata: the schema of the table, so that hub.import_table makes the same one again.
 SCHEMA_KEY = b"hubarray.schema"
+SHAPES_KEY = b"hubarray.empty_shapes"
 _GROUP_BYTES = 64 << 20
 _GROUP_ROWS = 1 << 16
 _MOST_SCHEMA_BYTES = 16 << 20
@@ -32,8 +36,8 @@ def write_parquet(table: Table, path: str, columns: str | Sequence[str] | None =
     """Write the rows of a table into a Parquet file: a column for each field, and the partition's first.
 
     Arrays are lists within lists, of fixed size where the dimension is known; JPEG and PNG the bytes that are stored.
-    A row group is of one partition and about 64 MiB. What Parquet cannot tell: the further lengths of an array without
-    elements, and a NaT from a null.
+    A row group is of one partition and about 64 MiB. NaT is null. The shapes of arrays without elements, which lists
+    cannot tell, are in the metadata of the file, so that :func:`hubarray.import_table` makes the same rows again.
 
     Raises
     ------
@@ -55,6 +59,7 @@ def write_parquet(table: Table, path: str, columns: str | Sequence[str] | None =
         ]
     )  # fmt: skip
     lacking: set[str] = set()
+    empty, written = EmptyShapes(), 0
     bar = progress(len(table), f"exporting {table.name}:{table.version}", unit=" rows")
     with bar as bar, pq.ParquetWriter(path, arrow, compression="zstd") as file:
         for partition, numbers in partitions.items():
@@ -63,6 +68,7 @@ def write_parquet(table: Table, path: str, columns: str | Sequence[str] | None =
                 for name in names:
                     values = [row[name] for row in some]
                     lacking |= {name} if any(value is None for value in values) else set()
+                    empty.note(name, written, values)
                     arrays.append(_column(types[name], fields[name], values))
                 try:
                     file.write_table(pa.Table.from_arrays(arrays, schema=arrow), row_group_size=_GROUP_ROWS)
@@ -72,7 +78,70 @@ def write_parquet(table: Table, path: str, columns: str | Sequence[str] | None =
                         f"{str(error)[:200]}; leave its column out with columns="
                     ) from None
                 bar.update(len(some))
-        file.add_key_value_metadata({SCHEMA_KEY: _described(table.schema, fields, lacking)})
+                written += len(some)
+        told = {SCHEMA_KEY: _described(table.schema, fields, lacking)}
+        file.add_key_value_metadata(told | ({SHAPES_KEY: empty.to_json()} if empty else {}))
+
+
+class EmptyShapes:
+    """The shapes of arrays without elements, by field, with the runs of rows that have each."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, dict[tuple[int, ...], list[list[int]]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._runs)
+
+    def note(self, name: str, first: int, values: Sequence[Any]) -> None:
+        """Note those of some rows of a field from a row on."""
+        for row, value in enumerate(values, first):
+            shape = getattr(value, "shape", ())
+            # Lists tell lengths down to the first that is zero.
+            if 0 in shape and any(shape[shape.index(0) + 1 :]):
+                runs = self._runs.setdefault(name, {}).setdefault(shape, [])
+                if runs and sum(runs[-1]) == row:
+                    runs[-1][1] += 1
+                else:
+                    runs.append([row, 1])
+
+    def to_json(self) -> bytes:
+        """As the metadata of a file has them."""
+        told = {name: [[list(shape), runs] for shape, runs in some.items()] for name, some in self._runs.items()}
+        return json.dumps(told).encode()
+
+    @staticmethod
+    def from_json(data: bytes, rows: int) -> dict[str, ShapesOfRows]:
+        """By field the shapes of such rows.
+
+        Raises
+        ------
+        ValueError
+        """
+        found = {}
+        for name, some in limits.parse_json(data).items():
+            runs = []
+            for shape, its in some:
+                if not is_shape(shape) or 0 not in shape:
+                    raise ValueError("has a shape that cannot be")
+                for first, count in its:
+                    if not (type(first) is int and type(count) is int and 0 <= first <= first + count <= rows):
+                        raise ValueError("has rows that are not there")
+                    runs.append((first, first + count, tuple(shape)))
+            found[name] = ShapesOfRows(sorted(runs))
+        return found
+
+
+class ShapesOfRows:
+    """The shapes of some rows, by runs of rows."""
+
+    def __init__(self, runs: Sequence[tuple[int, int, tuple[int, ...]]]) -> None:
+        self._runs = runs
+        self._firsts = [first for first, _, _ in runs]
+
+    def of(self, row: int) -> tuple[int, ...] | None:
+        """The shape of a row; None where none is said."""
+        i = bisect.bisect_right(self._firsts, row) - 1
+        return self._runs[i][2] if i >= 0 and row < self._runs[i][1] else None
 
 
 def _described(schema: Schema, fields: Mapping[str, Field], lacking: set[str]) -> bytes:
@@ -131,8 +200,8 @@ def _arrow_type(name: str, field: Field) -> pa.DataType:
         kind = pa.string()
     else:
         try:
-            kind = pa.from_numpy_dtype(field.dtype)
-        except (pa.ArrowNotImplementedError, TypeError):
+            kind = pa.binary() if field.dtype.kind == "S" else pa.from_numpy_dtype(stored_dtype(field.dtype))
+        except (pa.ArrowNotImplementedError, TypeError, ValueError):
             raise ConfigError(f"{name!r}: Parquet has no {field.dtype}; leave it out with columns=") from None
     for length in reversed(field.shape):
         kind = pa.list_(kind, length) if length else pa.list_(kind)
@@ -151,7 +220,10 @@ def _column(kind: pa.DataType, field: Field, values: Sequence[Any]) -> pa.Array:
     zeros = np.zeros([n or 0 for n in field.shape], field.dtype)
     there = [zeros if value is None else value for value in values]
     flat = np.concatenate([value.reshape(-1) for value in there])
-    column = _flat(pa.string() if flat.dtype.kind == "U" else pa.from_numpy_dtype(flat.dtype), field, flat)
+    inner = kind
+    for _ in field.shape:
+        inner = inner.value_type
+    column = _flat(inner, field, flat)
     missing = pa.array([value is None for value in values])
     for axis in reversed(range(len(field.shape))):
         mask = missing if axis == 0 else None
@@ -166,14 +238,53 @@ def _column(kind: pa.DataType, field: Field, values: Sequence[Any]) -> pa.Array:
 
 
 def _flat(kind: pa.DataType, field: Field, values: Sequence[Any] | np.ndarray) -> pa.Array:
-    if isinstance(values, np.ndarray) and values.dtype.kind != "U":
+    if is_time(field):
+        return _times(kind, field, values)
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "US":
         return pa.array(values, kind)
+    if isinstance(values, np.ndarray):
+        # Python's own, as Arrow would end each at its first NUL.
+        return pa.array(values.tolist(), kind)
     if kind in (pa.binary(), pa.string()):
         plainly = bytes if kind == pa.binary() else str
         return pa.array([None if value is None else plainly(value) for value in values], kind)
     missing = np.array([value is None for value in values])
     plain = np.array([np.zeros((), field.dtype) if value is None else value for value in values], field.dtype)
     return pa.array(plain, kind, mask=missing)
+
+
+def stored_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Times in a unit that Parquet has: days, or milliseconds for what is coarser than these."""
+    if dtype.kind not in "mM":
+        return dtype
+    unit, count = np.datetime_data(dtype)
+    if unit in ("Y", "M", "W") or (unit == "D" and dtype.kind == "M"):
+        return np.dtype("M8[D]") if dtype.kind == "M" else dtype
+    return np.dtype(f"{dtype.kind}8[ms]") if unit in ("D", "h", "m", "s") or count != 1 else dtype
+
+
+def _times(kind: pa.DataType, field: Field, values: Sequence[Any] | np.ndarray) -> pa.Array:
+    """Times and durations; NaT, which is NumPy's null, and None are null.
+
+    Raises
+    ------
+    ConfigError
+        One is beyond what 64 bits of the unit hold.
+    """
+    dtype = field.dtype
+    assert dtype is not None
+    nat = np.array("NaT", dtype)
+    given = values if isinstance(values, np.ndarray) else [nat if value is None else value for value in values]
+    plain = np.asarray(given, dtype).reshape(len(values))
+    cast = plain.astype(stored_dtype(dtype))
+    missing = np.isnat(plain)
+    if not ((cast.astype(dtype) == plain) | missing).all():
+        raise ConfigError(
+            f"a time of {dtype} is beyond what Parquet's {kind} holds; leave its column out with columns="
+        )
+    counts = np.where(missing, 0, cast.view("i8"))
+    whole = pa.array(counts.astype("i4") if kind.bit_width == 32 else counts, mask=missing)
+    return whole.cast(kind) if kind.bit_width == 32 else whole.view(kind)
 
 
 def exported_schema(metadata: Mapping[bytes, bytes] | None, where: str) -> Schema | None:
@@ -194,6 +305,22 @@ def exported_schema(metadata: Mapping[bytes, bytes] | None, where: str) -> Schem
         raise SourceError(
             f"{where}: its metadata {SCHEMA_KEY.decode()!r} is no schema ({error}); give schema="
         ) from None
+
+
+def empty_shapes(metadata: pq.FileMetaData, where: str) -> dict[str, ShapesOfRows]:
+    """The shapes of arrays without elements that an exported file says, by field and row.
+
+    Raises
+    ------
+    SourceError
+    """
+    data = (metadata.metadata or {}).get(SHAPES_KEY)
+    if data is None:
+        return {}
+    try:
+        return EmptyShapes.from_json(data, metadata.num_rows)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise SourceError(f"{where}: its metadata {SHAPES_KEY.decode()!r} {str(error)[:200]}") from None
 
 
 def row_groups_of(opened: pa.NativeFile, where: str, max_decoded_bytes: int) -> dict[Key, list[int]]:

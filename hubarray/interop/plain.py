@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.attributes import checked_attrs
 from hubarray.errors import ConfigError
 from hubarray.shown import shown_text
+from hubarray.values.attributes import checked_attrs, plain_value
 
 log = logging.getLogger("hubarray.interop")
 
@@ -50,7 +50,7 @@ def fitting_attrs(where: str, own: Mapping[str, Any], given: Mapping[str, Any] |
     ConfigError
         Those that were given do not fit.
     """
-    named: dict[str, Any] = plain_json(dict(own))
+    named = {str(name): plain_value(value, text_of_bytes=True) for name, value in own.items()}
     for name in sorted(named, key=lambda one: len(json.dumps(named[one])), reverse=True):
         try:
             return checked_attrs(named | dict(given or {}))

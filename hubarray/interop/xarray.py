@@ -17,8 +17,6 @@ from xarray.core import indexing
 
 from hubarray import catalog, gathering, kinds
 from hubarray.arrays.array import Array
-from hubarray.arrays.attributes import checked_attrs
-from hubarray.arrays.dtypes import TEXT
 from hubarray.arrays.spec import ArraySpec
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError
@@ -26,9 +24,10 @@ from hubarray.history.publishing import NOTE, publish, removed_on_failure, stagi
 from hubarray.history.version import version_of
 from hubarray.interop.dask import as_blocks, delayed_writes
 from hubarray.interop.lazy import computed
-from hubarray.interop.plain import plain_json
 from hubarray.interop.zarr_attributes import decoded_attributes, number_attributes
 from hubarray.lookup import RootLike, existing, locate
+from hubarray.values.attributes import checked_attrs, plain_value
+from hubarray.values.foreign import TEXT
 
 _MESSAGE = "store"
 
@@ -173,7 +172,7 @@ def store(
     the attributes.
     """
     variables, attributes = _encoded(source, encoding or {})
-    attributes = checked_attrs(plain_json(attributes) | dict(attrs or {}))
+    attributes = checked_attrs(_plain(attributes) | dict(attrs or {}))
     _refuse_unknown(variables, {"chunks": chunks, "codec": codec})
     cuts = {key: how["chunks"] for key, how in (encoding or {}).items() if how.get("chunks") is not None}
     chunks = {**cuts, **chunks} if isinstance(chunks, Mapping) else cuts if cuts and chunks == "auto" else chunks
@@ -277,8 +276,27 @@ def _spec(key: Any, variable: xr.Variable, chunks: Any, codec: Any) -> ArraySpec
         # What grows is missing until it is written.
         fill_value=0 if missing is None else missing,
         dims=tuple(str(dim) for dim in variable.dims),
-        attrs=decoded_attributes(plain_json(variable.attrs), variable.dtype),
+        attrs=decoded_attributes(_plain(variable.attrs), variable.dtype),
     )
+
+
+def _plain(attributes: Mapping[Any, Any]) -> dict[str, Any]:
+    """Attributes of xarray in Python's own types.
+
+    Raises
+    ------
+    ConfigError
+        One is of a type that is not stored, or two would become one; it is named.
+    """
+    found: dict[str, Any] = {}
+    for name, value in attributes.items():
+        if str(name) in found:
+            raise ConfigError(f"attrs: two keys would both become {str(name)!r}")
+        try:
+            found[str(name)] = plain_value(value, text_of_bytes=True)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ConfigError(f"attrs: {str(name)!r}: {error}") from None
+    return found
 
 
 def _are_small(blocks: tuple[int, ...], dtype: np.dtype[Any]) -> bool:

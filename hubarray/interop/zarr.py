@@ -19,7 +19,6 @@ from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 from hubarray.arrays import numbering
 from hubarray.arrays.array import Array, refuse_expired
 from hubarray.arrays.assignment import changed_elements
-from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.chunk_codec import is_all_fill
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.operations import Overwrite
@@ -29,8 +28,8 @@ from hubarray.history.commit import commit
 from hubarray.history.operations import SetAttributes
 from hubarray.history.retry import retry
 from hubarray.interop import zarr_images
-from hubarray.interop.plain import plain_json
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, decoded_attributes, zarr_json
+from hubarray.values.attributes import checked_attrs
 
 
 def to_zarr_store(array: Array, *, variable: str | None = None, transaction: Transaction | None = None) -> HubStore:
@@ -316,7 +315,7 @@ class HubStore(Store):
         wanted = json.loads(data)
         after = ArrayMetadata.from_json(wanted)
         is_in_group = self._array.key is not None
-        given = plain_json(wanted.get("attributes", {}))
+        given = wanted.get("attributes", {})
         attributes = decoded_attributes(given, after.dtype, keep_nan=is_in_group)
         before = self._array.state().metadata
         if self._emptied:

@@ -13,11 +13,10 @@ import numpy as np
 
 from hubarray.arrays.array import Array
 from hubarray.interop.plain import plain_json
+from hubarray.values.attributes import OF_THE_TYPE
 
 DIMENSION_NAMES = "dimension_names"
 _FILL = "_FillValue"
-# CF conventions 1.11, Appendix A: attributes whose type is that of the data.
-_OF_THE_TYPE = frozenset((_FILL, "missing_value", "valid_min", "valid_max", "valid_range", "actual_range"))
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -39,8 +38,8 @@ def decoded_attributes(
     """
     found = dict(attributes)
     value = found.get(_FILL)
-    if dtype.kind == "f" and isinstance(value, str):
-        number = _WORDS.get(value, _number(value))
+    if dtype.kind == "f" and isinstance(value, (str, float)):
+        number = value if isinstance(value, float) else _WORDS.get(value, _number(value))
         if number is not None and math.isnan(number) and not keep_nan:
             del found[_FILL]
         elif number is not None:
@@ -76,7 +75,7 @@ def number_attributes(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> di
     """
     if dtype.kind != "f":
         return dict(attributes)
-    return {name: _as_numbers(value) if name in _OF_THE_TYPE else value for name, value in attributes.items()}
+    return {name: _as_numbers(value) if name in OF_THE_TYPE else value for name, value in attributes.items()}
 
 
 def _as_numbers(value: Any) -> Any:

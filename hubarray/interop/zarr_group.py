@@ -12,7 +12,6 @@ from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from hubarray.arrays.array import Array
-from hubarray.arrays.attributes import checked_attrs
 from hubarray.arrays.metadata import ArrayMetadata
 from hubarray.arrays.spec import ArraySpec
 from hubarray.datasets.dataset import Dataset
@@ -20,9 +19,9 @@ from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.errors import ConfigError, ReadOnlyError
 from hubarray.history.operations import SetAttributes
 from hubarray.interop import zarr_images
-from hubarray.interop.plain import plain_json
 from hubarray.interop.zarr import HubStore, cut, replace_attributes
 from hubarray.interop.zarr_attributes import decoded_attributes, zarr_group_json
+from hubarray.values.attributes import checked_attrs
 
 _GROUP = "zarr.json"
 
@@ -270,7 +269,7 @@ class HubGroupStore(Store):
         return found
 
     def _describe_group(self, wanted: dict[str, Any]) -> None:
-        attributes = checked_attrs(plain_json(wanted.get("attributes", {})))
+        attributes = checked_attrs(wanted.get("attributes", {}))
         if self._transaction is not None:
             replace_attributes(self._transaction.attrs, attributes)
             return
@@ -284,7 +283,7 @@ class HubGroupStore(Store):
 
     def _create(self, name: str, wanted: dict[str, Any]) -> None:
         after = ArrayMetadata.from_json(wanted)
-        attributes = decoded_attributes(plain_json(wanted.get("attributes", {})), after.dtype, keep_nan=True)
+        attributes = decoded_attributes(wanted.get("attributes", {}), after.dtype, keep_nan=True)
         spec = ArraySpec(
             after.shape, after.dtype, after.chunks, list(after.codecs), after.fill[()], after.dims, attributes
         )

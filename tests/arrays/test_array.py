@@ -70,7 +70,7 @@ def test_iteration_gives_the_samples_of_one_commit(images):
 
 @pytest.mark.parametrize(
     ("value", "dtype"),
-    [(1.9, "i4"), ([1, 2, 3], "f4"), (True, "u1"), (np.float64(300.7), "u1"), (np.array([1.5, 2.5, -1.5]), "i8"), ("12", "i4"), (7, "U3"), (1 + 0j, "c8"), ("2020-01-01", "M8[s]")],
+    [(1.9, "i4"), ([1, 2, 3], "f4"), (True, "u1"), (np.float64(300.7), "u1"), (np.array([1.5, 2.5, -1.5]), "i8"), ("12", "i4"), (1 + 0j, "c8"), ("2020-01-01", "M8[s]")],
     ids=str,
 )  # fmt: skip
 def test_values_are_cast_as_numpy_casts(value, dtype):
@@ -107,6 +107,9 @@ def test_values_that_numpy_refuses_are_refused_and_nothing_is_written(images, ke
 )  # fmt: skip
 @pytest.mark.parametrize("key", [(), ..., None, 0, slice(0, 1), [0]], ids=str)
 def test_scalars_of_numpy_are_converted_and_arrays_without_axes_are_cast_as_numpy_does_it(shape, dtype, value, key):
+    given = np.asarray(value)
+    is_missing = dtype in ("i4", "u1") and given.dtype.kind == "f" and bool(np.isnan(given).any())
+    is_date_as_number = dtype in ("i4", "u1") and given.dtype.kind in "mM"
     model, array = np.zeros(shape, dtype), hub.array(shape, "t/scalars", dtype, chunks=(2,) * len(shape))
 
     def outcome(target):
@@ -119,6 +122,9 @@ def test_scalars_of_numpy_are_converted_and_arrays_without_axes_are_cast_as_nump
         return target[...].tobytes()
 
     expected = outcome(model)
+    if expected is not IndexError and (dtype == "S3" or is_missing or is_date_as_number):
+        # NumPy would invent a value.
+        expected = TypeError if is_date_as_number else hub.ConfigError
     assert outcome(array) == expected
     with array.transaction() as transaction:
         assert outcome(transaction) == expected
@@ -239,8 +245,15 @@ def test_attributes_are_a_mapping_whose_changes_are_commits(images):
 
 @pytest.mark.parametrize(
     "attrs",
-    [{"x": object()}, {1: 2}, {"x": float("nan")}, {"x": b"bytes"}, {"x": "y" * (1 << 16)}],
-    ids=["object", "key", "nan", "bytes", "large"],
+    [
+        {"x": object()},
+        {1: 2},
+        {"x": np.datetime64("2020", "ns")},
+        {"x": {1: "a", "1": "b"}},
+        {"x": b"bytes"},
+        {"x": "y" * (1 << 16)},
+    ],
+    ids=["object", "key", "time", "two keys that would be one", "bytes", "large"],
 )
 def test_attributes_that_are_not_json_or_too_large_are_refused(images, attrs):
     with pytest.raises(hub.ConfigError, match="attrs"):

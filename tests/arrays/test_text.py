@@ -37,8 +37,10 @@ def test_text_that_fits_is_stored_whatever_it_comes_in(texts):
     for i, value in enumerate(["abcde", np.array("abc", "U99"), ["x"], np.array(["é"], object)]):
         texts[i : i + 1] = value
     assert texts[...].tolist() == ["abcde", "abc", "x", "é"]
-    texts[0] = 12345
-    assert texts[0] == "12345"
+    for value in (12345, np.arange(4), np.datetime64("2020"), None, float("nan"), True):
+        with pytest.raises(hub.ConfigError, match="U5 holds text"):
+            texts[0] = value
+    assert texts[0] == "abcde"
 
 
 def test_bytes_and_fields_of_structures_are_judged_alike(root):

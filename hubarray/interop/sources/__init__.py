@@ -20,8 +20,8 @@ from hubarray.interop.sources.hierarchies import (
     zarr_members,
 )
 from hubarray.interop.sources.images import IMAGE_SUFFIXES, TIFF_SUFFIXES, Images, Tiff
-from hubarray.interop.sources.memory import Rows, Samples, array_like
-from hubarray.interop.sources.numpy_files import Npz, RemoteNpy, open_npy
+from hubarray.interop.sources.memory import Samples, Single, array_like, rows_or_single
+from hubarray.interop.sources.numpy_files import open_npy, open_npz, open_remote_npy
 from hubarray.limits import DEFAULT_DECODED_BYTES
 from hubarray.shown import has_user, shown_url
 from hubarray.storage.url import Root, fsspec_options
@@ -34,7 +34,7 @@ AUDIO_SUFFIXES = (".wav", ".flac", ".mp3", ".ogg")
 
 def open_source(
     source: Any, *, key: str | None = None, follow_links: bool = False, max_decoded_bytes: int = DEFAULT_DECODED_BYTES
-) -> Source:
+) -> Source | Single:
     """The source that a value given to :func:`hubarray.import_` means.
 
     Raises
@@ -52,7 +52,7 @@ def open_source(
             source = source[chosen("the xarray.Dataset", key, list(map(str, source.data_vars)))]
         found = array_like(source)
         if found is not None:
-            return Rows(f"the {type(source).__name__}", found)
+            return rows_or_single(f"the {type(source).__name__}", found)
         if isinstance(source, Iterable) and not isinstance(source, (bytes, dict)):
             return Samples(source)
         raise ConfigError(f"{type(source).__name__}: give a path, a URL, an array, or an iterable of samples")
@@ -104,7 +104,7 @@ def _has_credentials(where: str) -> bool:
 
 def _opened(
     where: str, options: Mapping[str, Any], key: str | None, *, follow_links: bool, max_decoded_bytes: int
-) -> Source:
+) -> Source | Single:
     if where.startswith("file://"):
         where = Root(where).path
     shown = shown_url(where)
@@ -116,11 +116,11 @@ def _opened(
     with readable(shown):
         require_file(where)
         if suffix == ".npy":
-            return RemoteNpy(where, shown, options) if "://" in where else open_npy(where)
+            return open_remote_npy(where, shown, options) if "://" in where else open_npy(where)
         if "://" in where and suffix in _LOCAL_SUFFIXES:
             raise ConfigError(f"{shown}: through URLs .npy and Zarr are read; download other files first")
         if suffix == ".npz":
-            return Npz(where, key)
+            return open_npz(where, key)
         if suffix in HDF5_SUFFIXES:
             return open_hdf5(where, key, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes)
         if suffix in MEDIA_SUFFIXES:

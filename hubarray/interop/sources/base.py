@@ -17,7 +17,6 @@ from hubarray.shown import hidden_urls, shown_text
 
 log = logging.getLogger("hubarray.interop")
 
-SINGLE_VALUE = "is a single value, without rows; make an array of shape () with hub.array and assign it"
 MAX_ROW_BYTES = 512 << 20
 MAX_SOURCE_BYTES = 1 << 50
 # What a file may stand for beyond what it holds: more than compression makes of anything but constants.

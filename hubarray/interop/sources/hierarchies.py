@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from hubarray import process
-from hubarray.arrays.dtypes import TEXT
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.missing import needed
 from hubarray.interop.sources.base import (
@@ -31,6 +30,7 @@ from hubarray.interop.sources.memory import NETCDF_DIMENSION, Found, Rows, Singl
 from hubarray.interop.zarr_attributes import decoded_attributes
 from hubarray.limits import Budget, parse_json
 from hubarray.shown import shown_text
+from hubarray.values.foreign import TEXT
 
 # HDF5's and NetCDF's own, of which others see dimensions.
 _HDF5_OWN = frozenset(
@@ -38,6 +38,7 @@ _HDF5_OWN = frozenset(
      "_nc3_strict", "_NCProperties")
 )  # fmt: skip
 _MOST_LINKS = 64
+_NETCDF_PREFIX = "_nc4_non_coord_"
 _ONLY_TEXT = np.dtypes.StringDType(coerce=False)
 _MOST_METADATA_BYTES = 64 << 20
 _SMALL_METADATA_BYTES = 1 << 20
@@ -140,7 +141,7 @@ def _boxes(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
         yield tuple(slice(at, min(at + step, n)) for at, step, n in zip(corner, steps, shape, strict=True))
 
 
-def open_hdf5(where: str, key: str | None, *, follow_links: bool, max_decoded_bytes: int) -> Rows:
+def open_hdf5(where: str, key: str | None, *, follow_links: bool, max_decoded_bytes: int) -> Rows | Single:
     """A dataset of an HDF5 file.
 
     Raises
@@ -150,12 +151,16 @@ def open_hdf5(where: str, key: str | None, *, follow_links: bool, max_decoded_by
     """
     h5py = needed("h5py", extra="hdf5", why="importing HDF5")
     file = h5py.File(where, "r")
-    keys = [path for path, one in _hdf5_datasets(h5py, file).items() if not _is_only_a_dimension(one)]
+    there = _hdf5_datasets(h5py, file)
     if key is not None and not follow_links:
         _refuse_external_links(h5py, file, key, where)
-    linked = file.get(key) if key else None
-    dataset = linked if isinstance(linked, h5py.Dataset) else file[chosen(where, key.strip("/") if key else None, keys)]
-    found: Rows = _hdf5_rows(h5py, where, dataset, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes)
+    wanted = key.strip("/") if key else None
+    linked = file.get(key) if key and wanted not in there else None
+    is_array = isinstance(linked, h5py.Dataset) and not _is_only_a_dimension(linked)
+    dataset = linked if is_array else there[chosen(where, wanted, list(there))]
+    found: Rows | Single = _hdf5_rows(
+        h5py, where, dataset, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes
+    )
     return found
 
 
@@ -163,7 +168,8 @@ def hdf5_members(where: str, key: str | None, *, follow_links: bool, max_decoded
     """All datasets of an HDF5 or NetCDF-4 file, or those of a group in it; None of one alone, or where is no group."""
     h5py = needed("h5py", extra="hdf5", why="importing HDF5")
     file = h5py.File(where, "r")
-    has_attributes = bool(_hdf5_attrs(where, file.attrs, netcdf=_is_netcdf(file)))
+    every = [file, *_hdf5_groups(h5py, file).values()]
+    has_attributes = any(_hdf5_attrs(where, one.attrs, netcdf=_is_netcdf(file)) for one in every)
     return _hdf5_members(
         h5py, file, where, key, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes,
         has_attributes=has_attributes,
@@ -180,7 +186,7 @@ def _hdf5_members(
     max_decoded_bytes: int,
     has_attributes: bool = True,
 ) -> Members | None:
-    every = {path: one for path, one in _hdf5_datasets(h5py, file).items() if not _is_only_a_dimension(one)}
+    every = _hdf5_datasets(h5py, file)
     kept = {path: one for path, one in every.items() if key is not None or not _has_no_array(h5py, one)}
     left_out = shown_text(", ".join(path for path in every if path not in kept))
     if left_out:
@@ -193,13 +199,18 @@ def _hdf5_members(
     if some is None:
         return None
     arrays = {
-        path: _hdf5_rows(
-            h5py, where, one, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes, single=one.shape == ()
-        )
+        path: _hdf5_rows(h5py, where, one, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes)
         for path, one in some.items()
     }
     group = file if key is None else file[key.strip("/")]
-    attributes = _hdf5_attrs(where, group.attrs, netcdf=_is_netcdf(file))
+    attributes = _with_those_of_groups(
+        where,
+        _hdf5_attrs(where, group.attrs, netcdf=_is_netcdf(file)),
+        {
+            path: _hdf5_attrs(where, one.attrs, netcdf=_is_netcdf(file))
+            for path, one in _hdf5_groups(h5py, group).items()
+        },
+    )
     return Members(f"{where}:{key}" if key else where, arrays, attributes, stamp(where))
 
 
@@ -252,12 +263,7 @@ def opened_members(source: Any, *, follow_links: bool, max_decoded_bytes: int) -
         shown = shown_text(str(source.store_path))
         if not follow_links:
             _refuse_links_of_store(source)
-        found = sorted(_zarr_arrays(source).items())
-        arrays = {
-            path: _zarr_rows(f"{shown}/{path}", one, None, max_decoded_bytes, single=one.shape == ())
-            for path, one in found
-        }
-        return Members(shown, arrays, json_attrs(shown, source.attrs), None)
+        return _zarr_members(shown, source, dict(sorted(_zarr_arrays(source).items())), None, max_decoded_bytes)
     return None
 
 
@@ -283,7 +289,40 @@ def _hdf5_datasets(h5py: Any, file: Any) -> dict[str, Any]:
     """Those that lie in the file, by their paths."""
     found: dict[str, Any] = {}
     file.visititems(lambda name, one: found.update({name: one}) if isinstance(one, h5py.Dataset) else None)
+    return {_netcdf_name(path): one for path, one in found.items() if not _is_only_a_dimension(one)}
+
+
+def _hdf5_groups(h5py: Any, group: Any) -> dict[str, Any]:
+    """The groups below a group that lie in the file, by their paths."""
+    found: dict[str, Any] = {}
+    group.visititems(lambda name, one: found.update({name: one}) if isinstance(one, h5py.Group) else None)
     return found
+
+
+def _with_those_of_groups(
+    where: str, attributes: dict[str, Any], of_groups: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Attributes of a source, with those of each group below it under the group's name."""
+    found = dict(attributes)
+    for path, its in of_groups.items():
+        name = path.strip("/").replace("/", ".")
+        if its and name in found:
+            warnings.warn(
+                f"{where}: the attributes of the group {shown_text(path)} are left out: an attribute has its name",
+                stacklevel=6,
+            )
+        elif its:
+            found[name] = dict(its)
+    return found
+
+
+def _netcdf_name(path: str) -> str:
+    """The path of a variable as NetCDF says it, which has a prefix where a dimension that is not its own has its name.
+
+    Source: the NetCDF-4 file format, "Coordinate variables and dimensions".
+    """
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}{name.removeprefix(_NETCDF_PREFIX)}"
 
 
 def _is_only_a_dimension(dataset: Any) -> bool:
@@ -309,9 +348,7 @@ def _readable(attributes: Any, *, netcdf: bool) -> dict[str, Any]:
     return found | alone if netcdf else found
 
 
-def _hdf5_rows(
-    h5py: Any, where: str, dataset: Any, *, follow_links: bool, max_decoded_bytes: int, single: bool = False
-) -> Any:
+def _hdf5_rows(h5py: Any, where: str, dataset: Any, *, follow_links: bool, max_decoded_bytes: int) -> Any:
     named = f"{where}:{dataset.name}"
     if not follow_links:
         _refuse_data_elsewhere(named, dataset)
@@ -323,9 +360,10 @@ def _hdf5_rows(
     attrs = decoded_attributes(attrs, dataset.dtype)
     stored_bytes = None if follow_links else os.path.getsize(where)
     text = h5py.check_string_dtype(dataset.dtype)
-    if single:
-        return Single(named, Found(dataset, attrs))
-    if text is not None and text.length is None and dataset.shape:
+    is_text = text is not None and (text.length is None or text.encoding == "utf-8")
+    if not dataset.shape:
+        return Single(named, Found(dataset.asstr() if is_text else dataset, attrs))
+    if is_text:
         return Rows(named, Found(Texts(named, dataset.asstr(), dataset.shape, stored_bytes), attrs, dims), stamps)
     found = Found(dataset, attrs, dims, dataset.fillvalue)
     return Rows(named, found, stamps, stored_bytes=stored_bytes)
@@ -376,7 +414,7 @@ def is_zarr(where: str, suffix: str) -> bool:
 
 def open_zarr(
     where: str, shown: str, key: str | None, options: Mapping[str, Any], *, follow_links: bool, max_decoded_bytes: int
-) -> Rows:
+) -> Rows | Single:
     """An array of a Zarr, of format 2 or 3, local or behind a URL.
 
     Raises
@@ -387,7 +425,7 @@ def open_zarr(
     opened, stamps = _opened_zarr(where, options, follow_links=follow_links)
     if not hasattr(opened, "shape"):
         opened = opened[chosen(shown, key.strip("/") if key else None, list(_zarr_arrays(opened)))]
-    found: Rows = _zarr_rows(shown, opened, stamps, max_decoded_bytes)
+    found: Rows | Single = _zarr_rows(shown, opened, stamps, max_decoded_bytes)
     return found
 
 
@@ -397,16 +435,59 @@ def zarr_members(
     """All arrays of a Zarr, or of a group in it; None of one alone, or where is no group."""
     opened, stamps = _opened_zarr(where, options, follow_links=follow_links)
     is_group = not hasattr(opened, "shape")
-    some = _below(_zarr_arrays(opened), key, has_attributes=bool(opened.attrs)) if is_group else None
+    if not is_group:
+        return None
+    has_attributes = bool(opened.attrs) or any(one.attrs for one in _zarr_groups(opened).values())
+    some = _below(_zarr_arrays(opened), key, has_attributes=has_attributes)
     if some is None:
         return None
     group = opened if key is None else opened[key.strip("/")]
     named = f"{shown}/{key.strip('/')}" if key else shown
-    arrays = {
-        path: _zarr_rows(f"{named}/{path}", one, stamps, max_decoded_bytes, single=one.shape == ())
-        for path, one in some.items()
-    }
-    return Members(named, arrays, json_attrs(named, group.attrs), stamps)
+    return _zarr_members(named, group, some, stamps, max_decoded_bytes)
+
+
+def _zarr_members(
+    named: str, group: Any, arrays: Mapping[str, Any], stamps: list[Any] | None, max_decoded_bytes: int
+) -> Members:
+    groups = _zarr_groups(group)
+    dims = _ome_dims(group.attrs, "")
+    for path, one in groups.items():
+        dims |= _ome_dims(one.attrs, f"{path}/")
+    found = {path: _zarr_rows(f"{named}/{path}", one, stamps, max_decoded_bytes, dims.get(path))
+             for path, one in arrays.items()}  # fmt: skip
+    attributes = _with_those_of_groups(
+        named, json_attrs(named, group.attrs), {path: json_attrs(named, one.attrs) for path, one in groups.items()}
+    )
+    return Members(named, found, attributes, stamps)
+
+
+def _fitting(dims: tuple[str, ...] | None, array: Any) -> tuple[str, ...] | None:
+    return dims if dims is not None and len(dims) == len(array.shape) else None
+
+
+def _zarr_groups(group: Any) -> dict[str, Any]:
+    return {name: one for name, one in group.members(max_depth=None) if not hasattr(one, "shape")}
+
+
+def _ome_dims(attributes: Any, below: str) -> dict[str, tuple[str, ...]]:
+    """Names of axes that a group of OME-Zarr gives to its arrays, by their paths.
+
+    Source: https://ngff.openmicroscopy.org, "multiscales" metadata, 0.1 to 0.5.
+    """
+    ome = attributes.get("ome")
+    images = (ome if isinstance(ome, dict) else attributes).get("multiscales")
+    found: dict[str, tuple[str, ...]] = {}
+    for image in images if isinstance(images, list) else ():
+        # Before 0.3 the axes were always these.
+        axes = image.get("axes", list("tczyx")) if isinstance(image, dict) else []
+        names = [one.get("name") if isinstance(one, dict) else one for one in axes] if isinstance(axes, list) else []
+        datasets = image.get("datasets") if isinstance(image, dict) else None
+        texts = [one for one in names if isinstance(one, str)]
+        if names and len(set(texts)) == len(names):
+            for one in datasets if isinstance(datasets, list) else ():
+                if isinstance(one, dict) and isinstance(one.get("path"), str):
+                    found[below + one["path"].strip("/")] = tuple(texts)
+    return found
 
 
 def _opened_zarr(where: str, options: Mapping[str, Any], *, follow_links: bool) -> tuple[Any, list[Any] | None]:
@@ -439,7 +520,11 @@ def _zarr_arrays(group: Any) -> dict[str, Any]:
 
 
 def _zarr_rows(
-    shown: str, opened: Any, stamps: list[Any] | None, max_decoded_bytes: int, *, single: bool = False
+    shown: str,
+    opened: Any,
+    stamps: list[Any] | None,
+    max_decoded_bytes: int,
+    dims: tuple[str, ...] | None = None,
 ) -> Any:
     with process.importing:
         from hubarray.arrays.zarr_chain import bounded_array
@@ -447,10 +532,16 @@ def _zarr_rows(
     _check_chunk(shown, opened.shards or opened.chunks, opened.dtype, max_decoded_bytes)
     kept = {name: value for name, value in opened.attrs.items() if not name.startswith("_ARRAY")}
     stored_bytes = sum(size for _, size, _ in stamps) if stamps is not None else None
-    if single:
+    if not opened.shape:
         return Single(shown, Found(opened, decoded_attributes(kept, np.dtype(opened.dtype))))
     if np.dtype(opened.dtype).kind in "TO" and opened.shape:
         texts = Texts(shown, opened, opened.shape, stored_bytes)
         return Rows(shown, Found(texts, json_attrs(shown, kept), zarr_dims(opened)), stamps)
-    found = Found(opened, decoded_attributes(kept, opened.dtype), zarr_dims(opened), opened.fill_value)
+    is_of_xarray = opened.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in opened.attrs
+    if is_of_xarray and opened.fill_value is not None and opened.dtype.kind in "iuf":
+        # In format 2 xarray has no other place for it.
+        kept.setdefault("_FillValue", opened.fill_value.item())
+    found = Found(
+        opened, decoded_attributes(kept, opened.dtype), _fitting(dims, opened) or zarr_dims(opened), opened.fill_value
+    )
     return Rows(shown, found, stamps, stored_bytes=stored_bytes)

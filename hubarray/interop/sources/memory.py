@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
-import logging
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from hubarray import config
-from hubarray.arrays.dtypes import TEXT, ml_dtype
-from hubarray.arrays.objects import plain_objects, refuse_objects
 from hubarray.errors import ConfigError, SourceError
-from hubarray.interop.plain import plain_json
-from hubarray.interop.sources.base import SINGLE_VALUE, check_sizes, readable, whole_parts
-
-log = logging.getLogger("hubarray.interop")
+from hubarray.interop.sources.base import check_sizes, readable, whole_parts
+from hubarray.shown import shown_text
+from hubarray.values.attributes import plain_value
+from hubarray.values.foreign import TEXT, block_of, plain_array, unmasked
+from hubarray.values.objects import plain_objects, refuse_objects
 
 _SHOWN_COLUMNS = 5
 # What NetCDF-4 calls the scale of a dimension that has no coordinates.
@@ -54,19 +52,17 @@ def array_like(source: Any) -> Found | None:
     ConfigError
         It is like an array, and cannot be stored as one.
     """
-    if isinstance(source, np.ma.MaskedArray):
-        raise ConfigError("a masked array: masks are not stored; fill it first: source.filled(...)")
-    if isinstance(source, np.ndarray):
-        return Found(plain_objects(source))
+    source = unmasked(source)
+    if isinstance(source, (np.ndarray, np.generic)):
+        return Found(plain_objects(np.asarray(source)))
     if hasattr(source, "columns") and hasattr(source, "to_numpy"):
         return _frame(source)
     package = type(source).__module__.partition(".")[0]
-    if package == "torch" and hasattr(source, "detach"):
-        return Found(_tensor(source))
     if package == "xarray" and hasattr(source, "data_vars"):
         raise ConfigError(f"an xarray.Dataset is no array: give one of {', '.join(map(str, source.data_vars))}")
     if package == "xarray" and hasattr(source, "dims"):
-        return Found(plain_objects(source.data), json_attrs("xarray", source.attrs), tuple(map(str, source.dims)))
+        data = source.data if hasattr(source.data, "__dask_graph__") else plain_objects(plain_array(source))
+        return Found(data, json_attrs("xarray", source.attrs), tuple(map(str, source.dims)))
     if package == "zarr" and hasattr(source, "metadata"):
         from hubarray.arrays.zarr_chain import bounded_array
 
@@ -78,9 +74,8 @@ def array_like(source: Any) -> Found | None:
         return Found(_texts(source))
     if hasattr(source, "__dask_graph__") and hasattr(source, "dtype"):
         return Found(source)
-    if hasattr(source, "__array__") or hasattr(source, "__array_interface__") or isinstance(source, memoryview):
-        return Found(plain_objects(np.asarray(source)))
-    return None
+    found = plain_array(source)
+    return None if found is None else Found(plain_objects(found))
 
 
 def _texts(values: Sequence[Any]) -> np.ndarray:
@@ -115,34 +110,20 @@ def _frame(frame: Any) -> Found:
     return Found(array, {"columns": names})
 
 
-def _tensor(tensor: Any) -> np.ndarray:
-    if tensor.device.type != "cpu":
-        raise ConfigError(f"a tensor on {tensor.device}: bring it to memory first: tensor.cpu()")
-    if str(tensor.layout) != "torch.strided" or tensor.is_quantized:
-        raise ConfigError("a sparse or quantized tensor: make it a plain one first: .to_dense() or .dequantize()")
-    tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
-    name = str(tensor.dtype).removeprefix("torch.")
-    known = ml_dtype(name)
-    if known is None:
-        return np.asarray(tensor.numpy())
-    import torch
-
-    bits = {1: torch.uint8, 2: torch.int16}[known.itemsize]
-    return np.asarray(tensor.view(bits).numpy().view(known))
-
-
 def json_attrs(where: str, attributes: Mapping[Any, Any]) -> dict[str, Any]:
     """Attributes that JSON can hold: text, numbers, and arrays of them. The others are left out, with a warning."""
-    found, left_out = {}, []
+    found: dict[str, Any] = {}
+    left_out = []
     for name, value in attributes.items():
-        plain = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
         try:
-            json.dumps(plain_json(plain))
-            found[str(name)] = plain
+            if str(name) in found:
+                raise ValueError("is there twice")
+            found[str(name)] = plain_value(value, text_of_bytes=True)
         except (TypeError, ValueError, RecursionError):
             left_out.append(str(name))
     if left_out:
-        log.warning("%s: attributes that JSON cannot hold are left out: %s", where, ", ".join(left_out))
+        shown = shown_text(", ".join(left_out))[:400]
+        warnings.warn(f"{where}: attributes of a type that is not stored are left out: {shown}", stacklevel=3)
     return found
 
 
@@ -166,17 +147,26 @@ def hdf5_dims(dataset: Any) -> tuple[str | None, ...] | None:
     return tuple(names) if any(names) else None
 
 
+def rows_or_single(where: str, found: Found, fingerprint: list[Any] | None = None, **sizes: Any) -> Rows | Single:
+    """A source of rows, or the single value that has none."""
+    if not len(found.array.shape):
+        return Single(where, found)
+    return Rows(where, found, fingerprint, **sizes)
+
+
 class Single:
-    """A single value, without rows: of a group, beside arrays."""
+    """A single value, without rows."""
 
     shape: tuple[int, ...] = ()
     dims: tuple[str | None, ...] | None = ()
     fill: Any = None
 
+    fingerprint: list[Any] | None = None
+
     def __init__(self, where: str, found: Found) -> None:
         self.where, self.attrs = where, found.attrs
         with readable(where):
-            value = np.asarray(found.array[()])
+            value = block_of(found.array, ())
         if value.dtype.kind in "TO" and isinstance(value.item(), (str, bytes)):
             value = np.asarray(_texts([value.item()])[0])
         if value.dtype.hasobject or value.shape:
@@ -191,8 +181,6 @@ class Rows:
         self, where: str, found: Found, fingerprint: list[Any] | None = None, *, stored_bytes: int | None = None
     ) -> None:
         array = found.array
-        if not len(array.shape):
-            raise ConfigError(f"{where}: {SINGLE_VALUE}")
         self.where = where
         self.rows: int | None = int(array.shape[0])
         self.row_shape = tuple(map(int, array.shape[1:]))
@@ -211,13 +199,13 @@ class Rows:
         """See :class:`Source`."""
         for first in range(start, self.rows or 0, block_rows):
             with readable(self.where):
-                yield np.asarray(self._array[first : first + block_rows])
+                yield block_of(self._array, slice(first, first + block_rows))
 
     def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
         """See :class:`Source`."""
         for key in _parts_of(self.row_shape, self.dtype.itemsize, most_bytes):
             with readable(self.where):
-                yield key, np.asarray(self._array[(row, *key)])
+                yield key, block_of(self._array, (row, *key))
 
 
 def _parts_of(shape: tuple[int, ...], itemsize: int, most_bytes: int) -> Iterator[tuple[slice, ...]]:

@@ -13,19 +13,19 @@ import numpy as np
 
 from hubarray.arrays.foreign_dtypes import check_header
 from hubarray.errors import ConfigError, SourceError
-from hubarray.interop.sources.base import SINGLE_VALUE, check_sizes, chosen, readable, row_bytes, stamp, whole_parts
-from hubarray.interop.sources.memory import Found, Rows
+from hubarray.interop.sources.base import check_sizes, chosen, readable, row_bytes, stamp, whole_parts
+from hubarray.interop.sources.memory import Found, Rows, Single, rows_or_single
 
 _PASSED_BYTES = 1 << 20
 _MAX_HEADER_BYTES = 64 << 10
 
 
-def open_npy(where: str) -> Rows:
+def open_npy(where: str) -> Rows | Single:
     """A local ``.npy``, mapped into memory."""
     with open(where, "rb") as file:
         _header(file, where)
     mapped = np.load(where, mmap_mode="r", allow_pickle=False)
-    return Rows(where, Found(mapped), stamp(where), stored_bytes=os.path.getsize(where))
+    return rows_or_single(where, Found(mapped), stamp(where), stored_bytes=os.path.getsize(where))
 
 
 class RemoteNpy:
@@ -118,6 +118,28 @@ class Npz:
         return whole_parts(self, row)
 
 
+def open_remote_npy(url: str, shown: str, options: Mapping[str, Any]) -> RemoteNpy | Single:
+    """A ``.npy`` behind a URL."""
+    import fsspec
+
+    with fsspec.open(url, "rb", **options) as file:
+        shape, _, dtype = _header(file, shown)
+        if not shape:
+            return Single(shown, Found(_rows_of(file.read(dtype.itemsize), 1, (), dtype, shown)[0]))
+    return RemoteNpy(url, shown, options)
+
+
+def open_npz(where: str, key: str | None) -> Npz | Single:
+    """One array of a ``.npz``."""
+    with zipfile.ZipFile(where) as archive:
+        keys = [name.removesuffix(".npy") for name in archive.namelist()]
+        with archive.open(f"{chosen(where, key, keys)}.npy") as file:
+            shape, _, dtype = _header(file, where)
+            if not shape:
+                return Single(where, Found(_rows_of(file.read(dtype.itemsize), 1, (), dtype, where)[0]))
+    return Npz(where, key)
+
+
 def _header(file: Any, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     major, _ = np.lib.format.read_magic(file)
     announced = file.read(2 if major == 1 else 4)
@@ -135,8 +157,6 @@ def _header(file: Any, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]
         raise SourceError(f"{where}: its header cannot be read") from None
     if dtype.hasobject:
         raise SourceError(f"{where}: holds Python objects, which are never loaded; save it with a plain dtype")
-    if not shape:
-        raise ConfigError(f"{where}: {SINGLE_VALUE}")
     if any(length < 0 for length in shape):
         raise SourceError(f"{where}: says that it has the shape {shape}")
     return shape, fortran, dtype

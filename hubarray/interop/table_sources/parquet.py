@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hubarray.errors import SourceError
-from hubarray.interop.parquet import exported_schema, row_groups_of
+from hubarray.interop.parquet import ShapesOfRows, empty_shapes, exported_schema, row_groups_of
 from hubarray.interop.sources.base import readable
 from hubarray.interop.table_sources.base import Rows, TableSource, taken
 from hubarray.interop.table_sources.guessing import guessed_schema
 from hubarray.parquet_limits import arrow_schema, read_row_group
 from hubarray.shown import shown_text
+from hubarray.tables.frames import batches_of
 from hubarray.tables.schema import PARTITION, Schema
 
 _BATCH_ROWS = 4096
@@ -59,11 +62,49 @@ def _exported(path: Path, given: Schema | None, max_decoded_bytes: int) -> Table
         if schema is None or PARTITION not in arrow_schema(metadata).names:
             return None
         groups = row_groups_of(file, where, max_decoded_bytes)
+        empty = empty_shapes(metadata, where)
     names = taken([name for name in schema if name != PARTITION], given, where)
     rows: dict[str | int, Callable[[], Rows]] = {
-        key: _batches(path, {}, names, max_decoded_bytes, some) for key, some in groups.items()
+        key: _with_empty_shapes(
+            _batches(path, {}, names, max_decoded_bytes, some), given or schema, empty, metadata, some
+        )
+        for key, some in groups.items()
     }
     return TableSource(given or schema, rows, False)
+
+
+def _with_empty_shapes(
+    read: Callable[[], Rows],
+    schema: Schema,
+    empty: Mapping[str, ShapesOfRows],
+    metadata: pq.FileMetaData,
+    groups: Sequence[int],
+) -> Callable[[], Rows]:
+    """Rows of some row groups, in which arrays without elements have the shapes that they were exported with."""
+    if not empty:
+        return read
+    counts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    numbers = [sum(counts[:group]) + i for group in groups for i in range(counts[group])]
+
+    def mended() -> Iterator[Any]:
+        at = 0
+        for table in read():
+            rows = numbers[at : at + len(table)]
+            at += len(table)
+            if not any(some.of(row) for some in empty.values() for row in rows):
+                yield table
+                continue
+            for columns, _ in batches_of(table, schema):
+                found = {name: list(column) for name, column in columns.items()}
+                here, rows = rows[: len(next(iter(found.values())))], rows[len(next(iter(found.values()))) :]
+                for name, shapes in empty.items():
+                    for i, row in enumerate(here if name in found else ()):
+                        value, shape = found[name][i], shapes.of(row)
+                        if shape and isinstance(value, np.ndarray) and not value.size and value.ndim == len(shape):
+                            found[name][i] = value.reshape(shape)
+                yield found
+
+    return mended
 
 
 def _hive(path: Path, folder: Path) -> dict[str, str]:

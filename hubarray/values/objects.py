@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hubarray.arrays.dtypes import TEXT
 from hubarray.errors import ConfigError
+from hubarray.values.foreign import TEXT
 
 _SHOWN_KINDS = 5
 

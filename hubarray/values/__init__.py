@@ -1,0 +1,1 @@
+"""Foreign values: what becomes elements, rows and attributes, and how they leave again."""

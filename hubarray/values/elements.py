@@ -1,0 +1,259 @@
+"""Values on their way into an array: each is stored as it is, converted with its value kept, or refused. Pure.
+
+``docs/values.md`` has the rules as a table. They hold for assignments, appends, transactions, workers, fields of
+structures, fill values and imports alike, because all of these call :func:`as_elements`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hubarray.errors import ConfigError
+from hubarray.values.foreign import TEXT, is_missing, plain_array, unmasked
+from hubarray.values.packing import is_packed
+
+_SHOWN_LETTERS = 60
+_ONLY_TEXT = np.dtypes.StringDType(coerce=False)
+
+
+@dataclass(frozen=True)
+class Target:
+    """The array, or part of one, that a value is written to.
+
+    Attributes
+    ----------
+    dtype : dtype
+    dims : tuple of (str or None), or None
+        Names of the axes that the value has to fill, where they are known.
+    attrs : mapping
+        Of the array: those of CF say that it is packed.
+    """
+
+    dtype: np.dtype[Any]
+    dims: tuple[str | None, ...] | None = None
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+
+
+def as_elements(value: Any, target: Target) -> np.ndarray:
+    """Return a value as an array that can be cast to the target's dtype without inventing anything.
+
+    Python's numbers and lists get the target's dtype at once, range checked. Arrays keep theirs, and are cast when they
+    are placed.
+
+    Raises
+    ------
+    ConfigError
+        Something of it is masked or missing where the dtype has no missing value; floats are written to a packed array;
+        its axes have other names than the target's; or it is a number or a time where text is stored.
+    ValueError, TypeError, OverflowError
+        NumPy's own, for what it would not assign; and for text that is longer than the dtype holds.
+    """
+    dtype = target.dtype
+    kind = type(value)
+    if kind is np.ndarray and value.dtype == dtype and dtype.kind in "biufcmMSUV":
+        return value
+    value = aligned(value, target.dims)
+    values = plain_array(value)
+    if values is None:
+        value = unmasked(value)
+        if dtype.kind in "T":
+            return _texts(value)
+        values = _of_python(value, dtype)
+    elif dtype.kind == "T":
+        return _texts(values)
+    if is_packed(target.attrs, dtype):
+        _refuse_packed(values if isinstance(value, np.ndarray) else value, values, target.attrs)
+    return _castable(values, dtype)
+
+
+def _of_python(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """Numbers and lists of Python in a dtype."""
+    # First as NumPy does it, for its own errors.
+    try:
+        values = np.asarray(value, dtype)
+    except ValueError as error:
+        if "inhomogeneous" not in str(error):
+            raise
+        raise ValueError(
+            f"{error}; rows of different shapes belong into a table: hub.table_writer, whose fields may be ragged"
+        ) from None
+    wide = _wide(dtype)
+    if wide is not None:
+        # NumPy makes text and truth of anything.
+        _castable(np.asarray(value, wide), dtype)
+    return values
+
+
+def _wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
+    """A dtype that keeps objects where another would make text or bools of them; None where it has neither."""
+    if dtype.names is not None:
+        wide = [(name, _wide(dtype[name]) or dtype[name]) for name in dtype.names]
+        return np.dtype(wide) if np.dtype(wide) != dtype else None
+    if dtype.subdtype is not None:
+        inner = _wide(dtype.base)
+        return None if inner is None else np.dtype((inner, dtype.shape))
+    return np.dtype(object) if dtype.kind in "SUb" else None
+
+
+def _castable(values: np.ndarray, dtype: np.dtype[Any], where: str = "") -> np.ndarray:
+    """Values that a cast to a dtype would not change into something else, as they are or converted already."""
+    if dtype.names is not None:
+        if values.dtype.names is not None:
+            for name, theirs in zip(dtype.names, values.dtype.names, strict=False):
+                _castable(values[theirs], dtype[name].base, f" in the field {name!r}")
+        return values
+    kind, theirs = dtype.kind, values.dtype.kind
+    if kind in "SU":
+        _check_text(values, dtype, where)
+    elif theirs == "O":
+        return _of_objects(values, dtype, where)
+    elif kind in "biu" and theirs in "fc" and values.size:
+        if not np.isfinite(values).all():
+            raise ConfigError(
+                f"the value has NaN or infinity{where}, which {dtype} cannot hold: fill it first, such as with "
+                "np.nan_to_num, or store floats"
+            )
+    elif kind in "biufc" and theirs in "mM":
+        raise TypeError(
+            f"{values.dtype} is not stored as {dtype} by itself{where}: which unit is counted, and from when, the "
+            "array does not know. Convert it, such as with .astype('datetime64[D]').astype(int), or as the array's "
+            "attributes units and calendar say; xarray's to_zarr(append_dim=...) does that"
+        )
+    return values
+
+
+def _of_objects(values: np.ndarray, dtype: np.dtype[Any], where: str) -> np.ndarray:
+    """An array of Python objects as numbers or times; missing ones are NaN and NaT where the dtype has them."""
+    missing = np.fromiter((is_missing(one) for one in values.flat), bool, values.size).reshape(values.shape)
+    if missing.any():
+        if dtype.kind not in "fcmM":
+            raise ConfigError(
+                f"the value has a missing value{where}, such as None, which {dtype} cannot hold: fill it first, such "
+                "as with fillna(...), or store floats"
+            )
+        values = values.copy()
+        values[missing] = np.nan if dtype.kind in "fc" else np.datetime64("NaT") if dtype.kind == "M" else None
+    if dtype.kind == "b" and not all(isinstance(one, (bool, np.bool_, int, np.integer, float)) for one in values.flat):
+        raise ConfigError(f"the value has something else than bools and numbers{where}, and {dtype} is stored")
+    if dtype.kind == "V":
+        return values
+    if any(getattr(one, "tzinfo", None) is not None for one in values.flat):
+        raise ConfigError(
+            "the value has times with a zone, and the zone would be lost; convert them to UTC without a zone first"
+        )
+    if dtype.kind == "m" and missing.any():
+        found = np.full(values.shape, np.timedelta64("NaT"), dtype)
+        found[~missing] = values[~missing].astype(dtype)
+        return found
+    return values.astype(dtype)
+
+
+def _texts(value: Any) -> np.ndarray:
+    """Text of any length, and nothing else: NumPy would write None as "None", and bytes as their ASCII."""
+    values = value
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "TUO":
+        raise TypeError(f"text is wanted, and not {values.dtype}: convert it, such as with .astype(str)")
+    if isinstance(values, np.ndarray) and hasattr(values.dtype, "na_object"):
+        # NumPy would write what stands for a missing one as text.
+        values = values.astype(object)
+    try:
+        return np.asarray(values, _ONLY_TEXT).astype(TEXT)
+    except UnicodeEncodeError:
+        raise ValueError("text with half a surrogate pair is no Unicode, and is not stored") from None
+    except ValueError:
+        raise TypeError("text is wanted, and there is something else: fill what is missing, and convert it") from None
+
+
+def _check_text(values: np.ndarray, dtype: np.dtype[Any], where: str) -> None:
+    """Refuse what is no text, and text that is longer than what holds it; NumPy would cut it without a word."""
+    if not values.size:
+        return
+    theirs = values.dtype.kind
+    if theirs in "TO" and (theirs == "O" or hasattr(values.dtype, "na_object")):
+        values = values.astype(object)
+        other = next((one for one in values.flat if not isinstance(one, (str, bytes))), None)
+        if other is not None or not all(isinstance(one, (str, bytes)) for one in values.flat):
+            what = "a missing value" if is_missing(other) else f"a {type(other).__name__}"
+            raise ConfigError(
+                f"the value has {what}{where}, and {dtype.str[1:]} holds text: fill what is missing, and convert it"
+            )
+    elif theirs not in "SUT":
+        raise ConfigError(
+            f"the value has {values.dtype}{where}, and {dtype.str[1:]} holds text: convert it, such as with "
+            ".astype(str)"
+        )
+    held = dtype.itemsize // (4 if dtype.kind == "U" else 1)
+    if theirs == dtype.kind and values.dtype.itemsize <= dtype.itemsize:
+        return
+    if theirs in "SUT":
+        lengths = np.strings.str_len(values)
+    else:
+        lengths = np.fromiter(map(len, values.flat), np.intp, values.size)
+    widest = int(lengths.max())
+    if widest > held:
+        what = str(values.flat[int(lengths.argmax())])
+        shown = what if len(what) <= _SHOWN_LETTERS else f"{what[:_SHOWN_LETTERS]}..."
+        raise ValueError(
+            f"text of {widest} characters{where} does not fit {dtype.str[1:]}, which holds {held}, and is not cut: "
+            f"{shown!r}; to widen it, write a new version: hub.store(a[...].astype('{dtype.kind}{widest}'), ...)"
+        )
+
+
+def _refuse_packed(value: Any, values: np.ndarray, attrs: Mapping[str, Any]) -> None:
+    """Refuse physical values where counts are stored: a cast would take 285.5 for the count 285."""
+    own = values.dtype if isinstance(value, np.ndarray) else np.asarray(value).dtype
+    if own.kind in "fc" or (
+        own.kind == "O" and any(isinstance(one, (float, np.floating)) for one in np.asarray(value).flat)
+    ):
+        scale, offset = attrs.get("scale_factor", 1), attrs.get("add_offset", 0)
+        fill = attrs.get("_FillValue", attrs.get("missing_value"))
+        counts = f"np.round((value - {offset!r}) / {scale!r})"
+        line = f"np.where(np.isnan(value), {fill!r}, {counts})" if fill is not None else counts
+        raise ConfigError(
+            "floats are not written to a packed array, which holds counts: its attributes say that a value is "
+            f"count * {scale!r} + {offset!r}. Write\n    counts = {line}\n    a[...] = counts.astype(a.dtype)"
+        )
+
+
+def aligned(value: Any, dims: Sequence[str | None] | None) -> Any:
+    """Return a value whose axes have names, as of xarray, with these in the order of the target's.
+
+    Raises
+    ------
+    ConfigError
+        It has an axis that the target does not have.
+    """
+    theirs = getattr(value, "dims", None)
+    if (
+        not isinstance(theirs, tuple)
+        or dims is None
+        or not hasattr(value, "transpose")
+        or isinstance(value, np.ndarray)
+    ):
+        return value
+    named = [one for one in dims if one is not None]
+    own = [one for one in theirs if not str(one).startswith("dim_")]
+    if not named or not own or tuple(theirs) == tuple(dims)[len(dims) - len(theirs) :]:
+        return value
+    if len(named) < len(dims) or len(own) < len(theirs):
+        # Only some axes have names: those that do have to be where they are.
+        places = zip(reversed(theirs), reversed(dims), strict=False)
+        if len(theirs) <= len(dims) and all(b is None or str(a).startswith("dim_") or a == b for a, b in places):
+            return value
+    elif set(theirs) <= set(named):
+        ordered = value.transpose(*[one for one in dims if one in theirs])
+        missing = [i for i, one in enumerate(dims) if one not in theirs]
+        # What the value lacks is broadcast: an axis of one.
+        values = plain_array(ordered)
+        assert values is not None
+        for axis in missing:
+            values = np.expand_dims(values, axis)
+        return values
+    raise ConfigError(
+        f"the value has the dimensions {', '.join(map(repr, theirs))}, and {', '.join(map(repr, dims))} are written: "
+        "rename them, such as with .rename(...), or assign its .values to write it by position"
+    )

@@ -1,0 +1,213 @@
+"""Values of other packages as NumPy arrays, without losing what these say: masks, missing values, zones, names. Pure.
+
+Every value that becomes elements passes :func:`plain_array`: nothing else turns a foreign value into an array.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from hubarray.errors import ConfigError
+
+TEXT = np.dtypes.StringDType()
+"""Text of any length."""
+
+_MASKED = (
+    "the value is a masked array, and masks are not stored; fill it first: value.filled(...), or of Dask "
+    "da.ma.filled(value, ...)"
+)
+_PANDAS_MISSING = ("NAType", "NaTType")
+
+
+def plain_array(value: Any) -> np.ndarray | None:
+    """Return a foreign array as one of NumPy, read whole; None of Python's own objects.
+
+    Missing values of pandas, polars and Arrow are None in an array of objects, NaN among floats and NaT among times.
+
+    Parameters
+    ----------
+    value
+        An array of NumPy, Dask, xarray, pandas, polars, Arrow, PyTorch, TensorFlow, h5py, netCDF4, Zarr or hubarray, or
+        whatever has ``__array__``.
+
+    Raises
+    ------
+    ConfigError
+        It is masked, has a unit or a time zone, or is on a device.
+    """
+    value = unmasked(value)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return np.asarray(value)
+    if isinstance(value, (str, bytes, int, float, complex, list, tuple)) or value is None:
+        return None
+    package = type(value).__module__.partition(".")[0]
+    if package == "torch" and hasattr(value, "detach"):
+        return tensor_array(value)
+    if package == "pandas":
+        return _of_pandas(value)
+    if package == "pyarrow" and hasattr(value, "null_count"):
+        return _of_arrow(value)
+    if package == "polars" and hasattr(value, "to_arrow"):
+        return _of_arrow(value.to_arrow()) if hasattr(value, "null_count") else np.asarray(value)
+    if package == "xarray" and hasattr(value, "data") and hasattr(value, "dims"):
+        return plain_array(value.data)
+    if hasattr(value, "__dask_graph__"):
+        return plain_array(value.compute())
+    if hasattr(value, "magnitude") and hasattr(value, "units"):
+        raise ConfigError(
+            "the value has a unit, which would be lost: assign its magnitude, and store the unit as an attribute"
+        )
+    if not (hasattr(value, "__array__") or hasattr(value, "__array_interface__") or isinstance(value, memoryview)):
+        return None
+    if hasattr(value, "shape") and hasattr(value, "dtype") and package not in ("tensorflow", "jax", "jaxlib", "cupy"):
+        return _read_whole(value)
+    return np.asarray(value)
+
+
+def block_of(array: Any, key: Any) -> np.ndarray:
+    """Return a part of a source that is read piece by piece, with the same rules as :func:`plain_array`.
+
+    Raises
+    ------
+    ConfigError
+        A mask hides some of it.
+    """
+    return np.asarray(unmasked(array[key]))
+
+
+def _read_whole(value: Any) -> np.ndarray:
+    """A variable of a file, whose mask only an index gives: ``netCDF4.Variable.__array__`` drops it."""
+    try:
+        read = value[...] if len(value.shape) else value[()]
+    except (TypeError, IndexError, KeyError, ValueError):
+        read = value
+    return np.asarray(unmasked(read))
+
+
+def unmasked(value: Any) -> Any:
+    """Return a value in which nothing is masked, without its mask; lists are looked through.
+
+    Raises
+    ------
+    ConfigError
+        Something is masked: what is under a mask is not data.
+    """
+    # Nobody has a masked array who has not imported them, which takes long.
+    ma = sys.modules.get("numpy.ma")
+    if ma is None:
+        return value
+    if isinstance(value, (list, tuple)):
+        if any(isinstance(one, (list, tuple, ma.MaskedArray)) for one in value):
+            for one in value:
+                unmasked(one)
+        return value
+    if not isinstance(value, ma.MaskedArray):
+        return value
+    if value is ma.masked or _is_masked(ma.getmask(value)):
+        raise ConfigError(_MASKED)
+    return ma.getdata(value)
+
+
+def _is_masked(mask: np.ndarray) -> bool:
+    if mask.dtype.names is not None:
+        return any(_is_masked(mask[name]) for name in mask.dtype.names)
+    return bool(mask.any())
+
+
+def has_mask(value: Any) -> bool:
+    """Return whether something says, without being read, that it may give masked arrays."""
+    ma = sys.modules.get("numpy.ma")
+    return ma is not None and isinstance(getattr(value, "_meta", value), ma.MaskedArray)
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether one object stands for a missing value: None, NaN, NaT, or NA of pandas."""
+    if value is None or type(value).__name__ in _PANDAS_MISSING:
+        return True
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return bool(np.isnat(value))
+    return isinstance(value, (float, np.floating)) and bool(value != value)
+
+
+def _of_pandas(value: Any) -> np.ndarray:
+    if hasattr(value, "columns"):
+        return np.asarray(value.to_numpy())
+    dtype = getattr(value, "dtype", None)
+    if dtype is None:
+        return np.asarray(value)
+    if getattr(dtype, "tz", None) is not None:
+        raise ConfigError(
+            "the value has times with a zone, and the zone would be lost; convert them first: .dt.tz_convert(None) "
+            "gives UTC"
+        )
+    if isinstance(dtype, np.dtype):
+        return np.asarray(value)
+    kind = getattr(dtype, "kind", "O")
+    missing = np.asarray(value.isna())
+    numpy_dtype = getattr(dtype, "numpy_dtype", None)
+    if kind in "biuf" and isinstance(numpy_dtype, np.dtype) and hasattr(value, "to_numpy"):
+        if not missing.any():
+            return np.asarray(value.to_numpy(dtype=numpy_dtype))
+        if kind == "f":
+            return np.asarray(value.to_numpy(dtype=numpy_dtype, na_value=np.nan))
+    found = np.asarray(value, dtype=object)
+    if missing.any():
+        found = found.copy()
+        found[missing] = None
+    return found
+
+
+def _of_arrow(value: Any) -> np.ndarray:
+    import pyarrow as pa
+
+    kind = value.type
+    if pa.types.is_dictionary(kind):
+        value = value.cast(kind.value_type)
+        kind = value.type
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        raise ConfigError(
+            "the value has times with a zone, and the zone would be lost; cast them first: .cast('timestamp[us]')"
+        )
+    plain = pa.types.is_floating(kind) or pa.types.is_temporal(kind)
+    if value.null_count and not plain:
+        return np.array([*value.to_pylist(), None], object)[:-1]
+    if isinstance(value, pa.ChunkedArray):
+        return np.asarray(value.to_numpy())
+    return np.asarray(value.to_numpy(zero_copy_only=False))
+
+
+def tensor_array(tensor: Any) -> np.ndarray:
+    """Return a tensor of PyTorch as an array, with a type of ml_dtypes where NumPy has none.
+
+    Raises
+    ------
+    ConfigError
+        It is on a device, sparse or quantized.
+    """
+    if tensor.device.type != "cpu":
+        raise ConfigError(f"a tensor on {tensor.device}: bring it to memory first: tensor.cpu()")
+    if str(tensor.layout) != "torch.strided" or tensor.is_quantized:
+        raise ConfigError("a sparse or quantized tensor: make it a plain one first: .to_dense() or .dequantize()")
+    tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
+    name = str(tensor.dtype).removeprefix("torch.")
+    known = _ml_dtype(name)
+    if known is None:
+        return np.asarray(tensor.numpy())
+    import torch
+
+    bits = {1: torch.uint8, 2: torch.int16}[known.itemsize]
+    return np.asarray(tensor.view(bits).numpy().view(known))
+
+
+def _ml_dtype(name: str) -> np.dtype[Any] | None:
+    if not name.startswith(("bfloat16", "float8")):
+        return None
+    try:
+        import ml_dtypes
+    except ImportError:
+        return None
+    found = getattr(ml_dtypes, name, None)
+    return None if found is None else np.dtype(found)

@@ -1,0 +1,88 @@
+"""Packed arrays of the CF conventions: integers that stand for numbers by ``scale_factor``, ``add_offset``, fill. Pure.
+
+Source: CF conventions 1.11, section 8.1, and xarray's CFScaleOffsetCoder, whose results these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hubarray.errors import ConfigError
+
+_SCALES = ("scale_factor", "add_offset")
+_FILLS = ("_FillValue", "missing_value")
+
+
+def is_packed(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> bool:
+    """Return whether an array holds counts that attributes of CF say how to decode.
+
+    Examples
+    --------
+    >>> is_packed({"scale_factor": 0.5}, np.dtype("i2")), is_packed({"units": "K"}, np.dtype("i2"))
+    (True, False)
+    """
+    if dtype.kind not in "iu" or not attrs:
+        return False
+    return any(_number(attrs.get(name)) is not None for name in (*_SCALES, *_FILLS))
+
+
+def decoded_dtype(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of the physical values: floats that hold the counts exactly."""
+    if not is_packed(attrs, dtype):
+        return dtype
+    return np.dtype("f4" if dtype.itemsize <= 2 and "add_offset" not in attrs else "f8")
+
+
+def decoded(counts: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
+    """Return the physical values of counts; NaN where the fill value stands.
+
+    Examples
+    --------
+    >>> decoded(np.array([1, -999], "i2"), {"scale_factor": 0.5, "add_offset": 10.0, "_FillValue": -999})
+    array([10.5,  nan])
+    """
+    dtype = decoded_dtype(attrs, counts.dtype)
+    if dtype == counts.dtype:
+        return counts
+    missing = np.zeros(counts.shape, bool)
+    for name in _FILLS:
+        for one in _numbers(attrs.get(name)):
+            missing |= counts == one
+    if attrs.get("_Unsigned") in ("true", "True") and counts.dtype.kind == "i":
+        counts = counts.view(counts.dtype.str.replace("i", "u"))
+    values = counts.astype(dtype)
+    scale, offset = (_number(attrs.get(name)) for name in _SCALES)
+    if scale is not None:
+        values *= scale
+    if offset is not None:
+        values += offset
+    values[missing] = np.nan
+    return values
+
+
+def _numbers(value: Any) -> list[Any]:
+    several = value if isinstance(value, list) else [value]
+    return [one for one in several if _number(one) is not None]
+
+
+def _number(value: Any) -> float | int | None:
+    if isinstance(value, list) and len(value) == 1:
+        (value,) = value
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return value if is_number else None
+
+
+def require_packed(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> None:
+    """Refuse to decode an array that holds what it says.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if not is_packed(attrs, dtype):
+        raise ConfigError(
+            "decoded is of packed arrays: integers with the attributes scale_factor, add_offset or _FillValue"
+        )
