@@ -13,6 +13,7 @@ from hubarray.arrays.image_codecs import is_lossy
 from hubarray.errors import ConfigError
 from hubarray.interop.pictures import colours, drawing
 from hubarray.shown import shown_text, shown_url
+from hubarray.values import packing
 from hubarray.viewer.cuts import (
     MAX_LEVEL,
     Axes,
@@ -28,6 +29,7 @@ from hubarray.viewer.cuts import (
 from hubarray.viewer.heavy import turn
 from hubarray.viewer.opened import Opened, title
 from hubarray.viewer.parameters import Query
+from hubarray.viewer.values import attributes
 
 _MOST_VALUES = 4096
 _LEAST_SIDE_LOOKED = 3
@@ -50,9 +52,11 @@ def array(opened: Opened, query: Query) -> dict[str, Any]:
         "dims": [one or "" for one in found.dims],
         "chunks": list(found.chunks),
         "kind": _kind(found.dtype),
-        "codec": ", ".join(one["name"] for one in found.codec) + (" (lossy)" if is_lossy(found.codec) else ""),
+        "codec": ", ".join(one["name"] for one in found.codec)
+        + (" (lossy)" if is_lossy(found.codec) else "")
+        + (", packed" if packing.is_packed(found.attrs, found.dtype) else ""),
         "fill": shown_text(str(found.fill_value))[:200],
-        "attrs": dict(found.attrs),
+        "attrs": attributes(found.attrs),
         "bytes": int(found.nbytes),
         "axes": _axes_json(axes),
         "levels": top_level(height, width) + 1,
@@ -144,9 +148,12 @@ def picture(opened: Opened, query: Query) -> bytes:
     values = real_elements(found, axes, cut, part)
     low, high = query.number("low"), query.number("high")
     if low is None or high is None:
-        low, high = colours.window_of(values, is_byte=found.dtype == np.uint8)
+        low, high = colours.window_of(_coloured_channels(axes, values), is_byte=found.dtype == np.uint8)
     if axes.c is not None:
-        pixels = colours.colours_of_channels(values, low, high, cut.picks)
+        alpha = found.dtype.kind == "b" or colours.has_alpha(values, found.dims[axes.c])
+        pixels = colours.colours_of_channels(
+            values, low, high, cut.picks, with_alpha=alpha and values.shape[-1] == 4 and not cut.picks
+        )
     else:
         pixels = colours.coloured(values, low, high, name)
     return drawing.encoded(drawing.stretched(pixels, cut.step, cut.shape), query.choice("as", drawing.KINDS, "png"))
@@ -163,12 +170,19 @@ def window(opened: Opened, query: Query) -> dict[str, Any]:
                 for place in places for look in looks(found.shape, axes, within)]  # fmt: skip
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    every = np.concatenate([real_elements(found, axes, cut, part).reshape(-1) for cut in cuts])
+    every = np.concatenate(
+        [_coloured_channels(axes, real_elements(found, axes, cut, part)).reshape(-1) for cut in cuts]
+    )
     counts, low, high = colours.histogram(every)
     as_it_is = found.dtype == np.uint8 and not query.flag("fit")
     is_photograph = as_it_is and axes.c is not None and not axes.bands
     shown_low, shown_high = (0.0, 255.0) if is_photograph else colours.window_of(every, is_byte=as_it_is)
     return {"counts": counts, "low": low, "high": high, "shown": [shown_low, shown_high]}
+
+
+def _coloured_channels(axes: Axes, values: np.ndarray) -> np.ndarray:
+    """Values that a window of contrast is made of: alpha, and a band that is not seen, are none."""
+    return values[..., :3] if axes.c is not None and not axes.bands and values.shape[-1] == 4 else values
 
 
 def _elsewhere(shape: tuple[int, ...], axes: Axes, at: list[int]) -> list[list[int]]:

@@ -24,7 +24,9 @@ def changes(opened: Opened, query: Query) -> dict[str, Any]:
     one, two = query.text("one"), query.text("two")
     key = query.text("key", "", most=200)
     found: Any = hub.diff(one, two, root=opened.root)
-    if key and not hasattr(found, "added"):
+    if key and hasattr(found, "new_columns"):
+        return {"regions": [], "text": _of_column(found, key, opened, two), "bytes": 0}
+    if key and not hasattr(found, "dropped"):
         raise ConfigError(f"{one}: is no dataset, of which {shown_text(key)[:80]!r} could be an array")
     if key:
         if key in found.added:
@@ -43,6 +45,22 @@ def changes(opened: Opened, query: Query) -> dict[str, Any]:
     else:
         text = "\n".join(map(shown_text, str(found).splitlines()))[:_MOST_LETTERS]
     return {"regions": regions, "text": text, "bytes": int(getattr(found, "bytes", 0))}
+
+
+def _of_column(found: Any, key: str, opened: Opened, name: str) -> str:
+    """In how many rows a column of two tables differs.
+
+    Raises
+    ------
+    ConfigError
+        Neither has it.
+    """
+    if key in found.new_columns or key in found.dropped_columns:
+        return f"{shown_text(key)} was {'added' if key in found.new_columns else 'dropped'}"
+    if key not in found.columns and key not in hub.load(name, root=opened.root).schema:
+        raise ConfigError(f"{name}: has no column {shown_text(key)[:80]!r}")
+    count = found.columns.get(key, 0)
+    return f"{shown_text(key)} differs in {count:,} rows" if count else "No difference"
 
 
 def differing(opened: Opened, query: Query) -> dict[str, Any]:

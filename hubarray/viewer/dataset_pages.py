@@ -15,7 +15,7 @@ from hubarray.viewer import values
 from hubarray.viewer.heavy import turn
 from hubarray.viewer.opened import Opened, title
 from hubarray.viewer.parameters import Query
-from hubarray.viewer.values import MOST_SIDE
+from hubarray.viewer.values import MOST_SIDE, attributes
 
 _MOST_ARRAYS = 10_000
 _MOST_VALUES = 48
@@ -39,7 +39,7 @@ def dataset(opened: Opened, query: Query) -> dict[str, Any]:
     except ConfigError:
         samples = []
     rows = len(found[samples[0]]) if samples else 0
-    return {"name": title(found), "arrays": arrays, "samples": samples, "rows": rows, "attrs": dict(found.attrs)}
+    return {"name": title(found), "arrays": arrays, "samples": samples, "rows": rows, "attrs": attributes(found.attrs)}
 
 
 def _sample(found: Any, key: str, at: int) -> Any:

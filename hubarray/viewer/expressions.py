@@ -44,8 +44,8 @@ def clauses_of(text: str) -> list[list[Clause]]:
     --------
     >>> clauses_of('speed > 3 and camera.side in ["left", "right"]')
     [[('speed', '>', 3), ('camera.side', 'in', ['left', 'right'])]]
-    >>> clauses_of("not (1 < x <= 5)"), clauses_of("note is None")
-    ([[('x', '<=', 1)], [('x', '>', 5)]], [[('note', 'is null', None)]])
+    >>> clauses_of("not x > 5"), clauses_of("note is None")
+    ([[('x', '<=', 5)], [('x', 'is nan', None)]], [[('note', 'is null', None)]])
     """
     if len(text) > MAX_LETTERS:
         raise ConfigError(f"the filter has {len(text):,} letters, and {MAX_LETTERS:,} are read")
@@ -84,13 +84,19 @@ class _Reader:
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
             each = [
-                [[self._clause(left, operation, right, negated)]]
+                self._alternatives(left, operation, right, negated)
                 for left, operation, right in zip(sides, node.ops, sides[1:], strict=False)
             ]
             return _product(each) if not negated else [one for alternatives in each for one in alternatives]
         if isinstance(node, (ast.Name, ast.Attribute)):
             return [[(self._field(node), "==", not negated)]]
         raise ConfigError("a filter is made of comparisons, such as  speed > 3 and camera == 'front'")
+
+    def _alternatives(self, left: ast.expr, operation: ast.cmpop, right: ast.expr, negated: bool) -> list[list[Clause]]:
+        """A comparison; of one that is negated also NaN, of which no comparison is true."""
+        clause = self._clause(left, operation, right, negated)
+        is_order = negated and clause[1] in ("<", "<=", ">", ">=")
+        return [[clause], [(clause[0], "is nan", None)]] if is_order else [[clause]]
 
     def _joined(self, nodes: list[ast.expr], is_and: bool, negated: bool) -> list[list[Clause]]:
         each = [self.any_of(one, negated=negated) for one in nodes]

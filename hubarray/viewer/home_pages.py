@@ -10,6 +10,7 @@ from hubarray.history import listing
 from hubarray.shown import shown_text, shown_url
 from hubarray.viewer.opened import Opened, line_id, title
 from hubarray.viewer.parameters import Query
+from hubarray.viewer.values import attributes
 
 MOST_NAMES = 20_000
 _MOST_COMMITS = 200
@@ -33,7 +34,7 @@ def facts(opened: Opened, query: Query) -> dict[str, Any]:
         "name": title(found), "line_id": line_id(found)[:_ID_LETTERS], "kind": found.kind,
         "shape": shape, "dtype": dtype, "bytes": int(found.nbytes),
         "commit": commit.number, "time": commit.time.isoformat(), "author": shown_text(commit.author),
-        "message": shown_text(commit.message), "frozen": bool(found.frozen), "attrs": dict(found.attrs),
+        "message": shown_text(commit.message), "frozen": bool(found.frozen), "attrs": attributes(found.attrs),
     }  # fmt: skip
 
 

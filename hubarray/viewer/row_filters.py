@@ -19,6 +19,7 @@ _COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
     "in": lambda field, values: field.isin(values), "not in": lambda field, values: ~field.isin(values),
     "is null": lambda field, _: field.is_null(), "is valid": lambda field, _: field.is_valid(),
+    "is nan": lambda field, _: field.is_nan(),
 }  # fmt: skip
 
 
@@ -68,6 +69,7 @@ def _written(typed: list[list[Clause]]) -> str:
         "not in": "~{}.isin({!r})",
         "is null": "{}.is_null()",
         "is valid": "{}.is_valid()",
+        "is nan": "{}.is_nan()",
     }
     every = (
         " & ".join(
@@ -80,12 +82,19 @@ def _written(typed: list[list[Clause]]) -> str:
 
 
 def _speaks_of_nulls(clauses: list[list[Clause]]) -> bool:
-    return any(how in ("is null", "is valid") for some in clauses for _, how, _ in some)
+    return any(how in ("is null", "is valid", "is nan") for some in clauses for _, how, _ in some)
 
 
 def _typed_clauses(table: Any, text: str) -> list[list[Clause]]:
     known = {**{name: table.schema[name] for name in index_names(table)}, PARTITION: None}
-    return [[_typed(known, one) for one in some] for some in clauses_of(text)]
+    typed = [[_typed(known, one) for one in some] for some in clauses_of(text)]
+    # What has no NaN is not asked for it.
+    kept = [some for some in typed if not any(how == "is nan" and not _has_nan(known[name]) for name, how, _ in some)]
+    return [some for i, some in enumerate(kept) if some not in kept[:i]]
+
+
+def _has_nan(field: Any) -> bool:
+    return field is not None and field.dtype is not None and field.dtype.kind == "f"
 
 
 def _typed(known: Mapping[str, Any], clause: Clause) -> Clause:

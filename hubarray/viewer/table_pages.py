@@ -18,6 +18,7 @@ from hubarray.viewer.heavy import turn
 from hubarray.viewer.opened import Opened, title
 from hubarray.viewer.parameters import Query
 from hubarray.viewer.row_filters import filters_of, index_names, line_of
+from hubarray.viewer.values import attributes
 
 MOST_ROWS = 200
 MOST_FIELDS = 500
@@ -99,7 +100,7 @@ def table(opened: Opened, query: Query) -> dict[str, Any]:
         for name, field in _fields(found)[:MOST_FIELDS]
     ]  # fmt: skip
     return {
-        "name": title(found), "rows": len(found), "fields": fields, "attrs": dict(found.attrs),
+        "name": title(found), "rows": len(found), "fields": fields, "attrs": attributes(found.attrs),
         "partitions": found.partition_count, "bytes": int(found.nbytes), "index": index_names(found),
     }  # fmt: skip
 

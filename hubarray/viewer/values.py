@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,22 @@ def cell(value: Any) -> Any:
     if isinstance(item, float) and math.isfinite(item):
         return item
     return shown_text(str(value)[:_MOST_CELL_LETTERS])[:_MOST_CELL_LETTERS]
+
+
+def attributes(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes as a browser reads them: numbers that its doubles do not hold, and NaN, are text."""
+    return {name: _attribute(value) for name, value in found.items()}
+
+
+def _attribute(value: Any) -> Any:
+    if isinstance(value, dict):
+        return attributes(value)
+    if isinstance(value, list):
+        return [_attribute(one) for one in value]
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if (is_whole and abs(value) > 1 << 53) or (isinstance(value, float) and not math.isfinite(value)):
+        return str(value)
+    return value
 
 
 def about(name: str, value: Any) -> dict[str, Any]:
