@@ -14,10 +14,12 @@ from hubarray.history.version import Version, version_of
 from hubarray.lookup import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.storage.url import Root, resolve
 from hubarray.tables import known_roots
+from hubarray.tables.columns import matching
 from hubarray.tables.index import as_kind, read
 from hubarray.tables.index_rows import partition_column
 from hubarray.tables.index_writer import write_index as publish_index
 from hubarray.tables.loader import RowLoader, loader_of
+from hubarray.tables.merge_keys import refuse_edited
 from hubarray.tables.metadata import metadata_of
 from hubarray.tables.operations import AddParts
 from hubarray.tables.schema import Field, Schema
@@ -28,6 +30,7 @@ from hubarray.values.attributes import checked_attrs
 
 _VALUE = "value"
 _ON_DUPLICATE = ("error", "first")
+_CHECKS = ("headers", "decode")
 
 
 def table_writer(
@@ -40,6 +43,7 @@ def table_writer(
     growing: bool = False,
     resume: bool = False,
     on_duplicate: str = "error",
+    check: str = "headers",
     grace_seconds: float | None = None,
     root: RootLike = None,
 ) -> TableWriter:
@@ -65,6 +69,9 @@ def table_writer(
         partitions are there.
     on_duplicate : "error" or "first"
         What happens where a partition is written twice with different rows: ConflictError, or the earlier counts.
+    check : "headers" or "decode"
+        How JPEG and PNG that come as the bytes of their files are checked: headers and the checksums of PNG, or also by
+        decoding every pixel.
     grace_seconds : float, optional
         How long unreferenced parts are safe from collection; default 7 days.
     root : str, path or Root, optional
@@ -101,6 +108,8 @@ def table_writer(
         raise ReadOnlyError(f"{where.url}: this root can only be read")
     if on_duplicate not in _ON_DUPLICATE:
         raise ConfigError(f"on_duplicate={on_duplicate!r}: give 'error' or 'first'")
+    if check not in _CHECKS:
+        raise ConfigError(f"check={check!r}: give 'headers' or 'decode'")
     check_message(message)
     version = version_of(where, parsed)
     base = version.newest()
@@ -122,6 +131,7 @@ def table_writer(
         where, version, wanted, base=base, attrs=checked_attrs(attrs), message=message, growing=growing,
         references=_references(reference, where), on_duplicate=on_duplicate, resume=resume,
         grace_seconds=None if grace_seconds is None else checked_grace(grace_seconds),
+        decodes_images=check == "decode",
     )  # fmt: skip
 
 
@@ -239,9 +249,11 @@ def write_index(
     index: Any,
     name: str,
     *,
+    columns: str | Sequence[str] | None = None,
     move: bool = False,
     attrs: Mapping[str, Any] | None = None,
     message: str | None = None,
+    grace_seconds: float | None = None,
     root: RootLike = None,
 ) -> Table:
     """Publish a filtered, sorted or merged index as a table of its own, without moving a block.
@@ -255,10 +267,13 @@ def write_index(
         With the column ``partition``.
     name : str
         ``owner/name:version``, which must not exist.
+    columns : str or sequence of str, optional
+        Names or patterns of the fields that the new table has; by default all. Fields that are stored together in one
+        block are published together.
     move : bool
         Copy the blocks, byte for byte, next to each other: for a table that is to stand alone. Blocks that are under
         another root are always copied, and how many bytes they have is said first.
-    attrs, message, root
+    attrs, message, grace_seconds, root
         As of :func:`table_writer`; ``root`` is where the new table goes.
 
     Returns
@@ -270,7 +285,8 @@ def write_index(
     AlreadyExistsError
         The name is taken.
     ConfigError
-        Two tables have a field of one name, or the index has no partition of a row.
+        Two tables have a field of one name, the index has no partition of a row, or a column of it has other values
+        than the rows: blocks are published as they are stored.
 
     Warns
     -----
@@ -300,7 +316,10 @@ def write_index(
     base = version.newest()
     if base is not None and base.head.kind != "deleted":
         raise AlreadyExistsError(f"{parsed}: exists already; write another version")
+    refuse_edited(index, loader)
     record = publish_index(
-        loader, partition_column(index), version, attrs=checked_attrs(attrs), message=message, move=move, base=base
-    )
+        loader, partition_column(index), version, attrs=checked_attrs(attrs), message=message, move=move, base=base,
+        columns=None if columns is None else matching(columns, loader.columns),
+        grace_seconds=None if grace_seconds is None else checked_grace(grace_seconds),
+    )  # fmt: skip
     return Table(where, version, record, pinned=False)

@@ -63,7 +63,8 @@ def collect_garbage(
         raise ConfigError(
             f"{shown_url(name)}: garbage is collected for all versions of a name, which share data: {parsed.home}"
         )
-    if not listing.versions_of(where.store, parsed):
+    # A writer that died before its first commit has left packs under a name that nobody else knows.
+    if not listing.versions_of(where.store, parsed) and next(iter(where.store.list(f"{parsed.home}/")), None) is None:
         raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{suggestions(where, parsed)}")
     grace = None if grace_seconds is None else checked_grace(grace_seconds)
     if not dry_run:
@@ -259,7 +260,7 @@ def du(name: str, *, root: RootLike = None) -> Usage:
     >>> a = hub.array(1000, "docs/counted:v0", dtype="uint8", chunks=1000, codec="none")
     >>> a[:] = 1
     >>> hub.du("docs/counted:v0")
-    Usage(own=1000, shared=0, held=0, logical=1000, holders=())
+    Usage(own=1000, shared=0, held=0, logical=1000, holders=(), dead=0)
     """
     where, parsed = locate(name, root)
     version = version_of(where, parsed)

@@ -26,6 +26,7 @@ from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import ID_TEXT, Refs, homes
 from hubarray.errors import NotFoundError, StorageError
 from hubarray.history.clock import store_time
+from hubarray.history.head import Head
 from hubarray.history.listing import versions_of
 from hubarray.history.log import Log
 from hubarray.history.manifest import NodeRef
@@ -130,13 +131,14 @@ def collect(fetcher: Fetcher, home: str, *, grace_seconds: float | None, dry_run
 
 def _grace(fetcher: Fetcher, home: str, asked_seconds: float | None) -> float:
     """The longest grace period of the home's versions and of those that refer to it: all judge by the same."""
-    grace = asked_seconds or 0.0
+    grace, known = asked_seconds or 0.0, False
     for one in sorted({home} | {referrer for _, referrer in referrers(fetcher.store, home)}):
         for name in versions_of(fetcher.store, parse(one)):
             # A folder without a record is what a writer left that was killed, or has not come to its record yet.
             with contextlib.suppress(NotFoundError):
-                grace = max(grace, Log(fetcher.store, name).newest().head.grace_seconds)
-    return grace
+                grace, known = max(grace, Log(fetcher.store, name).newest().head.grace_seconds), True
+    # Where no record says it, a writer may be about to write the first.
+    return grace if known or asked_seconds is not None else Head.grace_seconds
 
 
 def _marked(fetcher: Fetcher, home: str, grace_seconds: float) -> _Mark:

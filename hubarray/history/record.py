@@ -256,9 +256,11 @@ def _decoded(raw: bytes, name: Name, number: int, where: str) -> Record:
     homes = tuple(body.checked_home("homes", one) for one in body.items("homes", MAX_RECORD_BYTES, [home]))
     if not homes or homes[0] != home or len(set(homes)) != len(homes):
         body.refuse("homes", "does not begin with the record's own home, or has one twice")
+    described = _description(body, head.kind, homes)
+    is_long = isinstance(described, LongDescription)
     return Record(
         head=head,
-        described=_description(body, head.kind, homes),
+        described=described,
         attrs=numbers_from_json(body.take("attrs", dict, {})),
         tags=_tags(body, number),
         grid=body.integers("numbering_grid", _MAX_AXES, 1, MAX_INT64, []),
@@ -267,7 +269,8 @@ def _decoded(raw: bytes, name: Name, number: int, where: str) -> Record:
         homes=homes,
         changed=_changed(body, homes),
         digest=digest,
-        least_format=FORMAT_OF_NUMBERS if raw.startswith(_OF_NUMBERS) else 0,
+        # Only the node itself tells, and it may not be read before the next commit.
+        least_format=FORMAT_OF_NUMBERS if is_long and raw.startswith(_OF_NUMBERS) else 0,
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.ref import REF, Refs, homes
+from hubarray.blobs.ref import ID_TEXT, REF, Refs, homes
 from hubarray.errors import NotFoundError
 from hubarray.history.listing import versions_of
 from hubarray.history.log import Log
@@ -28,9 +28,12 @@ class Usage:
     Attributes
     ----------
     own : int
-        Stored bytes that the version's newest commit reaches, and no other version.
+        Stored bytes that the version's newest commit reaches, and no other version; with those of `dead`.
     shared : int
         Stored bytes that it reaches and other versions do, too, or that are in the folders of other names.
+    dead : int
+        Bytes that nothing reaches, in packs of this name's folder that the version keeps: a pack stays while something
+        in it is reached. `hub.compact` frees those of arrays; of a table `hub.write_index(move=True)` leaves them.
     held : int
         Bytes in its name's folder that no live commit of the name reaches, and other names do.
     logical : int
@@ -44,6 +47,7 @@ class Usage:
     held: int
     logical: int
     holders: tuple[str, ...]
+    dead: int = 0
 
 
 def usage(version: Version, record: Record, logical: int) -> Usage:
@@ -74,7 +78,31 @@ def usage(version: Version, record: Record, logical: int) -> Usage:
         others, here = np.concatenate([others, theirs]), np.concatenate([here, _names(kept)])
     shared = (mine["home"] != index) | np.isin(_names(mine), _names(others))
     lengths = mine["length"]
-    return Usage(int(lengths[~shared].sum()), int(lengths[shared].sum()), held, logical, tuple(holders))
+    every = distinct_refs([mine, others])
+    dead = _dead_bytes(fetcher.store, home, mine[mine["home"] == index], every[every["home"] == index])
+    own = int(lengths[~shared].sum()) + dead
+    return Usage(own, int(lengths[shared].sum()), held, logical, tuple(holders), dead)
+
+
+def _dead_bytes(store: Store, home: str, mine: Refs, every: Refs) -> int:
+    """Bytes of the packs that some refs point into, less those that any live ref reaches: a list of the folder."""
+    packs = {one.tobytes() for one in np.unique(_packs(mine))}
+    if not packs:
+        return 0
+    named, which = np.unique(_packs(every), return_inverse=True)
+    lengths = np.bincount(which, weights=every["length"]).astype(np.int64).tolist()
+    live = dict(zip((one.tobytes() for one in named), lengths, strict=True))
+    dead = 0
+    for info in store.list(f"{home}/packs/"):
+        name = info.key.rpartition("/")[2]
+        pack = bytes.fromhex(name) if ID_TEXT.fullmatch(name) else b""
+        if pack in packs:
+            dead += max(0, (info.size_bytes or 0) - live.get(pack, 0))
+    return dead
+
+
+def _packs(refs: Refs) -> np.ndarray:
+    return np.ascontiguousarray(refs["pack"]).view(f"V{refs.dtype['pack'].itemsize}").reshape(-1)
 
 
 def holders_of(store: Store, home: str) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from hubarray.errors import ConfigError
+from hubarray.tables.index_piece import nat_as_null
 from hubarray.tables.rows import Numbers
 from hubarray.tables.service_column import ServiceColumn, other_side
 from hubarray.tables.state import TableState
@@ -179,6 +180,11 @@ def comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Keys as a merge compares them: without a dictionary, with null for NaN, and with one zero."""
     whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     whole = whole.dictionary_decode() if pa.types.is_dictionary(whole.type) else whole
+    if pa.types.is_string_view(whole.type) or pa.types.is_binary_view(whole.type):
+        # Arrow takes no rows of views, which is how Polars hands text over.
+        whole = whole.cast(pa.large_string() if pa.types.is_string_view(whole.type) else pa.large_binary())
+    if pa.types.is_temporal(whole.type):
+        whole = nat_as_null(whole)
     if pa.types.is_floating(whole.type):
         whole = pa.array(whole.to_numpy(zero_copy_only=False) + 0.0, whole.type, from_pandas=True)
     return whole

@@ -12,15 +12,18 @@ import pyarrow as pa
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, Refs, blob_place, homes
-from hubarray.errors import ConfigError, CorruptDataError
+from hubarray.errors import ConfigError, ConflictError, CorruptDataError
 from hubarray.history.overlay import Numbers
 from hubarray.history.referrers import write_referrer
 from hubarray.history.version import Version
 from hubarray.tables import index_piece, locations, ranges
+from hubarray.tables.diff import digests_of
 from hubarray.tables.metadata import MAX_PARTITIONS, TableMetadata
 from hubarray.tables.part import MAX_PART_FILE_BYTES, PartFile, TablePart
-from hubarray.tables.schema import Schema
+from hubarray.tables.rows import located
+from hubarray.tables.schema import Field, Schema
 from hubarray.tables.slabs import Slab, slabs
+from hubarray.tables.state import TableState
 
 _AHEAD_BYTES = 64 << 20
 
@@ -112,6 +115,44 @@ def part_files(fetcher: Fetcher, parts: Sequence[TablePart], schema: Schema) -> 
                 )
             yield file
         begin = end
+
+
+def refuse_other_rows(table: TableState, part: TablePart) -> None:
+    """Refuse a part whose key a table has with other rows; equal ones are a write that was made again.
+
+    Reads the locations, digests and index fields of the partition's rows.
+
+    Raises
+    ------
+    ConflictError
+    """
+    schema = table.metadata.schema
+    rows = table.rows_of_partitions()[part.key]
+    if len(rows) == part.rows:
+        numbers = np.arange(rows.start, rows.stop)
+        digests = {}
+        for name, group in schema.groups.items():
+            begins = locations.begin_blocks(located(table, group, numbers)[0])
+            digests[name] = digests_of(table, group, numbers)[begins]
+        columns = [index_piece.column_of(schema[name], stored_values(schema[name], table.index_values(numbers, name)))
+                   for name in schema.index]  # fmt: skip
+        index = pa.table(columns, schema=index_piece.index_schema(schema))
+        there = PartFile(part.key, len(rows), np.zeros(0, REF), index, {}, digests)
+        if there.digest(schema) == part.digest:
+            return
+    raise ConflictError(
+        f"{table.version.name}: partition {part.key!r} is there already, with other rows; a table grows by new "
+        "partitions. Nothing was committed"
+    )
+
+
+def stored_values(field: Field, values: list[Any]) -> list[Any]:
+    """Values of rows that were read as they are before they are stored: text as UTF-8, NaT where there is no null."""
+    if field.kind == "string":
+        return [None if value is None else value.encode() for value in values]
+    if field.dtype is not None and field.dtype.kind in "mM" and not field.nullable:
+        return [np.array("NaT", field.dtype)[()] if value is None else value for value in values]
+    return values
 
 
 def protect(version: Version, refs: Refs, known: set[str]) -> None:

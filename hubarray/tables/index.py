@@ -15,7 +15,7 @@ from hubarray.errors import ConfigError
 from hubarray.tables import conditions, locations
 from hubarray.tables.columns import matching
 from hubarray.tables.conditions import Clause
-from hubarray.tables.index_piece import arrow_schema
+from hubarray.tables.index_piece import arrow_schema, nat_as_null
 from hubarray.tables.metadata import Append
 from hubarray.tables.ranges import slabs_of_ranges
 from hubarray.tables.schema import PARTITION
@@ -71,14 +71,14 @@ def read(table: TableState, columns: Sequence[str] | str | None = None, filters:
         numbers = np.arange(first, first + append.slab_rows(slab), dtype=np.int64)
         if expression is None:
             # Without a column the piece would not say how many rows it has.
-            part = table.index(append, slab, names or [PARTITION])
+            part = _with_nulls(table.index(append, slab, names or [PARTITION]))
         else:
-            part = table.index(append, slab, deciding)
+            part = _with_nulls(table.index(append, slab, deciding))
             row = pa.field(_ROW, pa.int64())
             kept = _kept(part.append_column(row, pa.array(numbers)), expression)
             if not len(kept):
                 return
-            part = table.index(append, slab, names or [PARTITION]).take(pa.array(kept - first))
+            part = _with_nulls(table.index(append, slab, names or [PARTITION])).take(pa.array(kept - first))
             numbers = kept
         found[append.first_row, slab] = part.append_column(_number_field(table), pa.array(numbers)).select(
             [*names, str(service_column(table))]
@@ -89,6 +89,11 @@ def read(table: TableState, columns: Sequence[str] | str | None = None, filters:
     empty = pa.schema([*(schema.field(name) for name in names), _number_field(table)]).empty_table()
     parts = [found[key] for key in sorted(found)]
     return pa.concat_tables([empty, *parts]).unify_dictionaries().combine_chunks()
+
+
+def _with_nulls(part: pa.Table) -> pa.Table:
+    """A piece whose NaT is null, as everywhere in Arrow."""
+    return pa.table([nat_as_null(column) for column in part.columns], schema=part.schema)
 
 
 def _kept(part: pa.Table, expression: pc.Expression) -> np.ndarray:

@@ -8,35 +8,28 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hubarray.errors import ConfigError, SourceError
+from hubarray.errors import SourceError
 from hubarray.parquet_limits import read_row_group
 from hubarray.storage.base import Buffer
 from hubarray.tables.schema import PARTITION, Field, Schema
 
 # Of a slab: the columns are read whole, and a Parquet file may say that little stands for much.
 MAX_PIECE_BYTES = 2 << 30
-# Parquet has no seconds.
-_TIME_UNITS = ("ms", "us", "ns")
+# NaT in 64 bits, of a field that is not nullable: Arrow would take it for a moment.
+_NAT = np.iinfo(np.int64).min
 
 Key = str | int
 
 
 def arrow_type(field: Field) -> pa.DataType:
-    """The Arrow type of an index field's column.
-
-    Raises
-    ------
-    ConfigError
-        It has none.
-    """
+    """The Arrow type of an index field's column."""
     if field.dtype is None:
         return pa.string() if field.kind == "string" else pa.binary()
     if field.dtype.kind in "mM":
-        unit, count = np.datetime_data(field.dtype)
-        if count != 1 or unit not in _TIME_UNITS:
-            raise ConfigError(f"index=True: times of the index are in {', '.join(_TIME_UNITS)}, not {field.dtype}")
+        unit = np.datetime_data(field.dtype)[0]
         return pa.timestamp(unit) if field.dtype.kind == "M" else pa.duration(unit)
     return pa.from_numpy_dtype(field.dtype)
 
@@ -62,7 +55,9 @@ def column_of(field: Field, values: Sequence[Any]) -> pa.Array:
     if field.dtype is None:
         return pa.array(values, wanted)
     if not any(value is None for value in values):
-        return pa.array(np.array(values, field.dtype).reshape(len(values)), wanted)
+        plain = np.array(values, field.dtype).reshape(len(values))
+        # As a number, where Arrow would make a null of NaT.
+        return pa.array(plain.view("i8")).view(wanted) if field.dtype.kind in "mM" else pa.array(plain, wanted)
     missing = np.array([value is None for value in values])
     plain = np.array([np.zeros((), field.dtype) if value is None else value for value in values], field.dtype)
     return pa.array(plain, wanted, mask=missing)
@@ -132,6 +127,14 @@ def decode(data: Buffer, wanted: pa.Schema, *, rows: int, columns: Sequence[str]
     if len(found) != rows:
         raise ValueError(f"has {len(found)} rows, and {rows} are wanted")
     return found
+
+
+def nat_as_null(column: Any) -> Any:
+    """A column of times, whose NaT is null as everywhere in Arrow."""
+    if not pa.types.is_temporal(column.type) or pa.types.is_date(column.type) or not len(column):
+        return column
+    is_nat = pc.equal(column.cast(pa.int64()), _NAT)
+    return pc.if_else(is_nat, pa.scalar(None, column.type), column) if pc.any(is_nat).as_py() else column
 
 
 def _stored_type(kind: pa.DataType) -> pa.DataType:

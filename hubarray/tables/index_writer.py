@@ -19,11 +19,11 @@ from hubarray.history.version import Version
 from hubarray.process import uptime_seconds
 from hubarray.progress import announce, progress
 from hubarray.storage.base import Buffer
-from hubarray.tables.appending import lay_out
+from hubarray.tables.appending import lay_out, stored_values
 from hubarray.tables.block import described, is_intact
 from hubarray.tables.chunk_file import ChunkFile
 from hubarray.tables.diff import digests_of
-from hubarray.tables.index_piece import Key, arrow_type
+from hubarray.tables.index_piece import Key, arrow_type, column_of
 from hubarray.tables.loader import RowLoader
 from hubarray.tables.locations import Locations, begin_blocks, empty
 from hubarray.tables.operations import whole
@@ -58,7 +58,7 @@ class _Plan:
 
 def write_index(
     loader: RowLoader, partitions: Sequence[Any], version: Version, *, attrs: dict[str, Any], message: str | None,
-    move: bool, base: Record | None,
+    move: bool, base: Record | None, columns: Sequence[str] | None = None, grace_seconds: float | None = None,
 ) -> Record:  # fmt: skip
     """Publish the rows of a loader as a table.
 
@@ -71,6 +71,9 @@ def write_index(
         Of the new table, with its deletion if it existed before.
     move : bool
         Whether blocks are copied, next to each other, instead of shared.
+    columns : sequence of str, optional
+        The fields of the new table; by default all.
+    grace_seconds : float, optional
 
     Raises
     ------
@@ -82,6 +85,8 @@ def write_index(
         table.version.to_build_on(table.record.head.number)
     numbers = loader.numbers
     plan = _planned(loader, tables, numbers)
+    if columns is not None:
+        plan = _narrowed(plan, columns)
     foreign = [table for table in tables if table.fetcher.root != version.fetcher.root]
     if foreign:
         count = _bytes_to_copy(tables, plan, numbers)
@@ -103,7 +108,8 @@ def write_index(
     except BaseException:
         packs.abandon()
         raise
-    record, ours = create_version(version, draft, base=base, message=message, began=began)
+    head = {} if grace_seconds is None else {"grace_seconds": grace_seconds}
+    record, ours = create_version(version, draft, base=base, message=message, began=began, **head)
     if not ours:
         packs.abandon()
         raise AlreadyExistsError(f"{version.name}: somebody else created it meanwhile; choose another name")
@@ -169,6 +175,34 @@ def _planned(loader: RowLoader, tables: Sequence[TableState], numbers: Sequence[
                     tables[one].metadata.schema[field].nullable for one in named[called].tables))) or its.nullable,
             )  # fmt: skip
     return _Plan(Schema(fields, rows_per_block=rows_per_block), groups, index)
+
+
+def _narrowed(plan: _Plan, columns: Sequence[str]) -> _Plan:
+    """The plan of a table that has only some fields.
+
+    Raises
+    ------
+    ConfigError
+        A group has others too, whose blocks are shared whole.
+    """
+    kept = set(columns)
+    groups = {}
+    for name, group in plan.schema.groups.items():
+        inside = [field for field, _ in group.fields]
+        if not kept.intersection(inside):
+            continue
+        others = [field for field in inside if field not in kept]
+        if others:
+            raise ConfigError(
+                f"columns: {', '.join(map(repr, others))[:200]} lie in one block with "
+                f"{', '.join(repr(one) for one in inside if one in kept)[:200]} (group {name!r}), and blocks are "
+                "published as they are; name them too, or write the rows anew"
+            )
+        groups[name] = plan.groups[name]
+    fields = {name: plan.schema[name] for name in plan.schema if name in kept}
+    rows = {name: plan.schema.groups[name].rows_per_block for name in groups}
+    index = {name: where for name, where in plan.index.items() if name in kept}
+    return _Plan(Schema(fields, rows_per_block=rows), groups, index)
 
 
 def _are_alike(loader: RowLoader, tables: Sequence[TableState], one: _Source, two: _Source) -> bool:
@@ -295,7 +329,7 @@ def _index(numbers: Sequence[Numbers], tables: Sequence[TableState], plan: _Plan
             for position, value in zip(there.tolist(), tables[i].index_values(numbers[i][there], field), strict=True):
                 values[position] = value
         names.append(pa.field(name, arrow_type(plan.schema[name]), nullable=plan.schema[name].nullable))
-        columns.append(pa.array(values, names[-1].type))
+        columns.append(column_of(plan.schema[name], stored_values(plan.schema[name], values)))
     return pa.table(columns, schema=pa.schema(names))
 
 

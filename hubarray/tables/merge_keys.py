@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubarray.blobs.scheduling import run_all
+from hubarray.errors import ConfigError
 from hubarray.tables.alignment import comparable
-from hubarray.tables.loader import loader_of
+from hubarray.tables.frames import arrow_batches
+from hubarray.tables.loader import RowLoader, loader_of
 from hubarray.tables.metadata import Append
 from hubarray.tables.rows import Numbers
 from hubarray.tables.schema import PARTITION
@@ -51,6 +53,39 @@ def tables_with_keys(frame: pd.DataFrame, keys: Sequence[str]) -> set[str]:
     return {names[i] for i in there if _are_stored(tables[i], numbers[i], columns)}
 
 
+def refuse_edited(index: Any, loader: RowLoader) -> None:
+    """Refuse an index whose columns have other values than its rows: it is published as the rows are stored.
+
+    Raises
+    ------
+    ConfigError
+        The column is named.
+    """
+    frame = index if hasattr(index, "iloc") else arrow_batches(index).read_all()
+    there = set(frame.columns if hasattr(frame, "iloc") else frame.column_names)
+    tables, numbers = loader.tables(), loader.numbers
+    for name in loader.columns:
+        if name not in there:
+            continue
+        column = loader.column(name)
+        try:
+            values = comparable(pa.array(frame[name], from_pandas=True) if hasattr(frame, "iloc") else frame[name])
+        except _NOT_COMPARABLE:
+            values = None
+        seen = np.zeros(len(loader), bool)
+        for i in column.tables:
+            if column.field not in tables[i].metadata.schema.index:
+                continue
+            of_table = np.where(seen, -1, numbers[i])
+            if values is None or not _are_stored(tables[i], of_table, {column.field: values}):
+                raise ConfigError(
+                    f"the column {name!r} of the index has other values than the rows, which are published as they are "
+                    "stored. Write the new values as a table of their own, with hub.table_writer, and merge it; or "
+                    "drop the column"
+                )
+            seen |= numbers[i] >= 0
+
+
 def _are_stored(table: TableState, numbers: Numbers, columns: dict[str, pa.Array]) -> bool:
     there = np.flatnonzero(numbers >= 0)
     numbers = numbers[there]
@@ -82,6 +117,8 @@ def _partitions(table: TableState, append: Append, numbers: Numbers) -> pa.Array
 def _equal(stored: pa.Array, given: pa.Array) -> bool:
     """Whether values are the same, and distinct in one type where they are in the other."""
     try:
+        # Arrow does not compare halves.
+        stored, given = (one.cast(pa.float32()) if pa.types.is_float16(one.type) else one for one in (stored, given))
         same = pc.and_(pc.equal(stored.cast(given.type), given), pc.equal(stored, given.cast(stored.type)))
     except _NOT_COMPARABLE:
         return False

@@ -62,6 +62,7 @@ def merge(
     if PARTITION in keys:
         # Categories of their own are not merged.
         left, right = (one.assign(**{PARTITION: _plain(one[PARTITION])}) for one in (left, right))
+    left, right = _exact_integers(left, right, keys)
     if how != "inner":
         left, right = _nullable(left, keys), _nullable(right, keys)
     try:
@@ -115,6 +116,10 @@ def merge_asof(
     if left[key].isna().any() or right[key].isna().any():
         raise ConfigError(f"on={key!r}: has nulls, which are near to nothing; filter them out")
     left, right = _of_one_unit(left, right, key)
+    if PARTITION in equal:
+        # Categories of their own are not merged.
+        left, right = (one.assign(**{PARTITION: _plain(one[PARTITION])}) for one in (left, right))
+    left, right = _exact_integers(left, right, [*equal, key])
     order = np.argsort(left[key].to_numpy(), kind="stable")
     try:
         found = pd.merge_asof(
@@ -135,6 +140,35 @@ def _of_one_unit(left: pd.DataFrame, right: pd.DataFrame, key: str) -> tuple[pd.
         return left, right
     finer = np.promote_types(dtypes[0], dtypes[1])
     return left.astype({key: finer}), right.astype({key: finer})
+
+
+def _exact_integers(left: pd.DataFrame, right: pd.DataFrame, keys: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Keys of signed and unsigned numbers in one type, which holds all of them: pandas would compare them as floats.
+
+    Raises
+    ------
+    ConfigError
+        No type of 64 bits holds both.
+    """
+    from pandas.api.types import is_integer_dtype, is_signed_integer_dtype
+
+    for key in keys:
+        dtypes = [frame[key].dtype for frame in (left, right)]
+        if not all(map(is_integer_dtype, dtypes)) or len({is_signed_integer_dtype(one) for one in dtypes}) == 1:
+            continue
+        there = [frame[key].dropna() for frame in (left, right)]
+        lows = [int(one.min()) if len(one) else 0 for one in there]
+        highs = [int(one.max()) if len(one) else 0 for one in there]
+        fits = "Int64" if max(highs) < 1 << 63 else "UInt64" if min(lows) >= 0 else None
+        if fits is None:
+            raise ConfigError(
+                f"on={key!r}: is {dtypes[0]} in one index and {dtypes[1]} in the other, and no type holds all of them; "
+                "filter out what is negative, or beyond 2**63, first"
+            )
+        nullable = any(frame[key].isna().any() for frame in (left, right))
+        kind = fits if nullable else fits.lower()
+        left, right = (frame.astype({key: kind}) for frame in (left, right))
+    return left, right
 
 
 def _plain(column: pd.Series) -> pd.Series:

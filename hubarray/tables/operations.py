@@ -15,7 +15,7 @@ from hubarray.history.commit import Contents, Draft
 from hubarray.history.record import Record
 from hubarray.history.version import Version
 from hubarray.shown import counted
-from hubarray.tables.appending import LaidOut, lay_out, part_files, protect, sorted_by_key
+from hubarray.tables.appending import LaidOut, lay_out, part_files, protect, refuse_other_rows, sorted_by_key
 from hubarray.tables.metadata import MAX_APPENDS, TableMetadata, metadata_of
 from hubarray.tables.part import TablePart
 from hubarray.tables.schema import PARTITION, Schema
@@ -104,11 +104,11 @@ class AddParts:
         added = {part.key for part in self._parts}
         for append in table.metadata.appends:
             known = added.intersection(table.partitions(append)[PARTITION].to_pylist())
-            if known and self._first:
-                self._parts = [part for part in self._parts if part.key not in known]
-                # What was laid out is of others, too.
-                self._laid = None
-            elif known:
-                raise ConflictError(
-                    f"{table.version.name}: partition {min(known)!r} is there already; nothing was committed"
-                )
+            if not known:
+                continue
+            for part in self._parts if not self._first else ():
+                if part.key in known:
+                    refuse_other_rows(table, part)
+            self._parts = [part for part in self._parts if part.key not in known]
+            # What was laid out is of others, too.
+            self._laid = None

@@ -28,7 +28,7 @@ from hubarray.tables.index_piece import Key
 from hubarray.tables.locations import Locations
 from hubarray.tables.schema import Schema
 
-FORMAT = 1
+FORMAT = 2
 MAX_PART_BYTES = 16 << 10
 MAX_PART_FILE_BYTES = 1 << 30
 MAX_PART_ROWS = 1 << 32
@@ -151,6 +151,8 @@ class TablePart:
         Before its first upload and before its references were read, by the store's clock.
     file : array of REF
         Where its part file is.
+    schema : bytes or None
+        A digest of the schema that it was written with; None of a part of an older version, which does not say it.
     """
 
     key: Key
@@ -158,6 +160,7 @@ class TablePart:
     digest: bytes
     began: datetime
     file: Refs
+    schema: bytes | None = None
 
     def __bytes__(self) -> bytes:
         file = self.file.copy().reshape(1)
@@ -168,7 +171,7 @@ class TablePart:
             "hubarray_part": FORMAT, "key": self.key, "rows": self.rows, "digest": self.digest.hex(),
             "began": self.began.isoformat(), "file": where | {"xxh3": digest.tobytes().hex()},
         }  # fmt: skip
-        return json.dumps(body).encode()
+        return json.dumps(body | ({} if self.schema is None else {"schema": self.schema.hex()})).encode()
 
     @staticmethod
     def from_bytes(data: Buffer) -> TablePart:
@@ -184,8 +187,8 @@ class TablePart:
         if len(data) > MAX_PART_BYTES:
             raise CorruptDataError(f"a part has at most {MAX_PART_BYTES} bytes, not {len(data)}; write it again")
         found = Fields(parse_json(bytes(data), "a part"), "a part")
-        found.only(frozenset({"hubarray_part", "key", "rows", "digest", "began", "file"}))
-        found.integer("hubarray_part", FORMAT, FORMAT)
+        found.only(frozenset({"hubarray_part", "key", "rows", "digest", "began", "file", "schema"}))
+        found.integer("hubarray_part", 1, FORMAT)
         place = found.inner("file")
         key: Any = found.take("key", (str, int))
         if not is_key(key):
@@ -200,13 +203,20 @@ class TablePart:
             found.refuse("began", "is no moment")
         if began.tzinfo is None:
             found.refuse("began", "has no time zone")
-        return TablePart(key, found.integer("rows", 0, 1 << 40), bytes.fromhex(found.id("digest")), began, ref)
+        schema = bytes.fromhex(found.id("schema")) if "schema" in found.raw else None
+        digest = bytes.fromhex(found.id("digest"))
+        return TablePart(key, found.integer("rows", 0, 1 << 40), digest, began, ref, schema)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TablePart.from_bytes, (bytes(self),)
 
     def __repr__(self) -> str:
         return f"TablePart({self.key!r}, rows={self.rows})"
+
+
+def schema_digest(schema: Schema) -> bytes:
+    """A digest that tells schemas apart."""
+    return blake3.blake3(json.dumps(schema.to_json(), sort_keys=True).encode()).digest(16)
 
 
 def is_key(key: Any) -> bool:

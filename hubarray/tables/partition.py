@@ -41,7 +41,16 @@ class PartitionWriter:
         What need not be stored again.
     """
 
-    def __init__(self, schema: Schema, key: Key, packs: PackWriter, known: KnownBlocks | None = None) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        key: Key,
+        packs: PackWriter,
+        known: KnownBlocks | None = None,
+        *,
+        decodes_images: bool = False,
+    ) -> None:
+        self._decodes_images = decodes_images
         self._schema, self._key, self._packs = schema, key, packs
         self._names = frozenset(schema)
         known = known or KnownBlocks()
@@ -159,7 +168,7 @@ class PartitionWriter:
             if name not in row and not field.nullable:
                 raise ConfigError(f"{self._where()}: has no {name!r}, and the field is not nullable")
             try:
-                value = checked(field, row.get(name))
+                value = checked(field, row.get(name), decodes_images=self._decodes_images)
                 # Until it is uploaded, the caller may change the array that was given.
                 values[name] = value.copy() if isinstance(value, np.ndarray) else value
             except ConfigError as error:
@@ -176,7 +185,9 @@ class PartitionWriter:
             field = self._schema[name]
             if name not in columns and not field.nullable:
                 raise ConfigError(f"{self._where()}: has no {name!r}, and the field is not nullable")
-            values[name], error = checked_column(field, columns.get(name, [None] * rows))
+            values[name], error = checked_column(
+                field, columns.get(name, [None] * rows), decodes_images=self._decodes_images
+            )
             if error is not None and (refused is None or len(values[name]) < refused[0]):
                 refused = len(values[name]), f", field {name!r}: {error}"
         return values, refused

@@ -49,6 +49,9 @@ def range_of(column: pa.ChunkedArray) -> Range:
         return values.min().item(), values.max().item(), loose
     found = pc.min_max(_whole(column)).as_py()
     low, high = found["min"], found["max"]
+    if pa.types.is_temporal(column.type) and low == np.iinfo(np.int64).min:
+        # NaT of a field that is not nullable.
+        return None, None, True
     if isinstance(low, str) and max(len(low.encode()), len(high.encode())) > _MOST_TEXT_BYTES:
         return None, None, True
     return low, high, loose

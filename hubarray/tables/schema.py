@@ -25,6 +25,8 @@ MAX_ROWS_PER_BLOCK = 1 << 15
 REST = "rest"
 # The column of the index that has the partition's key.
 PARTITION = "partition"
+# Parquet has no seconds.
+INDEX_TIME_UNITS = ("ms", "us", "ns")
 # What the names of the index's columns of row numbers begin with.
 SERVICE_PREFIX = "hubarray:"
 MAX_VALUE_BYTES = 1 << 30
@@ -113,6 +115,12 @@ class Field:
                 f"index=True: the index has numbers, times, text and bytes, one a row, not {self.dtype} of shape "
                 f"{self.shape}"
             )
+        if self.index and self.dtype is not None and self.dtype.kind in "mM":
+            unit, count = np.datetime_data(self.dtype)
+            if count != 1 or unit not in INDEX_TIME_UNITS:
+                raise ConfigError(
+                    f"index=True: times of the index are in {', '.join(INDEX_TIME_UNITS)}, not {self.dtype}"
+                )
         self.codec = None if codec is None or codec == "none" else _checked_codec(codec, self)
         codec_text = None if self.codec is None else json.dumps(self.codec, sort_keys=True, default=dict)
         # What it is, for comparisons: blocks are looked up by their fields many times a millisecond.

@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.images import image_header
+from hubarray.arrays.images import check_image
 from hubarray.arrays.unicode import has_text, is_text
 from hubarray.errors import ConfigError
 from hubarray.tables.block_making import Image
-from hubarray.tables.images import check_size
+from hubarray.tables.images import check_size, image_decoded
 from hubarray.tables.schema import Field
+from hubarray.values.foreign import plain_array, unmasked
 
 
-def checked(field: Field, value: Any) -> Any:
+def checked(field: Field, value: Any, *, decodes_images: bool = False) -> Any:
     """A value as :func:`hubarray.tables.block_making.encode` takes it: an array, bytes, an encoded image, or None.
 
     Python's scalars are taken where they fit, and arrays of exactly the field's dtype. Bytes that already are a JPEG or
@@ -26,6 +27,7 @@ def checked(field: Field, value: Any) -> Any:
     ConfigError
         It is not of the field's type or shape, or None where the field is not nullable.
     """
+    value = unmasked(value)
     if value is None or type(value).__name__ == "NAType":
         # pandas' null, too.
         if not field.nullable:
@@ -38,7 +40,7 @@ def checked(field: Field, value: Any) -> Any:
             raise ConfigError(f"is a {type(value).__name__}, and bytes are wanted")
         return bytes(value)
     if field.is_image and isinstance(value, (bytes, bytearray, memoryview)):
-        return _given_image(field, bytes(value))
+        return _given_image(field, bytes(value), decodes=decodes_images)
     array = _array(field, value)
     _check_shape(field, array.shape)
     if field.is_image:
@@ -49,19 +51,23 @@ def checked(field: Field, value: Any) -> Any:
             raise ConfigError(str(error)) from None
     if has_text(array.dtype) and not is_text(array):
         raise ConfigError("has code points beyond U+10FFFF; such bytes are no text: store them as V")
-    if field.index and array.dtype.kind in "mM" and np.isnat(array):
+    if field.index and field.nullable and array.dtype.kind in "mM" and np.isnat(array):
         # As in pandas and Arrow, which the index is for.
-        return checked(field, None)
+        return None
     return array
 
 
-def checked_column(field: Field, values: Any) -> tuple[Any, ConfigError | None]:
+def checked_column(field: Field, values: Any, *, decodes_images: bool = False) -> tuple[Any, ConfigError | None]:
     """Values of a field, one a row, as far as they can be stored, and why the next one cannot.
 
     An array of all values stays one where blocks are made of it as it is: numbers of a fixed size that may not be null.
     The caller may change what was given.
     """
-    if isinstance(values, np.ndarray) and not isinstance(values, np.ma.MaskedArray) and _stays_whole(field, values):
+    try:
+        values = unmasked(values)
+    except ConfigError as error:
+        return [], error
+    if isinstance(values, np.ndarray) and _stays_whole(field, values):
         return values.copy(), None
     found: list[Any] = []
     if field.kind == "string" and {*map(type, values)} <= {str}:
@@ -71,7 +77,7 @@ def checked_column(field: Field, values: Any) -> tuple[Any, ConfigError | None]:
             found = []
     for value in values:
         try:
-            one = checked(field, value)
+            one = checked(field, value, decodes_images=decodes_images)
         except ConfigError as error:
             return found, error
         found.append(one.copy() if isinstance(one, np.ndarray) else one)
@@ -81,9 +87,7 @@ def checked_column(field: Field, values: Any) -> tuple[Any, ConfigError | None]:
 def _stays_whole(field: Field, values: np.ndarray) -> bool:
     if field.ragged or field.nullable or field.is_image or field.dtype is None or field.dtype.kind not in "biufcmM":
         return False
-    if values.dtype != field.dtype or values.shape[1:] != field.shape or not values.flags.c_contiguous:
-        return False
-    return not (field.index and field.dtype.kind in "mM" and np.isnat(values).any())
+    return values.dtype == field.dtype and values.shape[1:] == field.shape and values.flags.c_contiguous
 
 
 def _text(value: Any) -> bytes:
@@ -95,16 +99,21 @@ def _text(value: Any) -> bytes:
         raise ConfigError(f"is no Unicode text: {error.reason} at letter {error.start}") from None
 
 
-def _given_image(field: Field, data: bytes) -> Image:
+def _given_image(field: Field, data: bytes, *, decodes: bool) -> Image:
     assert field.codec is not None
     assert field.dtype is not None
     try:
-        shape, dtype = image_header(field.codec["name"], data)
+        shape, dtype = check_image(field.codec["name"], data)
     except ValueError as error:
         raise ConfigError(f"{error}, and a {field.codec['name']} image or its elements are wanted") from None
     if dtype != field.dtype.name:
         raise ConfigError(f"is an image of {dtype}, and {field.dtype.name} is wanted")
     _check_shape(field, shape)
+    if decodes:
+        try:
+            image_decoded(field.codec, data, shape, field.dtype)
+        except ValueError as error:
+            raise ConfigError(f"is an image that cannot be decoded: {error}") from None
     return Image(data, shape)
 
 
@@ -122,7 +131,7 @@ def _scalar(dtype: np.dtype[Any], value: np.generic) -> np.ndarray:
 def _array(field: Field, value: Any) -> np.ndarray:
     dtype = field.dtype
     assert dtype is not None
-    if isinstance(value, (np.ndarray, np.generic)) and not isinstance(value, np.ma.MaskedArray):
+    if isinstance(value, (np.ndarray, np.generic)):
         array = np.asarray(value)
         shorter = array.dtype.kind == dtype.kind in "SU" and array.dtype.itemsize <= dtype.itemsize
         if not shorter and array.dtype.newbyteorder("=") != dtype.newbyteorder("="):
@@ -139,8 +148,9 @@ def _array(field: Field, value: Any) -> np.ndarray:
     if isinstance(value, (list, tuple)) and not len(value) and field.shape and field.shape[0] is None:
         # An empty list does not say how long its lists would be.
         return np.zeros([0, *(n or 0 for n in field.shape[1:])], dtype)
-    if isinstance(value, np.ma.MaskedArray) and value.mask.any():
-        raise ConfigError("is a masked array, and masks are not stored; fill it, or give None for the whole value")
+    if not isinstance(value, (list, tuple)):
+        plain = plain_array(value)
+        value = value if plain is None else plain
     try:
         found = np.asarray(value)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -19,7 +19,7 @@ from hubarray.shown import shown_text
 from hubarray.storage.url import Root
 from hubarray.tables import frames
 from hubarray.tables.index_piece import Key
-from hubarray.tables.part import MAX_PART_FILE_BYTES, TablePart, is_key
+from hubarray.tables.part import MAX_PART_FILE_BYTES, TablePart, is_key, schema_digest
 from hubarray.tables.partition import UPLOADING_BYTES, PartitionWriter
 from hubarray.tables.references import References
 from hubarray.tables.schema import Schema
@@ -29,7 +29,7 @@ from hubarray.tables.state import TableState
 _BLOCK = "use a partition within 'with ...partition(key) as p'; p.part is there after the block"
 
 # What a partition's owner is told at its end: its key, its part if it has one, its packs.
-Ended = Callable[[Key, "TablePart | None", PackWriter], None]
+Ended = Callable[[Key, "TablePart | None", Sequence[PackWriter]], None]
 
 
 class TablePartition:
@@ -110,8 +110,13 @@ class TablePartition:
     def __enter__(self) -> TablePartition:
         self._began = store_now(self._worker.version.store)
         known = self._worker.references().known(self._key, self._worker.schema)
-        self._packs = PackWriter(self._worker.version.store, self._worker.version.name.home, most_bytes=UPLOADING_BYTES)
-        self._rows = PartitionWriter(self._worker.schema, self._key, self._packs, known)
+        store, home = self._worker.version.store, self._worker.version.name.home
+        self._packs = PackWriter(store, home, most_bytes=UPLOADING_BYTES)
+        # Nobody needs the part file once the table is there, and the chunk files stay.
+        self._part_packs = PackWriter(store, home)
+        self._rows = PartitionWriter(
+            self._worker.schema, self._key, self._packs, known, decodes_images=self._worker.decodes_images
+        )
         self._process = os.getpid()
         return self
 
@@ -120,15 +125,16 @@ class TablePartition:
         try:
             if kind is None:
                 self._part = self._finished(writer)
-        except BaseException:
-            self._packs.abandon()
-            raise
         finally:
             self._rows = None
+            if self._part is None:
+                for packs in self._all_packs():
+                    packs.abandon()
             if self._ended is not None:
-                self._ended(self._key, self._part, self._packs)
-        if kind is not None:
-            self._packs.abandon()
+                self._ended(self._key, self._part, self._all_packs())
+
+    def _all_packs(self) -> list[PackWriter]:
+        return [self._packs, self._part_packs]
 
     def _finished(self, writer: PartitionWriter) -> TablePart:
         file, schema, home = writer.close(), self._worker.schema, self._worker.version.name.home
@@ -138,9 +144,10 @@ class TablePartition:
                 f"{self._where()}: what says where its rows are takes {len(data):,} bytes, and a partition has at most "
                 f"{MAX_PART_FILE_BYTES:,}; write smaller partitions"
             )
-        ref = self._packs.add(data)
-        self._packs.finish()
-        return TablePart(self._key, file.rows, file.digest(schema), self._began, ref)
+        ref = self._part_packs.add(data)
+        for packs in self._all_packs():
+            packs.finish()
+        return TablePart(self._key, file.rows, file.digest(schema), self._began, ref, schema_digest(schema))
 
     def _open(self) -> PartitionWriter:
         if self._rows is None:
@@ -180,8 +187,16 @@ class TableWorker:
     """
 
     def __init__(
-        self, root: Root, name: Name, schema: Schema, references: Sequence[Name], staging: Staging | None = None
+        self,
+        root: Root,
+        name: Name,
+        schema: Schema,
+        references: Sequence[Name],
+        staging: Staging | None = None,
+        *,
+        decodes_images: bool = False,
     ) -> None:
+        self.decodes_images = decodes_images
         self._root, self._name, self._references, self._staging = root, name, tuple(references), staging
         self.schema = schema
         self._opened: References | None = None
@@ -231,16 +246,29 @@ class TableWorker:
         return opened
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _worker, (self._root, self._name, self.schema.to_json(), self._references, self._staging)
+        return _worker, (
+            self._root,
+            self._name,
+            self.schema.to_json(),
+            self._references,
+            self._staging,
+            self.decodes_images,
+        )
 
     def __repr__(self) -> str:
         return f"TableWorker({str(self._name)!r})"
 
 
 def _worker(
-    root: Root, name: Name, schema: dict[str, Any], references: Sequence[Name], staging: Staging | None
+    root: Root,
+    name: Name,
+    schema: dict[str, Any],
+    references: Sequence[Name],
+    staging: Staging | None,
+    decodes_images: bool = False,
 ) -> TableWorker:
-    return TableWorker(root, name, Schema.from_json(Fields(schema, "a worker", "schema")), references, staging)
+    known = Schema.from_json(Fields(schema, "a worker", "schema"))
+    return TableWorker(root, name, known, references, staging, decodes_images=decodes_images)
 
 
 def checked_key(key: Any) -> Key:

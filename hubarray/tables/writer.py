@@ -20,11 +20,11 @@ from hubarray.history.version import Version
 from hubarray.process import uptime_seconds
 from hubarray.progress import progress
 from hubarray.storage.url import Root
-from hubarray.tables.appending import lay_out, part_files, sorted_by_key
+from hubarray.tables.appending import lay_out, part_files, refuse_other_rows, sorted_by_key
 from hubarray.tables.index_piece import Key, arrow_schema
 from hubarray.tables.metadata import metadata_of
 from hubarray.tables.operations import AddParts, whole
-from hubarray.tables.part import TablePart
+from hubarray.tables.part import TablePart, schema_digest
 from hubarray.tables.schema import Schema
 from hubarray.tables.staged import StagedParts
 from hubarray.tables.state import TableState
@@ -72,6 +72,7 @@ class TableWriter:
         on_duplicate: str,
         resume: bool,
         grace_seconds: float | None,
+        decodes_images: bool = False,
     ) -> None:
         self._root, self._version, self._base = root, version, base
         self._attrs, self._message, self._growing = attrs, message, growing
@@ -84,7 +85,7 @@ class TableWriter:
             [self._own_grace(), *(record.head.grace_seconds for _, record in references)]
         )  # fmt: skip
         staging = Staging(self._own_grace(), self._first) if resume else None
-        self._worker = TableWorker(root, version.name, schema, names, staging)
+        self._worker = TableWorker(root, version.name, schema, names, staging, decodes_images=decodes_images)
         self._staged = StagedParts(version, schema, grace_seconds=self._own_grace(), shared=resume)
         self._parts: dict[Key, TablePart] = {}
         self._waiting: list[TablePart] = []
@@ -114,10 +115,6 @@ class TableWriter:
         self._require_open()
         key = self._checked_type(checked_key(key))
         with self._lock:
-            if key in self._before():
-                raise ConflictError(
-                    f"{self._version.name}: partition {key!r} is there already; a table grows by new partitions"
-                )
             if key in self._writing or key in self._parts:
                 raise ConflictError(
                     f"{self._version.name}: partition {key!r} was begun before; a partition is written once, whole"
@@ -156,8 +153,16 @@ class TableWriter:
         one = part if isinstance(part, TablePart) else TablePart.from_bytes(part)
         if homes.name(int(one.file["home"])) != self._version.name.home:
             raise ConfigError(f"{self._version.name}: the part of {one.key!r} was written for another name")
+        if one.schema is not None and one.schema != schema_digest(self.schema):
+            raise ConfigError(
+                f"{self._version.name}: the part of {one.key!r} was written with another schema than this writer's; "
+                "write the partition with writer.worker() of this writer"
+            )
         self._checked_type(one.key)
-        if self._first and one.key in self._before():
+        if one.key in self._before():
+            if not self._first:
+                assert self._base is not None
+                refuse_other_rows(TableState.of(self._version, self._base), one)
             return False
         self._refuse_old([one])
         with self._lock:
@@ -291,13 +296,15 @@ class TableWriter:
                 yield file
                 bar.update(1)
 
-    def _partition_ended(self, key: Key, part: TablePart | None, packs: PackWriter) -> None:
+    def _partition_ended(self, key: Key, part: TablePart | None, packs: Sequence[PackWriter]) -> None:
         with self._lock:
             self._writing.discard(key)
             if part is not None:
-                self._packs.append(packs)
-        if part is not None and self._state == "open":
-            self.add(part)
+                self._packs.extend(packs)
+        if part is not None and self._state == "open" and not self.add(part):
+            # It is there already, from elsewhere.
+            for one in packs:
+                one.abandon()
 
     def _stage(self) -> None:
         with self._lock:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import hubarray as hub
 from hubarray.blobs.ref import REF, homes, new_id
 from hubarray.history import record as module
-from hubarray.history.head import FORMAT, HEAD_READ_BYTES, Head, decode_head
+from hubarray.history.head import FORMATS, HEAD_READ_BYTES, Head, decode_head
 from hubarray.history.manifest import NodeRef, TreeRoot
 from hubarray.history.overlay import EMPTY_OVERLAY
 from hubarray.history.record import Changed, Record, decode, encode, runs_of
@@ -103,7 +103,7 @@ def test_a_record_in_the_wrong_place_is_noticed():
 
 def test_a_newer_format_says_to_upgrade():
     raw, _ = encode(_record())
-    newer = raw.replace(b'{"hubarray":1', b'{"hubarray":%d' % (FORMAT + 1), 1)
+    newer = raw.replace(b'{"hubarray":1', b'{"hubarray":%d' % (max(FORMATS) + 1), 1)
     for read in (decode, decode_head):
         with pytest.raises(hub.FormatVersionError, match="upgrade"):
             read(newer, NAME, 7, "where")

@@ -62,7 +62,11 @@ def test_a_part_of_another_schema_or_key_is_refused(root):
     other = hub.table_writer("me/t:v1", swapped, root=root)
     with other.worker().partition("m") as p:
         p.extend(plain(5))
-    for part in (p.part, bytes(p.part).replace(b'"m"', b'"n"'), bytes(p.part).replace(b'"rows": 5', b'"rows": 6')):
+    with pytest.raises(hub.ConfigError, match="'m' was written with another schema"):
+        hub.table_writer("me/t:v1", PLAIN, root=root).add(p.part)
+    with hub.table_writer("me/t:v1", PLAIN, root=root).worker().partition("m") as p:
+        p.extend(plain(5))
+    for part in (bytes(p.part).replace(b'"m"', b'"n"'), bytes(p.part).replace(b'"rows": 5', b'"rows": 6')):
         writer = hub.table_writer("me/t:v1", PLAIN, root=root)
         writer.add(part)
         with pytest.raises(hub.CorruptDataError, match="not of this file, or was written with another schema"):
@@ -369,6 +373,8 @@ def test_a_growing_table_says_which_partitions_it_has(root):
     model.write("me/g:v1", {1: plain(2)}, root, PLAIN, growing=True)
     writer = hub.table_writer("me/g:v1", root=root)
     assert (1 in writer, 2 in writer) == (True, False)
-    with pytest.raises(hub.ConflictError, match="there already"):
-        writer.partition(1)
+    with writer.partition(1) as p:
+        p.extend(plain(2))
+    with pytest.raises(hub.ConflictError, match="there already, with other rows"), writer.partition(1) as p:
+        p.extend(plain(3))
     writer.abort()

@@ -133,20 +133,24 @@ def test_a_partition_that_comes_twice_is_a_conflict_and_changes_nothing(root):
     assert TableState.of(table.version, table.version.refresh()).metadata == table.metadata
 
 
-def test_a_partition_that_is_there_already_is_a_conflict_whoever_committed_it(root):
+def test_a_partition_that_is_there_already_with_other_rows_is_a_conflict_whoever_committed_it(root):
     table = table_with(root, [{"a": rows_of("a", 2)}])
 
-    def add(key):
+    def add(key, count=0):
         packs = PackWriter(root.store, "lab/drives")
-        part = part_of(root, PartitionWriter(SCHEMA, key, packs), packs)
+        writer = PartitionWriter(SCHEMA, key, packs)
+        for row in rows_of(key, count):
+            writer.append(row)
+        part = part_of(root, writer, packs)
         packs.finish()
         # The base is always the first one, as of a writer who has not seen the others.
         commit(table.version, AddParts([part]), base=table.record, packs=packs)
 
     add("b")
     add("c")
-    with pytest.raises(ConflictError, match="'b' is there already"):
-        add("b")
+    add("b")
+    with pytest.raises(ConflictError, match="'b' is there already, with other rows"):
+        add("b", 2)
     found = TableState.of(table.version, table.version.refresh())
     keys = [found.partitions(append)["partition"].to_pylist() for append in found.metadata.appends]
     assert keys == [["a"], ["b"], ["c"]]
