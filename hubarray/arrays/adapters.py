@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
     from hubarray.arrays.array import Array
     from hubarray.arrays.transaction import Transaction
+    from hubarray.interop.decoded import DecodedView
     from hubarray.interop.lazy import LazyView
     from hubarray.interop.zarr import HubStore
 
 _PLACES = {
     "to_dask": "hubarray.interop.dask:to_dask",
     "lazy": "hubarray.interop.lazy:LazyView",
+    "decoded": "hubarray.interop.decoded:DecodedView",
     "numpy": "hubarray.interop.numpy_functions:call",
     "to_pytorch": "hubarray.interop.torch:to_pytorch",
     "table_to_pytorch": "hubarray.interop.torch_tables:to_pytorch",
@@ -121,6 +123,18 @@ class Adapters(Statistics, NumpyProtocols, Viewed):
     def lazy(self) -> LazyView:
         """The newest commit this handle sees, nothing of it read yet, as in ``a.lazy[0:10_000, ..., 0].mean()``."""
         view: LazyView = adapter("lazy")(self)
+        return view
+
+    @property
+    def decoded(self) -> DecodedView:
+        """The physical values of a packed array, decoded when they are read: ``np.asarray(a.decoded[0:10])``.
+
+        Raises
+        ------
+        ConfigError
+            The array is not packed.
+        """
+        view: DecodedView = adapter("decoded")(self)
         return view
 
     def undo(self, steps: int = 1, *, message: str | None = None) -> Array:

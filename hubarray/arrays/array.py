@@ -34,6 +34,7 @@ from hubarray.history.record import Record
 from hubarray.history.version import Version
 from hubarray.names import Name
 from hubarray.storage.url import Root
+from hubarray.values.packing import is_packed
 
 
 class Array(Handle, NoOperators, Adapters):
@@ -158,6 +159,7 @@ class Array(Handle, NoOperators, Adapters):
         record, metadata = self._seen.record, self._seen.metadata
         state = ", fixed" if self._pinned is not None else ", frozen" if record.head.frozen else ""
         state = (", lossy" if is_lossy(metadata.codecs) else "") + state
+        state = (", packed" if is_packed(record.attrs, metadata.dtype) else "") + state
         shown = f"shape {metadata.shape}, dtype {metadata.dtype}, chunks {metadata.chunks}{state}"
         return f"<hubarray.Array {self._version.name}@{record.head.number} in {self._root.url}: {shown}>"
 

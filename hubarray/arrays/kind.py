@@ -20,6 +20,7 @@ from hubarray.errors import ConfigError
 from hubarray.history.record import Record
 from hubarray.history.version import Version
 from hubarray.storage.url import Root
+from hubarray.values import packing
 
 Side = tuple[Version, Record]
 
@@ -63,6 +64,11 @@ def facts(handle: Array) -> dict[str, Any]:
         "chunks": list(handle.chunks),
         "codecs": [one["name"] for one in handle.codec],
         **({"lossy": True} if is_lossy(handle.codec) else {}),
+        **(
+            {"packed": packing.told(handle.attrs, handle.dtype)}
+            if packing.is_packed(handle.attrs, handle.dtype)
+            else {}
+        ),
         "fill_value": np.asarray(handle.fill_value).tolist(),
         "memory_bytes": handle.nbytes,
         "stored_bytes": handle.stored_bytes(),

@@ -34,6 +34,7 @@ from hubarray.history.version import Version
 from hubarray.names import Name
 from hubarray.shown import shown_text
 from hubarray.storage.url import Root
+from hubarray.values.packing import is_packed
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -459,6 +460,7 @@ class Dataset(Handle, RowsShown):
             named = zip(one.dims, one.shape, strict=True)
             axes = ", ".join(f"{shown_text(dim)}: {n}" if dim else str(n) for dim, n in named)
             lossy = ", lossy" if is_lossy(one.codec) else ""
+            lossy += ", packed" if is_packed(one.attrs, one.dtype) else ""
             lines.append(f"  {shown_text(name):16} {dtypes.dtype_name(one.dtype):10} ({axes}){lossy}")
         if len(self) > _SHOWN_ARRAYS:
             lines.append(f"  and {len(self) - _SHOWN_ARRAYS} more")

@@ -15,6 +15,7 @@ from hubarray.errors import HubError
 from hubarray.history import listing
 from hubarray.interop.pictures import drawing, images
 from hubarray.shown import shown_text
+from hubarray.values import packing
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _SHOWN_VERSIONS = 8
@@ -69,6 +70,7 @@ def describe(array: Array) -> str:
         "dtype": str(array.dtype),
         "chunks": str(array.chunks),
         "codecs": ", ".join(one["name"] for one in array.codec) + (" (lossy)" if is_lossy(array.codec) else ""),
+        "packed": packing.told(array.attrs, array.dtype),
         "fill value": str(array.fill_value),
         "in memory": human_bytes(array.nbytes),
         "in the bucket": stored,
@@ -107,7 +109,11 @@ def thumbnails(array: Array) -> str:
         if not state.refs([(first // array.chunks[0], *(0,) * (array.ndim - 1))])["length"].any():
             return ""
         found = [array[...]] if is_one else list(array[first : first + min(_THUMBNAILS, array.chunks[0])])
-        shown = [drawing.thumbnail(images.pixels(one), _THUMBNAIL_PIXELS) for one in found if images.is_image(one)]
+        shown = [
+            drawing.thumbnail(images.pixels(one, array.dims[-1]), _THUMBNAIL_PIXELS)
+            for one in found
+            if images.is_image(one)
+        ]
     except HubError:
         return ""
     return "".join(

@@ -65,12 +65,12 @@ def write_parquet(table: Table, path: str, columns: str | Sequence[str] | None =
         for partition, numbers in partitions.items():
             for some in _row_groups(loader.iter_rows(names, positions=numbers, encoded=True)):
                 arrays = [pa.array([partition] * len(some), key)]
-                for name in names:
-                    values = [row[name] for row in some]
-                    lacking |= {name} if any(value is None for value in values) else set()
-                    empty.note(name, written, values)
-                    arrays.append(_column(types[name], fields[name], values))
                 try:
+                    for name in names:
+                        values = [row[name] for row in some]
+                        lacking |= {name} if any(value is None for value in values) else set()
+                        empty.note(name, written, values)
+                        arrays.append(_column(types[name], fields[name], values))
                     file.write_table(pa.Table.from_arrays(arrays, schema=arrow), row_group_size=_GROUP_ROWS)
                 except (pa.ArrowException, OverflowError) as error:
                     raise ConfigError(
@@ -268,7 +268,7 @@ def _times(kind: pa.DataType, field: Field, values: Sequence[Any] | np.ndarray) 
 
     Raises
     ------
-    ConfigError
+    OverflowError
         One is beyond what 64 bits of the unit hold.
     """
     dtype = field.dtype
@@ -279,9 +279,7 @@ def _times(kind: pa.DataType, field: Field, values: Sequence[Any] | np.ndarray) 
     cast = plain.astype(stored_dtype(dtype))
     missing = np.isnat(plain)
     if not ((cast.astype(dtype) == plain) | missing).all():
-        raise ConfigError(
-            f"a time of {dtype} is beyond what Parquet's {kind} holds; leave its column out with columns="
-        )
+        raise OverflowError(f"a time of {dtype} is beyond {kind}")
     counts = np.where(missing, 0, cast.view("i8"))
     whole = pa.array(counts.astype("i4") if kind.bit_width == 32 else counts, mask=missing)
     return whole.cast(kind) if kind.bit_width == 32 else whole.view(kind)

@@ -75,6 +75,19 @@ def _number(value: Any) -> float | int | None:
     return value if is_number else None
 
 
+def told(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> str:
+    """Return how the counts of a packed array are decoded, for people; nothing of an array that is not packed.
+
+    Examples
+    --------
+    >>> told({"scale_factor": 0.5, "_FillValue": -9}, np.dtype("i2"))
+    'scale_factor 0.5, _FillValue -9'
+    """
+    if not is_packed(attrs, dtype):
+        return ""
+    return ", ".join(f"{name} {attrs[name]}" for name in (*_SCALES, *_FILLS) if name in attrs)
+
+
 def require_packed(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> None:
     """Refuse to decode an array that holds what it says.
 

@@ -40,7 +40,8 @@ BOMBS = {
         lambda: {"t": pa.array([LONG] * 3000)},
         {"use_dictionary": False, "column_encoding": {"t": "DELTA_BYTE_ARRAY"}, "data_page_version": "2.0"},
     ),
-    "numbers": (lambda: dict.fromkeys("abc", pa.array(np.zeros(60_000_000, "i8"))), {}),
+    "numbers": (lambda: dict.fromkeys(map(str, range(40)), pa.array(np.zeros(4_000_000, "i8"))), {}),
+    "rows": (lambda: {"x": pa.array(np.zeros(60_000_000, "i1"))}, {}),
     "a text beside a column whose name goes on": (
         lambda: {"t": pa.array(np.zeros(3000, "i8")), "t.u": _repeated(3000)},
         {},
@@ -72,8 +73,11 @@ def bombs(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("entry", ENTRIES)
-@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize(
+    ("bomb", "entry"),
+    # A table of many small rows is imported by parts, and is what it seems to be.
+    [(bomb, entry) for bomb in BOMBS for entry in ENTRIES if (bomb, entry) != ("rows", "import_table")],
+)
 def test_little_parquet_that_stands_for_much_is_refused_before_it_is_decoded(bombs, tmp_path, bomb, entry):
     if bomb.startswith("a text in a list") and entry == "import_table":
         # Tables have no fields of lists of text, so nothing is read.

@@ -53,7 +53,7 @@ def test_columns_are_named_and_a_series_is_a_column(root):
         (pd.DataFrame({"a": pd.array([1, None, 2**60 + 1], "Int64")}), "missing values"),
         (pd.DataFrame({"a": ["x", None]}), "Python objects"),
         (pd.Series([True, None], dtype="boolean"), "Python objects"),
-        (pd.Series(pd.date_range("2020", periods=3, tz="UTC")), "times of a zone"),
+        (pd.Series(pd.date_range("2020", periods=3, tz="UTC")), "times with a zone"),
         (np.array(["a", 3], object), "Python objects"),
         (torch.eye(3).to_sparse(), "to_dense"),
         (np.ma.masked_greater(np.arange(5), 3), "masks are not stored"),

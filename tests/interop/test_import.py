@@ -89,7 +89,7 @@ def test_every_source_gives_its_values_under_one_name(kind, root, tmp_path):
     assert hub.list(root=root) == ["t/x:v0"]
 
 
-def test_attributes_come_along(root, tmp_path, caplog):
+def test_attributes_come_along(root, tmp_path):
     known = {"unit": "mm", "spacing": [0.5, 2.0], "rate": 8, "channels": ["red", "green"], "missing": float("nan")}
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["raw"] = VALUES
@@ -101,13 +101,16 @@ def test_attributes_come_along(root, tmp_path, caplog):
     with h5py.File(tmp_path / "y.h5", "w") as file:
         file["raw"] = VALUES
     zarr.create_array(str(tmp_path / "x.zarr"), data=VALUES, attributes=known)
-    expected = known | {"missing": "NaN"}
-    assert dict(hub.import_(tmp_path / "x.h5", "t/h:v0", key="other", root=root).attrs) == expected
-    assert dict(hub.import_(tmp_path / "x.zarr", "t/z:v0", root=root).attrs) == expected
+
+    def is_known(attrs):
+        return np.isnan(attrs["missing"]) and {**attrs, "missing": 0} == {**known, "missing": 0}
+
+    with pytest.warns(UserWarning, match="left out: scale"):
+        assert is_known(hub.import_(tmp_path / "x.h5", "t/h:v0", key="other", root=root).attrs)
+    assert is_known(hub.import_(tmp_path / "x.zarr", "t/z:v0", root=root).attrs)
     assert np.array_equal(hub.load("t/h:v0", root=root)[...], VALUES)
-    assert "left out: scale" in caplog.text
     hub.export("t/h:v0", tmp_path / "back.h5", root=root)
-    assert dict(hub.import_(tmp_path / "back.h5", "t/back:v0", root=root).attrs) == expected
+    assert is_known(hub.import_(tmp_path / "back.h5", "t/back:v0", root=root).attrs)
     assert hub.import_(tmp_path / "x.h5", "t/text:v0", key="text", root=root)[...].tolist() == ["a", "bcd"]
     for key, words in [("null", "null dataset")]:
         with pytest.raises(ConfigError, match=words):

@@ -32,6 +32,7 @@ from hubarray.shown import hidden_urls, shown_text, shown_url
 from hubarray.storage.options import endpoint_from_environment, flatten_s3
 
 MAX_FILES = 1 << 22
+_MAX_PATHS = 64
 _AWAY = (errno.EIO, errno.ESTALE, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENOTCONN)
 # Of the errors that Arrow's S3 client names, those that say more than that the store refused.
 _OF_AWS: dict[str, type[HubError]] = {
@@ -284,23 +285,28 @@ class _Info:
 
 
 def _walked(folder: str, where: str) -> Iterator[_Info]:
-    """The files below a folder. Links are followed, and each folder is entered once.
+    """The files below a folder. Links are followed, but for those to a folder that they are in.
 
     Raises
     ------
     SourceError
     """
-    waiting = [folder]
-    entered: set[tuple[int, int]] = set()
+    waiting: list[tuple[str, tuple[tuple[int, int], ...]]] = [(folder, ())]
+    paths: dict[tuple[int, int], int] = {}
     while waiting:
-        below = waiting.pop()
+        below, above = waiting.pop()
         status = os.stat(below)
         own = (status.st_dev, status.st_ino)
-        # Links may lead to a folder by more paths than anybody can walk.
-        if own in entered:
+        if own in above:
             continue
-        entered.add(own)
-        if len(entered) > MAX_FILES:
+        # Links may lead to a folder by more paths than anybody can walk.
+        paths[own] = paths.get(own, 0) + 1
+        if paths[own] > _MAX_PATHS:
+            raise SourceError(
+                f"{shown_text(below)}: links lead to this folder by more than {_MAX_PATHS} paths; remove them, or read "
+                "the folders that are meant"
+            )
+        if len(paths) > MAX_FILES:
             raise SourceError(f"{where}: has more than {MAX_FILES:,} folders, with those that links lead to")
         with os.scandir(below) as entries:
             for one in entries:
@@ -309,7 +315,7 @@ def _walked(folder: str, where: str) -> Iterator[_Info]:
                 except UnicodeEncodeError:
                     raise SourceError(f"{where}: has a name that is no text, {one.name!r}; rename it") from None
                 if one.is_dir():
-                    waiting.append(one.path)
+                    waiting.append((one.path, (*above, own)))
                 elif one.is_file():
                     about = one.stat()
                     yield _Info(one.path, about.st_size, about.st_mtime_ns)

@@ -47,6 +47,8 @@ from hubarray.readers.unischema import Unischema, UnischemaField
 from hubarray.shown import shown_text
 from hubarray.tables.conditions import Clause
 
+# Of a row of a row group, whatever its columns are: its places in orders of rows, while it is read.
+_ROW_BYTES = 64
 # No more digits than an int64 holds in any case.
 _WHOLE_NUMBER = re.compile("-?[0-9]{1,18}")
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -97,6 +99,7 @@ class ParquetSource:
         every = [(f, g) for f, footer in enumerate(self._footers) for g in range(len(footer.rows))]
         self.units: list[tuple[int, int]] = list(every if units is None else units)
         lengths = [self._footers[f].rows[g] for f, g in self.units]
+        Budget(self._max_decoded_bytes, f"{self.where}: a row group").take(_ROW_BYTES * max(lengths, default=0))
         self.unit_bounds: np.ndarray | None = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         self.rows = int(self.unit_bounds[-1])
         sizes = sum(self._footers[f].sizes[g] for f, g in self.units)

@@ -109,7 +109,9 @@ def coloured(values: np.ndarray, low: float, high: float, name: str) -> np.ndarr
     return picture
 
 
-def colours_of_channels(values: np.ndarray, low: float, high: float, picks: Sequence[int] = ()) -> np.ndarray:
+def colours_of_channels(
+    values: np.ndarray, low: float, high: float, picks: Sequence[int] = (), *, with_alpha: bool = False
+) -> np.ndarray:
     """A picture whose channels are colours: uint8, (height, width, 3 or 4).
 
     Parameters
@@ -119,17 +121,50 @@ def colours_of_channels(values: np.ndarray, low: float, high: float, picks: Sequ
     low, high : float
     picks : sequence of int
         -1 for a colour that is not there.
+    with_alpha : bool
+        Whether the fourth channel is alpha; else it is not shown. A pixel that is no number in a colour is magenta.
     """
     if picks:
-        some = scaled(values, low, high)[0]
+        some, missing = scaled(values, low, high)
         nothing = np.zeros(values.shape[:2], "u1")
-        return np.stack([nothing if one < 0 else some[..., one] for one in picks], -1)
-    found = scaled(values[..., :3], low, high)[0]
-    if values.shape[-1] == 3:
+        found = np.stack([nothing if one < 0 else some[..., one] for one in picks], -1)
+        missing = None if missing is None else missing[..., [one for one in picks if one >= 0]]
+    else:
+        found, missing = scaled(values[..., :3], low, high)
+    if missing is not None:
+        found = found.copy()
+        found[missing.any(axis=-1)] = _MISSING
+    if picks or not with_alpha:
         return found
     alpha = values[..., 3:]
-    opaque = float(np.iinfo(values.dtype).max) if values.dtype.kind in "iu" else 1.0
+    opaque = float(np.iinfo(values.dtype).max) if values.dtype.kind in "iu" and alpha.max(initial=0) > 1 else 1.0
     return np.concatenate([found, scaled(alpha, 0.0, opaque)[0]], -1)
+
+
+def has_alpha(values: np.ndarray, channels: str | None = None) -> bool:
+    """Whether the fourth channel of a picture says how opaque it is, and is no band of its own.
+
+    Parameters
+    ----------
+    values : array
+        The channels last.
+    channels : str, optional
+        The name of their axis.
+
+    Examples
+    --------
+    >>> has_alpha(np.full((2, 2, 4), 65535, "u2")), has_alpha(np.full((2, 2, 4), 900, "u2"))
+    (True, False)
+    """
+    if values.shape[-1] != 4 or (channels or "").lower().startswith(("band", "wavelength", "spectr")):
+        return False
+    alpha = values[..., 3]
+    if values.dtype == np.uint8 or not alpha.size:
+        return True
+    most = float(np.iinfo(values.dtype).max) if values.dtype.kind in "iu" else 1.0
+    low, high = float(alpha.min()), float(alpha.max())
+    # Somewhere it is opaque, or nowhere is anything.
+    return low >= 0 and high in (0.0, most)
 
 
 def histogram(values: np.ndarray, bins: int = 64) -> tuple[list[int], float, float]:

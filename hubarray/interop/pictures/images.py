@@ -134,17 +134,19 @@ def _beginning(name: str) -> str:
     return name.rpartition(".")[0]
 
 
-def pixels(value: np.ndarray) -> np.ndarray:
-    """An image as uint8 of (height, width, 3 or 4)."""
+def pixels(value: np.ndarray, channels: str | None = None) -> np.ndarray:
+    """An image as uint8 of (height, width, 3 or 4); ``channels`` is the name of its last axis, where that is known."""
     one = value[..., 0] if value.ndim == 3 and value.shape[2] == 1 else value
     real = colours.real_values(one, "abs")
     is_byte = real.dtype == np.uint8 and value.dtype.kind != "b"
-    if real.ndim == 3 and is_byte:
-        return colours.colours_of_channels(real, 0.0, 255.0)
-    low, high = colours.window_of(real, is_byte=is_byte)
     if real.ndim == 2:
+        low, high = colours.window_of(real, is_byte=is_byte)
         return colours.coloured(real, low, high, "grey")
-    return colours.colours_of_channels(real, low, high)
+    # Of bools true is opaque.
+    with_alpha = value.dtype.kind == "b" or colours.has_alpha(real, channels)
+    with_alpha = with_alpha and real.shape[-1] == 4
+    low, high = (0.0, 255.0) if is_byte else colours.window_of(real[..., :3], is_byte=is_byte)
+    return colours.colours_of_channels(real, low, high, with_alpha=with_alpha)
 
 
 def small_pixels(value: np.ndarray, side: int) -> np.ndarray:

@@ -8,8 +8,10 @@ import pytest
 
 import hubarray as hub
 from hubarray.interop.parquet_dataset.cells import decoded, placed
+from hubarray.limits import Budget
 
 FIELD = hub.UnischemaField("x", np.float32, (2, 3), hub.NdarrayCodec())
+BUDGET = Budget(1 << 30, "it")
 
 
 def npy(value, **options):
@@ -23,10 +25,10 @@ VALUES = [np.arange(6, dtype="f4").reshape(2, 3) + i for i in range(5)]
 
 def test_cells_alike_are_one_array_that_sees_them():
     column = pa.chunked_array([[npy(value) for value in VALUES]], pa.binary())
-    found = decoded(FIELD, column)
+    found = decoded(FIELD, column, BUDGET)
     assert np.array_equal(found, VALUES)
     assert not found.flags.owndata
-    assert np.array_equal(decoded(FIELD, column.slice(2, 2)), VALUES[2:4])
+    assert np.array_equal(decoded(FIELD, column.slice(2, 2), BUDGET), VALUES[2:4])
 
 
 @pytest.mark.parametrize(
@@ -38,7 +40,7 @@ def test_cells_alike_are_one_array_that_sees_them():
     ],
 )
 def test_cells_of_other_kinds_are_decoded_one_by_one(cells):
-    found = decoded(FIELD, pa.chunked_array([cells], pa.binary()))
+    found = decoded(FIELD, pa.chunked_array([cells], pa.binary()), BUDGET)
     for value, expected, cell in zip(found, VALUES, cells, strict=False):
         assert value is None if cell is None else np.array_equal(value, expected)
 
@@ -46,7 +48,7 @@ def test_cells_of_other_kinds_are_decoded_one_by_one(cells):
 def test_a_cell_of_another_dtype_among_them_is_an_error():
     cells = [npy(VALUES[0]), npy(VALUES[1].astype("i4"))]
     with pytest.raises(hub.SourceError, match="'x'"):
-        decoded(FIELD, pa.chunked_array([cells], pa.binary()))
+        decoded(FIELD, pa.chunked_array([cells], pa.binary()), BUDGET)
 
 
 def test_values_go_to_their_places_in_an_array_or_a_list():
