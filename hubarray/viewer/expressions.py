@@ -11,6 +11,9 @@ from hubarray.errors import ConfigError
 
 MAX_LETTERS = 1000
 _MOST_CLAUSES = 64
+# Before those are dropped of which another one asks for less.
+_MOST_COMBINED = 1024
+_TOO_MANY = f"the filter means more than {_MOST_CLAUSES} alternatives; write a simpler one"
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.In: "in",
     ast.NotIn: "not in", ast.Is: "==", ast.IsNot: "!=",
@@ -147,15 +150,22 @@ def _value(node: ast.expr) -> Any:
 
 
 def _product(each: list[list[list[Clause]]]) -> list[list[Clause]]:
-    count = 1
+    found: list[list[Clause]] = [[]]
     for alternatives in each:
-        count *= len(alternatives)
-        if count > _MOST_CLAUSES:
-            raise ConfigError(f"the filter means more than {_MOST_CLAUSES} alternatives; write a simpler one")
-    return _bounded([list(itertools.chain(*some)) for some in itertools.product(*each)])
+        if len(found) * len(alternatives) > _MOST_COMBINED:
+            raise ConfigError(_TOO_MANY)
+        found = _bounded([one + other for one, other in itertools.product(found, alternatives)])
+    return found
 
 
 def _bounded(found: list[list[Clause]]) -> list[list[Clause]]:
-    if len(found) > _MOST_CLAUSES:
-        raise ConfigError(f"the filter means more than {_MOST_CLAUSES} alternatives; write a simpler one")
-    return found
+    """Alternatives without those of which another one asks for less."""
+    # By how they are written, as 1 and True are equal.
+    each = [{repr(clause): clause for clause in some} for some in found]
+    least: list[dict[str, Clause]] = []
+    for some in sorted(each, key=len):
+        if not any(other.keys() <= some.keys() for other in least):
+            least.append(some)
+    if len(least) > _MOST_CLAUSES:
+        raise ConfigError(_TOO_MANY)
+    return [list(some.values()) for some in each if any(some is other for other in least)]

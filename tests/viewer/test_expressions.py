@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 import hubarray as hub
 from hubarray.viewer.expressions import MAX_LETTERS, clauses_of
 
-ROWS = [{"x": x, "y": y, "side": side} for x, y, side in itertools.product(range(4), (0.5, 2.5), ("left", "right"))]
+ROWS = [
+    {"x": x, "y": y, "side": side}
+    for x, y, side in itertools.product(range(4), (0.5, 2.5, float("nan")), ("left", "right"))
+]
 COMPARED = {
     "==": lambda a, b: a == b, "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b,
     ">": lambda a, b: a > b, ">=": lambda a, b: a >= b, "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
+    "is nan": lambda a, _: a != a,
 }  # fmt: skip
 
 
