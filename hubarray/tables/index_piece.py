@@ -19,7 +19,7 @@ from hubarray.tables.schema import PARTITION, Field, Schema
 # Of a slab: the columns are read whole, and a Parquet file may say that little stands for much.
 MAX_PIECE_BYTES = 2 << 30
 # NaT in 64 bits, of a field that is not nullable: Arrow would take it for a moment.
-_NAT = np.iinfo(np.int64).min
+NAT = np.iinfo(np.int64).min
 
 Key = str | int
 
@@ -133,7 +133,7 @@ def nat_as_null(column: Any) -> Any:
     """A column of times, whose NaT is null as everywhere in Arrow."""
     if not pa.types.is_temporal(column.type) or pa.types.is_date(column.type) or not len(column):
         return column
-    is_nat = pc.equal(column.cast(pa.int64()), _NAT)
+    is_nat = pc.equal(column.cast(pa.int64()), NAT)
     return pc.if_else(is_nat, pa.scalar(None, column.type), column) if pc.any(is_nat).as_py() else column
 
 

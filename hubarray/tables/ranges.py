@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubarray.tables.conditions import Clause, as_arrow_takes
-from hubarray.tables.index_piece import index_schema
+from hubarray.tables.index_piece import NAT, index_schema
 from hubarray.tables.schema import Schema
 
 # Longer text is cut by nothing, so it has no range: a piece stays small.
@@ -49,7 +49,7 @@ def range_of(column: pa.ChunkedArray) -> Range:
         return values.min().item(), values.max().item(), loose
     found = pc.min_max(_whole(column)).as_py()
     low, high = found["min"], found["max"]
-    if pa.types.is_temporal(column.type) and low == np.iinfo(np.int64).min:
+    if pa.types.is_temporal(column.type) and low == NAT:
         # NaT of a field that is not nullable.
         return None, None, True
     if isinstance(low, str) and max(len(low.encode()), len(high.encode())) > _MOST_TEXT_BYTES:

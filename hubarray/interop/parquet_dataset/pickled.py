@@ -28,7 +28,7 @@ from hubarray.readers.field_codecs import (
 from hubarray.readers.unischema import MAX_FIELDS, Unischema, UnischemaField, is_shape, name_of
 
 MAX_PICKLE_BYTES = 16 << 20
-MAX_OPCODES = 4 << 20
+MAX_OPCODES = 2 << 20
 MAX_OBJECT_BYTES = 256 << 20
 _MAX_CLASSES = 4096
 _MAX_INT_TEXT = 24
