@@ -143,10 +143,11 @@ class _Tuple(tuple[Any, ...]):
 
 
 _Key = (str, int, float, bool, bytes, type(None))
-# About what the object takes that an opcode makes. Those that are not here are refused: sets, frozensets, bytearrays,
-# buffers, extensions and persistent ids, which no schema and no index needs.
+# About what the object takes that an opcode makes; of a mark more, as each is a stack that the collector walks. Those
+# that are not here are refused: sets, frozensets, bytearrays, buffers, extensions and persistent ids, which no schema
+# and no index needs.
 _COSTS: dict[bytes, int] = {
-    pickle.MARK: 96, pickle.STOP: 0, pickle.POP: 0, pickle.POP_MARK: 0, pickle.DUP: 8, pickle.PROTO: 0,
+    pickle.MARK: 320, pickle.STOP: 0, pickle.POP: 0, pickle.POP_MARK: 0, pickle.DUP: 8, pickle.PROTO: 0,
     pickle.FRAME: 64, pickle.NONE: 8, pickle.NEWTRUE: 8, pickle.NEWFALSE: 8, pickle.INT: 40, pickle.BININT: 40,
     pickle.BININT1: 40, pickle.BININT2: 40, pickle.LONG: 40, pickle.LONG1: 40, pickle.FLOAT: 32, pickle.BINFLOAT: 32,
     pickle.STRING: 64, pickle.BINSTRING: 64, pickle.SHORT_BINSTRING: 64, pickle.UNICODE: 64, pickle.BINUNICODE: 64,
