@@ -69,7 +69,7 @@ def array(
         ``{"name": "jpeg", "quality": 90}``. What is lossy gives values back changed, and changes an image's other
         values a little with every assignment to a part of it.
     fill_value
-        What elements are that were never written; 0 is ``np.zeros((), dtype)``.
+        What elements are that were never written; 0, or None, is ``np.zeros((), dtype)``.
     attrs : mapping, optional
         JSON values, at most 64 KiB. Of an array that is opened, they stay as they are.
     overwrite : bool

@@ -318,7 +318,7 @@ def _of_kind(value: Any, kind: type) -> Any:
 
 
 def checked_fill(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
-    """A fill value of the array's dtype, as NumPy would convert it.
+    """A fill value of the array's dtype, as an assignment would convert it; None is 0, as in Zarr.
 
     Raises
     ------
@@ -340,8 +340,6 @@ def checked_fill(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
         raise ConfigError(f"fill_value {value!r} is not a {dtype}: {error}") from None
     if fill.shape != ():
         raise ConfigError(f"fill_value is one element, not an array of shape {fill.shape}")
-    if dtype.kind in "SU" and np.asarray(value).dtype.kind in "SU" and fill != np.asarray(value):
-        raise ConfigError(f"fill_value {value!r} does not fit into {dtype}")
     if dtype.kind in "biu" and np.asarray(value).dtype.kind in "biuf" and fill != np.asarray(value):
         raise ConfigError(f"fill_value {value!r} does not fit into {dtype}")
     return fill

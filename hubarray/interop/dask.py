@@ -214,11 +214,6 @@ def _with_coordinates(source: Any, name: str, root: RootLike) -> Any:
     return source.to_dataset(name=called)
 
 
-def is_dask(source: Any) -> bool:
-    """Whether something is a Dask array, or an xarray.DataArray around one."""
-    return hasattr(source, "__dask_graph__") and source.__dask_graph__() is not None and hasattr(source, "dtype")
-
-
 def as_blocks(array: Any) -> da.Array:
     """An array in memory, or opened elsewhere, as a Dask array of blocks of its own chunks."""
     import dask.array as da

@@ -28,6 +28,7 @@ from hubarray.progress import progress
 from hubarray.shown import shown_text
 from hubarray.storage.url import Root
 from hubarray.values.attributes import checked_attrs
+from hubarray.values.foreign import is_dask
 
 if TYPE_CHECKING:
     from hubarray.interop.sources.base import Source
@@ -121,7 +122,7 @@ def import_(
     }  # fmt: skip
     if catalog.exists(str(parsed), root=where):
         raise AlreadyExistsError(f"{parsed}: exists already; choose another version, or delete it first")
-    if dask_interop.is_dask(source):
+    if is_dask(source):
         stored: Any = dask_interop.store(
             source, str(parsed), chunks=chunks, codec=codec, attrs=attrs, root=where, message=message
         )

@@ -21,6 +21,8 @@ from hubarray.arrays.images import image_header
 from hubarray.errors import ConfigError, SourceError
 from hubarray.shown import shown_text
 from hubarray.tables.images import image_decoded, image_encoded
+from hubarray.values.elements import Target, as_elements
+from hubarray.values.foreign import is_missing, plain_array, single, unmasked
 
 MAX_VALUE_BYTES = 1 << 30
 _NPY_HEADER_BYTES = 1 << 16
@@ -102,7 +104,7 @@ class ScalarCodec(FieldCodec):
         try:
             return _single(field.numpy_dtype, value)
         except (ValueError, TypeError, ArithmeticError) as error:
-            told = "a decimal" if field.numpy_dtype is Decimal else np.dtype(field.numpy_dtype).name
+            told = "a decimal" if field.numpy_dtype is Decimal else str(np.dtype(field.numpy_dtype))
             shown = shown_text(repr(value))[:80]
             raise ConfigError(f"field {field.name!r}: {shown} is not what {told} can hold: {error}") from None
 
@@ -119,21 +121,27 @@ class ScalarCodec(FieldCodec):
 
 def _single(kind: Any, value: Any) -> Any:
     """A value as Python's objects, which Arrow takes: nothing is rounded, and nothing wraps around."""
-    if kind is not Decimal and np.dtype(kind).kind in "mM":
-        # Of nanoseconds an integer, which Arrow counts in the column's own unit.
-        return np.asarray(value, kind).item()
-    if isinstance(value, (np.generic, np.ndarray)):
-        value = value.item()
+    value = single(unmasked(value))
     if kind is Decimal:
-        return Decimal(value)
+        return Decimal(value.item() if isinstance(value, np.generic) else value)
     dtype = np.dtype(kind)
+    if dtype.kind in "mM":
+        # Of nanoseconds an integer, which Arrow counts in the column's own unit.
+        return as_elements(value, Target(dtype)).astype(dtype).item()
+    plain = plain_array(value)
+    value = value if plain is None else plain.item()
     if dtype.kind == "U":
-        text = str(value)
-        text.encode()
-        return text
+        if not isinstance(value, str):
+            raise TypeError(f"it is a {type(value).__name__}, and text is wanted")
+        value.encode()
+        return str(value)
     if dtype.kind == "S":
         return value.encode() if isinstance(value, str) else bytes(memoryview(value))
+    if is_missing(value) and dtype.kind != "f":
+        raise ValueError("it is missing")
     if dtype.kind == "b":
+        if not isinstance(value, (bool, int, float)):
+            raise TypeError(f"it is a {type(value).__name__}, and a bool is wanted")
         return bool(value)
     if dtype.kind == "f":
         return float(value)
@@ -150,7 +158,7 @@ class NdarrayCodec(FieldCodec):
 
     def encode(self, field: FieldType, value: Any) -> bytes:
         """The value as it is stored."""
-        _check(field, value)
+        value = _check(field, value)
         out = io.BytesIO()
         np.save(out, value, allow_pickle=False)
         return out.getvalue()
@@ -169,7 +177,7 @@ class CompressedNdarrayCodec(FieldCodec):
 
     def encode(self, field: FieldType, value: Any) -> bytes:
         """The value as it is stored."""
-        _check(field, value)
+        value = _check(field, value)
         out = io.BytesIO()
         np.savez_compressed(out, arr=value)
         return out.getvalue()
@@ -216,7 +224,7 @@ class CompressedImageCodec(FieldCodec):
 
     def encode(self, field: FieldType, value: Any) -> bytes:
         """The value as it is stored."""
-        _check(field, value)
+        value = _check(field, value)
         if value.dtype not in ((np.uint8,) if self.image_codec == "jpeg" else (np.uint8, np.uint16)):
             raise ConfigError(f"field {field.name!r}: {self.image_codec} has no images of {value.dtype}")
         return image_encoded(self._codec(), value)
@@ -287,7 +295,11 @@ def scalar(field: FieldType, stored: Any) -> Any:
         raise _damaged(field, error) from None
 
 
-def _check(field: FieldType, value: Any) -> None:
+def _check(field: FieldType, value: Any) -> np.ndarray:
+    try:
+        value = unmasked(value)
+    except ConfigError as error:
+        raise ConfigError(f"field {field.name!r}: {error}") from None
     if not isinstance(value, np.ndarray):
         raise ConfigError(f"field {field.name!r}: takes a NumPy array, not a {type(value).__name__}")
     expected = np.dtype(field.numpy_dtype)
@@ -295,6 +307,7 @@ def _check(field: FieldType, value: Any) -> None:
         raise ConfigError(f"field {field.name!r}: is of {expected}, and the array of {value.dtype}")
     if not shape_fits(field.shape, value.shape):
         raise ConfigError(f"field {field.name!r}: has shape {field.shape}, and the array {value.shape}")
+    return value
 
 
 def shape_fits(declared: tuple[int | None, ...], shape: tuple[int, ...]) -> bool:

@@ -12,6 +12,8 @@ import pyarrow.compute as pc
 from hubarray.errors import ConfigError
 from hubarray.shown import shown_text
 from hubarray.tables.schema import Field, Schema
+from hubarray.tables.values import refuse_nul, spelled
+from hubarray.values.foreign import is_tensor, plain_array, tensor_array
 
 _BATCH_ROWS = 4096
 _BATCH_BYTES = 16 << 20
@@ -63,13 +65,17 @@ def _batch_rows(size_bytes: int, rows: int) -> int:
 
 def _mapped_batches(source: Mapping[str, Any], schema: Schema) -> Iterator[tuple[dict[str, Column], int]]:
     _refuse_unknown(list(source), schema)
+    # What PyTorch holds is looked at in place, and some of it cannot be sliced.
+    source = {name: tensor_array(column) if is_tensor(column) else column for name, column in source.items()}
+    lengths: dict[str, int] = {}
     for name, column in source.items():
-        if isinstance(column, (str, bytes)) or not hasattr(column, "__len__") or getattr(column, "ndim", 1) == 0:
+        length = None if isinstance(column, (str, bytes)) else _length(column)
+        if length is None:
             raise ConfigError(
                 f"{name!r}: a mapping has a column of each field, a list or an array, and this is a "
                 f"{type(column).__name__}; one row is added by append"
             )
-    lengths = {name: len(column) for name, column in source.items()}
+        lengths[name] = length
     if len(set(lengths.values())) > 1:
         raise ConfigError(f"has columns of different lengths: {lengths}"[:300])
     rows = next(iter(lengths.values()), 0)
@@ -83,7 +89,23 @@ def _mapped_batches(source: Mapping[str, Any], schema: Schema) -> Iterator[tuple
         )
 
 
+def _length(column: Any) -> int | None:
+    """How many rows a column of a mapping has; None where it is none."""
+    shape = getattr(column, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if len(shape) else None
+    return len(column) if hasattr(column, "__len__") else None
+
+
 def _numpy_values(field: Field, column: Any, name: str) -> Column:
+    if _is_pandas(column):
+        return _pandas_values(field, column, name)
+    if isinstance(column, (pa.Array, pa.ChunkedArray)):
+        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        return _arrow_values(field, whole, name)
+    if not isinstance(column, (np.ndarray, list, tuple, range)):
+        plain = plain_array(column)
+        column = column if plain is None else plain
     if not isinstance(column, np.ndarray) or field.dtype is None:
         return list(column)
     return _cast(field, column, np.zeros(len(column), bool), name)
@@ -123,7 +145,7 @@ def _pandas_values(field: Field, column: Any, name: str) -> Column:
     missing = column.isna().to_numpy()
     if field.dtype is None or field.shape or column.dtype == object:
         values = column.to_list()
-        return [None if gone and _is_missing(value) else _cast_cell(field, value, row, name)
+        return [None if gone and _is_missing(field, value) else _cast_cell(field, value, row, name)
                 for row, (value, gone) in enumerate(zip(values, missing, strict=True))]  # fmt: skip
     if getattr(column.dtype, "tz", None) is not None:
         # As Arrow has it: the moment, without the zone.
@@ -144,8 +166,10 @@ def _cast_cell(field: Field, value: Any, row: int, name: str) -> Any:
         raise RefusedColumn(f"column {name!r}: {error.args[0]}", row) from None
 
 
-def _is_missing(value: Any) -> bool:
-    # An array within an object column is a value, whatever isna says of it.
+def _is_missing(field: Field, value: Any) -> bool:
+    # An array within an object column is a value, whatever isna says of it; and NaN is one where there is no null.
+    if isinstance(value, float) and field.dtype is not None and field.dtype.kind in "fc":
+        return field.nullable
     return not isinstance(value, (np.ndarray, list, tuple))
 
 
@@ -211,6 +235,8 @@ def _dense(field: Field, values: pa.Array) -> np.ndarray:
     if values.null_count and not pa.types.is_temporal(values.type):
         raise ConfigError("has a null within a list")
     plain = np.asarray(values.to_numpy(zero_copy_only=False))
+    if field.dtype is not None and field.dtype.kind in "SU" and plain.dtype == object:
+        refuse_nul(plain, field.dtype)
     is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
     is_binary = pa.types.is_binary(values.type) or pa.types.is_large_binary(values.type)
     return (plain.astype(str) if is_text else plain.astype(bytes) if is_binary else plain).reshape(shape)
@@ -239,7 +265,7 @@ def _cast_array(field: Field, values: np.ndarray) -> np.ndarray:
     known = (values.dtype.kind == dtype.kind and dtype.kind in "US") or (
         values.dtype.kind in "biufcmM"
         and dtype.kind in "biufcmM"
-        and (values.dtype.kind in "mM") == (dtype.kind in "mM")
+        and (values.dtype.kind == dtype.kind or not {values.dtype.kind, dtype.kind} & {"m", "M"})
     )
     if not known:
         return values
@@ -252,5 +278,7 @@ def _cast_array(field: Field, values: np.ndarray) -> np.ndarray:
     if not same.all():
         worst = values[~same].flat[0]
         row = int(np.flatnonzero(~same.reshape(len(same), -1).all(axis=1))[0])
-        raise RefusedColumn(f"has {worst!r}, which {dtype} cannot hold; cast it before, .astype({dtype.name!r})", row)
+        raise RefusedColumn(
+            f"has {worst!r}, which {dtype} cannot hold; cast it before, .astype({spelled(dtype)!r})", row
+        )
     return cast

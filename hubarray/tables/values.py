@@ -13,7 +13,8 @@ from hubarray.errors import ConfigError
 from hubarray.tables.block_making import Image
 from hubarray.tables.images import check_size, image_decoded
 from hubarray.tables.schema import Field
-from hubarray.values.foreign import plain_array, unmasked
+from hubarray.values.foreign import plain_array, single, unmasked
+from hubarray.values.objects import ends_with_nul
 
 
 def checked(field: Field, value: Any, *, decodes_images: bool = False) -> Any:
@@ -27,7 +28,7 @@ def checked(field: Field, value: Any, *, decodes_images: bool = False) -> Any:
     ConfigError
         It is not of the field's type or shape, or None where the field is not nullable.
     """
-    value = unmasked(value)
+    value = single(unmasked(value))
     if value is None or type(value).__name__ == "NAType":
         # pandas' null, too.
         if not field.nullable:
@@ -84,6 +85,11 @@ def checked_column(field: Field, values: Any, *, decodes_images: bool = False) -
     return found, None
 
 
+def spelled(dtype: np.dtype[Any]) -> Any:
+    """A dtype as somebody would write it: the name that NumPy gives to text and structures is not read again."""
+    return dtype.name if dtype.kind in "biufcmM" else dtype.str if dtype.names is None else dtype.descr
+
+
 def _stays_whole(field: Field, values: np.ndarray) -> bool:
     if field.ragged or field.nullable or field.is_image or field.dtype is None or field.dtype.kind not in "biufcmM":
         return False
@@ -124,7 +130,7 @@ def _scalar(dtype: np.dtype[Any], value: np.generic) -> np.ndarray:
         found = np.asarray(value).astype(dtype) if alike else np.zeros((), dtype)
         same = alike and bool((found.astype(value.dtype) == value) | ((value != value) & (found != found)))
     if not same or (value.dtype.kind in "iu" and dtype.kind in "iu" and (int(found) < 0) != (int(value) < 0)):
-        raise ConfigError(f"is {value!r}, which {dtype} cannot hold; cast it, .astype({dtype.name!r})")
+        raise ConfigError(f"is {value!r}, which {dtype} cannot hold; cast it, .astype({spelled(dtype)!r})")
     return found
 
 
@@ -137,7 +143,7 @@ def _array(field: Field, value: Any) -> np.ndarray:
         if not shorter and array.dtype.newbyteorder("=") != dtype.newbyteorder("="):
             if isinstance(value, np.generic) and value.dtype.kind in "biufmM" and not field.shape:
                 return _scalar(dtype, value)
-            raise ConfigError(f"is of dtype {array.dtype}, and {dtype} is wanted; cast it, .astype({dtype.name!r})")
+            raise ConfigError(f"is of dtype {array.dtype}, and {dtype} is wanted; cast it, .astype({spelled(dtype)!r})")
         return np.ascontiguousarray(array, dtype).reshape(array.shape)
     if isinstance(value, (datetime, date, timedelta)) and dtype.kind in "mM":
         return _moment(dtype, value)
@@ -150,7 +156,11 @@ def _array(field: Field, value: Any) -> np.ndarray:
         return np.zeros([0, *(n or 0 for n in field.shape[1:])], dtype)
     if not isinstance(value, (list, tuple)):
         plain = plain_array(value)
+        if plain is not None and not plain.ndim:
+            return _array(field, plain[()])
         value = value if plain is None else plain
+    if dtype.kind in "SU":
+        refuse_nul(np.asarray(value, object), dtype)
     try:
         found = np.asarray(value)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -162,6 +172,19 @@ def _array(field: Field, value: Any) -> np.ndarray:
     if not _survives(found, array):
         raise ConfigError(f"does not fit {dtype}")
     return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def refuse_nul(objects: np.ndarray, dtype: np.dtype[Any]) -> None:
+    """Refuse text and bytes whose end would be lost where their size is fixed.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if ends_with_nul(objects):
+        raise ConfigError(
+            f"has text that ends with NUL, which {dtype.str[1:]} would lose; a field of str or bytes keeps it"
+        )
 
 
 def _moment(dtype: np.dtype[Any], value: datetime | date | timedelta) -> np.ndarray:

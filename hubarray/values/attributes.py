@@ -11,6 +11,7 @@ import numpy as np
 from hubarray.errors import ConfigError
 from hubarray.history.fields import MAX_DEPTH, NUMBER_KEY, is_deep, numbers_to_json
 from hubarray.history.record import MAX_ATTRS_BYTES
+from hubarray.values.foreign import refuse_units, unmasked
 
 _MAX_DEPTH = MAX_DEPTH - 8
 
@@ -78,6 +79,8 @@ def plain_value(value: Any, *, text_of_bytes: bool = False) -> Any:
             return value.decode("latin-1")
     if isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):
         return (bool if isinstance(value, bool) else int if isinstance(value, int) else float)(value)
+    value = unmasked(value)
+    refuse_units(value)
     if isinstance(value, (np.ndarray, np.generic)):
         return _of_array(value, text_of_bytes)
     if isinstance(value, Mapping):

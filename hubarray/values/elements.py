@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.values.foreign import TEXT, is_missing, plain_array, unmasked
+from hubarray.values.foreign import TEXT, is_missing, plain_array, single, unmasked
+from hubarray.values.objects import ends_with_nul
 from hubarray.values.packing import is_packed
 
 _SHOWN_LETTERS = 60
@@ -56,7 +57,7 @@ def as_elements(value: Any, target: Target) -> np.ndarray:
     kind = type(value)
     if kind is np.ndarray and value.dtype == dtype and dtype.kind in "biufcmMSUV":
         return value
-    value = aligned(value, target.dims)
+    value = aligned(single(value), target.dims)
     values = plain_array(value)
     if values is None:
         value = unmasked(value)
@@ -72,31 +73,42 @@ def as_elements(value: Any, target: Target) -> np.ndarray:
 
 def _of_python(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     """Numbers and lists of Python in a dtype."""
-    # First as NumPy does it, for its own errors.
+    # NumPy makes text and truth of anything, and drops the zone of a time.
+    wide = _wide(dtype, "SUbM")
     try:
-        values = np.asarray(value, dtype)
-    except ValueError as error:
-        if "inhomogeneous" not in str(error):
-            raise
-        raise ValueError(
-            f"{error}; rows of different shapes belong into a table: hub.table_writer, whose fields may be ragged"
-        ) from None
-    wide = _wide(dtype)
-    if wide is not None:
-        # NumPy makes text and truth of anything.
-        _castable(np.asarray(value, wide), dtype)
-    return values
+        if wide is not None:
+            _check_objects(value, wide, dtype)
+        return np.asarray(value, dtype)
+    except ConfigError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
+        if "inhomogeneous" in str(error):
+            raise ValueError(
+                f"{error}; rows of different shapes belong into a table: hub.table_writer, whose fields may be ragged"
+            ) from None
+        # If it is for something that is missing, say so.
+        each = _wide(dtype, "biu")
+        if each is not None:
+            _check_objects(value, each, dtype)
+        raise
 
 
-def _wide(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
-    """A dtype that keeps objects where another would make text or bools of them; None where it has neither."""
+def _wide(dtype: np.dtype[Any], kinds: str) -> np.dtype[Any] | None:
+    """A dtype that keeps objects where another is of some kinds; None where it has none of them."""
     if dtype.names is not None:
-        wide = [(name, _wide(dtype[name]) or dtype[name]) for name in dtype.names]
+        wide = [(name, _wide(dtype[name], kinds) or dtype[name]) for name in dtype.names]
         return np.dtype(wide) if np.dtype(wide) != dtype else None
     if dtype.subdtype is not None:
-        inner = _wide(dtype.base)
+        inner = _wide(dtype.base, kinds)
         return None if inner is None else np.dtype((inner, dtype.shape))
-    return np.dtype(object) if dtype.kind in "SUb" else None
+    return np.dtype(object) if dtype.kind in kinds else None
+
+
+def _check_objects(value: Any, wide: np.dtype[Any], dtype: np.dtype[Any]) -> None:
+    objects = np.asarray(value, wide)
+    # Lists of different lengths are left to NumPy, which refuses them.
+    if wide.names is not None or not any(isinstance(one, (list, tuple)) for one in objects.flat):
+        _castable(objects, dtype)
 
 
 def _castable(values: np.ndarray, dtype: np.dtype[Any], where: str = "") -> np.ndarray:
@@ -123,6 +135,8 @@ def _castable(values: np.ndarray, dtype: np.dtype[Any], where: str = "") -> np.n
             "array does not know. Convert it, such as with .astype('datetime64[D]').astype(int), or as the array's "
             "attributes units and calendar say; xarray's to_zarr(append_dim=...) does that"
         )
+    elif kind in "mM" and theirs in "mM" and kind != theirs:
+        raise TypeError(f"{values.dtype} is not stored as {dtype}{where}: a length of time is no time")
     return values
 
 
@@ -169,7 +183,7 @@ def _texts(value: Any) -> np.ndarray:
 
 
 def _check_text(values: np.ndarray, dtype: np.dtype[Any], where: str) -> None:
-    """Refuse what is no text, and text that is longer than what holds it; NumPy would cut it without a word."""
+    """Refuse what is no text, and what NumPy would cut: text that is too long, and NUL at its end."""
     if not values.size:
         return
     theirs = values.dtype.kind
@@ -186,6 +200,17 @@ def _check_text(values: np.ndarray, dtype: np.dtype[Any], where: str) -> None:
             f"the value has {values.dtype}{where}, and {dtype.str[1:]} holds text: convert it, such as with "
             ".astype(str)"
         )
+    if theirs in "TO" and ends_with_nul(values):
+        raise ConfigError(
+            f"the value has text that ends with NUL{where}, which {dtype.str[1:]} would lose: store text as str, and "
+            "bytes in a table's field of bytes"
+        )
+    if not _is_ascii(values, "S" if dtype.kind == "U" else "U"):
+        raise ConfigError(
+            f"the value has {'bytes' if dtype.kind == 'U' else 'text'}{where} with letters that are not ASCII, and "
+            f"{dtype.str[1:]} is stored: convert it, such as with np.strings.{'de' if dtype.kind == 'U' else 'en'}code"
+            "(x, 'utf-8')"
+        )
     held = dtype.itemsize // (4 if dtype.kind == "U" else 1)
     if theirs == dtype.kind and values.dtype.itemsize <= dtype.itemsize:
         return
@@ -201,6 +226,18 @@ def _check_text(values: np.ndarray, dtype: np.dtype[Any], where: str) -> None:
             f"text of {widest} characters{where} does not fit {dtype.str[1:]}, which holds {held}, and is not cut: "
             f"{shown!r}; to widen it, write a new version: hub.store(a[...].astype('{dtype.kind}{widest}'), ...)"
         )
+
+
+def _is_ascii(values: np.ndarray, kind: str) -> bool:
+    """Whether what is of one kind, bytes or text, is ASCII, so that it is the same in the other."""
+    theirs = values.dtype.kind
+    if theirs == kind and theirs in "SU":
+        native = np.ascontiguousarray(values, values.dtype.newbyteorder("=")).reshape(-1)
+        return not (native.view("u1" if theirs == "S" else "u4") > 127).any()
+    if theirs in "SU":
+        return True
+    one_type = bytes if kind == "S" else str
+    return all(one.isascii() for one in values.flat if isinstance(one, one_type))
 
 
 def _refuse_packed(value: Any, values: np.ndarray, attrs: Mapping[str, Any]) -> None:

@@ -38,14 +38,15 @@ def plain_array(value: Any) -> np.ndarray | None:
     ConfigError
         It is masked, has a unit or a time zone, or is on a device.
     """
-    value = unmasked(value)
+    value = single(unmasked(value))
     if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value)
     if isinstance(value, (str, bytes, int, float, complex, list, tuple)) or value is None:
         return None
-    package = type(value).__module__.partition(".")[0]
-    if package == "torch" and hasattr(value, "detach"):
+    refuse_units(value)
+    if is_tensor(value):
         return tensor_array(value)
+    package = type(value).__module__.partition(".")[0]
     if package == "pandas":
         return _of_pandas(value)
     if package == "pyarrow" and hasattr(value, "null_count"):
@@ -54,17 +55,38 @@ def plain_array(value: Any) -> np.ndarray | None:
         return _of_arrow(value.to_arrow()) if hasattr(value, "null_count") else np.asarray(value)
     if package == "xarray" and hasattr(value, "data") and hasattr(value, "dims"):
         return plain_array(value.data)
-    if hasattr(value, "__dask_graph__"):
+    if is_dask(value):
         return plain_array(value.compute())
-    if hasattr(value, "magnitude") and hasattr(value, "units"):
-        raise ConfigError(
-            "the value has a unit, which would be lost: assign its magnitude, and store the unit as an attribute"
-        )
     if not (hasattr(value, "__array__") or hasattr(value, "__array_interface__") or isinstance(value, memoryview)):
         return None
     if hasattr(value, "shape") and hasattr(value, "dtype") and package not in ("tensorflow", "jax", "jaxlib", "cupy"):
         return _read_whole(value)
     return np.asarray(value)
+
+
+def single(value: Any) -> Any:
+    """Return one value of Arrow as one of Python's; all else as it is."""
+    if type(value).__module__.startswith("pyarrow") and hasattr(value, "as_py"):
+        return value.as_py()
+    return value
+
+
+def is_dask(value: Any) -> bool:
+    """Return whether something is an array of Dask, or an xarray.DataArray around one."""
+    return hasattr(value, "__dask_graph__") and hasattr(value, "dtype") and value.__dask_graph__() is not None
+
+
+def refuse_units(value: Any) -> None:
+    """Refuse a value that has a unit, as of pint.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if hasattr(value, "magnitude") and hasattr(value, "units"):
+        raise ConfigError(
+            "the value has a unit, which would be lost: assign its magnitude, and store the unit as an attribute"
+        )
 
 
 def block_of(array: Any, key: Any) -> np.ndarray:
@@ -177,6 +199,11 @@ def _of_arrow(value: Any) -> np.ndarray:
     if isinstance(value, pa.ChunkedArray):
         return np.asarray(value.to_numpy())
     return np.asarray(value.to_numpy(zero_copy_only=False))
+
+
+def is_tensor(value: Any) -> bool:
+    """Return whether something is a tensor of PyTorch."""
+    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach")
 
 
 def tensor_array(tensor: Any) -> np.ndarray:

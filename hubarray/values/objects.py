@@ -26,10 +26,52 @@ def plain_objects(array: Any) -> Any:
         if kinds == {str}:
             return array.astype(TEXT)
         # NumPy takes zeros at the end for padding.
-        if kinds == {bytes} and not any(one.endswith(b"\0") for one in array.flat):
+        if kinds == {bytes} and not ends_with_nul(array):
             width = max(1, *map(len, array.flat))
             return array.astype(f"S{width}")
     return array
+
+
+def ends_with_nul(objects: np.ndarray) -> bool:
+    """Return whether some text or bytes end with NUL, which NumPy takes for padding where their size is fixed."""
+    return any(
+        one.endswith("\0") if isinstance(one, str) else one.endswith(b"\0")
+        for one in objects.flat
+        if isinstance(one, (str, bytes))
+    )
+
+
+def plain_list(values: Any) -> np.ndarray:
+    """Python's own values as NumPy has them, but no text of what is none.
+
+    Raises
+    ------
+    ConfigError
+        Some are text and some are not, or are bytes that end with NUL, which NumPy takes for padding.
+
+    Examples
+    --------
+    >>> plain_list([1, 2.5]), plain_list(["a", "b\\0"])
+    (array([1. , 2.5]), array(['a', 'b\\x00'], dtype=StringDType()))
+    """
+    found = np.asarray(values)
+    if found.dtype.kind not in "SU":
+        return found
+    each = np.asarray(values, object)
+    kinds = {str if isinstance(one, str) else type(one) for one in each.flat}
+    if len(kinds) > 1 or not kinds <= {str, bytes, np.bytes_}:
+        names = ", ".join(sorted(kind.__name__ for kind in kinds))
+        raise ConfigError(
+            f"text and other things ({names}) in one list: give all of it one type, or of tuples make an array of "
+            "structures: np.array(rows, dtype=[('name', 'U8'), ...])"
+        )
+    if ends_with_nul(each):
+        if kinds != {str}:
+            raise ConfigError(
+                "bytes that end with NUL, which NumPy takes for padding: store them in a table's field of bytes"
+            )
+        return each.astype(TEXT)
+    return found.astype(f"{found.dtype.kind}1") if found.dtype.itemsize == 0 else found
 
 
 def refuse_objects(where: str, array: Any) -> NoReturn:

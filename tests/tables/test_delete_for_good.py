@@ -17,6 +17,8 @@ def _steps():
 
 
 def _objects_with(folder, *needles):
+    # Hints are written in the background.
+    hub.flush()
     files = [path for path in folder.rglob("*") if path.is_file()]
     return [path for path in files if any(needle in path.read_bytes() for needle in needles)]
 

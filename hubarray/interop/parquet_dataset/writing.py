@@ -19,6 +19,9 @@ from hubarray.interop.parquet_dataset.finishing import finish_dataset
 from hubarray.interop.parquet_dataset.keys import check_keys, folder_of
 from hubarray.readers.field_codecs import ScalarCodec, shape_fits
 from hubarray.readers.unischema import Unischema, UnischemaField
+from hubarray.values.elements import Target, as_elements
+from hubarray.values.foreign import TEXT
+from hubarray.values.objects import plain_list
 
 _MB = 1 << 20
 
@@ -52,12 +55,23 @@ def _cell(field: UnischemaField, value: Any) -> Any:
         if not field.nullable:
             raise ConfigError(f"field {field.name!r}: is missing or None, and it is not nullable")
         return None
-    if field.codec is not None:
-        return field.codec.encode(field, value)
-    if not field.shape:
-        return ScalarCodec().encode(field, value)
-    given = np.asarray(value)
-    array = given.astype(field.numpy_dtype)
+    if field.codec is not None or not field.shape:
+        cell = (field.codec or ScalarCodec()).encode(field, value)
+        if cell is None and not field.nullable:
+            # NaT, for which Parquet has nothing else than null.
+            raise ConfigError(f"field {field.name!r}: is NaT, and it is not nullable")
+        return cell
+    dtype = np.dtype(field.numpy_dtype)
+    # Text of no size is of any.
+    target = TEXT if dtype == np.dtype(str) else dtype
+    try:
+        given = as_elements(value, Target(target)) if target.itemsize else plain_list(value)
+        array = given.astype(target)
+        if target.kind in "UT":
+            # Half a surrogate pair is no text, for Arrow neither.
+            "".join(array.ravel().tolist()).encode()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"field {field.name!r}: {error}") from None
     if given.dtype.kind in "iuf" and array.dtype.kind in "iu" and not (array == given).all():
         raise ConfigError(f"field {field.name!r}: has values that {array.dtype} cannot hold")
     if array.ndim != 1 or not shape_fits(field.shape, array.shape):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +15,8 @@ from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.sources.base import check_sizes, readable, whole_parts
 from hubarray.shown import shown_text
 from hubarray.values.attributes import plain_value
-from hubarray.values.foreign import TEXT, block_of, plain_array, unmasked
-from hubarray.values.objects import plain_objects, refuse_objects
+from hubarray.values.foreign import TEXT, block_of, is_dask, plain_array, refuse_units, unmasked
+from hubarray.values.objects import plain_list, plain_objects, refuse_objects
 
 _SHOWN_COLUMNS = 5
 # What NetCDF-4 calls the scale of a dimension that has no coordinates.
@@ -53,6 +53,7 @@ def array_like(source: Any) -> Found | None:
         It is like an array, and cannot be stored as one.
     """
     source = unmasked(source)
+    refuse_units(source)
     if isinstance(source, (np.ndarray, np.generic)):
         return Found(plain_objects(np.asarray(source)))
     if hasattr(source, "columns") and hasattr(source, "to_numpy"):
@@ -61,7 +62,8 @@ def array_like(source: Any) -> Found | None:
     if package == "xarray" and hasattr(source, "data_vars"):
         raise ConfigError(f"an xarray.Dataset is no array: give one of {', '.join(map(str, source.data_vars))}")
     if package == "xarray" and hasattr(source, "dims"):
-        data = source.data if hasattr(source.data, "__dask_graph__") else plain_objects(plain_array(source))
+        refuse_units(source.data)
+        data = source.data if is_dask(source) else plain_objects(plain_array(source))
         return Found(data, json_attrs("xarray", source.attrs), tuple(map(str, source.dims)))
     if package == "zarr" and hasattr(source, "metadata"):
         from hubarray.arrays.zarr_chain import bounded_array
@@ -71,20 +73,11 @@ def array_like(source: Any) -> Found | None:
     if package == "h5py" and hasattr(source, "shape"):
         return Found(source, json_attrs("h5py", source.attrs), hdf5_dims(source), source.fillvalue)
     if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, bytes)):
-        return Found(_texts(source))
-    if hasattr(source, "__dask_graph__") and hasattr(source, "dtype"):
+        return Found(plain_list(source))
+    if is_dask(source):
         return Found(source)
     found = plain_array(source)
     return None if found is None else Found(plain_objects(found))
-
-
-def _texts(values: Sequence[Any]) -> np.ndarray:
-    texts = np.asarray(values)
-    if texts.dtype.kind not in "SU":
-        raise ConfigError("a list of text and of other things; give all of it one type")
-    if texts.dtype.itemsize == 0:
-        texts = texts.astype(f"{texts.dtype.kind}1")
-    return texts
 
 
 def _frame(frame: Any) -> Found:
@@ -168,7 +161,7 @@ class Single:
         with readable(where):
             value = block_of(found.array, ())
         if value.dtype.kind in "TO" and isinstance(value.item(), (str, bytes)):
-            value = np.asarray(_texts([value.item()])[0])
+            value = np.asarray(plain_list([value.item()])[0])
         if value.dtype.hasobject or value.shape:
             refuse_objects(where, value)
         self.value, self.dtype = value, value.dtype
@@ -272,4 +265,4 @@ def _sample(value: Any) -> np.ndarray:
     if isinstance(value, str):
         return np.array(value, TEXT)
     found = array_like(value)
-    return np.asarray(value if found is None else found.array)
+    return plain_list(value) if found is None else np.asarray(found.array)

@@ -30,12 +30,7 @@ def opened(source: Any, schema: Schema | None, key: str | None) -> TableSource:
         if not source.columns.is_unique:
             twice = source.columns[source.columns.duplicated()][0]
             raise ConfigError(f"the frame has two columns {shown_text(str(twice))[:80]!r}; rename one")
-        if any(_has_arrays(source[name]) for name in source.columns):
-            return _pandas(source, schema, key)
-        try:
-            source = pa.Table.from_pandas(source, preserve_index=False)
-        except (pa.ArrowException, ValueError) as error:
-            raise ConfigError(f"the frame has a column that Arrow cannot hold: {error}"[:400]) from None
+        return _pandas(source, schema, key)
     table = arrow_batches(source).read_all()
     _require_key(key, table.column_names)
     kept = table.select(taken(table.column_names, schema, "the table", key=key))
@@ -71,11 +66,6 @@ def _require_key(key: str | None, columns: list[Any]) -> None:
 
 def _rows_of(table: pa.Table, keys: pa.ChunkedArray, key: str | int) -> Callable[[], Rows]:
     return lambda: [table.filter(pc.equal(keys, pa.scalar(key).cast(plain_type(keys.type))))]
-
-
-def _has_arrays(column: Any) -> bool:
-    """Whether its cells are arrays of several dimensions, which Arrow cannot hold."""
-    return column.dtype == object and any(isinstance(value, np.ndarray) and value.ndim > 1 for value in column)
 
 
 def _pandas(frame: Any, schema: Schema | None, key: str | None) -> TableSource:
