@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hubarray.arrays.adapters import needed_adapter
 from hubarray.arrays.array import Array
+from hubarray.errors import ConfigError
 from hubarray.interop import blocks
 from hubarray.interop.lazy import LazyView
+from hubarray.readers.columns import DecodedRows
 from hubarray.values import packing
 
 if TYPE_CHECKING:
@@ -60,6 +63,26 @@ class DecodedView(LazyView):
         return counts.map_blocks(
             packing.decoded, self._attrs, dtype=self.dtype, meta=np.zeros((0,) * counts.ndim, self.dtype)
         )
+
+    def decoded_rows(self) -> DecodedRows:
+        """The rows of the whole array for readers, which take ``a.decoded`` where they take ``a``.
+
+        Raises
+        ------
+        ConfigError
+            It is a part of the array: readers choose rows by ``rows=``.
+        """
+        if self._axes != tuple(range(n) for n in self._array.shape):
+            raise ConfigError("a part of a packed array is no column: give a.decoded whole, and choose with rows=")
+        return DecodedRows(self._array, self._attrs)
+
+    def to_pytorch(self, *others: Any, **options: Any) -> Any:
+        """A PyTorch dataset of the values; see :meth:`hubarray.Array.to_pytorch`."""
+        return needed_adapter("to_pytorch", "torch")(self, others, **options)
+
+    def to_tensorflow(self, *others: Any, **options: Any) -> Any:
+        """A ``tf.data.Dataset`` of the values; see :meth:`hubarray.Array.to_tensorflow`."""
+        return needed_adapter("to_tensorflow", "tensorflow")(self, others, **options)
 
     def _from_stored_chunks(self, function: str, options: dict[str, Any]) -> Any | None:
         """Nothing: what was never written is fill value, which stands for a missing value here."""

@@ -17,7 +17,7 @@ from hubarray.arrays.array import Array
 from hubarray.arrays.image_codecs import is_image_codec
 from hubarray.blobs.scheduling import run_all
 from hubarray.datasets.dataset import Dataset
-from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, ObjectMissingError
+from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, HubError, ObjectMissingError
 from hubarray.interop.missing import needed
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, number_attributes, zarr_json
 from hubarray.lookup import RootLike
@@ -192,6 +192,7 @@ def _write_npy(array: Array, path: str) -> None:
             f"{array.name}:{array.version}: .npy has no text of any length; save it with a width: "
             "np.save(path, a[...].astype('U32'))"
         )
+    _require_numpys_own(array, ".npy")
     if not array.size:
         with open(path, "wb") as file:
             np.save(file, np.zeros(array.shape, array.dtype))
@@ -199,6 +200,15 @@ def _write_npy(array: Array, path: str) -> None:
     out = np.lib.format.open_memmap(path, "w+", array.dtype, array.shape)
     _fill(array, out)
     out.flush()
+
+
+def _require_numpys_own(array: Array, format: str) -> None:
+    """Refuse a dtype of ml_dtypes, which would be raw bytes in the file."""
+    if array.dtype.kind == "V" and array.dtype.names is None and np.dtype(array.dtype.str) != array.dtype:
+        raise ConfigError(
+            f"{array.name}:{array.version}: {format} has no {array.dtype}: store it as another dtype first, "
+            "hub.store(a[...].astype('float32'), ...)"
+        )
 
 
 def _write_hdf5(array: Array, key: str, path: str) -> None:
@@ -213,17 +223,21 @@ def write_hdf5_array(h5py: Any, array: Array, key: str, file: Any) -> None:
     Raises
     ------
     ConfigError
-        HDF5 has no such dtype.
+        HDF5 has no such dtype, or text has a NUL.
     """
     chunks = tuple(min(c, n) for c, n in zip(array.chunks, array.shape, strict=True)) if array.size else None
     options = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if chunks else {}
     is_text = array.dtype.kind in "TU"
+    _require_numpys_own(array, "HDF5")
     dtype = h5py.string_dtype() if is_text else array.dtype
     try:
         dataset = file.create_dataset(key, array.shape, dtype, chunks=chunks or None, **options)
-    except TypeError as error:
-        raise ConfigError(f"{array.name}:{array.version}: HDF5 has no {array.dtype} ({error})") from None
-    _fill(array, dataset, object if is_text else None)
+        _fill(array, dataset, object if is_text else None)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, HubError):
+            raise
+        what = "no text with NUL" if is_text else f"no {array.dtype}"
+        raise ConfigError(f"{array.name}:{array.version}: HDF5 has {what} ({error})") from None
     for axis, label in zip(dataset.dims, array.dims, strict=True):
         axis.label = label or ""
     write_hdf5_attributes(dataset, number_attributes(array.attrs, array.dtype), array.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import blake3
@@ -10,6 +10,7 @@ import numpy as np
 
 from hubarray.arrays.array import Array
 from hubarray.errors import ConfigError
+from hubarray.values import packing
 
 
 class ChosenRows:
@@ -62,6 +63,50 @@ class ChosenRows:
         return self.positions[rows]
 
 
+class DecodedRows:
+    """The rows of a packed array, as the values that its counts stand for; see :mod:`hubarray.values.packing`.
+
+    Parameters
+    ----------
+    array : Array
+        At a fixed commit.
+    attrs : mapping
+        That say how it is packed.
+    """
+
+    def __init__(self, array: Array, attrs: Mapping[str, Any]) -> None:
+        self.array, self._attrs = array, attrs
+        self.name, self.version, self.key = array.name, array.version, array.key
+        self.shape, self.chunks = array.shape, array.chunks
+        self.dtype = packing.decoded_dtype(attrs, array.dtype)
+        # What a stream's state is compared with: the counts are another source.
+        self.commit = f"{array.commit} decoded"
+        self.nbytes = array.size * self.dtype.itemsize
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, rows: Any) -> Any:
+        return packing.decoded(np.asarray(self.array[rows]), self._attrs)[()]
+
+    def read_rows(self, rows: np.ndarray | slice, out: np.ndarray | None = None) -> np.ndarray:
+        """As :meth:`hubarray.Array.read_rows`, of the values."""
+        found = packing.decoded(self.array.read_rows(rows), self._attrs)
+        if out is None:
+            return found
+        out[...] = found
+        return out
+
+    def decoded_rows(self) -> DecodedRows:
+        """Itself: it stays at its commit."""
+        return self
+
+
+def is_column(one: Any) -> bool:
+    """Whether something is an array, or the values of a packed one, ``a.decoded``."""
+    return isinstance(one, Array) or hasattr(one, "decoded_rows")
+
+
 def columns(arrays: Sequence[Any], rows: Any = None) -> list[Any]:
     """Snapshots of arrays of equal length, or of some of their rows: each stays at the commit it has now.
 
@@ -72,9 +117,9 @@ def columns(arrays: Sequence[Any], rows: Any = None) -> list[Any]:
         of rows.
     """
     for one in arrays:
-        if not isinstance(one, Array):
+        if not is_column(one):
             raise ConfigError(f"{type(one).__name__}: only hubarray's arrays are read together; store it first")
-    pinned = [one.snapshot() for one in arrays]
+    pinned = [one.snapshot() if isinstance(one, Array) else one.decoded_rows() for one in arrays]
     for one in pinned:
         if not one.shape:
             raise ConfigError(f"{shown_array(one)}: has no axes, so it has no samples")

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from hubarray import catalog, config, process
-from hubarray.arrays.array import Array
 from hubarray.blobs.pools import core_count
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError, NoDataAvailableError
 from hubarray.readers.array_source import VALUE, ArraySource, dataset_source
+from hubarray.readers.columns import is_column
 from hubarray.readers.filters import FilteredPredicate, FilterPredicate
 from hubarray.readers.loop import Loop, cut_units, uniform_units
 from hubarray.readers.narrowing import narrowed
@@ -86,7 +86,7 @@ def open_source(
     if hasattr(source, "unit_bounds") and hasattr(source, "identity"):
         found: Source = source if place is None or not hasattr(source, "cached") else source.cached(place)
         return found
-    if isinstance(source, Array):
+    if is_column(source):
         return ArraySource({VALUE: source})
     if isinstance(source, Dataset):
         return dataset_source(source, _beside(source, fields))
@@ -148,9 +148,9 @@ def is_name(text: str) -> bool:
     return ":" in text or "@" in text or not os.path.exists(text)
 
 
-def _array(one: Any, name: str, root: Any) -> Array:
+def _array(one: Any, name: str, root: Any) -> Any:
     found = catalog.load(one, root=root) if isinstance(one, str) else one
-    if not isinstance(found, Array):
+    if not is_column(found):
         raise ConfigError(f"{name!r} is a {type(found).__name__}, and arrays are read together; a table has columns")
     return found
 

@@ -14,6 +14,7 @@ from hubarray.errors import ConfigError
 
 _SCALES = ("scale_factor", "add_offset")
 _FILLS = ("_FillValue", "missing_value")
+_MOST_BITS = 1024
 
 
 def is_packed(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> bool:
@@ -55,10 +56,11 @@ def decoded(counts: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
         counts = counts.view(counts.dtype.str.replace("i", "u"))
     values = counts.astype(dtype)
     scale, offset = (_number(attrs.get(name)) for name in _SCALES)
-    if scale is not None:
-        values *= scale
-    if offset is not None:
-        values += offset
+    with np.errstate(over="ignore", invalid="ignore"):
+        if scale is not None:
+            values *= dtype.type(scale)
+        if offset is not None:
+            values += dtype.type(offset)
     values[missing] = np.nan
     return values
 
@@ -71,8 +73,10 @@ def _numbers(value: Any) -> list[Any]:
 def _number(value: Any) -> float | int | None:
     if isinstance(value, list) and len(value) == 1:
         (value,) = value
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value if is_number else None
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    # A whole number beyond all floats decodes nothing.
+    return value if isinstance(value, float) or value.bit_length() < _MOST_BITS else None
 
 
 def told(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> str:

@@ -29,7 +29,7 @@ from hubarray.viewer.cuts import (
 from hubarray.viewer.heavy import turn
 from hubarray.viewer.opened import Opened, title
 from hubarray.viewer.parameters import Query
-from hubarray.viewer.values import attributes
+from hubarray.viewer.values import attributes, physical
 
 _MOST_VALUES = 4096
 _LEAST_SIDE_LOOKED = 3
@@ -42,7 +42,7 @@ _MAP_BATCH_BYTES = 8 << 20
 def array(opened: Opened, query: Query) -> dict[str, Any]:
     """Facts about an array, and how it is most likely to be looked at."""
     found = opened.array(query.text("name"), query.text("key", "", most=200))
-    axes = guessed_axes(found.shape, found.dims, is_byte=found.dtype == np.uint8)
+    axes = guessed_axes(found.shape, found.dims, is_byte=_is_byte(found))
     height, width = (1 if axis is None else found.shape[axis] for axis in (axes.y, axes.x))
     return {
         "name": title(found),
@@ -132,9 +132,14 @@ def real_elements(found: Any, axes: Axes, cut: Cut, part: str) -> np.ndarray:
     return real if axes.x is not None else real[np.newaxis]
 
 
+def _is_byte(found: Any) -> bool:
+    """Whether it is seen in the window from 0 to 255, as photographs are."""
+    return bool(found.dtype == np.uint8) and not packing.is_packed(found.attrs, found.dtype)
+
+
 def _read(found: Any, cut: Cut) -> np.ndarray:
     with turn(math.prod(found.chunks) * found.dtype.itemsize):
-        parts = [np.asarray(found[key]).transpose(cut.order) for key in cut.keys]
+        parts = [np.asarray(physical(found, found[key])).transpose(cut.order) for key in cut.keys]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, -1)
 
 
@@ -148,7 +153,7 @@ def picture(opened: Opened, query: Query) -> bytes:
     values = real_elements(found, axes, cut, part)
     low, high = query.number("low"), query.number("high")
     if low is None or high is None:
-        low, high = colours.window_of(_coloured_channels(axes, values), is_byte=found.dtype == np.uint8)
+        low, high = colours.window_of(_coloured_channels(axes, values), is_byte=_is_byte(found))
     if axes.c is not None:
         alpha = found.dtype.kind == "b" or colours.has_alpha(values, found.dims[axes.c])
         pixels = colours.colours_of_channels(
@@ -174,7 +179,7 @@ def window(opened: Opened, query: Query) -> dict[str, Any]:
         [_coloured_channels(axes, real_elements(found, axes, cut, part)).reshape(-1) for cut in cuts]
     )
     counts, low, high = colours.histogram(every)
-    as_it_is = found.dtype == np.uint8 and not query.flag("fit")
+    as_it_is = _is_byte(found) and not query.flag("fit")
     is_photograph = as_it_is and axes.c is not None and not axes.bands
     shown_low, shown_high = (0.0, 255.0) if is_photograph else colours.window_of(every, is_byte=as_it_is)
     return {"counts": counts, "low": low, "high": high, "shown": [shown_low, shown_high]}

@@ -15,7 +15,7 @@ from hubarray.viewer import values
 from hubarray.viewer.heavy import turn
 from hubarray.viewer.opened import Opened, title
 from hubarray.viewer.parameters import Query
-from hubarray.viewer.values import MOST_SIDE, attributes
+from hubarray.viewer.values import MOST_SIDE, attributes, physical
 
 _MOST_ARRAYS = 10_000
 _MOST_VALUES = 48
@@ -49,7 +49,7 @@ def _sample(found: Any, key: str, at: int) -> Any:
     if math.prod(array.shape[1:]) * array.dtype.itemsize > _MOST_SAMPLE_BYTES:
         raise ConfigError(f"{key}: a sample is larger than {_MOST_SAMPLE_BYTES >> 20} MiB; look at the array itself")
     with turn(math.prod(array.chunks) * array.dtype.itemsize):
-        return array[at]
+        return physical(array, array[at])
 
 
 def sample(opened: Opened, query: Query) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from hubarray.viewer.heavy import turn
 from hubarray.viewer.opened import Opened
 from hubarray.viewer.parameters import Query
 from hubarray.viewer.thinning import thinned, width_of
+from hubarray.viewer.values import physical
 
 # All of so many bytes is looked at; of more, so many elements.
 _MOST_BYTES = 256 << 20
@@ -76,7 +77,7 @@ def _curves(found: Any, along: int, at: Sequence[int], part: slice, each: int, s
     for which in side or [None]:
         key = tuple(part if axis == along else which if axis == each and which is not None else at[axis]
                     for axis in range(found.ndim))  # fmt: skip
-        read, name = np.asarray(found[key]), "" if which is None else f"{which}"
+        read, name = np.asarray(physical(found, found[key])), "" if which is None else f"{which}"
         if read.dtype.kind == "c":
             parts |= {f"{name} real".strip(): read.real, f"{name} imag".strip(): read.imag}
         else:

@@ -11,6 +11,7 @@ import numpy as np
 from hubarray.errors import ConfigError
 from hubarray.interop.pictures import colours, drawing, images
 from hubarray.shown import shown_text
+from hubarray.values import packing
 from hubarray.viewer.thinning import plain, thinned
 
 _MOST_CELL_LETTERS, _MOST_CELL_NUMBERS = 400, 8
@@ -21,6 +22,12 @@ _TIMES = " \u00d7 "
 _LEAST_CURVE, _MOST_CURVES = 8, 8
 _SHOWN_ROWS, _SHOWN_COLUMNS = 40, 16
 _MOST_POINTS = 200_000
+
+
+def physical(array: Any, read: Any) -> Any:
+    """What was read of an array as it is seen: of a packed one the values that its counts stand for."""
+    attrs = array.attrs
+    return packing.decoded(np.asarray(read), attrs)[()] if packing.is_packed(attrs, array.dtype) else read
 
 
 def cell(value: Any) -> Any:

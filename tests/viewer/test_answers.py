@@ -236,3 +236,23 @@ def test_an_array_without_elements_and_one_without_axes_are_told(viewer, root):
     hub.array((), "t/one:v1", root=root)[()] = 5
     assert ask(viewer, "array", name="t/empty:v1")["shape"] == [0, 4]
     assert ask(viewer, "values", name="t/one:v1", at="")["rows"] == [["5"]]
+
+
+def test_a_packed_array_is_seen_as_its_physical_values(viewer, root):
+    attrs = {"scale_factor": 0.5, "add_offset": 10.0, "_FillValue": 255}
+    spec = hub.ArraySpec((4, 40), "u1", dims=("t", "x"), attrs=attrs)
+    ds = hub.dataset({"v": spec, "label": hub.ArraySpec(4, "i4", dims=("t",))}, "t/packed:v1", root=root)
+    ds["v"][...] = np.arange(160).reshape(4, 40)
+    ds["v"][0, 1] = 255
+    where = {"name": "t/packed:v1", "key": "v", "y": 0, "x": 1, "at": "0,0"}
+    assert ask(viewer, "values", rows=1, columns=3, **where)["rows"] == [["10", "nan", "11"]]
+    window = ask(viewer, "window", **where)
+    assert (window["low"], window["high"]) == (10.0, 89.5)
+    assert ask(viewer, "line", **where | {"y": -1, "at": "1,0"})["curves"]["value"][0] == 30.0
+    values = {one["name"]: one for one in ask(viewer, "sample", name="t/packed:v1", row=1)["values"]}
+    assert values["v"]["dtype"] == "float64"
+    assert image(viewer, "picture", level=0, row=0, column=0, low=10, high=89.5, **where)[0, 1].tolist() == [
+        255,
+        0,
+        255,
+    ]
