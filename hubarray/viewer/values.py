@@ -25,7 +25,7 @@ _MOST_POINTS = 200_000
 
 
 def physical(array: Any, read: Any) -> Any:
-    """What was read of an array as it is seen: of a packed one the values that its counts stand for."""
+    """Elements of an array as they are seen: of a packed one the values that its counts stand for."""
     attrs = array.attrs
     return packing.decoded(np.asarray(read), attrs)[()] if packing.is_packed(attrs, array.dtype) else read
 
