@@ -124,6 +124,8 @@ def _joined(make: Callable[[], _Decompressor], data: Buffer, max_bytes: int) -> 
     """The contents of all members, one after the other."""
     pieces: list[bytes] = []
     found = 0
+    # What is behind each member is copied.
+    left_bytes = max(_MOST_COPIED_BYTES, _MOST_COPIES * memoryview(data).nbytes)
     while data:
         one = make()
         # One byte more than there may be, so that the end is reached.
@@ -134,7 +136,14 @@ def _joined(make: Callable[[], _Decompressor], data: Buffer, max_bytes: int) -> 
         if not one.eof:
             raise ValueError("is cut short")
         data = one.unused_data
+        left_bytes -= len(data)
+        if left_bytes < 0:
+            raise ValueError("has more members than are read")
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+MAX_ITEMS = 1 << 18
+_MOST_COPIED_BYTES, _MOST_COPIES = 1 << 30, 256
 
 
 @dataclass
@@ -147,11 +156,26 @@ class Budget:
     where : str
         What is decoded, for the message.
     used_bytes : int
+    left_items : int
+        Parts of it that may still be looked at one by one.
     """
 
     max_bytes: int
     where: str
     used_bytes: int = 0
+    left_items: int = MAX_ITEMS
+
+    def take_items(self, count: int) -> None:
+        """Count some of the parts that are looked at one by one, such as pages of Parquet.
+
+        Raises
+        ------
+        SourceError
+            They are too many.
+        """
+        self.left_items -= count
+        if self.left_items < 0:
+            raise SourceError(f"{self.where}: has more than {MAX_ITEMS:,} pages, more than is read; write it anew")
 
     @property
     def left_bytes(self) -> int:

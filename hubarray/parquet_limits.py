@@ -35,6 +35,7 @@ _PLAIN_DICTIONARY, _DELTA_BYTE_ARRAY, _RLE_DICTIONARY = 2, 7, 8
 # What pyarrow calls the codecs of Parquet.
 _CODECS = {"lz4": "lz4_raw"}
 _MAX_THRIFT_DEPTH = 16
+_MAX_THRIFT_ITEMS = 256
 _MAX_ENTRIES_LOOKED_AT = 4096
 # As nanoseconds of 64 bits hold.
 _MAX_MICROSECONDS = (1 << 63) // 1000
@@ -105,6 +106,10 @@ def read_row_group(
         if any(leaf.is_int96 for leaf in some):
             table = _exact_times(table, fetched, metadata, group, some, where)
         found[name] = table.column(0)
+    rows = metadata.row_group(group).num_rows
+    for column in found.values():
+        if len(column) != rows:
+            raise SourceError(f"{where}: has {len(column)} rows of a column, and its footer said {rows}")
     return pa.table(list(found.values()), names=list(found)).select(list(leaves))
 
 
@@ -357,6 +362,7 @@ class _Counter:
         """
         entry_bytes = repeated_bytes = 0
         for page in _pages(data):
+            self._budget.take_items(1)
             holds_texts = self.leaf.is_text and not page.is_dictionary_encoded
             # Arrow decompresses one page at a time.
             too_large = page.uncompressed_bytes > self._budget.left_bytes
@@ -383,7 +389,9 @@ class _Counter:
             return page.uncompressed_bytes
         body = self._body(data, page)
         longest = at = 0
-        while at < len(body):
+        for _ in range(page.values):
+            if at >= len(body):
+                break
             length = int.from_bytes(body[at : at + 4], "little")
             longest, at = max(longest, length), at + 4 + length
         return longest
@@ -522,8 +530,8 @@ def _thrift_value(data: memoryview, at: int, kind: int, depth: int) -> tuple[Any
         kinds, at = ((data[at] >> 4, data[at] & 0x0F), at + 1) if count else ((), at)
     else:
         raise ValueError("is of no known type")
-    if count > len(data) - at:
-        raise ValueError("is cut short")
+    if count > _MAX_THRIFT_ITEMS:
+        raise ValueError("has a list, which no header of a page needs")
     for _ in range(count):
         for one in kinds:
             _, at = _thrift_value(data, at, one, depth + 1)

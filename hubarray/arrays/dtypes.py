@@ -340,7 +340,12 @@ def checked_fill(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
         raise ConfigError(f"fill_value {value!r} is not a {dtype}: {error}") from None
     if fill.shape != ():
         raise ConfigError(f"fill_value is one element, not an array of shape {fill.shape}")
-    if dtype.kind in "biu" and np.asarray(value).dtype.kind in "biuf" and fill != np.asarray(value):
+    changed = dtype.kind in "biu" and given.dtype.kind in "biuf" and fill != given
+    if dtype.kind in "fc" and given.dtype.kind in "iufc":
+        changed = bool(np.isfinite(given)) and not np.isfinite(fill)
+    elif dtype.kind in "mM" and given.dtype.kind == dtype.kind:
+        changed = not np.isnat(given) and fill.astype(given.dtype) != given
+    if changed:
         raise ConfigError(f"fill_value {value!r} does not fit into {dtype}")
     return fill
 

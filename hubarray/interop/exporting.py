@@ -22,10 +22,10 @@ from hubarray.interop.missing import needed
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, number_attributes, zarr_json
 from hubarray.lookup import RootLike
 from hubarray.progress import progress
-from hubarray.shown import shown_url
+from hubarray.shown import shown_text, shown_url
 from hubarray.storage.base import Store
 from hubarray.storage.url import Root, beside_the_root
-from hubarray.values.attributes import typed_value
+from hubarray.values.attributes import fits_64_bits, typed_value
 
 EXPORT_FORMATS = ("zarr", "npy", "hdf5", "netcdf", "parquet")
 MARKER = ".hubarray-export.json"
@@ -247,13 +247,22 @@ def write_hdf5_attributes(target: Any, attributes: Mapping[str, Any], dtype: np.
     """Attributes of a dataset or a group, as JSON where HDF5 has nothing like them."""
     for name, value in attributes.items():
         typed = typed_value(name, value, dtype)
-        target.attrs[name] = typed if isinstance(typed, np.ndarray) or _hdf5_holds(typed) else json.dumps(value)
+        try:
+            target.attrs[name] = typed if isinstance(typed, np.ndarray) or _hdf5_holds(typed) else json.dumps(value)
+        except (TypeError, ValueError) as error:
+            # Of more than 64 KiB, say.
+            raise ConfigError(f"HDF5 has no attribute like {shown_text(str(name))[:80]!r}: {error}"[:300]) from None
 
 
 def _hdf5_holds(value: Any) -> bool:
     """Whether an attribute comes back from HDF5 as it is: text, a number, or a list of one kind of them."""
-    kinds = {type(one) for one in value} if isinstance(value, list) else {type(value)}
-    return len(kinds) == 1 and kinds <= {str, int, float, bool}
+    several = value if isinstance(value, list) else [value]
+    kinds = {type(one) for one in several}
+    if kinds == {int}:
+        return fits_64_bits(several)
+    if kinds == {str}:
+        return not any("\0" in one for one in several)
+    return len(kinds) == 1 and kinds <= {float, bool}
 
 
 def group_at(target: Root) -> str | None:

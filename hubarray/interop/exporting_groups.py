@@ -26,7 +26,7 @@ from hubarray.interop.missing import needed
 from hubarray.interop.zarr_attributes import zarr_group_json, zarr_json_in_group
 from hubarray.shown import shown_url
 from hubarray.storage.url import Root, beside_the_root
-from hubarray.values.attributes import typed_value
+from hubarray.values.attributes import fits_64_bits, typed_value
 
 _SUFFIXES = {".h5": "hdf5", ".hdf5": "hdf5", ".nc": "netcdf", ".zarr": "zarr", "": "zarr"}
 _MOST_DESCRIPTION_BYTES = 1 << 20
@@ -77,6 +77,12 @@ def _attach_scales(dataset: Dataset, file: Any) -> None:
 def _write_netcdf(dataset: Dataset, path: str) -> None:
     needed("h5netcdf", extra="hdf5", why="exporting NetCDF")
     needed("xarray", extra="xarray", why="exporting NetCDF")
+    for name, array in dataset.items():
+        if array.dtype.kind == "c" or array.dtype == np.float16:
+            raise ConfigError(
+                f"{dataset.name}:{dataset.version}: NetCDF has no {array.dtype}, which {name!r} is: store it as "
+                "another dtype first"
+            )
     try:
         _netcdf_like(dataset.to_xarray(decode_cf=False), dataset).to_netcdf(path, engine="h5netcdf")
     except (TypeError, ValueError) as error:
@@ -118,7 +124,15 @@ def _of_netcdf(attributes: Any) -> dict[str, Any]:
     found = {}
     for key, value in attributes.items():
         kinds = {type(one) for one in value} if isinstance(value, list) else {type(value)}
-        if kinds and (kinds <= {int, float} or kinds == {str} or kinds == {np.ndarray}):
+        several = value if isinstance(value, list) else [value]
+        if kinds == {int}:
+            fits = fits_64_bits(several)
+        elif kinds == {str}:
+            fits = not any("\0" in one for one in several)
+        else:
+            # Whole numbers beside floats become floats.
+            fits = kinds <= {int, float} and all(type(one) is float or int(float(one)) == one for one in several)
+        if kinds and (fits or kinds == {np.ndarray}):
             found[key] = value
     return found
 

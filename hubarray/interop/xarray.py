@@ -27,7 +27,8 @@ from hubarray.interop.lazy import computed
 from hubarray.interop.zarr_attributes import decoded_attributes, number_attributes
 from hubarray.lookup import RootLike, existing, locate
 from hubarray.values.attributes import checked_attrs, plain_value
-from hubarray.values.foreign import TEXT
+from hubarray.values.foreign import TEXT, refuse_units
+from hubarray.values.objects import ends_with_nul
 
 _MESSAGE = "store"
 
@@ -171,6 +172,8 @@ def store(
     Variables are encoded as for a file: times as numbers with their units, packed values packed, coordinates named in
     the attributes.
     """
+    for key, one in source.variables.items():
+        _check_variable(key, one)
     variables, attributes = _encoded(source, encoding or {})
     attributes = checked_attrs(_plain(attributes) | dict(attrs or {}))
     _refuse_unknown(variables, {"chunks": chunks, "codec": codec})
@@ -197,6 +200,23 @@ def store(
     publish(staged, target, attrs=attributes, message=message or _MESSAGE, overwrite=overwrite)
     found: Any = catalog.load(str(parsed), root=where)
     return found
+
+
+def _check_variable(key: Any, variable: xr.Variable) -> None:
+    """Refuse what encoding would change: units, bytes that end with NUL, and dtypes that NumPy does not have."""
+    try:
+        refuse_units(variable._data)
+        dtype = np.dtype(variable.dtype)
+    except TypeError:
+        raise ConfigError(
+            f"{key!r} is of {variable.dtype}, which NumPy does not have; convert it first, such as with astype"
+        ) from None
+    except ConfigError as error:
+        raise ConfigError(f"{key!r}: {error}") from None
+    if dtype.kind == "O" and isinstance(variable._data, np.ndarray):
+        some = np.array([one for one in variable._data.flat if isinstance(one, bytes)], object)
+        if ends_with_nul(some):
+            raise ConfigError(f"{key!r} has bytes that end with NUL, which NumPy takes for padding")
 
 
 def _refuse_unknown(variables: Mapping[Any, Any], given: Mapping[str, Any]) -> None:

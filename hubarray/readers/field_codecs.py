@@ -140,7 +140,7 @@ def _single(kind: Any, value: Any) -> Any:
     if is_missing(value) and dtype.kind != "f":
         raise ValueError("it is missing")
     if dtype.kind == "b":
-        if not isinstance(value, (bool, int, float)):
+        if not isinstance(value, (bool, int, float)) or value in (math.inf, -math.inf):
             raise TypeError(f"it is a {type(value).__name__}, and a bool is wanted")
         return bool(value)
     if dtype.kind == "f":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -119,7 +120,22 @@ def arrow_batches(source: Any) -> pa.RecordBatchReader:
         source = pa.Table.from_batches([source])
     if isinstance(source, pa.Table):
         return source.to_reader(max_chunksize=_BATCH_ROWS)
-    return pa.RecordBatchReader.from_stream(source)
+    try:
+        return pa.RecordBatchReader.from_stream(_of_polars(source))
+    except (pa.ArrowException, ValueError) as error:
+        raise ConfigError(f"has a column that Arrow cannot hold: {error}"[:300]) from None
+
+
+def _of_polars(source: Any) -> Any:
+    """A frame of Polars whose columns Arrow has: categories are text, and Python objects would be addresses."""
+    if type(source).__module__.partition(".")[0] != "polars" or not hasattr(source, "schema"):
+        return source
+    polars = sys.modules["polars"]
+    objects = [name for name, kind in source.schema.items() if kind == polars.Object]
+    if objects:
+        raise ConfigError(f"column {shown_text(objects[0])[:80]!r} is of Python objects, which are never stored")
+    categories = [name for name, kind in source.schema.items() if kind in (polars.Categorical, polars.Enum)]
+    return source.with_columns(polars.col(categories).cast(polars.String)) if categories else source
 
 
 def _is_pandas(source: Any) -> bool:
@@ -133,6 +149,8 @@ def _refuse_unknown(names: Sequence[Any], schema: Schema) -> None:
 
 
 def _pandas_batches(frame: Any, schema: Schema) -> Iterator[tuple[dict[str, Column], int]]:
+    if not hasattr(frame, "columns"):
+        raise ConfigError("is a Series, and a frame is wanted: series.to_frame(name)")
     _refuse_unknown(list(frame.columns), schema)
     if len(set(frame.columns)) != len(frame.columns):
         raise ConfigError("has two columns of one name")

@@ -82,7 +82,7 @@ def merge_asof(
     direction: str = "backward",
     suffixes: tuple[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Merge each row of an index with the row of another whose value is the nearest: streams of different rates.
+    """Merge each row of an index with the row of another whose value is next to it: streams of different rates.
 
     Keeps the rows of ``a`` in their order; neither has to be sorted. Single rows can be loaded of the result. Windows
     over both tables cannot, as neighbours of one are not those of the other: publish it with :func:`write_index` first.

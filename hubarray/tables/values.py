@@ -156,7 +156,7 @@ def _array(field: Field, value: Any) -> np.ndarray:
         return np.zeros([0, *(n or 0 for n in field.shape[1:])], dtype)
     if not isinstance(value, (list, tuple)):
         plain = plain_array(value)
-        if plain is not None and not plain.ndim:
+        if plain is not None and not plain.ndim and plain.dtype != object:
             return _array(field, plain[()])
         value = value if plain is None else plain
     if dtype.kind in "SU":
@@ -235,6 +235,8 @@ def _survives(given: np.ndarray, array: np.ndarray) -> bool:
                 return bool((array.real.astype(given.dtype) == given).all()) and bool((abs(array) < 2.0**64).all())
         finite = np.isfinite(given) if given.dtype.kind in "fc" else np.True_
         return given.dtype.kind in "bfc" and bool((np.isfinite(array) | ~finite).all())
+    if given.dtype.kind in "mM" and given.dtype.kind == array.dtype.kind:
+        return bool(((array.astype(given.dtype) == given) | np.isnat(given)).all())
     return given.dtype.kind == array.dtype.kind
 
 

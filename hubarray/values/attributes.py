@@ -14,6 +14,8 @@ from hubarray.history.record import MAX_ATTRS_BYTES
 from hubarray.values.foreign import refuse_units, unmasked
 
 _MAX_DEPTH = MAX_DEPTH - 8
+# Python makes no text of longer ones.
+_MAX_INT_BITS = 14_000
 
 
 def checked_attrs(attrs: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -28,6 +30,10 @@ def checked_attrs(attrs: Mapping[str, Any] | None) -> dict[str, Any]:
     """
     if attrs is not None and not isinstance(attrs, Mapping):
         raise ConfigError(f"attrs is a mapping of strings to JSON values, not {type(attrs).__name__}")
+    if attrs is not None and len(attrs) > MAX_ATTRS_BYTES:
+        raise ConfigError(
+            f"attrs are {len(attrs)}, and {MAX_ATTRS_BYTES} bytes are allowed; keep large things in arrays"
+        )
     attrs = dict(attrs or {})
     wrong = [key for key in attrs if not isinstance(key, str)]
     if wrong:
@@ -67,6 +73,13 @@ def plain_value(value: Any, *, text_of_bytes: bool = False) -> Any:
     >>> plain_value({"limit": np.float32("nan"), "range": (np.int8(0), 5)})
     {'limit': nan, 'range': [0, 5]}
     """
+    if isinstance(value, int) and not isinstance(value, np.generic) and value.bit_length() > _MAX_INT_BITS:
+        raise ValueError("a whole number of some thousand digits is none of them; store it as text")
+    size = (
+        value.size if isinstance(value, np.ndarray) else len(value) if isinstance(value, (list, tuple, Mapping)) else 0
+    )
+    if size > MAX_ATTRS_BYTES:
+        raise ValueError(f"more than {MAX_ATTRS_BYTES} elements are none of them; keep large things in arrays")
     if value is None or type(value) in (bool, int, float):
         return value
     if isinstance(value, str):
@@ -94,6 +107,12 @@ def plain_value(value: Any, *, text_of_bytes: bool = False) -> Any:
 
 def _of_array(value: Any, text_of_bytes: bool) -> Any:
     kind = value.dtype.kind
+    if value.dtype == np.longdouble and value.dtype != np.float64:
+        # Python has no such float.
+        plain_floats = value.astype("f8")
+        if not ((plain_floats == value) | (value != value)).all():
+            raise TypeError(f"{value.dtype} has more digits than are stored; convert it, float(value)")
+        value = plain_floats
     if kind in "mM":
         raise TypeError(f"{value.dtype} is none of them; store it as text, such as str(value)")
     if kind in "biufU" or (kind == "S" and text_of_bytes) or kind in "TO":
@@ -133,6 +152,18 @@ OF_THE_TYPE = frozenset(
         "flag_masks",
     )
 )
+
+
+def fits_64_bits(values: list[int]) -> bool:
+    """Return whether whole numbers are of one type of 64 bits, signed or unsigned.
+
+    Examples
+    --------
+    >>> fits_64_bits([2**64 - 1, 0]), fits_64_bits([2**64 - 1, -1])
+    (True, False)
+    """
+    least, most = min(values), max(values)
+    return (least >= -(1 << 63) and most < 1 << 63) or (least >= 0 and most < 1 << 64)
 
 
 def typed_value(name: str, value: Any, dtype: np.dtype[Any] | None) -> Any:

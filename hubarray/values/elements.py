@@ -6,18 +6,25 @@ structures, fill values and imports alike, because all of these call :func:`as_e
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
+from numbers import Number
 from typing import Any
 
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.values.foreign import TEXT, is_missing, plain_array, single, unmasked
+from hubarray.values.foreign import TEXT, is_missing, plain_array, refuse_units, single, unmasked
 from hubarray.values.objects import ends_with_nul
 from hubarray.values.packing import is_packed
 
 _SHOWN_LETTERS = 60
+_ZONE = re.compile(r"\d[ T]?(?:Z|[+-]\d\d:?\d\d)$")
+_ZONED = "the value has times with a zone, and the zone would be lost; convert them to UTC without a zone first"
+_OUR_CALENDARS = ("standard", "gregorian", "proleptic_gregorian")
 _ONLY_TEXT = np.dtypes.StringDType(coerce=False)
 
 
@@ -61,24 +68,25 @@ def as_elements(value: Any, target: Target) -> np.ndarray:
     values = plain_array(value)
     if values is None:
         value = unmasked(value)
-        if dtype.kind in "T":
-            return _texts(value)
-        values = _of_python(value, dtype)
-    elif dtype.kind == "T":
-        return _texts(values)
+    if dtype.kind == "T":
+        return _texts(value if values is None else values)
     if is_packed(target.attrs, dtype):
-        _refuse_packed(values if isinstance(value, np.ndarray) else value, values, target.attrs)
-    return _castable(values, dtype)
+        _refuse_packed(value if values is None else values, target.attrs)
+    return _of_python(value, dtype) if values is None else _castable(values, dtype)
 
 
 def _of_python(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     """Numbers and lists of Python in a dtype."""
     # NumPy makes text and truth of anything, and drops the zone of a time.
-    wide = _wide(dtype, "SUbM")
+    wide = _wide(dtype, "SUbmM")
     try:
         if wide is not None:
             _check_objects(value, wide, dtype)
-        return np.asarray(value, dtype)
+        found = np.asarray(value, dtype)
+        if dtype.kind in "iufc" and isinstance(value, (list, tuple)):
+            # NumPy counts times that are in a list.
+            _castable(np.asarray(value), dtype)
+        return found
     except ConfigError:
         raise
     except (TypeError, ValueError, OverflowError) as error:
@@ -86,10 +94,11 @@ def _of_python(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
             raise ValueError(
                 f"{error}; rows of different shapes belong into a table: hub.table_writer, whose fields may be ragged"
             ) from None
-        # If it is for something that is missing, say so.
-        each = _wide(dtype, "biu")
-        if each is not None:
-            _check_objects(value, each, dtype)
+        # If it is for something that is missing, it is stored where the dtype has it.
+        each = _wide(dtype, "biufcmM")
+        converted = None if each is None else _check_objects(value, each, dtype)
+        if converted is not None and converted.dtype == dtype:
+            return converted
         raise
 
 
@@ -104,11 +113,16 @@ def _wide(dtype: np.dtype[Any], kinds: str) -> np.dtype[Any] | None:
     return np.dtype(object) if dtype.kind in kinds else None
 
 
-def _check_objects(value: Any, wide: np.dtype[Any], dtype: np.dtype[Any]) -> None:
+def _check_objects(value: Any, wide: np.dtype[Any], dtype: np.dtype[Any]) -> np.ndarray | None:
+    """Python's values, each for itself, as :func:`_castable` has them; None of lists of different lengths."""
     objects = np.asarray(value, wide)
-    # Lists of different lengths are left to NumPy, which refuses them.
-    if wide.names is not None or not any(isinstance(one, (list, tuple)) for one in objects.flat):
-        _castable(objects, dtype)
+    if wide.names is None:
+        for one in objects.flat:
+            refuse_units(one)
+            # These are left to NumPy, which refuses them.
+            if isinstance(one, (list, tuple)):
+                return None
+    return _castable(objects, dtype)
 
 
 def _castable(values: np.ndarray, dtype: np.dtype[Any], where: str = "") -> np.ndarray:
@@ -137,7 +151,18 @@ def _castable(values: np.ndarray, dtype: np.dtype[Any], where: str = "") -> np.n
         )
     elif kind in "mM" and theirs in "mM" and kind != theirs:
         raise TypeError(f"{values.dtype} is not stored as {dtype}{where}: a length of time is no time")
+    elif kind in "mM" and kind == theirs and values.dtype != dtype:
+        _check_range(values, dtype, where)
+    elif kind == "M" and theirs in "SUT" and any(_ZONE.search(one) for one in values.astype(str).flat):
+        raise ConfigError(_ZONED)
     return values
+
+
+def _time_kind(one: Any) -> str:
+    """The kind of NumPy's time that an object is; nothing of all others."""
+    if isinstance(one, (np.datetime64, date)):
+        return "M"
+    return "m" if isinstance(one, (np.timedelta64, timedelta)) else ""
 
 
 def _of_objects(values: np.ndarray, dtype: np.dtype[Any], where: str) -> np.ndarray:
@@ -151,19 +176,43 @@ def _of_objects(values: np.ndarray, dtype: np.dtype[Any], where: str) -> np.ndar
             )
         values = values.copy()
         values[missing] = np.nan if dtype.kind in "fc" else np.datetime64("NaT") if dtype.kind == "M" else None
-    if dtype.kind == "b" and not all(isinstance(one, (bool, np.bool_, int, np.integer, float)) for one in values.flat):
-        raise ConfigError(f"the value has something else than bools and numbers{where}, and {dtype} is stored")
+    if dtype.kind == "b":
+        if not all(isinstance(one, (bool, np.bool_, int, np.integer, float)) for one in values.flat):
+            raise ConfigError(f"the value has something else than bools and numbers{where}, and {dtype} is stored")
+        if any(isinstance(one, float) and math.isinf(one) for one in values.flat):
+            raise ConfigError(f"the value has infinity{where}, which {dtype} cannot hold")
+    for one in values.flat:
+        kind = _time_kind(one)
+        if kind and dtype.kind in "biufcmM" and kind != dtype.kind:
+            raise TypeError(f"the value has a {type(one).__name__}{where}, which is not stored as {dtype} by itself")
     if dtype.kind == "V":
         return values
-    if any(getattr(one, "tzinfo", None) is not None for one in values.flat):
+    if any(
+        getattr(one, "tzinfo", None) is not None or (isinstance(one, str) and _ZONE.search(one)) for one in values.flat
+    ):
+        raise ConfigError(_ZONED)
+    if any(getattr(one, "calendar", "standard") not in _OUR_CALENDARS for one in values.flat):
         raise ConfigError(
-            "the value has times with a zone, and the zone would be lost; convert them to UTC without a zone first"
+            "the value has times of another calendar, which NumPy does not have: store them as numbers with the "
+            "attributes units and calendar, as xarray does"
         )
     if dtype.kind == "m" and missing.any():
         found = np.full(values.shape, np.timedelta64("NaT"), dtype)
         found[~missing] = values[~missing].astype(dtype)
         return found
     return values.astype(dtype)
+
+
+def _check_range(values: np.ndarray, dtype: np.dtype[Any], where: str) -> None:
+    """Refuse times that a finer unit does not reach, where NumPy begins anew; a coarser one drops what it lacks."""
+    try:
+        is_finer = np.promote_types(values.dtype, dtype) == dtype
+    except (TypeError, OverflowError):
+        return
+    if is_finer:
+        back = values.astype(dtype).astype(values.dtype)
+        if not ((back == values) | np.isnat(values)).all():
+            raise ConfigError(f"the value has times{where} beyond the range of {dtype}: choose a coarser unit")
 
 
 def _texts(value: Any) -> np.ndarray:
@@ -228,6 +277,10 @@ def _check_text(values: np.ndarray, dtype: np.dtype[Any], where: str) -> None:
         )
 
 
+def _is_whole(one: Any) -> bool:
+    return isinstance(one, (int, np.integer, np.bool_))
+
+
 def _is_ascii(values: np.ndarray, kind: str) -> bool:
     """Whether what is of one kind, bytes or text, is ASCII, so that it is the same in the other."""
     theirs = values.dtype.kind
@@ -240,11 +293,11 @@ def _is_ascii(values: np.ndarray, kind: str) -> bool:
     return all(one.isascii() for one in values.flat if isinstance(one, one_type))
 
 
-def _refuse_packed(value: Any, values: np.ndarray, attrs: Mapping[str, Any]) -> None:
+def _refuse_packed(value: Any, attrs: Mapping[str, Any]) -> None:
     """Refuse physical values where counts are stored: a cast would take 285.5 for the count 285."""
-    own = values.dtype if isinstance(value, np.ndarray) else np.asarray(value).dtype
-    if own.kind in "fc" or (
-        own.kind == "O" and any(isinstance(one, (float, np.floating)) for one in np.asarray(value).flat)
+    values = np.asarray(value)
+    if values.dtype.kind in "fc" or (
+        values.dtype.kind == "O" and any(isinstance(one, (float, Number)) and not _is_whole(one) for one in values.flat)
     ):
         scale, offset = attrs.get("scale_factor", 1), attrs.get("add_offset", 0)
         fill = attrs.get("_FillValue", attrs.get("missing_value"))

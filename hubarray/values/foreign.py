@@ -19,6 +19,7 @@ _MASKED = (
     "the value is a masked array, and masks are not stored; fill it first: value.filled(...), or of Dask "
     "da.ma.filled(value, ...)"
 )
+_MAX_DEPTH = 64
 _PANDAS_MISSING = ("NAType", "NaTType")
 
 
@@ -49,14 +50,21 @@ def plain_array(value: Any) -> np.ndarray | None:
     package = type(value).__module__.partition(".")[0]
     if package == "pandas":
         return _of_pandas(value)
+    if package == "pyarrow" and hasattr(value, "column_names"):
+        return _of_columns([_of_arrow(one) for one in value.columns])
     if package == "pyarrow" and hasattr(value, "null_count"):
         return _of_arrow(value)
+    if package == "polars" and hasattr(value, "get_columns"):
+        return _of_columns([_of_arrow(one.to_arrow()) for one in value.get_columns()])
     if package == "polars" and hasattr(value, "to_arrow"):
-        return _of_arrow(value.to_arrow()) if hasattr(value, "null_count") else np.asarray(value)
+        return _of_arrow(value.to_arrow())
     if package == "xarray" and hasattr(value, "data") and hasattr(value, "dims"):
         return plain_array(value.data)
     if is_dask(value):
-        return plain_array(value.compute())
+        computed = value.compute()
+        if is_dask(computed):
+            raise ConfigError(f"the value's compute() gives a {type(computed).__name__}, which is to be computed again")
+        return plain_array(computed)
     if not (hasattr(value, "__array__") or hasattr(value, "__array_interface__") or isinstance(value, memoryview)):
         return None
     if hasattr(value, "shape") and hasattr(value, "dtype") and package not in ("tensorflow", "jax", "jaxlib", "cupy"):
@@ -109,7 +117,7 @@ def _read_whole(value: Any) -> np.ndarray:
     return np.asarray(unmasked(read))
 
 
-def unmasked(value: Any) -> Any:
+def unmasked(value: Any, depth: int = 0) -> Any:
     """Return a value in which nothing is masked, without its mask; lists are looked through.
 
     Raises
@@ -123,8 +131,10 @@ def unmasked(value: Any) -> Any:
         return value
     if isinstance(value, (list, tuple)):
         if any(isinstance(one, (list, tuple, ma.MaskedArray)) for one in value):
+            if depth > _MAX_DEPTH:
+                raise ConfigError(f"the value is nested more than {_MAX_DEPTH} deep, and arrays have at most 64 axes")
             for one in value:
-                unmasked(one)
+                unmasked(one, depth + 1)
         return value
     if not isinstance(value, ma.MaskedArray):
         return value
@@ -156,7 +166,7 @@ def is_missing(value: Any) -> bool:
 
 def _of_pandas(value: Any) -> np.ndarray:
     if hasattr(value, "columns"):
-        return np.asarray(value.to_numpy())
+        return _of_columns([_of_pandas(value.iloc[:, i]) for i in range(value.shape[1])])
     dtype = getattr(value, "dtype", None)
     if dtype is None:
         return np.asarray(value)
@@ -182,6 +192,18 @@ def _of_pandas(value: Any) -> np.ndarray:
     return found
 
 
+def _of_columns(columns: list[np.ndarray]) -> np.ndarray:
+    """Columns side by side: of several dtypes as objects, which no column's numbers are rounded for."""
+    if not columns:
+        return np.zeros((0, 0))
+    if len({one.dtype for one in columns}) == 1:
+        return np.stack(columns, axis=1)
+    found = np.empty((len(columns[0]), len(columns)), object)
+    for i, one in enumerate(columns):
+        found[:, i] = one
+    return found
+
+
 def _of_arrow(value: Any) -> np.ndarray:
     import pyarrow as pa
 
@@ -191,8 +213,16 @@ def _of_arrow(value: Any) -> np.ndarray:
         kind = value.type
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         raise ConfigError(
-            "the value has times with a zone, and the zone would be lost; cast them first: .cast('timestamp[us]')"
+            "the value has times with a zone, and the zone would be lost; cast them first: .cast('timestamp[us]'), or "
+            "of Polars .dt.replace_time_zone(None)"
         )
+    if pa.types.is_fixed_size_list(kind) and not value.null_count:
+        # Arrays of one shape, in rows.
+        whole = value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value
+        return _of_arrow(whole.flatten()).reshape(len(whole), kind.list_size)
+    if isinstance(kind, pa.FixedShapeTensorType) and not value.null_count:
+        whole = value.combine_chunks() if isinstance(value, pa.ChunkedArray) else value
+        return np.asarray(whole.to_numpy_ndarray())
     plain = pa.types.is_floating(kind) or pa.types.is_temporal(kind)
     if value.null_count and not plain:
         return np.array([*value.to_pylist(), None], object)[:-1]
@@ -218,11 +248,14 @@ def tensor_array(tensor: Any) -> np.ndarray:
         raise ConfigError(f"a tensor on {tensor.device}: bring it to memory first: tensor.cpu()")
     if str(tensor.layout) != "torch.strided" or tensor.is_quantized:
         raise ConfigError("a sparse or quantized tensor: make it a plain one first: .to_dense() or .dequantize()")
-    tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
     name = str(tensor.dtype).removeprefix("torch.")
     known = _ml_dtype(name)
-    if known is None:
-        return np.asarray(tensor.numpy())
+    try:
+        tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
+        if known is None:
+            return np.asarray(tensor.numpy())
+    except RuntimeError:
+        raise ConfigError(f"a {type(tensor).__name__} of PyTorch that is no plain array; make it one first") from None
     import torch
 
     bits = {1: torch.uint8, 2: torch.int16}[known.itemsize]

@@ -15,6 +15,7 @@ from hubarray.errors import ConfigError
 _SCALES = ("scale_factor", "add_offset")
 _FILLS = ("_FillValue", "missing_value")
 _MOST_BITS = 1024
+_HALF = 2
 
 
 def is_packed(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> bool:
@@ -31,10 +32,11 @@ def is_packed(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> bool:
 
 
 def decoded_dtype(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype of the physical values: floats that hold the counts exactly."""
+    """Return the dtype of the physical values, as xarray has it: of few bytes only where nothing is computed."""
     if not is_packed(attrs, dtype):
         return dtype
-    return np.dtype("f4" if dtype.itemsize <= 2 and "add_offset" not in attrs else "f8")
+    is_computed = any(_number(attrs.get(name)) is not None for name in _SCALES)
+    return np.dtype("f4" if dtype.itemsize <= _HALF and not is_computed else "f8")
 
 
 def decoded(counts: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
@@ -48,12 +50,11 @@ def decoded(counts: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
     dtype = decoded_dtype(attrs, counts.dtype)
     if dtype == counts.dtype:
         return counts
-    missing = np.zeros(counts.shape, bool)
-    for name in _FILLS:
-        for one in _numbers(attrs.get(name)):
-            missing |= counts == one
-    if attrs.get("_Unsigned") in ("true", "True") and counts.dtype.kind == "i":
-        counts = counts.view(counts.dtype.str.replace("i", "u"))
+    missing = _missing(counts, attrs)
+    kind = {"true": "u", "false": "i"}.get(str(attrs.get("_Unsigned")).lower())
+    if kind is not None:
+        counts = counts.view(f"{kind}{counts.dtype.itemsize}")
+        missing |= _missing(counts, attrs)
     values = counts.astype(dtype)
     scale, offset = (_number(attrs.get(name)) for name in _SCALES)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -63,6 +64,19 @@ def decoded(counts: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
             values += dtype.type(offset)
     values[missing] = np.nan
     return values
+
+
+def _missing(counts: np.ndarray, attrs: Mapping[str, Any]) -> np.ndarray:
+    """Where the counts are one of those that stand for a missing value."""
+    limits = np.iinfo(counts.dtype)
+    told = {
+        int(one)
+        for name in _FILLS
+        for one in _numbers(attrs.get(name))
+        if one == one and abs(one) < np.inf and one == int(one)
+    }
+    fills = [one for one in told if limits.min <= one <= limits.max]
+    return np.isin(counts, np.array(fills, counts.dtype))
 
 
 def _numbers(value: Any) -> list[Any]:

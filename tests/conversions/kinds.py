@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime
 import decimal
 import fractions
+import math
 import tempfile
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import cftime
 import dask.array as da
 import h5py
 import netCDF4
@@ -107,6 +109,7 @@ KINDS = {
     "array of NaN into integers": Kind(lambda: np.array([1.0, 2.0, np.nan]), "i4"),
     "infinity into integers": Kind(lambda: np.array([1.0, 2.0, np.inf], "f4"), "u1"),
     "array of NaN into bools": Kind(lambda: np.array([1.0, 0.0, np.nan]), "?"),
+    "infinity into bools": Kind(lambda: [True, False, math.inf], "?"),
     "NaN into bools": Kind(lambda: [True, False, np.nan], "?"),
     "None into integers": Kind(lambda: [1, 2, None], "i4"),
     "None into floats": Kind(lambda: [1.0, 2.0, None], "f8"),
@@ -155,18 +158,21 @@ KINDS = {
     "array of Zarr": Kind(lambda: zarr.create_array({}, data=np.array([1, 2, 3])), "i4"),
     "array of hubarray": Kind(lambda: hubarray_array([1, 2, 3]), "i4"),
     "values with a unit": Kind(lambda: pint.UnitRegistry().Quantity(np.array([1.0, 2.0, 3.0]), "m"), "f8"),
+    "values with a unit in a list": Kind(lambda: [pint.UnitRegistry().Quantity(1.0, "m")] * 3, "f8"),
     "series of pandas": Kind(lambda: pd.Series([1, 2, 3]), "i8"),
     "NA of pandas into integers": Kind(lambda: pd.Series([1, 2, None], dtype="Int64"), "i8"),
     "NA of pandas into floats": Kind(lambda: pd.Series([1, 2, None], dtype="Int64"), "f8"),
     "NA of pandas into bools": Kind(lambda: pd.Series([True, False, None], dtype="boolean"), "?"),
     "NA of pandas into text": Kind(lambda: pd.Series(["a", "b", None], dtype="string"), "U3"),
     "NA of pandas in a list": Kind(lambda: [1, 2, pd.NA], "i4"),
+    "NA of pandas among floats in a list": Kind(lambda: [1.0, 2.0, pd.NA], "f8"),
     "categories of pandas": Kind(lambda: pd.Series(["a", "b", "a"], dtype="category"), "U3"),
     "Arrow": Kind(lambda: pa.array([1, 2, 3]), "i8"),
     "null of Arrow into integers": Kind(lambda: pa.array([1, 2, None]), "i8"),
     "null of Arrow into floats": Kind(lambda: pa.array([1.0, 2.0, None]), "f8"),
     "null of Arrow into text": Kind(lambda: pa.array(["a", "b", None]), "U3"),
     "dictionary of Arrow": Kind(lambda: pa.array(["a", "b", "a"]).dictionary_encode(), "U3"),
+    "categories of Polars": Kind(lambda: pl.Series(["a", "b", "a"], dtype=pl.Categorical), "U3"),
     "series of Polars": Kind(lambda: pl.Series([1, 2, 3]), "i8"),
     "null of Polars into integers": Kind(lambda: pl.Series([1, 2, None]), "i8"),
     "null of Polars into text": Kind(lambda: pl.Series(["a", "b", None]), "U3"),
@@ -214,6 +220,13 @@ KINDS = {
     "integers into times": Kind(lambda: np.array([1, 2, 3]), "M8[D]", casts=True),
     "lengths of time": Kind(lambda: [datetime.timedelta(days=1)] * 3, "m8[s]"),
     "lengths of time into times": Kind(lambda: np.array([1, 2, 3], "m8[D]"), "M8[D]"),
+    "times in a list into floats": Kind(lambda: [np.datetime64("2026-01-01")] * 3, "f8"),
+    "lengths of time in a list into times": Kind(lambda: [np.timedelta64(5, "s")] * 3, "M8[s]"),
+    "times in a list into lengths of time": Kind(lambda: [np.datetime64("2026-01-01")] * 3, "m8[s]"),
+    "times beyond the range": Kind(lambda: np.array(["2026-01-01", "2026-01-02", "3000-01-01"], "M8[D]"), "M8[ns]"),
+    "times of another calendar": Kind(lambda: [cftime.Datetime360Day(2026, 1, 30)] * 3, "M8[s]"),
+    "times with a zone as text": Kind(lambda: ["2026-01-01T00:00", "2026-01-01T00:00", "2026-01-01T00:00+02:00"], "M8[s]"),
+    "NaT of pandas in a list": Kind(lambda: [DAY, DAY, pd.NaT], "M8[us]"),
     "text into times": Kind(lambda: ["2026-01-01", "2026-01-02", "tomorrow"], "M8[D]"),
     # Structures.
     "structures": Kind(lambda: np.array([(1, "a"), (2, "b"), (3, "c")], POINT), POINT),

@@ -150,6 +150,7 @@ REFUSED = {
     **_each(["array hdf5", "dataset hdf5"], ["str"], "HDF5 has no text with NUL"),
     **_each(["array hdf5", "dataset hdf5"], _TIMES, r"HDF5 has no (datetime|timedelta)64\["),
     **_each(["dataset netcdf"], [*_LEARNING, "str", "V3", "structure"], "NetCDF cannot hold it"),
+    **_each(["dataset netcdf"], ["f2", "c8", "c16"], "NetCDF has no (float16|complex64|complex128), which 'x' is"),
     **_each(
         ["table parquet", "table parquet of a stranger"],
         ["c8", "c16", *_LEARNING, "V3", "structure"],

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import time
 import zlib
 
 import numpy as np
@@ -18,6 +19,7 @@ from numcodecs import LZ4, Blosc, Zstd
 import hubarray as hub
 from hubarray.arrays.codecs import codec_for
 from hubarray.limits import ANNOUNCED, decompressed
+from tests.hostile.child import MAX_SECONDS
 
 MUCH = bytes(256 << 20)
 BLOSC = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 1, "blocksize": 0}
@@ -78,6 +80,15 @@ def test_sizes_are_announced_as_the_libraries_write_them(data, level):
     assert ANNOUNCED["zstd"](Zstd(level).encode(data)) == len(data)
     assert ANNOUNCED["lz4"](LZ4().encode(data)) == len(data)
     assert ANNOUNCED["blosc"](Blosc().encode(data)) == len(data)
+
+
+@pytest.mark.parametrize("make", [gzip.compress, bz2.compress], ids=["gzip", "bz2"])
+def test_members_without_contents_are_refused_before_all_are_copied(make):
+    name = "gzip" if make is gzip.compress else "bz2"
+    began = time.process_time()
+    with pytest.raises(ValueError, match="more members than are read"):
+        decompressed(name, make(b"") * 500_000, 32, {})
+    assert time.process_time() - began < MAX_SECONDS
 
 
 @pytest.mark.parametrize("size", [0, 1, 255, 256, 65791, 65792, 1 << 24])

@@ -4,6 +4,7 @@ import contextlib
 import pickle
 import pickletools
 import struct
+import time
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from hubarray.errors import SourceError
 from hubarray.interop.parquet_dataset.pickled import _COSTS, pickled_indexes, pickled_schema
-from tests.hostile.child import assert_refused
+from tests.hostile.child import MAX_SECONDS, assert_refused
 
 
 def _nested_frozensets(slot):
@@ -26,6 +27,12 @@ def _colliding(entry):
     return b"\x80\x02}(" + b"".join(b"\x8a" + bytes([len(one)]) + one + entry for one in numbers) + b"u."
 
 
+def _text(value):
+    return b"X" + struct.pack("<I", len(value)) + value
+
+
+_INDEX = b"cpetastorm.etl.rowgroup_indexers\nSingleFieldIndexer\n)\x81}" + _text(b"_index_data")
+_LONG_TUPLE = b"\x80\x02(" + b"N" * 1_000_000 + b"tq\x000cpetastorm.unischema\nUnischema\nq\x01"
 RECORD = b"cpetastorm.unischema\nUnischema\n)\x81"
 HOSTILE = {
     "a bytearray that is not there": b"\x80\x05\x96" + struct.pack("<Q", 2 << 30) + b"abc.",
@@ -50,6 +57,14 @@ HOSTILE = {
         b"cpyspark.sql.types\nA%dType\n0" % i for i in range(600_000)
     ) + b"N.",
     "marks without end": b"\x80\x02" + b"(" * (15 << 20) + b".",
+    "arguments that every object keeps": _LONG_TUPLE + b"h\x01h\x00\x81" * 700 + b".",
+    "arguments of objects that are thrown away": _LONG_TUPLE + b"h\x01h\x00\x810" * 200_000 + b"N.",
+    "arguments of calls": _LONG_TUPLE + b"h\x01h\x00R0" * 700 + b"N.",
+    "a tuple as a state": _LONG_TUPLE + b")\x81" + b"h\x00b" * 300_000 + b".",
+    "bytes that are a number": (
+        b"\x80\x02cnumpy.core.multiarray\nscalar\nq\x050cnumpy\ndtype\n" + _text(b"S2000000000") + b"\x85Rq\x060"
+        + (b"h\x05h\x06J" + struct.pack("<i", 2_000_000_000) + b"\x86R0") * 2000 + b"N."
+    ),
     "opcodes without end": b"\x80\x02" + b"N0" * (7 << 20) + b"N.",
     "a memo without end": b"\x80\x04N" + b"\x94" * (15 << 20) + b".",
 }  # fmt: skip
@@ -67,6 +82,16 @@ def test_a_pickle_that_would_end_hang_or_fill_the_process_is_refused_at_once(tmp
             both = {key: HOSTILE[name], b"dataset-toolkit.num_row_groups_per_file.v1": counts}
             pq.write_metadata(schema.with_metadata(both), tmp_path / "_common_metadata")
         assert_refused(f"next(iter(hub.make_reader(sys.argv[1]{select})))", tmp_path)
+
+
+def test_a_list_that_many_values_share_is_looked_at_once():
+    rows = b"(" + b"K\x00" * 500_000 + b"e"
+    named = b"".join(_text(b"n%d" % i) + b"h\x02" for i in range(50_000))
+    data = b"\x80\x02" + _INDEX + b"}K\x01]" + rows + b"ssbq\x020}(" + named + b"u."
+    began = time.process_time()
+    with contextlib.suppress(SourceError):
+        assert len(pickled_indexes(data, "it")) == 50_000
+    assert time.process_time() - began < MAX_SECONDS
 
 
 @pytest.mark.parametrize("opcode", [one for one in pickletools.opcodes if one.code.encode("latin1") not in _COSTS],

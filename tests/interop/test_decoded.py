@@ -15,12 +15,14 @@ PACKINGS = {
     "missing value": ("i4", {"missing_value": -999, "scale_factor": 2.0}),
     "unsigned": ("u1", {"scale_factor": 0.1, "_FillValue": 7}),
     "bytes that are unsigned": ("i1", {"scale_factor": 0.5, "_Unsigned": "true"}),
+    "bytes that are signed": ("u1", {"scale_factor": 0.5, "_Unsigned": "false", "_FillValue": -1}),
 }
 
 
 def _packed(root, dtype, attrs, name=NAME, rows=20):
     counts = np.random.default_rng(0).integers(0, 100, (rows, 3)).astype(dtype)
-    counts[3] = attrs.get("_FillValue", attrs.get("missing_value", 1))
+    counts[5] = np.iinfo(dtype).max
+    counts[3] = np.array(attrs.get("_FillValue", attrs.get("missing_value", 1))).astype(dtype)
     array = hub.array(counts.shape, name, dtype, chunks=(6, 3), attrs=attrs, dims=("t", "x"), root=root)
     array[...] = counts
     return array, counts
@@ -36,6 +38,7 @@ def test_values_are_those_that_xarray_decodes(packing, root):
     wanted = _as_xarray(counts, PACKINGS[packing][1])
     assert "packed" in repr(array)
     assert np.array_equal(array[...], counts)
+    assert np.asarray(array.decoded).dtype == array.decoded.dtype == wanted.dtype
     np.testing.assert_allclose(np.asarray(array.decoded), wanted, rtol=1e-6)
     np.testing.assert_allclose(np.asarray(array.decoded[2:9, 1]), wanted[2:9, 1], rtol=1e-6)
     np.testing.assert_allclose(array.decoded.to_dask().compute(), wanted, rtol=1e-6)

@@ -161,6 +161,11 @@ _COSTS: dict[bytes, int] = {
 }  # fmt: skip
 
 
+def _run_of(opcode: bytes) -> Any:
+    """What pickle itself does at an opcode."""
+    return pickle._Unpickler.dispatch[opcode[0]]
+
+
 def _refused(self: Any) -> None:
     raise pickle.UnpicklingError("it has an opcode that no schema and no index needs")
 
@@ -203,7 +208,7 @@ class _Inert(pickle._Unpickler):
         if not isinstance(self.stack[-1], _Record):
             raise pickle.UnpicklingError("it changes what is none of its own")
         parts = state if isinstance(state, tuple) else (state,)
-        self._spend(sum(110 * len(part) for part in parts if isinstance(part, dict)))
+        self._spend(64 * len(parts) + sum(110 * len(part) for part in parts if isinstance(part, dict)))
         self.stack[-1].__setstate__(state)
 
     def _set_items(self, items: list[Any]) -> None:
@@ -248,9 +253,24 @@ class _Inert(pickle._Unpickler):
         function = self.stack[-1]
         if not isinstance(arguments, tuple) or not callable(function):
             raise pickle.UnpicklingError("it calls what cannot be called")
-        # Some make a list or text of what they are given anew.
+        # Some make a list or text of what they are given anew, and all keep what they were given.
+        self._spend(64 * len(arguments))
         self._spend(sum(110 * len(one) for one in arguments if isinstance(one, (list, tuple, dict, str, bytes))))
         self.stack[-1] = function(*arguments)
+
+    def _new_object(self) -> None:
+        arguments = self.stack[-1]
+        if not isinstance(arguments, tuple):
+            raise pickle.UnpicklingError("it makes an object of no arguments")
+        self._spend(64 * len(arguments))
+        _run_of(pickle.NEWOBJ)(self)
+
+    def _new_object_of_names(self) -> None:
+        named, arguments = self.stack[-1], self.stack[-2]
+        if not isinstance(named, dict) or not isinstance(arguments, tuple):
+            raise pickle.UnpicklingError("it makes an object of no arguments")
+        self._spend(110 * len(named) + 64 * len(arguments))
+        _run_of(pickle.NEWOBJ_EX)(self)
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) in _INERT_FUNCTIONS:
@@ -298,6 +318,8 @@ _CHANGED: dict[bytes, Callable[[Any], None]] = {
     pickle.LONG: _Inert._int_of_text,
     pickle.LONG1: _Inert._int_of_bytes,
     pickle.REDUCE: _Inert._reduce,
+    pickle.NEWOBJ: _Inert._new_object,
+    pickle.NEWOBJ_EX: _Inert._new_object_of_names,
 }
 for _opcode in range(256):
     _name = bytes([_opcode])
@@ -443,7 +465,9 @@ def _scalar(dtype: Any = None, data: Any = b"") -> Any:
     kind = dtype_of(told) if isinstance(told, str) else np.dtype("O")
     if kind.kind not in "biufUS":
         raise pickle.UnpicklingError("a value that is indexed is neither text nor a number")
-    held = data.encode("latin1") if isinstance(data, str) else bytes(data)
+    if not isinstance(data, (str, bytes)):
+        raise pickle.UnpicklingError("a value that is indexed has no bytes")
+    held = data.encode("latin1") if isinstance(data, str) else data
     if len(held) != kind.itemsize:
         raise pickle.UnpicklingError("a value that is indexed has too few bytes, or too many")
     return np.frombuffer(held, kind)[0].item()
@@ -463,13 +487,20 @@ def pickled_indexes(data: bytes, where: str) -> dict[str, dict[Any, list[int]]]:
         # Python 2's text, which bytes of numbers are among.
         found = _InertIndexes(data, encoding="latin1").load()
         indexes = {}
+        # The same record or list may be there many times.
+        looked_at: set[int] = set()
         for name, one in found.items():
             values = one.state["_index_data"]
             # The field that is not null has a set, and no values.
             indexes[_text(name)] = values if isinstance(values, dict) else {None: values}
-            for rows in indexes[name].values():
+            some = [] if id(values) in looked_at else list(indexes[name].values())
+            for rows in some:
+                if id(rows) in looked_at:
+                    continue
+                looked_at.add(id(rows))
                 if not all(type(each) is int and each >= 0 for each in rows):
                     raise ValueError("a row group is no number")
+            looked_at.add(id(values))
         return indexes
     except Exception as error:
         # Whatever a damaged pickle leads to: the reasons are as many as its opcodes.

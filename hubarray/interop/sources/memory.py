@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hubarray import config
+from hubarray.arrays.array import Array
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.sources.base import check_sizes, readable, whole_parts
 from hubarray.shown import shown_text
@@ -65,6 +66,12 @@ def array_like(source: Any) -> Found | None:
         refuse_units(source.data)
         data = source.data if is_dask(source) else plain_objects(plain_array(source))
         return Found(data, json_attrs("xarray", source.attrs), tuple(map(str, source.dims)))
+    if isinstance(source, Array):
+        return Found(source, dict(source.attrs), source.dims, source.fill_value)
+    if package == "netCDF4" and hasattr(source, "ncattrs"):
+        return Found(source, json_attrs("netCDF4", _netcdf_attrs(source)), tuple(map(str, source.dimensions)))
+    if package == "netCDF4":
+        raise ConfigError("a netCDF4.Dataset: give its path, or one of its variables")
     if package == "zarr" and hasattr(source, "metadata"):
         from hubarray.arrays.zarr_chain import bounded_array
 
@@ -78,6 +85,13 @@ def array_like(source: Any) -> Found | None:
         return Found(source)
     found = plain_array(source)
     return None if found is None else Found(plain_objects(found))
+
+
+def _netcdf_attrs(variable: Any) -> dict[str, Any]:
+    """Attributes of a variable of netCDF4, but for those that it has applied to its values itself."""
+    applied = {"scale_factor", "add_offset", "_Unsigned"} if variable.scale else set()
+    applied |= {"_FillValue", "missing_value"} if variable.mask else set()
+    return {name: variable.getncattr(name) for name in variable.ncattrs() if name not in applied}
 
 
 def _frame(frame: Any) -> Found:

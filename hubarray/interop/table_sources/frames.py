@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -25,7 +26,13 @@ def opened(source: Any, schema: Schema | None, key: str | None) -> TableSource:
     ConfigError
     """
     if hasattr(source, "iloc"):
+        if not hasattr(source, "columns"):
+            raise ConfigError("a Series is one column: give a frame, series.to_frame(name)")
         named = [name for name in source.index.names if name is not None]
+        if not named and source.index.dtype.kind not in "iu":
+            warnings.warn(
+                "the frame's index has no name, and is left out: name it with rename_axis(...) to keep it", stacklevel=4
+            )
         source = source.reset_index() if named else source
         if not source.columns.is_unique:
             twice = source.columns[source.columns.duplicated()][0]
@@ -93,5 +100,5 @@ def _guessed(frame: Any, name: Any) -> Field:
             return Field(there[0].dtype, (None,) * there[0].ndim, nullable=gone)
     try:
         return guessed_field(_as_filled(pa.Table.from_pandas(frame[[name]], preserve_index=False)).field(0))
-    except (pa.ArrowException, ValueError) as error:
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         raise ConfigError(f"column {name!r}: Arrow cannot hold it: {error}"[:400]) from None

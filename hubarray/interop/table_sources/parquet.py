@@ -46,11 +46,29 @@ def opened(files: Mapping[str, Path], folder: Path, given: Schema | None, max_de
             )
         schema = own
     assert schema is not None
+    if given is None:
+        schema = _with_finer_times(schema, files[first], max_decoded_bytes)
     names = None if given is None else taken(schema.names, given, shown_text(str(folder)))
     rows: dict[str | int, Callable[[], Rows]] = {
         name: _batches(path, _hive(path, folder), names, max_decoded_bytes) for name, path in files.items()
     }
     return TableSource(given or guessed_schema(schema), rows, given is None)
+
+
+def _with_finer_times(schema: pa.Schema, path: Path, max_decoded_bytes: int) -> pa.Schema:
+    """A schema in which times of INT96 have nanoseconds if the first row group of a file has some."""
+    where = shown_text(str(path))
+    with readable(where), pa.OSFile(str(path)) as file:
+        metadata = pq.read_metadata(file)
+        leaves = [metadata.schema.column(i) for i in range(metadata.num_columns)]
+        names = [one.path for one in leaves if one.physical_type == "INT96" and one.path in schema.names]
+        if not names or not metadata.num_row_groups:
+            return schema
+        found = read_row_group(file, metadata, 0, names, max_bytes=max_decoded_bytes, where=where).schema
+    for name in names:
+        at = schema.get_field_index(name)
+        schema = schema.set(at, schema.field(at).with_type(found.field(name).type))
+    return schema
 
 
 def _exported(path: Path, given: Schema | None, max_decoded_bytes: int) -> TableSource | None:
