@@ -340,6 +340,9 @@ def checked_fill(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
         raise ConfigError(f"fill_value {value!r} is not a {dtype}: {error}") from None
     if fill.shape != ():
         raise ConfigError(f"fill_value is one element, not an array of shape {fill.shape}")
+    if isinstance(value, (int, float, complex)):
+        # Python's numbers have the array's dtype already.
+        given = np.asarray(value)
     changed = dtype.kind in "biu" and given.dtype.kind in "biuf" and fill != given
     if dtype.kind in "fc" and given.dtype.kind in "iufc":
         changed = bool(np.isfinite(given)) and not np.isfinite(fill)
