@@ -202,10 +202,15 @@ def store(
     return found
 
 
+# What a variable holds; its public name would read what is still in a file.
+_HELD = "_data"
+
+
 def _check_variable(key: Any, variable: xr.Variable) -> None:
     """Refuse what encoding would change: units, bytes that end with NUL, and dtypes that NumPy does not have."""
+    held = getattr(variable, _HELD, None)
     try:
-        refuse_units(variable._data)
+        refuse_units(held)
         dtype = np.dtype(variable.dtype)
     except TypeError:
         raise ConfigError(
@@ -213,8 +218,8 @@ def _check_variable(key: Any, variable: xr.Variable) -> None:
         ) from None
     except ConfigError as error:
         raise ConfigError(f"{key!r}: {error}") from None
-    if dtype.kind == "O" and isinstance(variable._data, np.ndarray):
-        some = np.array([one for one in variable._data.flat if isinstance(one, bytes)], object)
+    if dtype.kind == "O" and isinstance(held, np.ndarray):
+        some = np.array([one for one in held.flat if isinstance(one, bytes)], object)
         if ends_with_nul(some):
             raise ConfigError(f"{key!r} has bytes that end with NUL, which NumPy takes for padding")
 

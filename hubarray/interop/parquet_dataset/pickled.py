@@ -162,7 +162,7 @@ _COSTS: dict[bytes, int] = {
 
 
 def _run_of(opcode: bytes) -> Any:
-    """What pickle itself does at an opcode."""
+    """The function that pickle itself runs at an opcode."""
     return pickle._Unpickler.dispatch[opcode[0]]
 
 
