@@ -120,6 +120,10 @@ def decompressed(name: str, data: Buffer, max_bytes: int, configuration: Mapping
         raise ValueError(f"is no {name} data: {error}") from None
 
 
+MAX_PAGES = 1 << 18
+_MOST_COPIED_BYTES, _MOST_COPIES = 1 << 30, 256
+
+
 def _joined(make: Callable[[], _Decompressor], data: Buffer, max_bytes: int) -> bytes:
     """The contents of all members, one after the other."""
     pieces: list[bytes] = []
@@ -142,10 +146,6 @@ def _joined(make: Callable[[], _Decompressor], data: Buffer, max_bytes: int) -> 
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-MAX_ITEMS = 1 << 18
-_MOST_COPIED_BYTES, _MOST_COPIES = 1 << 30, 256
-
-
 @dataclass
 class Budget:
     """The bytes that something may decode to, counted while it is decoded.
@@ -156,26 +156,26 @@ class Budget:
     where : str
         What is decoded, for the message.
     used_bytes : int
-    left_items : int
-        Parts of it that may still be looked at one by one.
+    left_pages : int
+        Pages of it that may still be looked at.
     """
 
     max_bytes: int
     where: str
     used_bytes: int = 0
-    left_items: int = MAX_ITEMS
+    left_pages: int = MAX_PAGES
 
-    def take_items(self, count: int) -> None:
-        """Count some of the parts that are looked at one by one, such as pages of Parquet.
+    def take_page(self) -> None:
+        """Count a page before it is looked at, such as one of Parquet.
 
         Raises
         ------
         SourceError
-            They are too many.
+            There are too many.
         """
-        self.left_items -= count
-        if self.left_items < 0:
-            raise SourceError(f"{self.where}: has more than {MAX_ITEMS:,} pages, more than is read; write it anew")
+        self.left_pages -= 1
+        if self.left_pages < 0:
+            raise SourceError(f"{self.where}: has more than {MAX_PAGES:,} pages, more than is read; write it anew")
 
     @property
     def left_bytes(self) -> int:

@@ -362,7 +362,7 @@ class _Counter:
         """
         entry_bytes = repeated_bytes = 0
         for page in _pages(data):
-            self._budget.take_items(1)
+            self._budget.take_page()
             holds_texts = self.leaf.is_text and not page.is_dictionary_encoded
             # Arrow decompresses one page at a time.
             too_large = page.uncompressed_bytes > self._budget.left_bytes

@@ -14,6 +14,7 @@ import numpy as np
 
 from hubarray import catalog, process
 from hubarray.arrays.array import Array
+from hubarray.arrays.dtypes import is_ml
 from hubarray.arrays.image_codecs import is_image_codec
 from hubarray.blobs.scheduling import run_all
 from hubarray.datasets.dataset import Dataset
@@ -25,7 +26,7 @@ from hubarray.progress import progress
 from hubarray.shown import shown_text, shown_url
 from hubarray.storage.base import Store
 from hubarray.storage.url import Root, beside_the_root
-from hubarray.values.attributes import fits_64_bits, typed_value
+from hubarray.values.attributes import has_type, typed_value
 
 EXPORT_FORMATS = ("zarr", "npy", "hdf5", "netcdf", "parquet")
 MARKER = ".hubarray-export.json"
@@ -192,7 +193,7 @@ def _write_npy(array: Array, path: str) -> None:
             f"{array.name}:{array.version}: .npy has no text of any length; save it with a width: "
             "np.save(path, a[...].astype('U32'))"
         )
-    _require_numpys_own(array, ".npy")
+    _require_dtype_of_numpy(array, ".npy")
     if not array.size:
         with open(path, "wb") as file:
             np.save(file, np.zeros(array.shape, array.dtype))
@@ -202,9 +203,9 @@ def _write_npy(array: Array, path: str) -> None:
     out.flush()
 
 
-def _require_numpys_own(array: Array, format: str) -> None:
+def _require_dtype_of_numpy(array: Array, format: str) -> None:
     """Refuse a dtype of ml_dtypes, which would be raw bytes in the file."""
-    if array.dtype.kind == "V" and array.dtype.names is None and np.dtype(array.dtype.str) != array.dtype:
+    if is_ml(array.dtype):
         raise ConfigError(
             f"{array.name}:{array.version}: {format} has no {array.dtype}: store it as another dtype first, "
             "hub.store(a[...].astype('float32'), ...)"
@@ -228,7 +229,7 @@ def write_hdf5_array(h5py: Any, array: Array, key: str, file: Any) -> None:
     chunks = tuple(min(c, n) for c, n in zip(array.chunks, array.shape, strict=True)) if array.size else None
     options = {"compression": "gzip", "compression_opts": 1, "shuffle": True} if chunks else {}
     is_text = array.dtype.kind in "TU"
-    _require_numpys_own(array, "HDF5")
+    _require_dtype_of_numpy(array, "HDF5")
     dtype = h5py.string_dtype() if is_text else array.dtype
     try:
         dataset = file.create_dataset(key, array.shape, dtype, chunks=chunks or None, **options)
@@ -256,13 +257,8 @@ def write_hdf5_attributes(target: Any, attributes: Mapping[str, Any], dtype: np.
 
 def _hdf5_holds(value: Any) -> bool:
     """Whether an attribute comes back from HDF5 as it is: text, a number, or a list of one kind of them."""
-    several = value if isinstance(value, list) else [value]
-    kinds = {type(one) for one in several}
-    if kinds == {int}:
-        return fits_64_bits(several)
-    if kinds == {str}:
-        return not any("\0" in one for one in several)
-    return len(kinds) == 1 and kinds <= {float, bool}
+    kinds = {type(one) for one in value} if isinstance(value, list) else {type(value)}
+    return kinds == {bool} or has_type(value)
 
 
 def group_at(target: Root) -> str | None:

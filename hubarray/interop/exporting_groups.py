@@ -26,7 +26,7 @@ from hubarray.interop.missing import needed
 from hubarray.interop.zarr_attributes import zarr_group_json, zarr_json_in_group
 from hubarray.shown import shown_url
 from hubarray.storage.url import Root, beside_the_root
-from hubarray.values.attributes import fits_64_bits, typed_value
+from hubarray.values.attributes import has_type, typed_value
 
 _SUFFIXES = {".h5": "hdf5", ".hdf5": "hdf5", ".nc": "netcdf", ".zarr": "zarr", "": "zarr"}
 _MOST_DESCRIPTION_BYTES = 1 << 20
@@ -124,15 +124,9 @@ def _of_netcdf(attributes: Any) -> dict[str, Any]:
     found = {}
     for key, value in attributes.items():
         kinds = {type(one) for one in value} if isinstance(value, list) else {type(value)}
-        several = value if isinstance(value, list) else [value]
-        if kinds == {int}:
-            fits = fits_64_bits(several)
-        elif kinds == {str}:
-            fits = not any("\0" in one for one in several)
-        else:
-            # Whole numbers beside floats become floats.
-            fits = kinds <= {int, float} and all(type(one) is float or int(float(one)) == one for one in several)
-        if kinds and (fits or kinds == {np.ndarray}):
+        # Whole numbers beside floats become floats.
+        is_same = kinds == {int, float} and all(type(one) is float or int(float(one)) == one for one in value)
+        if has_type(value) or is_same or kinds == {np.ndarray}:
             found[key] = value
     return found
 

@@ -73,8 +73,8 @@ def open_source(
     Parameters
     ----------
     source
-        A name of an array or table, a handle on one, an index, a mapping of names to arrays, or paths and URLs of
-        Parquet.
+        A name of an array or table, a handle on one, ``a.decoded`` of a packed array, an index, a mapping of names to
+        arrays, or paths and URLs of Parquet.
     fields : list of str, optional
         The fields that are wanted, which tell what samples are where a dataset does not.
 
@@ -190,7 +190,8 @@ def make_reader(
     source : str, Array, Table, index, mapping, path or list of paths
         The name of an array or a table, or an index of tables, merged and filtered as you like; a mapping such as
         ``{"image": "lab/a:v1", "label": "lab/b:v1"}`` of arrays of equal length; a Petastorm dataset or any Parquet: a
-        path or URL of a file or a folder, or a list of files. Of a single array the field is called ``value``.
+        path or URL of a file or a folder, or a list of files. Of a single array the field is called ``value``. Where
+        an array is taken, ``a.decoded`` of a packed one is, too.
     schema_fields : list of UnischemaField or str, or NGram, optional
         The fields that are wanted, as names and patterns that a whole name must match; all by default. An
         :class:`NGram` gives windows.

@@ -154,16 +154,22 @@ OF_THE_TYPE = frozenset(
 )
 
 
-def fits_64_bits(values: list[int]) -> bool:
-    """Return whether whole numbers are of one type of 64 bits, signed or unsigned.
+def has_type(value: Any) -> bool:
+    """Return whether files with types have one for an attribute: text without NUL, whole numbers of 64 bits, floats.
+
+    Of a list, for all of it: unsigned numbers beyond 63 bits and negative ones have no type in common.
 
     Examples
     --------
-    >>> fits_64_bits([2**64 - 1, 0]), fits_64_bits([2**64 - 1, -1])
-    (True, False)
+    >>> has_type([2**64 - 1, 0]), has_type([2**64 - 1, -1]), has_type("a\\0b"), has_type([1, 0.5])
+    (True, False, False, False)
     """
-    least, most = min(values), max(values)
-    return (least >= -(1 << 63) and most < 1 << 63) or (least >= 0 and most < 1 << 64)
+    several = value if isinstance(value, list) else [value]
+    kinds = {type(one) for one in several}
+    if kinds == {int}:
+        least, most = min(several), max(several)
+        return (least >= -(1 << 63) and most < 1 << 63) or (least >= 0 and most < 1 << 64)
+    return kinds == {float} or (kinds == {str} and not any("\0" in one for one in several))
 
 
 def typed_value(name: str, value: Any, dtype: np.dtype[Any] | None) -> Any:

@@ -68,8 +68,10 @@ def array_like(source: Any) -> Found | None:
         return Found(data, json_attrs("xarray", source.attrs), tuple(map(str, source.dims)))
     if isinstance(source, Array):
         return Found(source, dict(source.attrs), source.dims, source.fill_value)
-    if package == "netCDF4" and hasattr(source, "ncattrs"):
-        return Found(source, json_attrs("netCDF4", _netcdf_attrs(source)), tuple(map(str, source.dimensions)))
+    if package == "netCDF4" and type(source).__name__ == "Variable":
+        # Its dtype is that of the file, and not of the values that it gives.
+        attrs, dims = json_attrs("netCDF4", _netcdf_attrs(source)), tuple(map(str, source.dimensions))
+        return Found(plain_array(source), attrs, dims)
     if package == "netCDF4":
         raise ConfigError("a netCDF4.Dataset: give its path, or one of its variables")
     if package == "zarr" and hasattr(source, "metadata"):
