@@ -10,12 +10,17 @@ BIN := $(VENV)/bin
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
 
+# A process for each processor; then, one after the other, what measures time.
+SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile -m "not alone"
+
 test: $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+	$(BIN)/python -m pytest -m alone
 
 # The same tests, the long ones with all their rounds: about half an hour.
 test-whole: $(VENV)/.test
-	HUBARRAY_TESTS=whole $(BIN)/python -m pytest --timeout 1200
+	HUBARRAY_TESTS=whole $(BIN)/python -m pytest --timeout 1200 $(SIDE_BY_SIDE)
+	HUBARRAY_TESTS=whole $(BIN)/python -m pytest --timeout 1200 -m alone
 
 # The same tests, or TESTS of them, on the oldest packages that setup.cfg allows.
 TESTS ?=

@@ -11,11 +11,11 @@ https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.m
 from __future__ import annotations
 
 import bisect
-import contextlib
+import mmap
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -248,13 +248,18 @@ def _leaf_count(kind: pa.DataType) -> int:
 
 
 class _Probe:
-    """A file that only notes which bytes it was asked for, as Arrow tells nobody what a column chunk's are."""
+    """A file that only notes which bytes it was asked for, as Arrow tells nobody what a column chunk's are.
+
+    It gives zeros, at which Arrow ends as soon as it looks at them.
+    """
 
     closed = False
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self.at = self.count = 0
+        self._zeros = mmap.mmap(-1, 1)
+        self.at = 0
+        self.ranges: list[tuple[int, int]] = []
 
     def size(self) -> int:
         return self._size
@@ -266,9 +271,14 @@ class _Probe:
     def tell(self) -> int:
         return self.at
 
-    def read(self, count: int = -1) -> bytes:
-        self.count = count
-        raise _ProbedError
+    def read(self, count: int = -1) -> Any:
+        if not 0 <= self.at <= self.at + count <= self._size:
+            raise SourceError("its footer names bytes that the file does not have")
+        self.ranges.append((self.at, self.at + count))
+        if count > len(self._zeros):
+            # Memory of the system, which takes none until it is looked at.
+            self._zeros = mmap.mmap(-1, count)
+        return pa.py_buffer(self._zeros).slice(0, count)
 
     def readable(self) -> bool:
         return True
@@ -283,23 +293,19 @@ class _Probe:
         pass
 
 
-class _ProbedError(Exception):
-    pass
-
-
 def _ranges(size: int, metadata: pq.FileMetaData, group: int, leaves: Sequence[_Leaf]) -> list[tuple[int, int]]:
-    """The bytes of each leaf's column chunk."""
+    """The bytes of each leaf's column chunk, which Arrow asks for one after the other before it decodes any."""
+    in_order = sorted(leaves, key=lambda leaf: leaf.index)
     probe = _Probe(size)
-    file = pq.ParquetFile(probe, metadata=metadata, pre_buffer=False)
-    found = []
-    for leaf in leaves:
-        probe.at = probe.count = 0
-        with contextlib.suppress(_ProbedError):
-            _read(file, group, [leaf])
-        if not 0 <= probe.at <= probe.at + probe.count <= size:
-            raise SourceError("its footer names bytes that the file does not have")
-        found.append((probe.at, probe.at + probe.count))
-    return found
+    try:
+        _read(pq.ParquetFile(probe, metadata=metadata, pre_buffer=False), group, in_order)
+    except (pa.ArrowException, OSError):
+        if len(probe.ranges) < len(leaves):
+            raise
+    if len(probe.ranges) != len(leaves):
+        raise SourceError("its footer does not say where its columns are")
+    found = {leaf.index: one for leaf, one in zip(in_order, probe.ranges, strict=True)}
+    return [found[leaf.index] for leaf in leaves]
 
 
 class _Fetched(_Probe):
@@ -414,8 +420,7 @@ class _Counter:
         return _sum_of_delta_packed(body, page.values)
 
 
-@dataclass(frozen=True)
-class _Page:
+class _Page(NamedTuple):
     """The header of a page, and where its bytes are in the column chunk."""
 
     kind: int
@@ -502,7 +507,11 @@ def _thrift_struct(data: memoryview, at: int, depth: int) -> tuple[dict[int, Any
         else:
             given, at = _varint(data, at)
             number = (given >> 1) ^ -(given & 1)
-        found[number], at = (kind == 1, at) if kind in (1, 2) else _thrift_value(data, at, kind, depth)
+        if kind == 5 and (byte := data[at]) < 0x80:
+            # What nearly all fields are, of which there may be millions.
+            found[number], at = (byte >> 1) ^ -(byte & 1), at + 1
+        else:
+            found[number], at = (kind == 1, at) if kind in (1, 2) else _thrift_value(data, at, kind, depth)
     return found, at + 1
 
 

@@ -3,6 +3,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 import hubarray as hub
 from tests import public_api
 
@@ -44,6 +46,7 @@ def test_every_error_is_a_hub_error():
     assert all(issubclass(error, hub.HubError) for error in errors)
 
 
+@pytest.mark.alone
 def test_importing_is_quick_and_leaves_heavy_packages_alone(tmp_path):
     # Compiled once, as it is where it is installed, whatever this run's environment says.
     compiled = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -16,6 +16,8 @@ from benchmarks.tables import table_costs, tables
 from benchmarks.writes import assignments
 from tests.rounds import rounds
 
+pytestmark = pytest.mark.alone
+
 MARGIN = 2.5
 
 

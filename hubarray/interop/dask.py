@@ -124,7 +124,7 @@ def store(
     Raises
     ------
     ConfigError
-        Not an array, or one of unknown shape.
+        Not an array, or one of unknown shape; or the encoding of a variable would change its values.
     AlreadyExistsError
         The name is taken by an array of another description.
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 from xarray.backends import BackendArray, BackendEntrypoint
 from xarray.backends.common import AbstractDataStore
@@ -24,11 +22,10 @@ from hubarray.history.publishing import NOTE, publish, removed_on_failure, stagi
 from hubarray.history.version import version_of
 from hubarray.interop.dask import as_blocks, delayed_writes
 from hubarray.interop.lazy import computed
+from hubarray.interop.xarray_encoding import encoded
 from hubarray.interop.zarr_attributes import decoded_attributes, number_attributes
 from hubarray.lookup import RootLike, existing, locate
 from hubarray.values.attributes import checked_attrs, plain_value
-from hubarray.values.foreign import TEXT, refuse_units
-from hubarray.values.objects import ends_with_nul
 
 _MESSAGE = "store"
 
@@ -149,12 +146,6 @@ class _Elements(BackendArray):
         return self._array[key]
 
 
-# What decides the values that are stored, and how they are cut.
-_ENCODINGS = frozenset(
-    ("dtype", "scale_factor", "add_offset", "_FillValue", "missing_value", "units", "calendar", "_Unsigned", "chunks")
-)
-
-
 def store(
     source: xr.Dataset,
     name: str,
@@ -172,9 +163,7 @@ def store(
     Variables are encoded as for a file: times as numbers with their units, packed values packed, coordinates named in
     the attributes.
     """
-    for key, one in source.variables.items():
-        _check_variable(key, one)
-    variables, attributes = _encoded(source, encoding or {})
+    variables, attributes = encoded(source, encoding or {})
     attributes = checked_attrs(_plain(attributes) | dict(attrs or {}))
     _refuse_unknown(variables, {"chunks": chunks, "codec": codec})
     cuts = {key: how["chunks"] for key, how in (encoding or {}).items() if how.get("chunks") is not None}
@@ -202,81 +191,12 @@ def store(
     return found
 
 
-# What a variable holds; its public name would read what is still in a file.
-_HELD = "_data"
-
-
-def _check_variable(key: Any, variable: xr.Variable) -> None:
-    """Refuse what encoding would change: units, bytes that end with NUL, and dtypes that NumPy does not have."""
-    held = getattr(variable, _HELD, None)
-    try:
-        refuse_units(held)
-        dtype = np.dtype(variable.dtype)
-    except TypeError:
-        raise ConfigError(
-            f"{key!r} is of {variable.dtype}, which NumPy does not have; convert it first, such as with astype"
-        ) from None
-    except ConfigError as error:
-        raise ConfigError(f"{key!r}: {error}") from None
-    if dtype.kind == "O" and isinstance(held, np.ndarray):
-        some = np.array([one for one in held.flat if isinstance(one, bytes)], object)
-        if ends_with_nul(some):
-            raise ConfigError(f"{key!r} has bytes that end with NUL, which NumPy takes for padding")
-
-
 def _refuse_unknown(variables: Mapping[Any, Any], given: Mapping[str, Any]) -> None:
     for option, named in given.items():
         for key in named if isinstance(named, Mapping) else ():
             if key not in variables:
                 known = ", ".join(map(str, variables))
                 raise ConfigError(f"{option}: there is no variable {key!r}; there are {known}"[:400])
-
-
-def _encoded(
-    source: xr.Dataset, encoding: Mapping[Any, Mapping[str, Any]]
-) -> tuple[dict[Any, xr.Variable], dict[Any, Any]]:
-    """Variables as a file would have them."""
-    for key in encoding:
-        if key not in source.variables:
-            raise ConfigError(f"encoding: there is no variable {key!r}")
-    if encoding:
-        source = source.copy()
-        for key, how in encoding.items():
-            unknown = sorted(set(how) - _ENCODINGS)
-            if unknown:
-                raise ConfigError(
-                    f"encoding: {key!r} has {unknown[0]!r}, which is not known here; there are "
-                    f"{', '.join(sorted(_ENCODINGS))}; compression is codec="
-                )
-            source[key].encoding = {name: value for name, value in how.items() if name != "chunks"}
-    variables, attributes = xr.conventions.encode_dataset_coordinates(source)
-    found, attributes = xr.conventions.cf_encoder(variables, attributes)
-    for key, one in found.items():
-        if one.dtype.hasobject or one.dtype.kind == "T":
-            found[key] = xr.Variable(one.dims, _text(key, np.asarray(one.data)), one.attrs, one.encoding)
-    return found, attributes
-
-
-def _text(key: Any, values: np.ndarray) -> np.ndarray:
-    """Text of any length as NumPy's StringDType, and byte strings as long as the longest; numbers as numbers.
-
-    What is missing becomes what xarray's own backends write: empty text, or NaN.
-    """
-    plain = values.reshape(-1).tolist()
-    missing = pd.isnull(values.reshape(-1).astype(object)).tolist()
-    kinds = {type(value) for value, gone in zip(plain, missing, strict=True) if not gone}
-    if any(missing) and kinds in ({str}, {bytes}):
-        warnings.warn(f"{key}: missing text is stored as empty text, as by xarray's own backends", stacklevel=2)
-    if kinds == {str} or not plain:
-        filled = ["" if gone else value for value, gone in zip(plain, missing, strict=True)]
-        return np.array(filled, TEXT).reshape(values.shape)
-    if kinds == {bytes}:
-        filled = [b"" if gone else value for value, gone in zip(plain, missing, strict=True)]
-        return np.array(filled, f"S{max([1, *map(len, filled)])}").reshape(values.shape)
-    if kinds <= {int, float}:
-        filled = [np.nan if gone else value for value, gone in zip(plain, missing, strict=True)]
-        return np.array(filled, "f8").reshape(values.shape)
-    raise ConfigError(f"{key!r}: holds objects that are no text, or not only; fill what is missing, or give it a dtype")
 
 
 def _spec(key: Any, variable: xr.Variable, chunks: Any, codec: Any) -> ArraySpec:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError
+from hubarray.shown import shown_text
 
 TEXT = np.dtypes.StringDType()
 """Text of any length."""
@@ -42,6 +43,9 @@ def plain_array(value: Any) -> np.ndarray | None:
     value = single(unmasked(value))
     if isinstance(value, (np.ndarray, np.generic)):
         return np.asarray(value)
+    if isinstance(value, (list, tuple)) and value and all(map(is_tensor, value)):
+        # What has gradients gives NumPy nothing by itself.
+        return np.stack([tensor_array(one) for one in value])
     if isinstance(value, (str, bytes, int, float, complex, list, tuple)) or value is None:
         return None
     refuse_units(value)
@@ -69,7 +73,7 @@ def plain_array(value: Any) -> np.ndarray | None:
         return None
     if hasattr(value, "shape") and hasattr(value, "dtype") and package not in ("tensorflow", "jax", "jaxlib", "cupy"):
         return _read_whole(value)
-    return np.asarray(value)
+    return _as_it_gives_itself(value)
 
 
 def single(value: Any) -> Any:
@@ -114,7 +118,20 @@ def _read_whole(value: Any) -> np.ndarray:
         read = value[...] if len(value.shape) else value[()]
     except (TypeError, IndexError, KeyError, ValueError):
         read = value
-    return np.asarray(unmasked(read))
+    return np.asarray(unmasked(read)) if read is not value else _as_it_gives_itself(value)
+
+
+def _as_it_gives_itself(value: Any) -> np.ndarray:
+    try:
+        return np.asarray(unmasked(value))
+    except ConfigError:
+        raise
+    except Exception as error:
+        kind = type(value)
+        raise ConfigError(
+            f"the value, a {kind.__module__}.{kind.__qualname__}, does not give itself as an array: "
+            f"{type(error).__name__}: {shown_text(str(error))[:200]}"
+        ) from error
 
 
 def unmasked(value: Any, depth: int = 0) -> Any:
@@ -147,12 +164,6 @@ def _is_masked(mask: np.ndarray) -> bool:
     if mask.dtype.names is not None:
         return any(_is_masked(mask[name]) for name in mask.dtype.names)
     return bool(mask.any())
-
-
-def has_mask(value: Any) -> bool:
-    """Return whether something says, without being read, that it may give masked arrays."""
-    ma = sys.modules.get("numpy.ma")
-    return ma is not None and isinstance(getattr(value, "_meta", value), ma.MaskedArray)
 
 
 def is_missing(value: Any) -> bool:

@@ -12,6 +12,8 @@ from hubarray.history import hints
 from hubarray.history.hints import decode_hint, hint_key
 from hubarray.names import parse
 
+pytestmark = pytest.mark.alone
+
 NAME = parse("t/x:v0")
 
 

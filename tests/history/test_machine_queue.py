@@ -20,6 +20,8 @@ from hubarray.history.record import encode
 from hubarray.history.version import Version
 from hubarray.process import uptime_seconds
 
+pytestmark = pytest.mark.alone
+
 SPAWN = multiprocessing.get_context("spawn")
 
 

@@ -12,8 +12,9 @@ from PIL import Image
 
 import hubarray as hub
 from hubarray.interop import importing
-from hubarray.interop.sources import base
+from hubarray.interop.sources import base, hierarchies
 from hubarray.limits import DEFAULT_DECODED_BYTES
+from tests.hostile.child import assert_refused
 
 SECRET = np.arange(64, dtype="u1")
 
@@ -125,9 +126,8 @@ def test_rows_that_can_only_be_held_whole_are_bounded_by_what_is_declared(root, 
     tifffile.memmap(tmp_path / "x.tiff", shape=(40_000, 20_000), dtype="u1", photometric="minisblack").flush()
     with pytest.raises(hub.SourceError, match=r"a page of it takes 800,000,000 bytes"):
         hub.import_(tmp_path / "x.tiff", "t/x:v0", root=root)
-    zarr.create_array(str(tmp_path / "rows.zarr"), shape=(2**50, 4), chunks=(1000, 4), dtype="f8")
     with pytest.raises(hub.SourceError, match="more than can be copied"):
-        hub.import_(tmp_path / "rows.zarr", "t/x:v0", root=root)
+        hub.import_(np.broadcast_to(np.zeros(4), (2**50, 4)), "t/x:v0", root=root)
     zarr.create_array(str(tmp_path / "chunks.zarr"), shape=(2**33,), chunks=(2**33,), dtype="u1")
     with pytest.raises(hub.SourceError, match=r"a chunk: decodes to more than .* \(at least 8,589,934,592\)"):
         hub.import_(tmp_path / "chunks.zarr", "t/x:v0", root=root)
@@ -273,6 +273,40 @@ def test_a_file_that_holds_nearly_nothing_does_not_stand_for_terabytes(root, tmp
     for name, words in (("x.h5", "bytes in all"), ("x.zarr", "bytes in all"), ("y.zarr", "67,108,864 are read")):
         with pytest.raises(hub.SourceError, match=words):
             hub.import_(tmp_path / name, "t/x:v0", root=root)
+
+
+ENDLESS = """
+import h5py, zarr
+path = sys.argv[1] + "/" + {name!r}
+if path.endswith(".h5"):
+    h5py.File(path, "w").create_dataset("a", shape=(1 << 33,), dtype="u1", chunks=(1,)).file.close()
+else:
+    kwargs = dict(shape=(1 << 33,), dtype="u1", chunks=(1,), zarr_format={format})
+    zarr.create_array(path, **kwargs, **{{"shards": (1 << 10,)}} if {sharded} else {{}})
+start, began = peak(), time.process_time()
+hub.import_(path, "t/x:v0", root=sys.argv[1] + "/root")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "sharded"),
+    [("x.h5", 3, False), ("x.zarr", 3, False), ("x.zarr", 2, False), ("x.zarr", 3, True)],
+)
+def test_chunks_without_end_are_not_looked_for_one_by_one(tmp_path, name, version, sharded):
+    assert_refused(ENDLESS.format(name=name, format=version, sharded=sharded), tmp_path, match="8,589,934,592 chunks")
+
+
+def test_more_arrays_than_a_dataset_has_are_refused_before_any_is_looked_at(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(hierarchies, "MAX_ARRAYS", 100)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        for i in range(100):
+            file.create_dataset(f"g/{i}", shape=(), dtype="u1")
+    for source in (tmp_path / "x.h5", h5py.File(tmp_path / "x.h5")):
+        with pytest.raises(hub.SourceError, match=r"more than 100 arrays and groups, .* key="):
+            hub.import_(source, "t/x:v0", root=root)
+    with pytest.raises(hub.ConfigError, match=r"holds g/0, .* and 8\d more; not 'g/x'"):
+        hub.import_(tmp_path / "x.h5", "t/x:v0", key="g/x", root=root)
+    assert hub.import_(tmp_path / "x.h5", "t/x:v0", key="g/7", root=root).shape == ()
 
 
 def test_no_other_program_is_started_for_an_image(root, tmp_path, monkeypatch):

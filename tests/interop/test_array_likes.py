@@ -29,7 +29,43 @@ TAKEN = {
     "tensor": torch.from_numpy(VALUES),
     "interface": Interface(VALUES),
     "memoryview": memoryview(VALUES),
+    "tensors with gradients": list(torch.tensor(VALUES, requires_grad=True)),
 }
+
+
+class Failing:
+    """An array that says it is one."""
+
+    def __init__(self, error):
+        self._error = error
+
+    def __array__(self, *_, **__):
+        raise self._error
+
+
+class Wrong:
+    """An interface to more than there is memory for."""
+
+    __array_interface__ = {"shape": (1 << 50,), "typestr": "<f8", "version": 3}  # noqa: RUF012
+
+
+ENTRIES = {
+    "assignment": lambda value, root: hub.array((4, 3), "t/a:v0", "f8", root=root).__setitem__(..., value),
+    "append": lambda value, root: hub.array((0, 3), "t/b:v0", "f8", root=root).append(value),
+    "store": lambda value, root: hub.store(value, "t/c:v0", root=root),
+    "import_": lambda value, root: hub.import_(value, "t/d:v0", root=root),
+}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize(
+    "value",
+    [Failing(MemoryError("no memory")), Failing(KeyError("x")), Wrong()],
+    ids=["MemoryError", "KeyError", "interface"],
+)
+def test_what_does_not_give_itself_as_an_array_is_refused_by_its_type(root, entry, value):
+    with pytest.raises(hub.ConfigError, match=f"{type(value).__name__}, does not give itself as an array"):
+        ENTRIES[entry](value, root)
 
 
 @pytest.mark.parametrize("name", TAKEN)

@@ -9,6 +9,8 @@ import hubarray as hub
 from hubarray.blobs import fetch
 from tests.viewer.conftest import api, get, wait_for_picture
 
+pytestmark = pytest.mark.alone
+
 TRIES = 3
 
 

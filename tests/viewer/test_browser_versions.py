@@ -9,6 +9,8 @@ import hubarray as hub
 from hubarray.viewer import change_pages
 from tests.viewer.test_answers import ask
 
+pytestmark = pytest.mark.alone
+
 OUTLINES = "() => [...new Set(window.hubarrayPictures.map((one) => JSON.stringify(one.outlines)))].map(JSON.parse)"
 
 

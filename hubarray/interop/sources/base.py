@@ -23,6 +23,7 @@ MAX_SOURCE_BYTES = 1 << 50
 MAX_UNPACKED = 10_000
 _TEXT_BYTES = 4096
 ALWAYS_BYTES = 16 << 30
+_SHOWN_KEYS = 20
 
 
 class Source(Protocol):
@@ -153,7 +154,9 @@ def chosen(where: str, key: str | None, keys: list[str]) -> str:
         return keys[0]
     if key not in keys:
         given = "say which with key= (--key)" if key is None else f"not {key!r}"
-        raise ConfigError(f"{where}: holds {', '.join(sorted(map(shown_text, keys))) or 'no array'}; {given}")
+        shown = ", ".join(sorted(map(shown_text, keys))[:_SHOWN_KEYS]) or "no array"
+        more = f" and {len(keys) - _SHOWN_KEYS:,} more" if len(keys) > _SHOWN_KEYS else ""
+        raise ConfigError(f"{where}: holds {shown}{more}; {given}")
     return key
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hubarray import process
+from hubarray.datasets.description import MAX_ARRAYS
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.missing import needed
 from hubarray.interop.sources.base import (
@@ -47,6 +48,8 @@ _ZARR_METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
 _TEXTS_BYTES = 128 << 20
 _TEXTS_AT_A_TIME = (16, 4096, 65536)
 _MOST_BLOCK_BYTES = 1 << 30
+# Each chunk that is stored takes a byte at least; so many may be missing.
+_ALWAYS_CHUNKS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -151,13 +154,10 @@ def open_hdf5(where: str, key: str | None, *, follow_links: bool, max_decoded_by
     """
     h5py = needed("h5py", extra="hdf5", why="importing HDF5")
     file = h5py.File(where, "r")
-    there = _hdf5_datasets(h5py, file)
-    if key is not None and not follow_links:
-        _refuse_external_links(h5py, file, key, where)
-    wanted = key.strip("/") if key else None
-    linked = file.get(key) if key and wanted not in there else None
-    is_array = isinstance(linked, h5py.Dataset) and not _is_only_a_dimension(linked)
-    dataset = linked if is_array else there[chosen(where, wanted, list(there))]
+    dataset = _hdf5_at(h5py, file, where, key, follow_links=follow_links)
+    if not isinstance(dataset, h5py.Dataset):
+        there, _ = _hdf5_tree(h5py, file)
+        dataset = there[chosen(where, key.strip("/") if key else None, list(there))]
     found: Rows | Single = _hdf5_rows(
         h5py, where, dataset, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes
     )
@@ -167,26 +167,41 @@ def open_hdf5(where: str, key: str | None, *, follow_links: bool, max_decoded_by
 def hdf5_members(where: str, key: str | None, *, follow_links: bool, max_decoded_bytes: int) -> Members | None:
     """All datasets of an HDF5 or NetCDF-4 file, or those of a group in it; None of one alone, or where is no group."""
     h5py = needed("h5py", extra="hdf5", why="importing HDF5")
-    file = h5py.File(where, "r")
-    every = [file, *_hdf5_groups(h5py, file).values()]
-    has_attributes = any(_hdf5_attrs(where, one.attrs, netcdf=_is_netcdf(file)) for one in every)
+    group = _hdf5_at(h5py, h5py.File(where, "r"), where, key, follow_links=follow_links)
+    if not isinstance(group, h5py.Group):
+        return None
     return _hdf5_members(
-        h5py, file, where, key, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes,
-        has_attributes=has_attributes,
+        h5py, group, where, key, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes,
+        may_be_alone=key is None,
     )  # fmt: skip
+
+
+def _hdf5_at(h5py: Any, file: Any, where: str, key: str | None, *, follow_links: bool) -> Any:
+    """The object that a key names, which may be None; the file where there is no key."""
+    if key is None:
+        return file
+    folder, slash, name = key.rstrip("/").rpartition("/")
+    for one in (key, f"{folder}{slash}{_NETCDF_PREFIX}{name}"):
+        if not follow_links:
+            _refuse_external_links(h5py, file, one, where)
+        found = file.get(one)
+        if not isinstance(found, h5py.Dataset) or not _is_only_a_dimension(found):
+            return found
+    return None
 
 
 def _hdf5_members(
     h5py: Any,
-    file: Any,
+    group: Any,
     where: str,
     key: str | None,
     *,
     follow_links: bool,
     max_decoded_bytes: int,
-    has_attributes: bool = True,
+    may_be_alone: bool = False,
 ) -> Members | None:
-    every = _hdf5_datasets(h5py, file)
+    every, groups = _hdf5_tree(h5py, group)
+    _refuse_many(where, every | groups)
     kept = {path: one for path, one in every.items() if key is not None or not _has_no_array(h5py, one)}
     left_out = shown_text(", ".join(path for path in every if path not in kept))
     if left_out:
@@ -195,22 +210,16 @@ def _hdf5_members(
             "rows of unequal sizes, which belong into a table",
             stacklevel=5,
         )
-    some = _below(kept, key, has_attributes=has_attributes)
-    if some is None:
+    netcdf = _is_netcdf(group.file)
+    its = _hdf5_attrs(where, group.attrs, netcdf=netcdf)
+    of_groups = {path: _hdf5_attrs(where, one.attrs, netcdf=netcdf) for path, one in groups.items()}
+    if _is_no_dataset(kept, key, may_be_alone=may_be_alone and not its and not any(of_groups.values())):
         return None
     arrays = {
-        path: _hdf5_rows(h5py, where, one, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes)
-        for path, one in some.items()
+        path: _hdf5_rows(h5py, where, kept[path], follow_links=follow_links, max_decoded_bytes=max_decoded_bytes)
+        for path in sorted(kept)
     }
-    group = file if key is None else file[key.strip("/")]
-    attributes = _with_those_of_groups(
-        where,
-        _hdf5_attrs(where, group.attrs, netcdf=_is_netcdf(file)),
-        {
-            path: _hdf5_attrs(where, one.attrs, netcdf=_is_netcdf(file))
-            for path, one in _hdf5_groups(h5py, group).items()
-        },
-    )
+    attributes = _with_those_of_groups(where, its, of_groups)
     return Members(f"{where}:{key}" if key else where, arrays, attributes, stamp(where))
 
 
@@ -255,15 +264,13 @@ def opened_members(source: Any, *, follow_links: bool, max_decoded_bytes: int) -
         if not os.path.isfile(where):
             raise ConfigError("an HDF5 file that is in memory: write it to a folder, and import it by its path")
         h5py = needed("h5py", extra="hdf5", why="importing HDF5")
-        return _hdf5_members(
-            h5py, source.file, where, source.name.strip("/") or None, follow_links=follow_links,
-            max_decoded_bytes=max_decoded_bytes,
-        )  # fmt: skip
+        key = source.name.strip("/") or None
+        return _hdf5_members(h5py, source, where, key, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes)
     if package == "zarr" and hasattr(source, "members"):
         shown = shown_text(str(source.store_path))
         if not follow_links:
             _refuse_links_of_store(source)
-        return _zarr_members(shown, source, dict(sorted(_zarr_arrays(source).items())), None, max_decoded_bytes)
+        return _zarr_members(shown, source, None, max_decoded_bytes)
     return None
 
 
@@ -272,31 +279,38 @@ def _has_no_array(h5py: Any, dataset: Any) -> bool:
     return dataset.shape is None or h5py.check_vlen_dtype(dataset.dtype) not in (None, str, bytes)
 
 
-def _below(found: Mapping[str, Any], key: str | None, *, has_attributes: bool) -> dict[str, Any] | None:
-    """Arrays of a group by their paths from there, in order: all of a whole, or of a group that is named.
+def _refuse_many(where: str, found: Mapping[str, Any]) -> None:
+    if len(found) > MAX_ARRAYS:
+        raise SourceError(
+            f"{where}: has more than {MAX_ARRAYS:,} arrays and groups, and no dataset has more arrays; choose a group "
+            "or an array with key="
+        )
 
-    None of one array alone, unless it is a single value, or what it is in has attributes, for which an array has no
-    room.
+
+def _is_no_dataset(found: Mapping[str, Any], key: str | None, *, may_be_alone: bool) -> bool:
+    """Whether the arrays of a group make no dataset.
+
+    They do not where a group that is named has none. Nor does one array alone, unless it is a single value, or what it
+    is in has attributes, for which an array has no room.
     """
-    if key is None:
-        alone = len(found) == 1 and not has_attributes and next(iter(found.values())).shape != ()
-        return None if alone else dict(sorted(found.items()))
-    before = f"{key.strip('/')}/"
-    return {path.removeprefix(before): found[path] for path in sorted(found) if path.startswith(before)} or None
+    alone = may_be_alone and len(found) == 1 and next(iter(found.values())).shape != ()
+    return alone or (key is not None and not found)
 
 
-def _hdf5_datasets(h5py: Any, file: Any) -> dict[str, Any]:
-    """Those that lie in the file, by their paths."""
-    found: dict[str, Any] = {}
-    file.visititems(lambda name, one: found.update({name: one}) if isinstance(one, h5py.Dataset) else None)
-    return {_netcdf_name(path): one for path, one in found.items() if not _is_only_a_dimension(one)}
+def _hdf5_tree(h5py: Any, group: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The datasets and groups below a group that lie in the file, by their paths; of too many the first."""
+    datasets: dict[str, Any] = {}
+    groups: dict[str, Any] = {}
 
+    def visit(path: str, one: Any) -> bool | None:
+        if isinstance(one, h5py.Group):
+            groups[path] = one
+        elif isinstance(one, h5py.Dataset) and not _is_only_a_dimension(one):
+            datasets[_netcdf_name(path)] = one
+        return True if len(datasets) + len(groups) > MAX_ARRAYS else None
 
-def _hdf5_groups(h5py: Any, group: Any) -> dict[str, Any]:
-    """The groups below a group that lie in the file, by their paths."""
-    found: dict[str, Any] = {}
-    group.visititems(lambda name, one: found.update({name: one}) if isinstance(one, h5py.Group) else None)
-    return found
+    group.visititems(visit)
+    return datasets, groups
 
 
 def _with_those_of_groups(
@@ -354,11 +368,11 @@ def _hdf5_rows(h5py: Any, where: str, dataset: Any, *, follow_links: bool, max_d
         _refuse_data_elsewhere(named, dataset)
     if dataset.shape is None:
         raise ConfigError(f"{named}: is a null dataset, which has neither elements nor a shape")
-    _check_chunk(named, dataset.chunks, dataset.dtype, max_decoded_bytes)
+    stored_bytes = None if follow_links else os.path.getsize(where)
+    _check_chunks(named, dataset, stored_bytes, max_decoded_bytes)
     stamps = [*stamp(where), dataset.name]
     attrs, dims = _hdf5_attrs(named, dataset.attrs, netcdf=_is_netcdf(dataset.file)), hdf5_dims(dataset)
     attrs = decoded_attributes(attrs, dataset.dtype)
-    stored_bytes = None if follow_links else os.path.getsize(where)
     text = h5py.check_string_dtype(dataset.dtype)
     is_text = text is not None and (text.length is None or text.encoding == "utf-8")
     if not dataset.shape:
@@ -400,9 +414,17 @@ def _refuse_external_links(h5py: Any, file: Any, key: str, where: str) -> None:
             waiting, done = [*[part for part in target.split("/") if part], *waiting], "/"
 
 
-def _check_chunk(where: str, chunks: Any, dtype: np.dtype[Any], max_decoded_bytes: int) -> None:
-    """Refuse chunks, which are decoded whole, by the size that they are declared to have."""
-    Budget(max_decoded_bytes, f"{where}: a chunk").take(math.prod(chunks or ()) * dtype.itemsize)
+def _check_chunks(where: str, array: Any, stored_bytes: int | None, max_decoded_bytes: int) -> None:
+    """Refuse, by what is declared, chunks that are too large to be decoded whole, or too many to be looked for."""
+    chunks = array.chunks or array.shape
+    decoded = getattr(array, "shards", None) or array.chunks or ()
+    Budget(max_decoded_bytes, f"{where}: a chunk").take(math.prod(decoded) * array.dtype.itemsize)
+    count = math.prod(-(-n // max(1, size)) for n, size in zip(array.shape, chunks, strict=True))
+    if stored_bytes is not None and count > max(_ALWAYS_CHUNKS, stored_bytes):
+        raise SourceError(
+            f"{where}: says that it has {count:,} chunks, and its files have {stored_bytes:,} bytes in all; make the "
+            "array with hub.array, and assign what is there"
+        )
 
 
 def is_zarr(where: str, suffix: str) -> bool:
@@ -424,7 +446,7 @@ def open_zarr(
     """
     opened, stamps = _opened_zarr(where, options, follow_links=follow_links)
     if not hasattr(opened, "shape"):
-        opened = opened[chosen(shown, key.strip("/") if key else None, list(_zarr_arrays(opened)))]
+        opened = opened[chosen(shown, key.strip("/") if key else None, list(_zarr_tree(opened)[0]))]
     found: Rows | Single = _zarr_rows(shown, opened, stamps, max_decoded_bytes)
     return found
 
@@ -434,39 +456,40 @@ def zarr_members(
 ) -> Members | None:
     """All arrays of a Zarr, or of a group in it; None of one alone, or where is no group."""
     opened, stamps = _opened_zarr(where, options, follow_links=follow_links)
-    is_group = not hasattr(opened, "shape")
-    if not is_group:
+    group = opened if key is None or hasattr(opened, "shape") else opened.get(key.strip("/"))
+    if group is None or hasattr(group, "shape"):
         return None
-    has_attributes = bool(opened.attrs) or any(one.attrs for one in _zarr_groups(opened).values())
-    some = _below(_zarr_arrays(opened), key, has_attributes=has_attributes)
-    if some is None:
-        return None
-    group = opened if key is None else opened[key.strip("/")]
     named = f"{shown}/{key.strip('/')}" if key else shown
-    return _zarr_members(named, group, some, stamps, max_decoded_bytes)
+    return _zarr_members(named, group, stamps, max_decoded_bytes, key=key, may_be_alone=key is None)
 
 
 def _zarr_members(
-    named: str, group: Any, arrays: Mapping[str, Any], stamps: list[Any] | None, max_decoded_bytes: int
-) -> Members:
-    groups = _zarr_groups(group)
+    named: str,
+    group: Any,
+    stamps: list[Any] | None,
+    max_decoded_bytes: int,
+    *,
+    key: str | None = None,
+    may_be_alone: bool = False,
+) -> Members | None:
+    arrays, groups = _zarr_tree(group)
+    _refuse_many(named, arrays | groups)
+    its = json_attrs(named, group.attrs)
+    of_groups = {path: json_attrs(named, one.attrs) for path, one in groups.items()}
+    if _is_no_dataset(arrays, key, may_be_alone=may_be_alone and not its and not any(of_groups.values())):
+        return None
     dims = _ome_dims(group.attrs, "")
     for path, one in groups.items():
         dims |= _ome_dims(one.attrs, f"{path}/")
-    found = {path: _zarr_rows(f"{named}/{path}", one, stamps, max_decoded_bytes, dims.get(path))
-             for path, one in arrays.items()}  # fmt: skip
-    attributes = _with_those_of_groups(
-        named, json_attrs(named, group.attrs), {path: json_attrs(named, one.attrs) for path, one in groups.items()}
-    )
-    return Members(named, found, attributes, stamps)
+    found = {
+        path: _zarr_rows(f"{named}/{path}", one, stamps, max_decoded_bytes, dims.get(path))
+        for path, one in sorted(arrays.items())
+    }
+    return Members(named, found, _with_those_of_groups(named, its, of_groups), stamps)
 
 
 def _fitting(dims: tuple[str, ...] | None, array: Any) -> tuple[str, ...] | None:
     return dims if dims is not None and len(dims) == len(array.shape) else None
-
-
-def _zarr_groups(group: Any) -> dict[str, Any]:
-    return {name: one for name, one in group.members(max_depth=None) if not hasattr(one, "shape")}
 
 
 def _ome_dims(attributes: Any, below: str) -> dict[str, tuple[str, ...]]:
@@ -515,8 +538,11 @@ def _opened_zarr(where: str, options: Mapping[str, Any], *, follow_links: bool) 
     return opened, [stamp(path) for path in files if os.path.isfile(path)] if local else None
 
 
-def _zarr_arrays(group: Any) -> dict[str, Any]:
-    return {name: one for name, one in group.members(max_depth=None) if hasattr(one, "shape")}
+def _zarr_tree(group: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arrays and the groups below a group, by their paths."""
+    every = dict(group.members(max_depth=None))
+    arrays = {path: one for path, one in every.items() if hasattr(one, "shape")}
+    return arrays, {path: one for path, one in every.items() if path not in arrays}
 
 
 def _zarr_rows(
@@ -529,9 +555,9 @@ def _zarr_rows(
     with process.importing:
         from hubarray.arrays.zarr_chain import bounded_array
     opened = bounded_array(opened, max_decoded_bytes)
-    _check_chunk(shown, opened.shards or opened.chunks, opened.dtype, max_decoded_bytes)
-    kept = {name: value for name, value in opened.attrs.items() if not name.startswith("_ARRAY")}
     stored_bytes = sum(size for _, size, _ in stamps) if stamps is not None else None
+    _check_chunks(shown, opened, stored_bytes, max_decoded_bytes)
+    kept = {name: value for name, value in opened.attrs.items() if not name.startswith("_ARRAY")}
     if not opened.shape:
         return Single(shown, Found(opened, decoded_attributes(kept, np.dtype(opened.dtype))))
     if np.dtype(opened.dtype).kind in "TO" and opened.shape:
