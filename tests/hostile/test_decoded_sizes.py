@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import hubarray as hub
 from hubarray.limits import Budget, parse_json
 from hubarray.parquet_limits import read_row_group
-from tests.hostile.child import assert_refused
+from tests.hostile.child import MAX_MIB, MAX_SECONDS, assert_refused, outcome_of
 
 LONG = "a" * (1 << 20)
 
@@ -184,6 +184,13 @@ def test_json_beside_parquet_is_counted_before_it_is_parsed(tmp_path, name):
     (tmp_path / name).write_text(head + "[]," * 8_000_000 + "1]}")
     select = ", rowgroup_selector=hub.SingleIndexSelector('x', [1])" if "index" in name else ""
     assert_refused(f"next(iter(hub.make_reader(sys.argv[1]{select})))", tmp_path)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_thousands_of_columns_do_not_look_at_each_other(tmp_path, entry):
+    pq.write_table(pa.table({f"c{i}": np.arange(5) for i in range(2000)}), tmp_path / "a.parquet")
+    outcome, mib, seconds = outcome_of(ENTRIES[entry], tmp_path, tmp_path / "root")
+    assert (outcome, mib < MAX_MIB, seconds < MAX_SECONDS) == ("read", True, True), (mib, seconds)
 
 
 @pytest.mark.parametrize("kind", ["columns", "a line", "cells"])

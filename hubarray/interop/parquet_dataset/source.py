@@ -332,7 +332,8 @@ class ParquetSource:
                     opened, found, group, columns, max_bytes=self._max_decoded_bytes, where=self._named(f, group),
                     is_remote=not self.is_near,
                 )  # fmt: skip
-            missing = [name for name in columns if name not in table.column_names]
+            there = set(table.column_names)
+            missing = [name for name in columns if name not in there]
             if missing:
                 raise SourceError(f"{self._named(f, group)}: has no column {shown_text(missing[0])!r}")
         if disk is not None:

@@ -151,7 +151,8 @@ def _batches(
             metadata = pq.read_metadata(path)
             stored = arrow_schema(metadata).names
         # The schema of an exported table names columns that its file has; of others, what folders say is beside.
-        wanted = stored if names is None else [one for one in stored if one in set(names)]
+        asked = set(stored if names is None else names)
+        wanted = [one for one in stored if one in asked]
         for group in range(metadata.num_row_groups) if groups is None else groups:
             with readable(where), pa.OSFile(str(path)) as file:
                 table = read_row_group(
