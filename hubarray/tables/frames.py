@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from hubarray.errors import ConfigError
 from hubarray.shown import shown_text
 from hubarray.tables.schema import Field, Schema
-from hubarray.tables.values import refuse_nul, spelled
+from hubarray.tables.values import refuse_losses, refuse_nul
+from hubarray.values.casting import cast_with_losses, may_be_kept
 from hubarray.values.foreign import is_tensor, plain_array, tensor_array
 
 _BATCH_ROWS = 4096
@@ -280,23 +281,16 @@ def _cast_array(field: Field, values: np.ndarray) -> np.ndarray:
     assert dtype is not None
     if values.dtype == dtype:
         return values
-    known = (values.dtype.kind == dtype.kind and dtype.kind in "US") or (
-        values.dtype.kind in "biufcmM"
-        and dtype.kind in "biufcmM"
-        and (values.dtype.kind == dtype.kind or not {values.dtype.kind, dtype.kind} & {"m", "M"})
-    )
-    if not known:
-        return values
-    with np.errstate(all="ignore"):
+    if values.dtype.kind == dtype.kind and dtype.kind in "US":
         cast = values.astype(dtype)
-        back = cast.astype(values.dtype)
-    same = (back == values) | ((back != back) & (values != values))
-    if values.dtype.kind in "iu" and dtype.kind in "iu":
-        same &= (cast < 0) == (values < 0)
-    if not same.all():
-        worst = values[~same].flat[0]
-        row = int(np.flatnonzero(~same.reshape(len(same), -1).all(axis=1))[0])
-        raise RefusedColumn(
-            f"has {worst!r}, which {dtype} cannot hold; cast it before, .astype({spelled(dtype)!r})", row
-        )
+        lost = cast.astype(values.dtype) != values
+    elif may_be_kept(values.dtype, dtype):
+        cast, lost = cast_with_losses(values, dtype)
+    else:
+        return values
+    try:
+        refuse_losses(values, lost, dtype)
+    except ConfigError as error:
+        row = int(np.flatnonzero(lost.reshape(len(lost), -1).any(axis=1))[0])
+        raise RefusedColumn(str(error.args[0]), row) from None
     return cast

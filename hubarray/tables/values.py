@@ -13,6 +13,7 @@ from hubarray.errors import ConfigError
 from hubarray.tables.block_making import Image
 from hubarray.tables.images import check_size, image_decoded
 from hubarray.tables.schema import Field
+from hubarray.values.casting import cast_with_losses, may_be_kept
 from hubarray.values.foreign import plain_array, single, unmasked
 from hubarray.values.objects import ends_with_nul
 
@@ -20,7 +21,7 @@ from hubarray.values.objects import ends_with_nul
 def checked(field: Field, value: Any, *, decodes_images: bool = False) -> Any:
     """A value as :func:`hubarray.tables.block_making.encode` takes it: an array, bytes, an encoded image, or None.
 
-    Python's scalars are taken where they fit, and arrays of exactly the field's dtype. Bytes that already are a JPEG or
+    Numbers and times are taken where they are the same in the field's dtype. Bytes that already are a JPEG or
     PNG of the field's dtype and shape are kept as they came.
 
     Raises
@@ -123,15 +124,16 @@ def _given_image(field: Field, data: bytes, *, decodes: bool) -> Image:
     return Image(data, shape)
 
 
-def _scalar(dtype: np.dtype[Any], value: np.generic) -> np.ndarray:
-    """A number or time of NumPy's in another dtype, if it is the same there."""
-    alike = value.dtype.kind == dtype.kind or (value.dtype.kind in "iu" and dtype.kind in "iuf")
-    with np.errstate(all="ignore"):
-        found = np.asarray(value).astype(dtype) if alike else np.zeros((), dtype)
-        same = alike and bool((found.astype(value.dtype) == value) | ((value != value) & (found != found)))
-    if not same or (value.dtype.kind in "iu" and dtype.kind in "iu" and (int(found) < 0) != (int(value) < 0)):
-        raise ConfigError(f"is {value!r}, which {dtype} cannot hold; cast it, .astype({spelled(dtype)!r})")
-    return found
+def refuse_losses(values: np.ndarray, lost: np.ndarray, dtype: np.dtype[Any]) -> None:
+    """Refuse values of which some are not the same in the field's dtype.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if lost.any():
+        worst = values[lost].flat[0]
+        raise ConfigError(f"has {worst!r}, which {dtype} cannot hold; cast it before, .astype({spelled(dtype)!r})")
 
 
 def _array(field: Field, value: Any) -> np.ndarray:
@@ -141,9 +143,12 @@ def _array(field: Field, value: Any) -> np.ndarray:
         array = np.asarray(value)
         shorter = array.dtype.kind == dtype.kind in "SU" and array.dtype.itemsize <= dtype.itemsize
         if not shorter and array.dtype.newbyteorder("=") != dtype.newbyteorder("="):
-            if isinstance(value, np.generic) and value.dtype.kind in "biufmM" and not field.shape:
-                return _scalar(dtype, value)
-            raise ConfigError(f"is of dtype {array.dtype}, and {dtype} is wanted; cast it, .astype({spelled(dtype)!r})")
+            if not may_be_kept(array.dtype, dtype):
+                raise ConfigError(
+                    f"is of dtype {array.dtype}, and {dtype} is wanted; cast it, .astype({spelled(dtype)!r})"
+                )
+            array, lost = cast_with_losses(array, dtype)
+            refuse_losses(np.asarray(value), lost, dtype)
         return np.ascontiguousarray(array, dtype).reshape(array.shape)
     if isinstance(value, (datetime, date, timedelta)) and dtype.kind in "mM":
         return _moment(dtype, value)
@@ -156,9 +161,8 @@ def _array(field: Field, value: Any) -> np.ndarray:
         return np.zeros([0, *(n or 0 for n in field.shape[1:])], dtype)
     if not isinstance(value, (list, tuple)):
         plain = plain_array(value)
-        if plain is not None and not plain.ndim and plain.dtype != object:
-            return _array(field, plain[()])
-        value = value if plain is None else plain
+        if plain is not None:
+            return _array(field, plain if plain.ndim else plain[()])
     if dtype.kind in "SU":
         refuse_nul(np.asarray(value, object), dtype)
     try:
@@ -167,8 +171,6 @@ def _array(field: Field, value: Any) -> np.ndarray:
             array = np.asarray(value, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise ConfigError(f"is no {dtype}: {error}") from None
-    if hasattr(value, "__array__") and found.dtype != dtype:
-        raise ConfigError(f"is of dtype {found.dtype}, and {dtype} is wanted")
     if not _survives(found, array):
         raise ConfigError(f"does not fit {dtype}")
     return np.ascontiguousarray(array).reshape(array.shape)
@@ -222,22 +224,16 @@ def _void(dtype: np.dtype[Any], value: bytes | tuple[Any, ...]) -> np.ndarray:
 
 def _survives(given: np.ndarray, array: np.ndarray) -> bool:
     """Whether Python's numbers are the same in the field's dtype; floats are rounded to its precision."""
-    if given.dtype.kind in "USO":
-        return array.dtype.kind == given.dtype.kind and bool((array == given).all())
-    if array.dtype.kind == "b":
-        return given.dtype.kind == "b"
-    if array.dtype.kind in "iu":
-        return given.dtype.kind in "biu" and bool((array == given).all())
-    if array.dtype.kind in "fc":
-        if given.dtype.kind in "iu":
-            # Back again, as a comparison would round the whole numbers too.
-            with np.errstate(invalid="ignore"):
-                return bool((array.real.astype(given.dtype) == given).all()) and bool((abs(array) < 2.0**64).all())
-        finite = np.isfinite(given) if given.dtype.kind in "fc" else np.True_
-        return given.dtype.kind in "bfc" and bool((np.isfinite(array) | ~finite).all())
-    if given.dtype.kind in "mM" and given.dtype.kind == array.dtype.kind:
-        return bool(((array.astype(given.dtype) == given) | np.isnat(given)).all())
-    return given.dtype.kind == array.dtype.kind
+    kinds = given.dtype.kind, array.dtype.kind
+    if kinds[0] in "USO":
+        return kinds[0] == kinds[1] and bool((array == given).all())
+    if kinds[0] in "fc" and kinds[1] in "fc":
+        return bool((np.isfinite(array) | ~np.isfinite(given)).all())
+    if given.dtype == array.dtype or not may_be_kept(given.dtype, array.dtype):
+        return kinds[0] == kinds[1]
+    if kinds[0] in "iu" and kinds[1] in "iu":
+        return bool((array == given).all())
+    return not cast_with_losses(given, array.dtype)[1].any()
 
 
 def _check_shape(field: Field, shape: tuple[int, ...]) -> None:

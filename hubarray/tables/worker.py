@@ -67,9 +67,9 @@ class TablePartition:
         Parameters
         ----------
         row : mapping of str to value
-            Arrays of exactly the field's dtype, Python's numbers where they fit, text, bytes, or None where the field
-            is nullable. A JPEG or PNG may come as the bytes of its file. Of a table of one field the value alone will
-            do.
+            Arrays, numbers and times that are the same in the field's dtype, text, bytes, or None where the field is
+            nullable; Python's floats are rounded to the field's precision. A JPEG or PNG may come as the bytes of its
+            file. Of a table of one field the value alone will do.
 
         Raises
         ------

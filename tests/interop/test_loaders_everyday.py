@@ -137,7 +137,7 @@ def test_a_transform_of_batches_may_leave_nulls_as_pandas_has_them(tmp_path):
         assert [None if pd.isna(one) else int(one) for one in next(reader).id] == [1, None, 3]
 
 
-@pytest.mark.parametrize("source", [None, 7, np.arange(3), [np.arange(3)], object()], ids=str)
+@pytest.mark.parametrize("source", [None, 7, np.arange(3), [np.arange(3)], len], ids=str)
 def test_what_is_no_source_is_refused_with_what_is(source):
     with pytest.raises(ConfigError, match="source is a name, an array"):
         hub.make_reader(source)

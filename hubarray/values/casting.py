@@ -1,0 +1,56 @@
+"""Casts that keep each value: numbers and times in another dtype, if they are the same there. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_NUMBERS = frozenset("biufc")
+
+
+def may_be_kept(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    """Return whether a cast keeps some values: among numbers, among times, and among lengths of time.
+
+    Examples
+    --------
+    >>> may_be_kept(np.dtype("f8"), np.dtype("i4")), may_be_kept(np.dtype("M8[s]"), np.dtype("i8"))
+    (True, False)
+    """
+    return given.kind == wanted.kind in "mM" or {given.kind, wanted.kind} <= _NUMBERS
+
+
+def cast_with_losses(values: np.ndarray, dtype: np.dtype[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Return values in another dtype, and which of them are not the same there.
+
+    Parameters
+    ----------
+    values : ndarray
+        Of a dtype that :func:`may_be_kept`.
+    dtype : dtype
+
+    Returns
+    -------
+    cast : ndarray
+    lost : ndarray of bool
+        NaN and NaT are the same as NaN and NaT.
+
+    Examples
+    --------
+    >>> cast_with_losses(np.array([1.0, 1.5, np.nan]), np.dtype("u1"))[1].tolist()
+    [False, True, True]
+    """
+    with np.errstate(all="ignore"):
+        cast = values.astype(dtype)
+        back = cast.astype(values.dtype)
+    same = (back == values) | ((back != back) & (values != values))
+    given, wanted = values.dtype.kind, dtype.kind
+    if given in "iu" and wanted in "iu":
+        same &= (cast < 0) == (values < 0)
+    # What a cast makes of a float beyond the range of whole numbers depends on the processor.
+    if given in "iu" and wanted in "fc":
+        same &= cast.real < float(np.iinfo(values.dtype).max) + 1
+    if given in "fc" and wanted in "iu":
+        info = np.iinfo(dtype)
+        same &= (values.real >= info.min) & (values.real < float(info.max) + 1)
+    return cast, ~same
