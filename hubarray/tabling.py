@@ -103,6 +103,28 @@ def table_writer(
     >>> hub.load("docs/drives:v1")[2]["scan"]
     array([0.5, 0.5], dtype=float32)
     """
+    return writer_of(
+        name, schema, reference=reference, attrs=attrs, message=message, growing=growing, resume=resume,
+        on_duplicate=on_duplicate, check=check, grace_seconds=grace_seconds, root=root,
+    )  # fmt: skip
+
+
+def writer_of(
+    name: str,
+    schema: Any,
+    *,
+    reference: str | Sequence[str] | None = None,
+    attrs: Mapping[str, Any] | None = None,
+    message: str | None = None,
+    growing: bool = False,
+    resume: bool = False,
+    on_duplicate: str = "error",
+    check: str = "headers",
+    grace_seconds: float | None = None,
+    root: RootLike = None,
+    source: str | None = None,
+) -> TableWriter:
+    """Make a writer, which resumes only an attempt of the same ``source``: see :func:`table_writer`."""
     where, parsed = locate(name, root)
     if where.store.read_only:
         raise ReadOnlyError(f"{where.url}: this root can only be read")
@@ -131,7 +153,7 @@ def table_writer(
         where, version, wanted, base=base, attrs=checked_attrs(attrs), message=message, growing=growing,
         references=_references(reference, where), on_duplicate=on_duplicate, resume=resume,
         grace_seconds=None if grace_seconds is None else checked_grace(grace_seconds),
-        decodes_images=check == "decode",
+        decodes_images=check == "decode", source=source,
     )  # fmt: skip
 
 

@@ -5,30 +5,34 @@ from __future__ import annotations
 import asyncio
 import math
 import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from zarr.abc.codec import BytesBytesCodec
-from zarr.codecs import ShardingCodec
+import numpy as np
+from numcodecs import Zstd
+from zarr.abc.codec import ArrayBytesCodec, BytesBytesCodec
+from zarr.codecs import ShardingCodec, VLenBytesCodec, VLenUTF8Codec
 from zarr.codecs._v2 import V2Codec
 from zarr.core.array_spec import ArrayConfig, ArraySpec
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.core.metadata import ArrayV3Metadata
 
-from hubarray.limits import ANNOUNCED, PIECEWISE, decompressed, max_encoded_bytes
+from hubarray.limits import ANNOUNCED, DEFAULT_DECODED_BYTES, PIECEWISE, decompressed, max_encoded_bytes
 
 
 @dataclass(frozen=True)
-class _Bounded(BytesBytesCodec):  # type: ignore[misc]
-    """A codec from bytes to bytes that makes no more of a chunk than the chunk may have."""
+class _Around:
+    """A codec of zarr-python around another, which it is like but for what it decodes."""
 
     codec: Any
+    max_text_bytes: int
 
     @property
     def is_fixed_size(self) -> bool:
         """As the codec says."""
-        return bool(self.codec.is_fixed_size)
+        return bool(getattr(self.codec, "is_fixed_size", False))
 
     def to_dict(self) -> dict[str, Any]:
         """As the codec says."""
@@ -39,40 +43,88 @@ class _Bounded(BytesBytesCodec):  # type: ignore[misc]
         """As the codec says."""
         return int(self.codec.compute_encoded_size(input_byte_length, chunk_spec))
 
-    def evolve_from_array_spec(self, array_spec: ArraySpec) -> _Bounded:
+    def evolve_from_array_spec(self, array_spec: ArraySpec) -> Any:
         """As the codec says."""
-        return _Bounded(self.codec.evolve_from_array_spec(array_spec))
+        return replace(self, codec=self.codec.evolve_from_array_spec(array_spec))
 
     def validate(self, **about: Any) -> None:
         """As the codec says."""
         self.codec.validate(**about)
 
-    async def _encode_single(self, chunk_bytes: Any, chunk_spec: ArraySpec) -> Any:
-        return await self.codec._encode_single(chunk_bytes, chunk_spec)
+    async def _encode_single(self, chunk: Any, chunk_spec: ArraySpec) -> Any:
+        return await self.codec._encode_single(chunk, chunk_spec)
+
+
+@dataclass(frozen=True)
+class _Bounded(_Around, BytesBytesCodec):  # type: ignore[misc]
+    """A codec from bytes to bytes that makes no more of a chunk than the chunk may have."""
 
     async def _decode_single(self, chunk_bytes: Any, chunk_spec: ArraySpec) -> Any:
         described = self.to_dict()
         name = described["name"].removeprefix("numcodecs.")
-        item_bytes = chunk_spec.dtype.to_native_dtype().itemsize
-        most = max_encoded_bytes(math.prod(chunk_spec.shape) * item_bytes)
+        dtype, elements = chunk_spec.dtype.to_native_dtype(), math.prod(chunk_spec.shape)
+        most = max_encoded_bytes(_most_bytes(elements, dtype, self.max_text_bytes))
         if name in PIECEWISE:
             data = chunk_bytes.to_bytes()
             found = await asyncio.to_thread(decompressed, name, data, most, described.get("configuration", {}))
             return chunk_spec.prototype.buffer.from_bytes(found)
-        if name in ANNOUNCED and ANNOUNCED[name](chunk_bytes.to_bytes()) > most:
-            raise ValueError(f"says that it holds more than the {most} bytes that it may")
+        if name in ANNOUNCED:
+            data = chunk_bytes.to_bytes()
+            size = _announced_bytes(name, data, most)
+            if name == _OF_FRAMES:
+                frames = await asyncio.to_thread(_one_frame, Zstd(), data, size)
+                return chunk_spec.prototype.buffer.from_bytes(frames)
         return await self.codec._decode_single(chunk_bytes, chunk_spec)
 
 
-def _bounded(codec: Any) -> Any:
+@dataclass(frozen=True)
+class _BoundedTexts(_Around, ArrayBytesCodec):  # type: ignore[misc]
+    """A codec of texts of any length, of which a chunk has no more than its elements."""
+
+    async def _decode_single(self, chunk_bytes: Any, chunk_spec: ArraySpec) -> Any:
+        _check_count(chunk_bytes.to_bytes(), math.prod(chunk_spec.shape))
+        return await self.codec._decode_single(chunk_bytes, chunk_spec)
+
+
+def _most_bytes(elements: int, dtype: np.dtype[Any], max_text_bytes: int) -> int:
+    """What a chunk may decode to. Objects are texts, as long as they like."""
+    size = elements * dtype.itemsize
+    return max(size, max_text_bytes) if dtype.kind in "OT" else size
+
+
+def _announced_bytes(name: str, data: bytes, most: int) -> int:
+    size = ANNOUNCED[name](data)
+    if size > most:
+        raise ValueError(f"says that it holds more than the {most} bytes that it may")
+    return size
+
+
+def _one_frame(codec: Any, data: bytes, size: int) -> bytes:
+    """What the first frame says that it holds. Of others beside it nobody has counted anything."""
+    return bytes(codec.decode(data, np.empty(size, "u1")))
+
+
+def _check_count(data: Any, elements: int) -> None:
+    """Refuse texts that are more than their chunk has, or than there are lengths for."""
+    count = int.from_bytes(data[:4], "little")
+    if count > min(elements, len(data) // 4 - 1):
+        raise ValueError("says that it has more elements than its chunk")
+
+
+def _bounded(codec: Any, max_text_bytes: int = DEFAULT_DECODED_BYTES) -> Any:
+    def inner(codecs: Iterable[Any]) -> tuple[Any, ...]:
+        return tuple(_bounded(one, max_text_bytes) for one in codecs)
+
     if isinstance(codec, ShardingCodec):
         return ShardingCodec(
             chunk_shape=codec.chunk_shape,
-            codecs=tuple(map(_bounded, codec.codecs)),
-            index_codecs=tuple(map(_bounded, codec.index_codecs)),
+            codecs=inner(codec.codecs),
+            index_codecs=inner(codec.index_codecs),
             index_location=codec.index_location,
         )
-    return _Bounded(codec) if isinstance(codec, BytesBytesCodec) else codec
+    if isinstance(codec, (VLenUTF8Codec, VLenBytesCodec)):
+        return _BoundedTexts(codec, max_text_bytes)
+    return _Bounded(codec, max_text_bytes) if isinstance(codec, BytesBytesCodec) else codec
 
 
 @dataclass(frozen=True)
@@ -83,10 +135,7 @@ class _BoundedV2(V2Codec):  # type: ignore[misc]
 
     async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
         elements, dtype = math.prod(chunk_spec.shape), chunk_spec.dtype.to_native_dtype()
-        size = elements * dtype.itemsize
-        if dtype.kind in "OT":
-            # Objects are texts, as long as they like.
-            size = max(size, self.max_text_bytes)
+        size = _most_bytes(elements, dtype, self.max_text_bytes)
         steps = [*(self.filters or ()), *([self.compressor] if self.compressor else [])]
         bounded = [_Step(one, max_encoded_bytes(size), elements) for one in steps]
         filters, compressor = (bounded[:-1], bounded[-1]) if self.compressor else (bounded, None)
@@ -106,15 +155,20 @@ class _Step:
         name = self.codec.codec_id
         if name in _RUN:
             raise ValueError(f"its codec {name!r} may run what the data names, so nothing is decoded")
-        if name in _COUNTED and int.from_bytes(bytes(memoryview(data).cast("B")[:4]), "little") > self.elements:
-            raise ValueError("says that it has more elements than its chunk")
+        if name in _COUNTED:
+            _check_count(bytes(memoryview(data).cast("B")), self.elements)
         if name in PIECEWISE:
             return decompressed(name, bytes(memoryview(data).cast("B")), self.max_bytes, self.codec.get_config())
-        if name in ANNOUNCED and ANNOUNCED[name](bytes(memoryview(data).cast("B"))) > self.max_bytes:
-            raise ValueError(f"says that it holds more than the {self.max_bytes} bytes that it may")
+        if name in ANNOUNCED:
+            plain = bytes(memoryview(data).cast("B"))
+            size = _announced_bytes(name, plain, self.max_bytes)
+            if name == _OF_FRAMES:
+                return _one_frame(self.codec, plain, size)
         return self.codec.decode(data)
 
 
+# What numcodecs decodes all frames of, of which each says its own size.
+_OF_FRAMES = "zstd"
 # Texts of any length begin with how many they are; Python objects with what makes them.
 _COUNTED, _RUN = ("vlen-utf8", "vlen-bytes", "vlen-array"), ("pickle",)
 
@@ -134,8 +188,8 @@ def bounded_array(array: Any, max_text_bytes: int) -> Any:
     to_bytes = pipeline.array_bytes_codec
     if isinstance(to_bytes, V2Codec):
         to_bytes = _BoundedV2(to_bytes.filters, to_bytes.compressor, max_text_bytes)
-    compressors = tuple(map(_bounded, pipeline.bytes_bytes_codecs))
-    made = replace(pipeline, array_bytes_codec=_bounded(to_bytes), bytes_bytes_codecs=compressors)
+    compressors = tuple(_bounded(one, max_text_bytes) for one in pipeline.bytes_bytes_codecs)
+    made = replace(pipeline, array_bytes_codec=_bounded(to_bytes, max_text_bytes), bytes_bytes_codecs=compressors)
     object.__setattr__(found, "codec_pipeline", made)
     return type(array)(found)
 

@@ -24,6 +24,9 @@ log = logging.getLogger("hubarray.cache")
 TEMPORARY_PREFIX = ".tmp-"
 _ABANDONED_SECONDS = 300.0
 _FULL_SHARE = 0.9
+# How long to wait for the lock, and how long to do without it then.
+_PATIENCE_SECONDS, _REST_SECONDS = 5.0, 60.0
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.0005, 0.02
 _LAYOUT = "v1"
 _FOR_GOOD = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOSYS, errno.EOPNOTSUPP}
 
@@ -51,6 +54,7 @@ class CacheSpace:
         self.budget_bytes = budget_bytes
         self.writable = True
         self.failures = 0
+        self._rests_until = 0.0
         self._trusted: bool | None = None
         self._lock_files: set[int] = set()
         self.after_fork()
@@ -112,14 +116,20 @@ class CacheSpace:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock that threads and processes share; who reserves space holds it."""
+        """Hold the lock that threads and processes share; who reserves space holds it.
+
+        Raises
+        ------
+        OSError
+            Also where another process does not let go of it.
+        """
         self.make_folder(self.folder)
         # One thread at a time waits for the file's lock: whenever it is given up, the kernel wakes all who wait for it.
         with self._turn:
             descriptor = os.open(f"{self.folder}/lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             self._lock_files.add(descriptor)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                self._wait_for(descriptor)
                 yield
             finally:
                 # Closing is not enough: a child forked meanwhile has the file open too.
@@ -127,6 +137,20 @@ class CacheSpace:
                     fcntl.flock(descriptor, fcntl.LOCK_UN)
                 self._lock_files.discard(descriptor)
                 os.close(descriptor)
+
+    def _wait_for(self, descriptor: int) -> None:
+        """Take the lock of a file. A process that was stopped may hold it for ever, so there is an end to waiting."""
+        began, pause = time.monotonic(), _FIRST_PAUSE_SECONDS
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            now = time.monotonic()
+            if now < self._rests_until or now - began > _PATIENCE_SECONDS:
+                self._rests_until = max(self._rests_until, now + _REST_SECONDS)
+                raise TimeoutError(errno.ETIMEDOUT, "another process holds its lock, and may be stopped")
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     def make_room(self, size: int) -> bool:
         """Whether ``size`` bytes more fit the budget, once what was not used for longest is gone; under the lock.

@@ -30,7 +30,7 @@ from hubarray.values.attributes import has_type, typed_value
 
 EXPORT_FORMATS = ("zarr", "npy", "hdf5", "netcdf", "parquet")
 MARKER = ".hubarray-export.json"
-_CLEARING = "clearing"
+CLEARING = "clearing"
 OVERWRITE = "overwrite=True (--overwrite)"
 _EXPORT_STEP_BYTES = 32 << 20
 _MOST_GROUP_BYTES = 64 << 20
@@ -318,10 +318,12 @@ def array_to_zarr(array: Array, target: Root, overwrite: bool, described: dict[s
         marker.set()
     else:
         if there:
-            _check_replaceable(target, there, overwrite or begun == _CLEARING)
+            _check_replaceable(target, there, overwrite or begun == CLEARING)
             # First of all: what an interruption leaves of the old array is never taken for chunks of the new one.
-            marker.set(_CLEARING)
-        store.delete([key for key in there if key != MARKER])
+            marker.set(CLEARING)
+        # Without its description the old array is none, whatever of its chunks an interruption leaves.
+        store.delete(["zarr.json"])
+        store.delete([key for key in there if key not in ("zarr.json", MARKER)])
         there = {}
         marker.set()
     chunks = size = 0

@@ -13,6 +13,7 @@ import numpy as np
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import AlreadyExistsError, ConfigError, ObjectMissingError
 from hubarray.interop.exporting import (
+    CLEARING,
     MARKER,
     OVERWRITE,
     Marker,
@@ -144,9 +145,11 @@ def _to_zarr(dataset: Dataset, target: Root, overwrite: bool) -> None:
     if (kind == "group" or (folders and begun is None)) and not overwrite:
         raise AlreadyExistsError(f"{target.url}: is not empty; choose another place, or pass {OVERWRITE}")
     same = begun == record.digest and kind is None
+    if not same:
+        marker.set(CLEARING)
+        # An interrupted export is no group, and no array of the old one is taken for one of the new one.
+        store.delete(["zarr.json", *(f"{folder}/zarr.json" for folder in sorted(folders))])
     marker.set()
-    # An interrupted export is no group, whatever of the old one is left.
-    store.delete(["zarr.json"])
     described = {name: zarr_json_in_group(array) for name, array in dataset.arrays.items()}
     for name, array in dataset.arrays.items():
         marker.check()

@@ -208,7 +208,7 @@ def _staged(source: Source, staged: Version, chunks: Any, codec: Any, root: Root
     """The staging version to fill before it gets its name: an earlier import's of the same source, or a new one."""
     rows = source.rows if source.rows is not None else 1 << 40
     sized = chunks_of(chunks, codec, (max(1, rows), *source.row_shape), source.dtype)
-    note = {"source": _digest(source)}
+    note = {"source": _digest(source, codec)}
     if left_over(staged) is not None and source.fingerprint is not None:
         there = catalog.load(str(staged.name), root=root)
         alike = (there.shape[1:], there.dtype, there.attrs[NOTE]) == (source.row_shape, source.dtype, note)
@@ -220,10 +220,12 @@ def _staged(source: Source, staged: Version, chunks: Any, codec: Any, root: Root
     )  # fmt: skip
 
 
-def _digest(source: Source) -> str | None:
+def _digest(source: Source, codec: Any) -> str | None:
+    """What tells whether an earlier attempt was of the same source, and stored it the same way."""
     if source.fingerprint is None:
         return None
-    return blake3.blake3(json.dumps(source.fingerprint).encode("utf-8", "surrogateescape")).hexdigest()
+    text = json.dumps([source.fingerprint, codec], default=str)
+    return blake3.blake3(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _fill(staging: Array, source: Source) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import glob
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import blake3
 
 from hubarray import config
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.parquet_dataset import petastorm_metadata
 from hubarray.interop.parquet_dataset.files import located
 from hubarray.interop.parquet_dataset.source import parquet_source
-from hubarray.interop.sources.base import refuse_links_out, tree
+from hubarray.interop.sources.base import refuse_links_out, stamp, tree
 from hubarray.interop.table_sources import frames, images, parquet, petastorm
 from hubarray.interop.table_sources.base import TableSource
 from hubarray.lookup import RootLike
@@ -22,7 +25,7 @@ from hubarray.shown import shown_text, shown_url
 from hubarray.tables.frames import is_frame
 from hubarray.tables.schema import Field, Schema
 from hubarray.tables.table import Table
-from hubarray.tabling import table_writer
+from hubarray.tabling import writer_of
 
 _SHOWN_FIELDS = 20
 
@@ -64,7 +67,8 @@ def import_table(
     attrs, message, root
         As of :func:`hubarray.table_writer`.
     resume : bool
-        Go on where an earlier import with ``resume=True`` was interrupted: partitions that are there are passed over.
+        Go on where an earlier import of the same source with ``resume=True`` was interrupted: partitions that are
+        there are passed over. One of another source, or of files that have changed since, is refused.
     max_decoded_bytes : int, optional
         What the columns of a row group of Parquet may decode to, together: 1 GiB unless the setting of this name says
         otherwise.
@@ -93,7 +97,10 @@ def import_table(
     found = _opened(source, given, key, follow_links, config.max_decoded_bytes(max_decoded_bytes))
     if schema is None:
         _show(found)
-    writer = table_writer(name, found.schema, attrs=attrs, message=message, resume=resume, root=root)
+    writer = writer_of(
+        name, found.schema, attrs=attrs, message=message, resume=resume, root=root,
+        source=_digest(source) if resume else None,
+    )  # fmt: skip
     with writer as w, progress(len(found.partitions), f"importing {name}", unit=" partitions") as bar:
         for partition, rows in found.partitions.items():
             if partition not in w:
@@ -104,6 +111,17 @@ def import_table(
     table = catalog.load(name, root=root)
     assert isinstance(table, Table)
     return table
+
+
+def _digest(source: Any) -> str | None:
+    """What tells local files from others, and from what they are once they are changed; None of what has no name."""
+    paths = [source] if isinstance(source, (str, os.PathLike)) else source if isinstance(source, (list, tuple)) else []
+    files: list[str] = []
+    for one in map(os.fspath, paths):
+        found = tree(one) if os.path.isdir(one) else sorted(glob.glob(one, recursive=True)) or [one]
+        files += [path for path in found if os.path.isfile(path)]
+    marks = [*map(stamp, files), *(os.fspath(one) for one in paths if "://" in os.fspath(one))]
+    return blake3.blake3(json.dumps(marks).encode("utf-8", "surrogateescape")).hexdigest() if marks else None
 
 
 def _show(found: TableSource) -> None:

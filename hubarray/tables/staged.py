@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,12 +39,17 @@ class StagedParts:
     grace_seconds : float
     shared : bool
         Whether an attempt after this one may go on with it; else it is nobody else's.
+    source : str, optional
+        What tells the source of the parts from others.
     """
 
-    def __init__(self, version: Version, schema: Schema, *, grace_seconds: float, shared: bool) -> None:
+    def __init__(
+        self, version: Version, schema: Schema, *, grace_seconds: float, shared: bool, source: str | None = None
+    ) -> None:
         name = publishing.staging_name(version.name, "writing", own=not shared)
         self._version = version_of(version.fetcher.root, name)
         self._target, self._schema, self._grace_seconds = version, schema, grace_seconds
+        self._source = source
         self._record: Record | None = None
         self._parts: dict[Key, TablePart] = {}
         self._seen = 0
@@ -61,7 +66,7 @@ class StagedParts:
         Raises
         ------
         ConflictError
-            It was of another schema.
+            It was of another schema or source, or its table was made, and deleted since.
         """
         self._record = publishing.left_over(self._version)
         if self._record is None:
@@ -70,12 +75,36 @@ class StagedParts:
             raise ConflictError(
                 f"{self._version.name}: an earlier attempt was of another schema; delete it, or write with its schema"
             )
+        self._refuse_another(self._record.attrs[publishing.NOTE])
         self._take_note(self._record)
         if len({type(key) for key in self._parts}) > 1:
             raise ConflictError(
                 f"{self._version.name}: its partitions' keys are text and numbers; delete it, and write again"
             )
         return list(self._parts.values())
+
+    def _refuse_another(self, note: Any) -> None:
+        """Refuse parts that others than this attempt would want; before 0.2 the note was text, which says nothing."""
+        if not isinstance(note, Mapping):
+            return
+        name = self._version.name
+        if note.get("source") != self._source:
+            raise ConflictError(
+                f"{name}: an earlier import was of another source, or its files have changed since; delete it, "
+                f"hub.delete('{name}'), and import again"
+            )
+        if note.get("before") is not None and self._before() not in (None, note["before"]):
+            raise ConflictError(
+                f"{name}: an earlier attempt ended in a table that has been deleted since, or began before one was; "
+                f"delete it, hub.delete('{name}'), and write again"
+            )
+
+    def _before(self) -> int | None:
+        """The number of the commit that a new table comes after; None where a table is there."""
+        newest = self._target.newest()
+        if newest is None:
+            return 0
+        return newest.head.number if newest.head.kind == "deleted" else None
 
     def add(self, parts: Sequence[TablePart], *, first: bool) -> list[TablePart]:
         """Commit parts, and return all that are there now, other drivers' too.
@@ -123,7 +152,8 @@ class StagedParts:
         left = publishing.left_over(self._version)
         if left is not None:
             return left
-        attrs = {publishing.NOTE: f"parts of {self._target.name}"}
+        note = {"parts_of": str(self._target.name), "before": self._before(), "source": self._source}
+        attrs = {publishing.NOTE: note}
         draft = creation(self._schema, str, attrs=attrs, message="begin")
         record, _ = create_version(
             self._version, draft, base=self._version.newest(), message=None, grace_seconds=self._grace_seconds

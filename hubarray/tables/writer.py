@@ -73,6 +73,7 @@ class TableWriter:
         resume: bool,
         grace_seconds: float | None,
         decodes_images: bool = False,
+        source: str | None = None,
     ) -> None:
         self._root, self._version, self._base = root, version, base
         self._attrs, self._message, self._growing = attrs, message, growing
@@ -86,7 +87,7 @@ class TableWriter:
         )  # fmt: skip
         staging = Staging(self._own_grace(), self._first) if resume else None
         self._worker = TableWorker(root, version.name, schema, names, staging, decodes_images=decodes_images)
-        self._staged = StagedParts(version, schema, grace_seconds=self._own_grace(), shared=resume)
+        self._staged = StagedParts(version, schema, grace_seconds=self._own_grace(), shared=resume, source=source)
         self._parts: dict[Key, TablePart] = {}
         self._waiting: list[TablePart] = []
         self._waiting_since = 0.0

@@ -188,3 +188,27 @@ def test_nor_does_it_if_its_parent_is_killed_then(tmp_path):
     fine = _puts_within_seconds(cache)
     over.set()
     assert fine
+
+
+def test_a_stopped_process_that_holds_the_lock_is_waited_for_once(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(cache_space, "_PATIENCE_SECONDS", 0.2)
+    cache = DiskCache(tmp_path / "cache", 1 << 20)
+    cache.put("before", b"1")
+    stopping = (
+        "import fcntl, os, signal, sys; f = open(sys.argv[1]); fcntl.flock(f, 2); os.kill(os.getpid(), signal.SIGSTOP)"
+    )
+    with subprocess.Popen([sys.executable, "-c", stopping, f"{cache.space.folder}/lock"]) as stopped:
+        try:
+            assert os.WIFSTOPPED(os.waitpid(stopped.pid, os.WUNTRACED)[1])
+            cache.put("during", b"2")
+            began = time.monotonic()
+            for i in range(20):
+                cache.put(f"during-{i}", b"3")
+            assert time.monotonic() - began < 0.2 * 20
+            assert "may be stopped" in caplog.text
+            assert [cache.get("before"), cache.get("during")] == [b"1", None]
+        finally:
+            stopped.kill()
+    monkeypatch.setattr(cache.space, "_rests_until", 0.0)
+    cache.put("after", b"4")
+    assert cache.get("after") == b"4"

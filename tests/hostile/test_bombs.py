@@ -26,6 +26,7 @@ BLOSC = {"cname": "lz4", "clevel": 5, "shuffle": "shuffle", "typesize": 1, "bloc
 BOMBS = {
     "gzip": (lambda: gzip.compress(MUCH), {"level": 5}),
     "zstd": (lambda: Zstd(1).encode(MUCH), {"level": 1, "checksum": False}),
+    "zstd of two frames": (lambda: Zstd(1).encode(b"four") + Zstd(1).encode(MUCH), {"level": 1, "checksum": False}),
     "blosc": (lambda: Blosc().encode(MUCH), BLOSC),
     "numcodecs.lz4": (lambda: LZ4().encode(MUCH), {}),
     "numcodecs.zlib": (lambda: zlib.compress(MUCH), {}),
@@ -36,7 +37,7 @@ SHARD = {"name": "sharding_indexed", "configuration": {"chunk_shape": [2], "code
 
 
 def _chains(name, configuration):
-    last = {"name": name, "configuration": configuration}
+    last = {"name": name.partition(" ")[0], "configuration": configuration}
     yield [{"name": "bytes"}, last]
     yield [{"name": "bytes"}, {"name": "crc32c"}, last]
     yield [SHARD, last]

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -146,14 +147,39 @@ def test_a_chunk_of_zarr_decodes_to_no_more_than_its_metadata_declares(tmp_path,
     assert_refused("hub.import_(sys.argv[1], 't/a:v1', root=sys.argv[2])", folder, tmp_path / "root")
 
 
-def test_texts_of_zarr_are_no_more_than_its_chunk_has_elements(tmp_path):
-    folder = tmp_path / "a.zarr"
-    folder.mkdir()
-    described = {"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "|O", "fill_value": "", "order": "C"}
-    filters = [{"id": "vlen-utf8"}]
-    (folder / ".zarray").write_text(json.dumps({**described, "compressor": None, "filters": filters}))
-    (folder / "0").write_bytes((1 << 31).to_bytes(4, "little") + bytes(100))
+@pytest.mark.parametrize("version", [2, 3])
+def test_all_frames_of_a_chunk_of_zarr_are_counted(tmp_path, version):
+    folder, zstd = tmp_path / "a.zarr", numcodecs.Zstd()
+    array = zarr.create_array(
+        folder, shape=(4,), chunks=(4,), dtype="f8", zarr_format=version,
+        compressors=zstd if version == 2 else zarr.codecs.ZstdCodec(),
+    )  # fmt: skip
+    array[:] = 1
+    chunk = folder / "0" if version == 2 else folder / "c" / "0"
+    chunk.write_bytes(zstd.encode(bytes(8)) + zstd.encode(bytes(1 << 30)))
     assert_refused("hub.import_(sys.argv[1], 't/a:v1', root=sys.argv[2])", folder, tmp_path / "root")
+
+
+@pytest.mark.parametrize("elements", [4, 100_000_000])
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("count", [5, 90_000_000, (1 << 32) - 1])
+def test_texts_of_zarr_are_no_more_than_its_chunk_has_elements_and_bytes(tmp_path, version, count, elements):
+    folder = tmp_path / "a.zarr"
+    zarr.create_array(
+        folder, shape=(elements,), chunks=(elements,), dtype="str", zarr_format=version, compressors=None
+    )  # fmt: skip
+    chunk = folder / "0" if version == 2 else folder / "c" / "0"
+    chunk.parent.mkdir(exist_ok=True)
+    chunk.write_bytes(count.to_bytes(4, "little") + bytes(16))
+    assert_refused("hub.import_(sys.argv[1], 't/a:v1', root=sys.argv[2])", folder, tmp_path / "root")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_long_texts_of_zarr_are_read(root, tmp_path, version):
+    texts = np.array(["x" * 100_000, "", "z"] * 20, object)
+    array = zarr.create_array(tmp_path / "a.zarr", shape=(60,), chunks=(60,), dtype="str", zarr_format=version)
+    array[:] = texts
+    assert hub.import_(tmp_path / "a.zarr", "t/a:v1", root=root)[...].tolist() == texts.tolist()
 
 
 def test_pickled_objects_of_zarr_are_never_loaded(tmp_path):

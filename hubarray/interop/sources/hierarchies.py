@@ -220,7 +220,7 @@ def _hdf5_members(
         for path in sorted(kept)
     }
     attributes = _with_those_of_groups(where, its, of_groups)
-    return Members(f"{where}:{key}" if key else where, arrays, attributes, stamp(where))
+    return Members(f"{where}:{key}" if key else where, arrays, attributes, [*stamp(where), group.name])
 
 
 def opened_at(source: Any, key: str | None, *, follow_links: bool) -> tuple[Any, str | None]:
@@ -485,7 +485,7 @@ def _zarr_members(
         path: _zarr_rows(f"{named}/{path}", one, stamps, max_decoded_bytes, dims.get(path))
         for path, one in sorted(arrays.items())
     }
-    return Members(named, found, _with_those_of_groups(named, its, of_groups), stamps)
+    return Members(named, found, _with_those_of_groups(named, its, of_groups), _marks(stamps, group))
 
 
 def _fitting(dims: tuple[str, ...] | None, array: Any) -> tuple[str, ...] | None:
@@ -562,7 +562,7 @@ def _zarr_rows(
         return Single(shown, Found(opened, decoded_attributes(kept, np.dtype(opened.dtype))))
     if np.dtype(opened.dtype).kind in "TO" and opened.shape:
         texts = Texts(shown, opened, opened.shape, stored_bytes)
-        return Rows(shown, Found(texts, json_attrs(shown, kept), zarr_dims(opened)), stamps)
+        return Rows(shown, Found(texts, json_attrs(shown, kept), zarr_dims(opened)), _marks(stamps, opened))
     is_of_xarray = opened.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in opened.attrs
     if is_of_xarray and opened.fill_value is not None and opened.dtype.kind in "iuf":
         # In format 2 xarray has no other place for it.
@@ -570,4 +570,9 @@ def _zarr_rows(
     found = Found(
         opened, decoded_attributes(kept, opened.dtype), _fitting(dims, opened) or zarr_dims(opened), opened.fill_value
     )
-    return Rows(shown, found, stamps, stored_bytes=stored_bytes)
+    return Rows(shown, found, _marks(stamps, opened), stored_bytes=stored_bytes)
+
+
+def _marks(stamps: list[Any] | None, node: Any) -> list[Any] | None:
+    """The marks of a Zarr's files, and which node of it is meant."""
+    return None if stamps is None else [*stamps, node.path]

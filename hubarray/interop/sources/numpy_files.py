@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import zipfile
@@ -18,6 +19,8 @@ from hubarray.interop.sources.memory import Found, Rows, Single, rows_or_single
 
 _PASSED_BYTES = 1 << 20
 _MAX_HEADER_BYTES = 64 << 10
+# Of HTTP, S3, GCS and others, as their filesystems of fsspec call them.
+_MARKS = frozenset(("etag", "last-modified", "lastmodified", "generation", "md5hash", "content-md5", "mtime"))
 
 
 def open_npy(where: str) -> Rows | Single:
@@ -62,7 +65,8 @@ class RemoteNpy:
         self.row_shape = shape[1:]
         self.attrs: dict[str, Any] = {}
         self.dims: tuple[str | None, ...] | None = None
-        self.fingerprint: list[Any] | None = [shown, self._size]
+        marks = _marks(url, options)
+        self.fingerprint: list[Any] | None = [shown, self._size, marks] if marks else None
         check_sizes(self, whole_rows=True, stored_bytes=self._size)
 
     def _described(self, shown: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int | None]:
@@ -82,6 +86,16 @@ class RemoteNpy:
     def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
         """See :class:`Source`."""
         return whole_parts(self, row)
+
+
+def _marks(url: str, options: Mapping[str, Any]) -> dict[str, str]:
+    """What a server says that changes when the file does; nothing, where it says no such thing."""
+    from fsspec.core import url_to_fs
+
+    with contextlib.suppress(OSError, ValueError, NotImplementedError):
+        system, path = url_to_fs(url, **options)
+        return {name: str(value) for name, value in system.info(path).items() if name.lower() in _MARKS and value}
+    return {}
 
 
 class Npz:
