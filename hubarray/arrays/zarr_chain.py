@@ -87,7 +87,7 @@ class _BoundedTexts(_Around, ArrayBytesCodec):  # type: ignore[misc]
 
 
 def _most_bytes(elements: int, dtype: np.dtype[Any], max_text_bytes: int) -> int:
-    """What a chunk may decode to. Objects are texts, as long as they like."""
+    """The bytes that a chunk may decode to. Objects are texts, as long as they like."""
     size = elements * dtype.itemsize
     return max(size, max_text_bytes) if dtype.kind in "OT" else size
 
@@ -100,7 +100,7 @@ def _announced_bytes(name: str, data: bytes, most: int) -> int:
 
 
 def _one_frame(codec: Any, data: bytes, size: int) -> bytes:
-    """What the first frame says that it holds. Of others beside it nobody has counted anything."""
+    """The contents of the first frame, where it is the only one: of others nobody has counted anything."""
     return bytes(codec.decode(data, np.empty(size, "u1")))
 
 

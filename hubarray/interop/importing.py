@@ -221,7 +221,7 @@ def _staged(source: Source, staged: Version, chunks: Any, codec: Any, root: Root
 
 
 def _digest(source: Source, codec: Any) -> str | None:
-    """What tells whether an earlier attempt was of the same source, and stored it the same way."""
+    """The mark of a source and of how it is stored, which an attempt that goes on has to share."""
     if source.fingerprint is None:
         return None
     text = json.dumps([source.fingerprint, codec], default=str)

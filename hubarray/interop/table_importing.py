@@ -16,7 +16,7 @@ from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.parquet_dataset import petastorm_metadata
 from hubarray.interop.parquet_dataset.files import located
 from hubarray.interop.parquet_dataset.source import parquet_source
-from hubarray.interop.sources.base import refuse_links_out, stamp, tree
+from hubarray.interop.sources.base import refuse_links_out, tree
 from hubarray.interop.table_sources import frames, images, parquet, petastorm
 from hubarray.interop.table_sources.base import TableSource
 from hubarray.lookup import RootLike
@@ -68,7 +68,7 @@ def import_table(
         As of :func:`hubarray.table_writer`.
     resume : bool
         Go on where an earlier import of the same source with ``resume=True`` was interrupted: partitions that are
-        there are passed over. One of another source, or of files that have changed since, is refused.
+        there are passed over, also where their files have changed since. One of another source is refused.
     max_decoded_bytes : int, optional
         What the columns of a row group of Parquet may decode to, together: 1 GiB unless the setting of this name says
         otherwise.
@@ -114,14 +114,10 @@ def import_table(
 
 
 def _digest(source: Any) -> str | None:
-    """What tells local files from others, and from what they are once they are changed; None of what has no name."""
-    paths = [source] if isinstance(source, (str, os.PathLike)) else source if isinstance(source, (list, tuple)) else []
-    files: list[str] = []
-    for one in map(os.fspath, paths):
-        found = tree(one) if os.path.isdir(one) else sorted(glob.glob(one, recursive=True)) or [one]
-        files += [path for path in found if os.path.isfile(path)]
-    marks = [*map(stamp, files), *(os.fspath(one) for one in paths if "://" in os.fspath(one))]
-    return blake3.blake3(json.dumps(marks).encode("utf-8", "surrogateescape")).hexdigest() if marks else None
+    """The mark of where a source is, which an import that goes on has to share; None of what is in memory."""
+    given = [source] if isinstance(source, (str, os.PathLike)) else source if isinstance(source, (list, tuple)) else []
+    paths = [path if "://" in path else os.path.abspath(path) for path in map(os.fspath, given)]
+    return blake3.blake3(json.dumps(paths).encode("utf-8", "surrogateescape")).hexdigest() if paths else None
 
 
 def _show(found: TableSource) -> None:

@@ -90,8 +90,7 @@ class StagedParts:
         name = self._version.name
         if note.get("source") != self._source:
             raise ConflictError(
-                f"{name}: an earlier import was of another source, or its files have changed since; delete it, "
-                f"hub.delete('{name}'), and import again"
+                f"{name}: an earlier import was of another source; delete it, hub.delete('{name}'), and import again"
             )
         if note.get("before") is not None and self._before() not in (None, note["before"]):
             raise ConflictError(

@@ -89,7 +89,7 @@ class RemoteNpy:
 
 
 def _marks(url: str, options: Mapping[str, Any]) -> dict[str, str]:
-    """What a server says that changes when the file does; nothing, where it says no such thing."""
+    """The marks of a file that a server says, which change when the file does; none, where it says no such thing."""
     from fsspec.core import url_to_fs
 
     with contextlib.suppress(OSError, ValueError, NotImplementedError):
