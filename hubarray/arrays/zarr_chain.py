@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numcodecs import Zstd
-from zarr.abc.codec import ArrayBytesCodec, BytesBytesCodec
+from zarr.abc.codec import ArrayArrayCodec, ArrayBytesCodec, BytesBytesCodec
 from zarr.codecs import ShardingCodec, VLenBytesCodec, VLenUTF8Codec
 from zarr.codecs._v2 import V2Codec
 from zarr.core.array_spec import ArrayConfig, ArraySpec
@@ -19,7 +19,9 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.core.metadata import ArrayV3Metadata
 
+from hubarray.errors import SourceError
 from hubarray.limits import ANNOUNCED, DEFAULT_DECODED_BYTES, PIECEWISE, decompressed, max_encoded_bytes
+from hubarray.shown import shown_text
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,16 @@ class _BoundedTexts(_Around, ArrayBytesCodec):  # type: ignore[misc]
         return await self.codec._decode_single(chunk_bytes, chunk_spec)
 
 
+# What numcodecs decodes all frames of, of which each says its own size.
+_OF_FRAMES = "zstd"
+# Texts of any length begin with how many they are.
+_COUNTED = ("vlen-utf8", "vlen-bytes", "vlen-array")
+_UNBOUNDED = "makes objects that nothing bounds"
+_REFUSED = {"pickle": "may run what the data names", "msgpack2": _UNBOUNDED, "json2": _UNBOUNDED}
+_OPTIONS_OF_DTYPES = ("dtype", "astype", "encode_dtype", "decode_dtype")
+_MOST_ITEM_BYTES = 16
+
+
 def _most_bytes(elements: int, dtype: np.dtype[Any], max_text_bytes: int) -> int:
     """The bytes that a chunk may decode to. Objects are texts, as long as they like."""
     size = elements * dtype.itemsize
@@ -109,6 +121,29 @@ def _check_count(data: Any, elements: int) -> None:
     count = int.from_bytes(data[:4], "little")
     if count > min(elements, len(data) // 4 - 1):
         raise ValueError("says that it has more elements than its chunk")
+
+
+def _check_dtypes(options: Mapping[str, Any], item_bytes: int) -> None:
+    """Refuse a filter that makes far larger elements than those of the array, which are what is counted.
+
+    Raises
+    ------
+    ValueError
+    """
+    for name in _OPTIONS_OF_DTYPES:
+        if name in options and np.dtype(options[name]).itemsize > max(_MOST_ITEM_BYTES, item_bytes):
+            raise ValueError(f"has a filter that makes elements of {np.dtype(options[name]).itemsize:,} bytes")
+
+
+def _check_chain(codecs: Iterable[Any], item_bytes: int) -> None:
+    for one in codecs:
+        if isinstance(one, ShardingCodec):
+            _check_chain(one.codecs, item_bytes)
+        elif isinstance(one, V2Codec):
+            for step in one.filters or ():
+                _check_dtypes(step.get_config(), item_bytes)
+        elif isinstance(one, ArrayArrayCodec):
+            _check_dtypes(one.to_dict().get("configuration") or {}, item_bytes)
 
 
 def _bounded(codec: Any, max_text_bytes: int = DEFAULT_DECODED_BYTES) -> Any:
@@ -153,24 +188,18 @@ class _Step:
     def decode(self, data: Any) -> Any:
         """The data decoded."""
         name = self.codec.codec_id
-        if name in _RUN:
-            raise ValueError(f"its codec {name!r} may run what the data names, so nothing is decoded")
+        if name in _REFUSED:
+            raise ValueError(f"its codec {name!r} {_REFUSED[name]}, so nothing is decoded; write it as vlen-utf8")
+        plain = bytes(memoryview(data).cast("B")) if name in (*_COUNTED, *PIECEWISE, *ANNOUNCED) else b""
         if name in _COUNTED:
-            _check_count(bytes(memoryview(data).cast("B")), self.elements)
+            _check_count(plain, self.elements)
         if name in PIECEWISE:
-            return decompressed(name, bytes(memoryview(data).cast("B")), self.max_bytes, self.codec.get_config())
+            return decompressed(name, plain, self.max_bytes, self.codec.get_config())
         if name in ANNOUNCED:
-            plain = bytes(memoryview(data).cast("B"))
             size = _announced_bytes(name, plain, self.max_bytes)
             if name == _OF_FRAMES:
                 return _one_frame(self.codec, plain, size)
         return self.codec.decode(data)
-
-
-# What numcodecs decodes all frames of, of which each says its own size.
-_OF_FRAMES = "zstd"
-# Texts of any length begin with how many they are; Python objects with what makes them.
-_COUNTED, _RUN = ("vlen-utf8", "vlen-bytes", "vlen-array"), ("pickle",)
 
 
 def bounded_array(array: Any, max_text_bytes: int) -> Any:
@@ -181,9 +210,18 @@ def bounded_array(array: Any, max_text_bytes: int) -> Any:
     array : zarr.Array
     max_text_bytes : int
         What a chunk of texts of any length may decode to.
+
+    Raises
+    ------
+    SourceError
+        A filter makes larger elements than the array has.
     """
     inner = array.async_array
     pipeline = inner.codec_pipeline
+    try:
+        _check_chain(pipeline, np.dtype(array.dtype).itemsize)
+    except ValueError as error:
+        raise SourceError(f"{shown_text(str(array.store_path))}: {error}") from None
     found = type(inner)(metadata=inner.metadata, store_path=inner.store_path, config=inner.config)
     to_bytes = pipeline.array_bytes_codec
     if isinstance(to_bytes, V2Codec):
@@ -227,4 +265,5 @@ def zarr_pipeline(
             config=ArrayConfig(order="C", write_empty_chunks=True),
             prototype=default_buffer_prototype(),
         )
+        _check_chain(metadata.codecs, metadata.data_type.to_native_dtype().itemsize)
         return BatchedCodecPipeline.from_codecs(tuple(map(_bounded, metadata.codecs))), spec

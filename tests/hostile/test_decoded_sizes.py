@@ -182,6 +182,57 @@ def test_long_texts_of_zarr_are_read(root, tmp_path, version):
     assert hub.import_(tmp_path / "a.zarr", "t/a:v1", root=root)[...].tolist() == texts.tolist()
 
 
+HUGE = "|S1000000000"
+FILTERS = {
+    "astype": {"id": "astype", "encode_dtype": "<f8", "decode_dtype": HUGE},
+    "fixedscaleoffset": {"id": "fixedscaleoffset", "scale": 1, "offset": 0, "dtype": HUGE, "astype": "<f8"},
+    "categorize": {"id": "categorize", "labels": ["a"], "dtype": "<U100000000", "astype": "|u1"},
+    "delta": {"id": "delta", "dtype": HUGE, "astype": "<f8"},
+}
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_filters_of_zarr_make_no_larger_elements_than_its_array_has(tmp_path, name):
+    folder = tmp_path / "a.zarr"
+    folder.mkdir()
+    described = {"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "<f8", "fill_value": 0, "order": "C"}
+    (folder / ".zarray").write_text(json.dumps({**described, "compressor": None, "filters": [FILTERS[name]]}))
+    (folder / "0").write_bytes(bytes(32))
+    assert_refused("hub.import_(sys.argv[1], 't/a:v1', root=sys.argv[2])", folder, tmp_path / "root", match="filter")
+
+
+def test_filters_of_zarr_3_make_no_larger_elements_either(tmp_path):
+    folder = tmp_path / "a.zarr"
+    zarr.create_array(folder, shape=(4,), chunks=(4,), dtype="f8", compressors=None)[:] = 1
+    described = json.loads((folder / "zarr.json").read_text())
+    options = {"encode_dtype": HUGE, "decode_dtype": "float64"}
+    described["codecs"].insert(0, {"name": "numcodecs.astype", "configuration": options})
+    (folder / "zarr.json").write_text(json.dumps(described))
+    assert_refused("hub.import_(sys.argv[1], 't/a:v1', root=sys.argv[2])", folder, tmp_path / "root")
+
+
+@pytest.mark.parametrize("name", ["pickle", "json2", "msgpack2"])
+def test_codecs_of_zarr_whose_objects_nothing_bounds_are_refused_by_name(tmp_path, name):
+    folder = tmp_path / "a.zarr"
+    folder.mkdir()
+    described = {"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "<f8", "fill_value": 0, "order": "C"}
+    (folder / ".zarray").write_text(json.dumps({**described, "compressor": {"id": name}, "filters": None}))
+    (folder / "0").write_text(json.dumps([1, "<f8", [100_000_000]]))
+    work = "hub.import_(sys.argv[1], 't/a:v1', root=sys.argv[2])"
+    assert_refused(work, folder, tmp_path / "root", match=f"codec '{name}'")
+
+
+@pytest.mark.parametrize("codec", [numcodecs.VLenUTF8(), numcodecs.Categorize(["a", "b"], "<U1")])
+def test_texts_that_filters_of_zarr_2_hold_are_read(root, tmp_path, codec):
+    dtype = "<U1" if codec.codec_id == "categorize" else object
+    array = zarr.create_array(
+        tmp_path / "a.zarr", shape=(4,), chunks=(2,), dtype="U1" if dtype == "<U1" else "str", zarr_format=2,
+        filters=[codec],
+    )  # fmt: skip
+    array[:] = np.array(["a", "b", "b", "a"], dtype)
+    assert hub.import_(tmp_path / "a.zarr", "t/a:v1", root=root)[...].tolist() == ["a", "b", "b", "a"]
+
+
 def test_pickled_objects_of_zarr_are_never_loaded(tmp_path):
     folder = tmp_path / "a.zarr"
     folder.mkdir()
