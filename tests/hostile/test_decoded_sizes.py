@@ -212,14 +212,13 @@ def test_filters_of_zarr_3_make_no_larger_elements_either(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["pickle", "json2", "msgpack2"])
-def test_codecs_of_zarr_whose_objects_nothing_bounds_are_refused_by_name(tmp_path, name):
+def test_codecs_of_zarr_whose_objects_nothing_bounds_are_refused(tmp_path, name):
     folder = tmp_path / "a.zarr"
     folder.mkdir()
     described = {"zarr_format": 2, "shape": [4], "chunks": [4], "dtype": "<f8", "fill_value": 0, "order": "C"}
     (folder / ".zarray").write_text(json.dumps({**described, "compressor": {"id": name}, "filters": None}))
     (folder / "0").write_text(json.dumps([1, "<f8", [100_000_000]]))
-    work = "hub.import_(sys.argv[1], 't/a:v1', root=sys.argv[2])"
-    assert_refused(work, folder, tmp_path / "root", match=f"codec '{name}'")
+    assert_refused("hub.import_(sys.argv[1], 't/a:v1', root=sys.argv[2])", folder, tmp_path / "root", match=name)
 
 
 @pytest.mark.parametrize("codec", [numcodecs.VLenUTF8(), numcodecs.Categorize(["a", "b"], "<U1")])
