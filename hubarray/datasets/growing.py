@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -80,7 +81,8 @@ def _shared_dim(dims: Mapping[str, Sequence[str | None]]) -> str | None:
     ConfigError
     """
     firsts = [its[0] for its in dims.values()]
-    found = {dim for dim in firsts if dim is not None and all(dim in its for its in dims.values())}
+    having_it = Counter(dim for its in dims.values() for dim in set(its))
+    found = {dim for dim in firsts if dim is not None and having_it[dim] == len(dims)}
     if len(found) == 1:
         return found.pop()
     if found:

@@ -116,21 +116,23 @@ def _without_loss(key: Any, source: xr.Variable, encoded: xr.Variable) -> xr.Var
 
     xarray rounds to the dtype of the encoding, and takes what is beyond its range modulo it.
     """
-    kind, packed = source.dtype.kind, "scale_factor" in encoded.attrs or "add_offset" in encoded.attrs
+    # Attributes that are there before are those of counts, which nothing packs again.
+    kind, packed = source.dtype.kind, "scale_factor" in source.encoding or "add_offset" in source.encoding
     smaller = encoded.dtype.itemsize < source.dtype.itemsize
     narrows = encoded.dtype.kind in "iu" or (encoded.dtype.kind == "f" and smaller)
     same = encoded.dtype == (np.dtype("i8") if kind in "Mm" else source.dtype) and not packed
     if kind not in "iufMm" or not narrows or same:
         return encoded
     wide = np.dtype("i8") if kind in "Mm" else source.dtype if kind in "iu" and not packed else np.dtype("f8")
-    told = {**source.encoding, **encoded.attrs}
+    told = {**source.encoding, **(encoded.attrs if kind in "Mm" else {})}
     names = ("units", "calendar") if kind in "Mm" else ("scale_factor", "add_offset")
     again = source.copy(deep=False)
     again.encoding = {"dtype": wide} | {name: told[name] for name in names if name in told}
     unrounded = xr.conventions.encode_cf_variable(again, name=key)
     is_unsigned = str(encoded.attrs.get("_Unsigned")).lower() == "true"
     holds = np.dtype(f"u{encoded.dtype.itemsize}") if is_unsigned and encoded.dtype.kind == "i" else encoded.dtype
-    missing = [encoded.attrs[name] for name in ("_FillValue", "missing_value") if name in encoded.attrs]
+    marks = [name for name in ("_FillValue", "missing_value") if name in encoded.attrs and name not in source.attrs]
+    missing = [encoded.attrs[name] for name in marks]
     check = partial(_checked, key=key, holds=holds, missing=missing, nat=_NAT if kind in "Mm" else None)
     if hasattr(encoded.data, "dask"):
         import dask.array as da

@@ -161,8 +161,9 @@ def _array(field: Field, value: Any) -> np.ndarray:
         return np.zeros([0, *(n or 0 for n in field.shape[1:])], dtype)
     if not isinstance(value, (list, tuple)):
         plain = plain_array(value)
-        if plain is not None:
+        if plain is not None and plain.dtype != object:
             return _array(field, plain if plain.ndim else plain[()])
+        value = value if plain is None else plain
     if dtype.kind in "SU":
         refuse_nul(np.asarray(value, object), dtype)
     try:

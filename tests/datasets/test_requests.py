@@ -84,6 +84,7 @@ def test_a_commit_over_three_arrays_is_its_packs_and_one_record(counted):
     }
 
 
+@pytest.mark.timeout(300)
 def test_an_append_to_a_thousand_small_arrays_writes_packs_a_record_and_eight_leaves_at_most(root, forget):
     ds = many(root, 1000)
     hub.flush()

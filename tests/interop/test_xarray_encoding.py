@@ -90,3 +90,11 @@ def test_bounds_are_counted_in_the_units_of_their_times(root):
     back = hub.store(source, NAME, root=root)
     assert back["time_bounds"].dtype == np.dtype("i2")
     np.testing.assert_array_equal(back.to_xarray()["time_bounds"].values, source["time_bounds"].values)
+
+
+def test_counts_that_were_not_decoded_are_stored_as_they_are(root):
+    attrs = {"scale_factor": 0.5, "add_offset": 1.0, "_FillValue": np.int16(-1)}
+    source = xr.Dataset({"a": ("x", np.array([1, -1, 3], "i2"), attrs)})
+    back = hub.store(source, NAME, root=root)
+    assert back["a"][...].tolist() == [1, -1, 3]
+    np.testing.assert_array_equal(back["a"].decoded, [1.5, np.nan, 2.5])
