@@ -17,7 +17,7 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 	$(BIN)/python -m pytest -m alone
 
-# The same tests, the long ones with all their rounds: about half an hour.
+# The same tests, the long ones with all their rounds: more than an hour.
 test-whole: $(VENV)/.test
 	HUBARRAY_TESTS=whole $(BIN)/python -m pytest --timeout 1200 $(SIDE_BY_SIDE)
 	HUBARRAY_TESTS=whole $(BIN)/python -m pytest --timeout 1200 -m alone
