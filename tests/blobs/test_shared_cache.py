@@ -12,9 +12,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import hubarray as hub
 from tests.rounds import rounds
+
+pytestmark = pytest.mark.alone
 
 SPAWN = multiprocessing.get_context("spawn")
 BUDGET = 3_000_000

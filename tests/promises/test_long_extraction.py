@@ -10,6 +10,8 @@ import hubarray as hub
 from tests.rounds import rounds
 from tests.tables.rows import assert_rows
 
+pytestmark = pytest.mark.alone
+
 GRACE_SECONDS = 2.0
 SCHEMA = hub.Schema({"i": hub.Field("i8", index=True), "x": hub.Field("u1", (None,)), "y": hub.Field("f4")})
 

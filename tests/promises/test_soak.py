@@ -9,6 +9,8 @@ import pytest
 import hubarray as hub
 from tests.rounds import rounds
 
+pytestmark = pytest.mark.alone
+
 SPAWN = multiprocessing.get_context("spawn")
 GRACE = 4.0
 NAME = "t/x:v0"

@@ -10,6 +10,8 @@ import pytest
 import hubarray as hub
 from tests.rounds import rounds
 
+pytestmark = pytest.mark.alone
+
 SPAWN = multiprocessing.get_context("spawn")
 NAME = "t/x:v0"
 
