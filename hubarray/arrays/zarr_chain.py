@@ -220,7 +220,7 @@ def bounded_array(array: Any, max_text_bytes: int) -> Any:
     pipeline = inner.codec_pipeline
     try:
         _check_chain(pipeline, np.dtype(array.dtype).itemsize)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise SourceError(f"{shown_text(str(array.store_path))}: {error}") from None
     found = type(inner)(metadata=inner.metadata, store_path=inner.store_path, config=inner.config)
     to_bytes = pipeline.array_bytes_codec
