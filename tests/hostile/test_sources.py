@@ -13,6 +13,7 @@ from PIL import Image
 import hubarray as hub
 from hubarray.interop import importing
 from hubarray.interop.sources import base, hierarchies
+from hubarray.interop.sources.numpy_files import RemoteNpy
 from hubarray.limits import DEFAULT_DECODED_BYTES
 from tests.hostile.child import assert_refused
 
@@ -235,6 +236,17 @@ def static_npy(tmp_path):
     np.save(tmp_path / "served" / "x.npy", SECRET)
     with servers.static_http(tmp_path / "served") as url:
         yield url
+
+
+def test_a_file_behind_a_url_is_another_with_another_query_and_once_it_changes(static_npy, tmp_path):
+    def fingerprint(query):
+        return RemoteNpy(f"{static_npy}/x.npy?id={query}", "shown", {}).fingerprint
+
+    before = fingerprint(1)
+    assert before == fingerprint(1) != fingerprint(2)
+    np.save(tmp_path / "served" / "x.npy", SECRET[::-1])
+    os.utime(tmp_path / "served" / "x.npy", (1e9, 1e9))
+    assert fingerprint(1) != before
 
 
 def _npy(shape, descr="<i4", *, announced=None, zipped=False):

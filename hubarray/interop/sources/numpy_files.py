@@ -66,7 +66,8 @@ class RemoteNpy:
         self.attrs: dict[str, Any] = {}
         self.dims: tuple[str | None, ...] | None = None
         marks = _marks(url, options)
-        self.fingerprint: list[Any] | None = [shown, self._size, marks] if marks else None
+        # With its query, which says what is meant and is not shown. Only a digest of it is ever stored.
+        self.fingerprint: list[Any] | None = [url, self._size, marks] if marks else None
         check_sizes(self, whole_rows=True, stored_bytes=self._size)
 
     def _described(self, shown: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int | None]:
