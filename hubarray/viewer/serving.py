@@ -207,7 +207,8 @@ def view_handle(handle: Any, **options: Any) -> Served:
 def _listening(host: str, port: int) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        found = socket.socket(family)
+        # asyncio sends small answers at once only on sockets that say TCP; on others each waits for the last one's ACK.
+        found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))
         found.listen(128)

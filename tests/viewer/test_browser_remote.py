@@ -11,7 +11,7 @@ from tests.viewer.conftest import api, get, wait_for_picture
 
 pytestmark = pytest.mark.alone
 
-TRIES = 3
+TRIES = 6
 
 
 def without_caches():

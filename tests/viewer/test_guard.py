@@ -1,8 +1,10 @@
 """Strangers are refused, whatever they send, and the server goes on."""
 
 import concurrent.futures
+import http.client
 import socket
 import threading
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -222,6 +224,18 @@ def test_another_host_than_loopback_is_asked_for_twice(root):
 def test_a_port_in_use_is_a_clear_error(viewer, root):
     with pytest.raises(hub.ConfigError, match="cannot listen"):
         hub.view(root=root, port=viewer.port, open_browser=False)
+
+
+def test_one_connection_is_answered_without_a_pause_between_answers(viewer):
+    connection = http.client.HTTPConnection("127.0.0.1", viewer.port, timeout=10)
+    took = []
+    for _ in range(20):
+        begun = time.perf_counter()
+        connection.request("GET", f"{urllib.parse.urlsplit(viewer.url).path}lib.js")
+        assert connection.getresponse().read()
+        took.append(time.perf_counter() - begun)
+    # A delayed ACK takes 40 ms.
+    assert sorted(took)[10] < 0.02, took
 
 
 def test_a_viewer_that_was_stopped_listens_no_more(root):

@@ -1,9 +1,14 @@
 import { ask, el, go, problem, setLineId, typing } from "./lib.js";
-import { homePage } from "./home.js";
-import { arrayPage } from "./array.js";
-import { tablePage } from "./table.js";
-import { datasetPage } from "./dataset.js";
-import { versionsPage } from "./versions.js";
+
+// A first page waits for its own scripts only; the others' come after it, for when the server is gone.
+const PAGES = {
+  home: async () => (await import("./home.js")).homePage,
+  array: async () => (await import("./array.js")).arrayPage,
+  table: async () => (await import("./table.js")).tablePage,
+  dataset: async () => (await import("./dataset.js")).datasetPage,
+  versions: async () => (await import("./versions.js")).versionsPage,
+};
+const OTHERS_AFTER_MS = 1500;
 
 const page = document.getElementById("page");
 const crumbs = document.getElementById("crumbs");
@@ -86,6 +91,12 @@ async function known(name, tab) {
   }
 }
 
+function kindOf(about, { key, tab }) {
+  if (!about) return "home";
+  if (tab === "versions") return "versions";
+  return key && about.kind === "dataset" ? "array" : about.kind;
+}
+
 async function show() {
   const mine = ++turn;
   close();
@@ -95,15 +106,14 @@ async function show() {
   trail(name, key, tab);
   page.replaceChildren(el("p", { class: "quiet", text: "Opening…" }));
   try {
-    let shown;
-    if (!name) shown = await homePage(params);
-    else {
-      const about = await known(name, tab);
+    let about = null;
+    if (name) {
+      about = await known(name, tab);
       if (mine !== turn) return;
       setLineId(about.line_id);
-      const pages = { array: arrayPage, table: tablePage, dataset: key ? arrayPage : datasetPage };
-      shown = await (tab === "versions" ? versionsPage : pages[about.kind])(about, params);
     }
+    const open = await PAGES[kindOf(about, params)]();
+    const shown = await (about ? open(about, params) : open(params));
     if (mine !== turn) {
       (shown.close || (() => {}))();
       return;
@@ -162,3 +172,4 @@ try {
 }
 addEventListener("hashchange", show);
 show();
+setTimeout(() => Object.values(PAGES).forEach((load) => load().catch(() => {})), OTHERS_AFTER_MS);
