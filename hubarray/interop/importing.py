@@ -33,7 +33,7 @@ from hubarray.values.foreign import is_dask
 if TYPE_CHECKING:
     from hubarray.interop.sources.base import Source
     from hubarray.interop.sources.images import Images
-    from hubarray.interop.sources.memory import Single
+    from hubarray.interop.sources.rows import Single
 
 IMPORT_STEP_BYTES = 64 << 20
 MAX_IMPORT_STEPS = 4
@@ -114,7 +114,7 @@ def import_(
     with process.importing:
         from hubarray.interop.importing_groups import import_members
         from hubarray.interop.sources import open_members, open_source
-        from hubarray.interop.sources.hierarchies import opened_at
+        from hubarray.interop.sources.opened import opened_at
     where, parsed = locate(name, root)
     checked_attrs(attrs)
     limits: dict[str, Any] = {
@@ -150,7 +150,7 @@ def _import_array(
     attrs: Mapping[str, Any] | None, message: str | None,
 ) -> Array:  # fmt: skip
     from hubarray.interop.sources.images import Images
-    from hubarray.interop.sources.memory import Single
+    from hubarray.interop.sources.rows import Single
 
     opened = opening()
     if isinstance(opened, Single):

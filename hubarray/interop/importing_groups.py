@@ -28,7 +28,7 @@ from hubarray.shown import shown_text
 from hubarray.storage.url import Root
 
 if TYPE_CHECKING:
-    from hubarray.interop.sources.hierarchies import Members
+    from hubarray.interop.sources.members import Members
 
 STEP_BYTES = 64 << 20
 _SHOWN_ARRAYS = 20

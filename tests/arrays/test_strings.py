@@ -15,7 +15,7 @@ from hubarray.arrays.compressors import COMPRESSORS
 from hubarray.arrays.dtypes import TEXT
 from hubarray.arrays.text_codec import held_bytes
 from hubarray.errors import ConfigError, CorruptDataError
-from hubarray.interop.sources import hierarchies
+from hubarray.interop.sources import texts
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 NAMES = ["cat", "", "é" * 40, "with\0nul\0", "🙂"]
@@ -194,7 +194,7 @@ def test_text_has_no_sum_and_says_so(root):
 
 
 def test_a_file_whose_texts_are_all_the_same_long_one_is_no_bomb(root, tmp_path, monkeypatch):
-    monkeypatch.setattr(hierarchies, "_MOST_BLOCK_BYTES", 1 << 20)
+    monkeypatch.setattr(texts, "_MOST_BLOCK_BYTES", 1 << 20)
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file.create_dataset("a", data=np.array([["x" * 10_000] * 100], object), dtype=h5py.string_dtype())
     with pytest.raises(hub.SourceError, match="assign them in parts"):

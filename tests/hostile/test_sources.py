@@ -12,7 +12,7 @@ from PIL import Image
 
 import hubarray as hub
 from hubarray.interop import importing
-from hubarray.interop.sources import base, hierarchies
+from hubarray.interop.sources import base, hdf5, members
 from hubarray.interop.sources.numpy_files import RemoteNpy
 from hubarray.limits import DEFAULT_DECODED_BYTES
 from tests.hostile.child import assert_refused
@@ -309,7 +309,8 @@ def test_chunks_without_end_are_not_looked_for_one_by_one(tmp_path, name, versio
 
 
 def test_more_arrays_than_a_dataset_has_are_refused_before_any_is_looked_at(root, tmp_path, monkeypatch):
-    monkeypatch.setattr(hierarchies, "MAX_ARRAYS", 100)
+    for one in (hdf5, members):
+        monkeypatch.setattr(one, "MAX_ARRAYS", 100)
     with h5py.File(tmp_path / "x.h5", "w") as file:
         for i in range(100):
             file.create_dataset(f"g/{i}", shape=(), dtype="u1")

@@ -10,18 +10,14 @@ from typing import Any
 
 from hubarray.errors import ConfigError
 from hubarray.interop.sources.base import Source, chosen, readable, require_file
-from hubarray.interop.sources.hierarchies import (
-    Members,
-    hdf5_members,
-    is_zarr,
-    open_hdf5,
-    open_zarr,
-    opened_members,
-    zarr_members,
-)
+from hubarray.interop.sources.hdf5 import hdf5_members, open_hdf5
 from hubarray.interop.sources.images import IMAGE_SUFFIXES, TIFF_SUFFIXES, Images, Tiff
-from hubarray.interop.sources.memory import Samples, Single, array_like, rows_or_single
+from hubarray.interop.sources.members import Members
+from hubarray.interop.sources.memory import Samples, array_like
 from hubarray.interop.sources.numpy_files import open_npy, open_npz, open_remote_npy
+from hubarray.interop.sources.opened import opened_members, opened_rows
+from hubarray.interop.sources.rows import Single, rows_or_single
+from hubarray.interop.sources.zarr_files import is_zarr, open_zarr, zarr_members
 from hubarray.limits import DEFAULT_DECODED_BYTES
 from hubarray.shown import has_user, shown_url
 from hubarray.storage.url import Root, fsspec_options
@@ -50,7 +46,10 @@ def open_source(
     if not isinstance(source, (str, os.PathLike)):
         if key is not None and hasattr(source, "data_vars"):
             source = source[chosen("the xarray.Dataset", key, list(map(str, source.data_vars)))]
-        found = array_like(source)
+        opened = opened_rows(source, **limits)
+        if opened is not None:
+            return opened
+        found = array_like(source, max_decoded_bytes=max_decoded_bytes)
         if found is not None:
             return rows_or_single(f"the {type(source).__name__}", found)
         if isinstance(source, Iterable) and not isinstance(source, (bytes, dict)):

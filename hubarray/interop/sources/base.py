@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from hubarray.errors import ConfigError, HubError, SourceError
+from hubarray.limits import Budget
 from hubarray.shown import hidden_urls, shown_text
 
 log = logging.getLogger("hubarray.interop")
@@ -23,6 +24,8 @@ MAX_SOURCE_BYTES = 1 << 50
 MAX_UNPACKED = 10_000
 _TEXT_BYTES = 4096
 ALWAYS_BYTES = 16 << 30
+# Each chunk that is stored takes a byte at least; so many may be missing.
+_ALWAYS_CHUNKS = 1 << 20
 _SHOWN_KEYS = 20
 
 
@@ -113,6 +116,36 @@ def check_sizes(source: Source, *, whole_rows: bool, stored_bytes: int | None = 
         raise SourceError(
             f"{source.where}: says that it has {source.rows:,} rows of {size:,} bytes, and its files have "
             f"{stored_bytes:,} bytes in all; make the array with hub.array, and assign what is there"
+        )
+
+
+def check_chunks(where: str, array: Any, stored_bytes: int | None, max_decoded_bytes: int) -> None:
+    """Refuse, by what is declared, chunks that are too large to be decoded whole, or too many to be looked for.
+
+    Parameters
+    ----------
+    where : str
+    array : h5py.Dataset or zarr.Array
+    stored_bytes : int or None
+        What its files take; None if that is not known.
+    max_decoded_bytes : int
+
+    Raises
+    ------
+    SourceError
+    ConfigError
+        A dataset of HDF5 has no shape at all.
+    """
+    if array.shape is None:
+        raise ConfigError(f"{where}: is a null dataset, which has neither elements nor a shape")
+    chunks = array.chunks or array.shape
+    decoded = getattr(array, "shards", None) or array.chunks or ()
+    Budget(max_decoded_bytes, f"{where}: a chunk").take(math.prod(decoded) * array.dtype.itemsize)
+    count = math.prod(-(-n // max(1, size)) for n, size in zip(array.shape, chunks, strict=True))
+    if stored_bytes is not None and count > max(_ALWAYS_CHUNKS, stored_bytes):
+        raise SourceError(
+            f"{where}: says that it has {count:,} chunks, and its files have {stored_bytes:,} bytes in all; make the "
+            "array with hub.array, and assign what is there"
         )
 
 

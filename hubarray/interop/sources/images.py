@@ -23,7 +23,7 @@ from hubarray.interop.sources.base import (
     stamp,
     whole_parts,
 )
-from hubarray.interop.sources.memory import json_attrs
+from hubarray.interop.sources.found import json_attrs
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM", "TIFF")

@@ -1,11 +1,9 @@
-"""Sources in memory, or opened already: arrays, whatever gives itself as one, frames, and samples one by one."""
+"""Sources in memory, or opened already: whatever gives itself as an array, frames, and samples one by one."""
 
 from __future__ import annotations
 
 import itertools
-import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,45 +11,30 @@ import numpy as np
 from hubarray import config
 from hubarray.arrays.array import Array
 from hubarray.errors import ConfigError, SourceError
-from hubarray.interop.sources.base import check_sizes, readable, whole_parts
-from hubarray.shown import shown_text
-from hubarray.values.attributes import plain_value
+from hubarray.interop.sources.base import whole_parts
+from hubarray.interop.sources.found import Found, json_attrs
+from hubarray.interop.sources.opened import opened_array
 from hubarray.values.foreign import TEXT, block_of, is_dask, plain_array, refuse_units, unmasked
 from hubarray.values.objects import plain_list, plain_objects, refuse_objects
 
 _SHOWN_COLUMNS = 5
-# What NetCDF-4 calls the scale of a dimension that has no coordinates.
-NETCDF_DIMENSION = "This is a netCDF dimension but not a netCDF variable"
 
 
-@dataclass(frozen=True)
-class Found:
-    """Something like an array.
-
-    Attributes
-    ----------
-    array : Any
-        With shape, dtype and slices.
-    attrs : dict
-        JSON values that came along.
-    dims : tuple of (str or None), or None
-    fill : scalar or None
-        What stands for elements that were never written.
-    """
-
-    array: Any
-    attrs: dict[str, Any] = field(default_factory=dict)
-    dims: tuple[str | None, ...] | None = None
-    fill: Any = None
-
-
-def array_like(source: Any) -> Found | None:
+def array_like(source: Any, *, max_decoded_bytes: int | None = None) -> Found | None:
     """An array made of a value that has a shape, or of a column of one dtype; None where it is something else.
+
+    Parameters
+    ----------
+    source : Any
+    max_decoded_bytes : int, optional
+        What a chunk of an array that h5py or zarr-python has open may decode to; by default the setting of the name.
 
     Raises
     ------
     ConfigError
         It is like an array, and cannot be stored as one.
+    SourceError
+        Its chunks are too large to be decoded.
     """
     source = unmasked(source)
     refuse_units(source)
@@ -74,13 +57,8 @@ def array_like(source: Any) -> Found | None:
         return Found(plain_array(source), attrs, dims)
     if package == "netCDF4":
         raise ConfigError("a netCDF4.Dataset: give its path, or one of its variables")
-    if package == "zarr" and hasattr(source, "metadata"):
-        from hubarray.arrays.zarr_chain import bounded_array
-
-        source = bounded_array(source, config.max_decoded_bytes())
-        return Found(source, json_attrs("zarr", source.attrs), zarr_dims(source), source.fill_value)
-    if package == "h5py" and hasattr(source, "shape"):
-        return Found(source, json_attrs("h5py", source.attrs), hdf5_dims(source), source.fillvalue)
+    if package in ("h5py", "zarr") and hasattr(source, "shape"):
+        return opened_array(source, config.max_decoded_bytes(max_decoded_bytes))
     if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, bytes)):
         return Found(plain_list(source))
     if is_dask(source):
@@ -117,124 +95,6 @@ def _frame(frame: Any) -> Found:
             f"columns of one dtype, frame[{alike[:_SHOWN_COLUMNS]!r}], or each as an array of its own"
         )
     return Found(array, {"columns": names})
-
-
-def json_attrs(where: str, attributes: Mapping[Any, Any]) -> dict[str, Any]:
-    """Attributes that JSON can hold: text, numbers, and arrays of them. The others are left out, with a warning."""
-    found: dict[str, Any] = {}
-    left_out = []
-    for name, value in attributes.items():
-        try:
-            if str(name) in found:
-                raise ValueError("is there twice")
-            found[str(name)] = plain_value(value, text_of_bytes=True)
-        except (TypeError, ValueError, RecursionError):
-            left_out.append(str(name))
-    if left_out:
-        shown = shown_text(", ".join(left_out))[:400]
-        warnings.warn(f"{where}: attributes of a type that is not stored are left out: {shown}", stacklevel=3)
-    return found
-
-
-def zarr_dims(array: Any) -> tuple[str | None, ...] | None:
-    """Axis names of a Zarr array: ``dimension_names`` in format 3, xarray's attribute in format 2."""
-    names = getattr(array.metadata, "dimension_names", None) or array.attrs.get("_ARRAY_DIMENSIONS")
-    known = isinstance(names, (list, tuple)) and len(names) == len(array.shape)
-    return tuple(None if one is None else str(one) for one in names) if known else None
-
-
-def hdf5_dims(dataset: Any) -> tuple[str | None, ...] | None:
-    """Axis names of an HDF5 dataset: labels of its dimensions, or the names of scales attached to them."""
-    if dataset.is_scale and len(dataset.shape) == 1 and not dataset.dims[0].label:
-        return (dataset.name.rpartition("/")[2],)
-    names: list[str | None] = []
-    for one in dataset.dims:
-        scales = [name for name in one.keys() if name] if not one.label else []  # noqa: SIM118 - h5py's own
-        if scales and scales[0].startswith(NETCDF_DIMENSION):
-            scales = [one[0].name.rpartition("/")[2]]
-        names.append(one.label or (scales[0] if scales else None))
-    return tuple(names) if any(names) else None
-
-
-def rows_or_single(where: str, found: Found, fingerprint: list[Any] | None = None, **sizes: Any) -> Rows | Single:
-    """A source of rows, or the single value that has none."""
-    if not len(found.array.shape):
-        return Single(where, found)
-    return Rows(where, found, fingerprint, **sizes)
-
-
-class Single:
-    """A single value, without rows."""
-
-    shape: tuple[int, ...] = ()
-    dims: tuple[str | None, ...] | None = ()
-    fill: Any = None
-
-    fingerprint: list[Any] | None = None
-
-    def __init__(self, where: str, found: Found) -> None:
-        self.where, self.attrs = where, found.attrs
-        with readable(where):
-            value = block_of(found.array, ())
-        if value.dtype.kind in "TO" and isinstance(value.item(), (str, bytes)):
-            value = np.asarray(plain_list([value.item()])[0])
-        if value.dtype.hasobject or value.shape:
-            refuse_objects(where, value)
-        self.value, self.dtype = value, value.dtype
-
-
-class Rows:
-    """Anything that is sliced along its first axis."""
-
-    def __init__(
-        self, where: str, found: Found, fingerprint: list[Any] | None = None, *, stored_bytes: int | None = None
-    ) -> None:
-        array = found.array
-        self.where = where
-        self.rows: int | None = int(array.shape[0])
-        self.row_shape = tuple(map(int, array.shape[1:]))
-        self.shape = (int(array.shape[0]), *self.row_shape)
-        self.dtype = np.dtype(array.dtype)
-        if self.dtype.hasobject and self.dtype.kind != "T":
-            refuse_objects(where, array)
-        self.attrs = found.attrs
-        self.dims = found.dims
-        self.fill = found.fill
-        self.fingerprint = fingerprint
-        self._array = array
-        check_sizes(self, whole_rows=not self.row_shape, stored_bytes=stored_bytes)
-
-    def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
-        """See :class:`Source`."""
-        for first in range(start, self.rows or 0, block_rows):
-            with readable(self.where):
-                yield block_of(self._array, slice(first, first + block_rows))
-
-    def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
-        """See :class:`Source`."""
-        for key in _parts_of(self.row_shape, self.dtype.itemsize, most_bytes):
-            with readable(self.where):
-                yield key, block_of(self._array, (row, *key))
-
-
-def _parts_of(shape: tuple[int, ...], itemsize: int, most_bytes: int) -> Iterator[tuple[slice, ...]]:
-    """Slices that cut a shape into boxes of about so many bytes, along its leading axes.
-
-    Examples
-    --------
-    >>> list(_parts_of((2, 5), 1, 3))
-    [(slice(0, 1, None), slice(0, 3, None)), (slice(0, 1, None), slice(3, 5, None)), \
-(slice(1, 2, None), slice(0, 3, None)), (slice(1, 2, None), slice(3, 5, None))]
-    """
-    steps = []
-    below = itemsize
-    for length in reversed(shape):
-        step = max(1, min(length, most_bytes // below)) if length else 1
-        steps.append(step)
-        below *= length if step == length else step
-    for begins in itertools.product(*(range(0, n, step) for n, step in zip(shape, reversed(steps), strict=True))):
-        sizes = zip(begins, shape, reversed(steps), strict=True)
-        yield tuple(slice(begin, min(begin + step, n)) for begin, n, step in sizes)
 
 
 class Samples:
@@ -281,4 +141,4 @@ def _sample(value: Any) -> np.ndarray:
     if isinstance(value, str):
         return np.array(value, TEXT)
     found = array_like(value)
-    return plain_list(value) if found is None else np.asarray(found.array)
+    return plain_list(value) if found is None else block_of(found.array, ())

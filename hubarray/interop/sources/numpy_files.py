@@ -15,7 +15,8 @@ import numpy as np
 from hubarray.arrays.foreign_dtypes import check_header
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.sources.base import check_sizes, chosen, readable, row_bytes, stamp, whole_parts
-from hubarray.interop.sources.memory import Found, Rows, Single, rows_or_single
+from hubarray.interop.sources.found import Found
+from hubarray.interop.sources.rows import Rows, Single, rows_or_single
 
 _PASSED_BYTES = 1 << 20
 _MAX_HEADER_BYTES = 64 << 10
