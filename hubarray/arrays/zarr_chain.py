@@ -23,6 +23,15 @@ from hubarray.errors import SourceError
 from hubarray.limits import ANNOUNCED, DEFAULT_DECODED_BYTES, PIECEWISE, decompressed, max_encoded_bytes
 from hubarray.shown import shown_text
 
+# What numcodecs decodes all frames of, of which each says its own size.
+_OF_FRAMES = "zstd"
+# Texts of any length begin with how many they are.
+_COUNTED = ("vlen-utf8", "vlen-bytes", "vlen-array")
+_UNBOUNDED = "makes objects that nothing bounds"
+_REFUSED = {"pickle": "may run what the data names", "msgpack2": _UNBOUNDED, "json2": _UNBOUNDED}
+_OPTIONS_OF_DTYPES = ("dtype", "astype", "encode_dtype", "decode_dtype")
+_MOST_ITEM_BYTES = 16
+
 
 @dataclass(frozen=True)
 class _Around:
@@ -86,16 +95,6 @@ class _BoundedTexts(_Around, ArrayBytesCodec):  # type: ignore[misc]
     async def _decode_single(self, chunk_bytes: Any, chunk_spec: ArraySpec) -> Any:
         _check_count(chunk_bytes.to_bytes(), math.prod(chunk_spec.shape))
         return await self.codec._decode_single(chunk_bytes, chunk_spec)
-
-
-# What numcodecs decodes all frames of, of which each says its own size.
-_OF_FRAMES = "zstd"
-# Texts of any length begin with how many they are.
-_COUNTED = ("vlen-utf8", "vlen-bytes", "vlen-array")
-_UNBOUNDED = "makes objects that nothing bounds"
-_REFUSED = {"pickle": "may run what the data names", "msgpack2": _UNBOUNDED, "json2": _UNBOUNDED}
-_OPTIONS_OF_DTYPES = ("dtype", "astype", "encode_dtype", "decode_dtype")
-_MOST_ITEM_BYTES = 16
 
 
 def _most_bytes(elements: int, dtype: np.dtype[Any], max_text_bytes: int) -> int:
