@@ -94,13 +94,28 @@ def test_a_dataset_without_a_shape_is_refused(root, tmp_path):
                 store(file["a"], "t/x:v0", root=root)
 
 
-def test_an_array_whose_elements_lie_in_another_file_is_refused_as_by_its_path(root, tmp_path):
-    (tmp_path / "secret").write_bytes(b"abcd")
-    with h5py.File(tmp_path / "x.h5", "w") as file:
-        file.create_dataset("a", (4,), "S1", external=[(tmp_path / "secret", 0, 4)])
-        with pytest.raises(hub.SourceError, match="follow_links=True"):
-            hub.import_(file["a"], "t/x:v0", root=root)
-        assert hub.import_(file["a"], "t/x:v0", root=root, follow_links=True)[:].tolist() == [b"a", b"b", b"c", b"d"]
+def of_hdf5(folder):
+    (folder / "secret").write_bytes(bytes(range(4)))
+    file = h5py.File(folder / "x.h5", "w")
+    return file.create_dataset("a", (4,), "u1", external=[(folder / "secret", 0, 4)])
+
+
+def of_zarr(folder):
+    array = zarr.create_array(folder / "x.zarr", shape=(4,), dtype="u1", compressors=None)
+    array[:] = np.arange(4)
+    chunk = folder / "x.zarr" / "c" / "0"
+    chunk.rename(folder / "secret")
+    chunk.symlink_to(folder / "secret")
+    return array
+
+
+@pytest.mark.parametrize("made", [of_hdf5, of_zarr])
+def test_an_array_whose_elements_lie_in_another_file_is_refused_as_by_its_path(root, tmp_path, made):
+    opened = made(tmp_path)
+    for store in (hub.import_, hub.store):
+        with pytest.raises(hub.SourceError, match=r"follow_links=True \(--follow-links\) to the import"):
+            store(opened, "t/x:v0", root=root)
+    assert hub.import_(opened, "t/x:v0", root=root, follow_links=True)[:].tolist() == [0, 1, 2, 3]
 
 
 def test_what_was_just_written_to_a_file_that_is_open_is_imported(root, tmp_path):

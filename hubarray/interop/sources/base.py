@@ -224,8 +224,8 @@ def refuse_links_out(folder: str, paths: Iterator[str] | list[str]) -> None:
 def link_refused(what: str, why: str) -> SourceError:
     """The error for data that lies elsewhere than in the source that was named."""
     return SourceError(
-        f"{what}: {why}, so it could be any file of this machine; pass follow_links=True (--follow-links) if that is "
-        "meant"
+        f"{what}: {why}, so it could be any file of this machine; pass follow_links=True (--follow-links) to the "
+        "import if that is meant"
     )
 
 

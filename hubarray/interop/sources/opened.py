@@ -98,7 +98,7 @@ def opened_rows(source: Any, *, follow_links: bool, max_decoded_bytes: int) -> R
 
 
 def opened_array(source: Any, max_decoded_bytes: int) -> Found:
-    """An array that somebody has opened with h5py or zarr-python, whatever it is in.
+    """An array that somebody has opened with h5py or zarr-python, whatever it is in; links out of that are refused.
 
     Raises
     ------
@@ -106,8 +106,10 @@ def opened_array(source: Any, max_decoded_bytes: int) -> Found:
     """
     if type(source).__module__.partition(".")[0] == "zarr":
         named = shown_text(str(source.store_path))
+        refuse_links_of_store(source)
         found = zarr_array(named, source, stored_bytes=None, max_decoded_bytes=max_decoded_bytes)
     else:
         named = shown_text(f"{source.file.filename}:{source.name}")
+        refuse_data_elsewhere(named, source)
         found = hdf5_array(named, source, stored_bytes=None, max_decoded_bytes=max_decoded_bytes)
     return found if source.shape else Found(Single(named, found).value, found.attrs)

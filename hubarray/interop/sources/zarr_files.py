@@ -209,8 +209,8 @@ def _marks(stamps: list[Any] | None, node: Any) -> list[Any] | None:
     return None if stamps is None else [*stamps, node.path]
 
 
-def refuse_links_of_store(group: Any) -> None:
-    """Refuse links out of the folder that a Zarr group is in; other stores have none."""
-    folder = getattr(group.store, "root", None)
+def refuse_links_of_store(node: Any) -> None:
+    """Refuse links out of the folder of a store below a group or an array that is open; other stores have none."""
+    folder = getattr(node.store, "root", None)
     if isinstance(folder, os.PathLike):
-        refuse_links_out(os.fspath(folder), tree(os.fspath(folder)))
+        refuse_links_out(os.fspath(folder), tree(os.path.join(folder, node.path)))
