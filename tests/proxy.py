@@ -25,7 +25,7 @@ class FaultyProxy:
         Given method and path, gives None, or a fault: ``"reset"`` (the connection is reset, nothing is forwarded),
         ``"lost reply"`` (the request goes through, the reply does not come), ``"cut"`` (half of the reply's body
         comes), ``"stall"`` (the request goes through, nothing comes), ``"no bucket"`` (the server says that there is no
-        such bucket), or a number (the status to answer with).
+        such bucket), a number (the status to answer with), or a number and a code (``"400 ExpiredToken"``).
 
     Attributes
     ----------
@@ -66,8 +66,8 @@ class FaultyProxy:
                 if fault == "reset":
                     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     return
-                if isinstance(fault, int) or fault == "no bucket":
-                    status, code = (404, b"NoSuchBucket") if fault == "no bucket" else (fault, b"Injected")
+                if (answer := _answer(fault)) is not None:
+                    status, code = answer
                     body = b"<Error><Code>%s</Code><Message>by the test</Message></Error>" % code
                     client.sendall(b"HTTP/1.1 %d Injected\r\nContent-Length: %d\r\n\r\n" % (status, len(body)))
                     client.sendall(b"" if method == b"HEAD" else body)
@@ -86,6 +86,16 @@ class FaultyProxy:
                 client.sendall(reply[0] + body)
                 if fault == "cut":
                     return
+
+
+def _answer(fault: Fault) -> tuple[int, bytes] | None:
+    """The status and the code that the server is to have answered with."""
+    if fault == "no bucket":
+        return 404, b"NoSuchBucket"
+    if isinstance(fault, int):
+        return fault, b"Injected"
+    status, _, code = (fault or "").partition(" ")
+    return (int(status), code.encode()) if status.isdigit() else None
 
 
 def _read_message(connection: socket.socket, *, no_body: bool = False) -> tuple[bytes, bytes] | None:

@@ -22,7 +22,6 @@ import fsspec.asyn
 
 from hubarray import process
 from hubarray.errors import (
-    AccessDeniedError,
     ConfigError,
     HubError,
     ObjectMissingError,
@@ -31,6 +30,7 @@ from hubarray.errors import (
     UnsafeStoreError,
 )
 from hubarray.storage.base import BUSY_ATTEMPTS, Buffer, ObjectInfo, Store, fit_to_be_shown, most_seconds, unanswered
+from hubarray.storage.refusals import refused
 
 _DELETE_BATCH = 64
 UNCACHED_OPTIONS = {"use_listings_cache": False, "skip_instance_cache": True}
@@ -222,13 +222,13 @@ class FilesystemStore(Store):
         where = self.where(key)
         reason = _reason(error)
         status = _status(error)
-        lowered = reason.lower()
         if _is_about_the_bucket(error):
             return StorageError(f"{where}: there is no such bucket; create it first, or check the root's URL")
         if isinstance(error, FileNotFoundError) or status == 404:
             return ObjectMissingError(f"{where}: no such object")
-        if isinstance(error, PermissionError) or status in (401, 403) or "credentials" in lowered:
-            return AccessDeniedError(f"{where}: the server refused the credentials ({reason}); check storage_options")
+        is_denied = isinstance(error, PermissionError) or "credentials" in reason.lower()
+        if (denied := refused(where, 403 if is_denied else status, reason, code=_code(error))) is not None:
+            return denied
         if isinstance(error, (asyncio.TimeoutError, TimeoutError, ConnectionError)) or (status or 500) >= 500:
             return unanswered(where, reason)
         if status in (408, 409, 429):
@@ -276,12 +276,16 @@ def _is_precondition_failure(error: BaseException) -> bool:
     return _status(error) == 412 or "conditionNotMet" in str(error)
 
 
+def _code(error: BaseException) -> str:
+    """The server's name for a failure: of s3fs the cause has it, and the text is the server's."""
+    code = (getattr(error.__cause__, "response", None) or {}).get("Error", {}).get("Code")
+    return fit_to_be_shown(str(code)) if code else ""
+
+
 def _is_about_the_bucket(error: BaseException) -> bool:
     """Whether a failure says that there is no bucket."""
-    # Of s3fs the cause has the code, and the text is the server's.
-    code = (getattr(error.__cause__, "response", None) or {}).get("Error", {}).get("Code")
     text = str(error).lower()
-    return code == "NoSuchBucket" or "nosuchbucket" in text or "bucket does not exist" in text
+    return _code(error) == "NoSuchBucket" or "nosuchbucket" in text or "bucket does not exist" in text
 
 
 def _is_busy(error: BaseException) -> bool:

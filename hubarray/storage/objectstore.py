@@ -28,6 +28,7 @@ from hubarray.errors import (
 )
 from hubarray.storage.base import BUSY_ATTEMPTS, PIECE_BYTES, Buffer, ObjectInfo, Store, fit_to_be_shown, unanswered
 from hubarray.storage.options import endpoint_from_environment, flatten_s3
+from hubarray.storage.refusals import refused
 
 _NO_STORE = {"Cache-Control": "no-store"}
 _RETRY: Any = {"max_retries": 5, "retry_timeout": timedelta(seconds=12)}
@@ -222,8 +223,9 @@ class ObjectStore(Store):
             return StorageError(f"{where}: there is no such bucket; create it first, or check the root's URL")
         if isinstance(error, (rust.NotFoundError, FileNotFoundError)) or status == 404:
             return ObjectMissingError(f"{where}: no such object")
-        if isinstance(error, (rust.PermissionDeniedError, rust.UnauthenticatedError)) or status in (401, 403):
-            return AccessDeniedError(f"{where}: the server refused the credentials ({reason}); check storage_options")
+        is_denied = isinstance(error, (rust.PermissionDeniedError, rust.UnauthenticatedError))
+        if (denied := refused(where, 403 if is_denied else status, reason)) is not None:
+            return denied
         if isinstance(error, _NoCredentials) or "hubarray-no-credentials" in str(error):
             return AccessDeniedError(f"{where}: {_NO_CREDENTIALS}")
         if status is None or status >= 500 or status in (408, 409, 429):

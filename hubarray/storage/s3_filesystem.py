@@ -20,7 +20,9 @@ class S3FilesystemStore(FilesystemStore):
     def _filesystem(self, options: Mapping[str, Any]) -> Any:
         import s3fs
 
-        return s3fs.S3FileSystem(**for_s3fs(options), **UNCACHED_OPTIONS, config_kwargs=_LIMITS)
+        # Else a whole object is asked for its size first, by a HEAD, whose reply cannot say why it is refused.
+        at_once = {"max_concurrency": 1}
+        return s3fs.S3FileSystem(**for_s3fs(options), **UNCACHED_OPTIONS, **at_once, config_kwargs=_LIMITS)
 
     def _head(self, key: str) -> ObjectInfo:
         # By a GET of a byte: a reply to a HEAD has no body that could say that the bucket is gone.

@@ -45,6 +45,46 @@ def test_wrong_credentials_are_an_error_of_their_own_and_are_not_shown(s3_server
 
 
 @pytest.mark.parametrize("engine", ["obstore", "s3fs"])
+@pytest.mark.parametrize(
+    ("answer", "advice"),
+    [
+        ("400 ExpiredToken", "have expired"),
+        ("400 InvalidToken", "session token"),
+        ("403 InvalidAccessKeyId", "check storage_options"),
+        ("400 AuthorizationHeaderMalformed", "region"),
+        ("403 RequestTimeTooSkewed", "clock"),
+        ("401 Unauthorized", "check storage_options"),
+        ("403 AccessDenied", "check storage_options"),
+    ],
+)
+def test_credentials_that_are_refused_are_told_apart_whatever_the_status(s3_server, engine, answer, advice):
+    with faulty_proxy(s3_server.endpoint) as proxy:
+        store = _s3(s3_server, engine, endpoint_url=proxy.endpoint)
+        proxy.plan = lambda method, path: answer
+        code = answer.split()[1]
+        for call in (
+            lambda: store.get("k"),
+            lambda: store.get("k", 0, 1),
+            lambda: store.put("k", b""),
+            lambda: store.put_if_absent("k", b""),
+            lambda: list(store.list("")),
+            lambda: store.delete(["k"]),
+        ):
+            with pytest.raises(hub.AccessDeniedError, match=rf"{code}.*: .*{advice}"):
+                call()
+
+
+@pytest.mark.parametrize("engine", ["obstore", "s3fs"])
+def test_other_faults_of_a_request_are_not_taken_for_credentials(s3_server, engine):
+    with faulty_proxy(s3_server.endpoint) as proxy:
+        store = _s3(s3_server, engine, endpoint_url=proxy.endpoint)
+        proxy.plan = lambda method, path: "400 InvalidArgument"
+        with pytest.raises(hub.StorageError) as caught:
+            store.put("k", b"")
+        assert not isinstance(caught.value, hub.AccessDeniedError)
+
+
+@pytest.mark.parametrize("engine", ["obstore", "s3fs"])
 def test_a_missing_bucket_is_said_to_be_missing_on_s3(s3_server, engine):
     root = hub.Root("s3://no-such-bucket/x", storage_options=s3_server.options)
     store = S3FilesystemStore(root.url, root._options) if engine == "s3fs" else open_store(root)
