@@ -95,8 +95,9 @@ def import_(
     Returns
     -------
     Array or Dataset
-        Where images lie in folders by class, ``a.attrs["classes"]`` has the names of the classes,
-        ``<name>.labels`` the class of each image, and ``<name>.files`` its path.
+        Of several images, which are in the order of the numbers in their names, ``<name>.files`` has the paths. Where
+        they lie in folders by class, ``a.attrs["classes"]`` has the names of the classes, and ``<name>.labels`` the
+        class of each image.
 
     Raises
     ------
@@ -176,7 +177,7 @@ def _import_array(
         remove(staged)
         raise SourceError(f"{opened.where}: changed while it was read; import it again")
     named = fitting_attrs(opened.where, opened.attrs, attrs)
-    if isinstance(opened, Images) and opened.classes:
+    if isinstance(opened, Images) and (opened.classes or len(opened.names) > 1):
         _add_companions(opened, parsed, where)
     publish(staged, version_of(where, parsed), attrs=named, message=message or f"import {shown_text(opened.where)}")
     return catalog.load(str(parsed), root=where)
@@ -197,8 +198,9 @@ def _left(staged: Version, root: Root) -> str:
 
 
 def _add_companions(source: Images, name: Name, root: Any) -> None:
-    """The class and the path of each image, as arrays beside it: there first, so that nobody finds images without."""
-    for suffix, values in (("labels", np.asarray(source.labels)), ("files", np.asarray(source.names))):
+    """The path, and the class, of each image, as arrays beside it: there first, so that nobody finds images without."""
+    labels = {"labels": np.asarray(source.labels)} if source.classes else {}
+    for suffix, values in (labels | {"files": np.asarray(source.names)}).items():
         beside = str(replace(name, name=f"{name.name}.{suffix}"))
         attrs = {"classes": source.classes} if suffix == "labels" else {}
         dask_interop.store(values, beside, attrs=attrs, overwrite=True, root=root, message=f"import {source.where}")

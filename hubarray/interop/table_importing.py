@@ -22,6 +22,7 @@ from hubarray.interop.table_sources.base import TableSource
 from hubarray.lookup import RootLike
 from hubarray.progress import announce, progress
 from hubarray.shown import shown_text, shown_url
+from hubarray.sources.folders import PARQUET_SUFFIXES, is_hidden, is_part, natural, refuse_table_format
 from hubarray.tables.frames import is_frame
 from hubarray.tables.schema import Field, Schema
 from hubarray.tables.table import Table
@@ -166,7 +167,7 @@ def _is_petastorm(where: str) -> bool:
 
 def _files(files: Sequence[Path], schema: Schema | None, max_decoded_bytes: int) -> TableSource:
     """Parquet files, which lie where they like."""
-    others = [str(one) for one in files if one.suffix.lower() != ".parquet" or not one.is_file()]
+    others = [str(one) for one in files if one.suffix.lower() not in PARQUET_SUFFIXES or not one.is_file()]
     if others or not files:
         shown = shown_text(others[0]) if others else "an empty list"
         raise SourceError(f"{shown}: of several files each is to be a Parquet file that is there, *.parquet")
@@ -194,15 +195,18 @@ def _above_hive(folder: Path) -> Path:
 
 
 def _folder(path: Path, schema: Schema | None, follow_links: bool, max_decoded_bytes: int) -> TableSource:
-    files = [Path(one) for one in tree(str(path)) if not os.path.basename(one).startswith((".", "_"))]
+    shown = shown_text(str(path))
+    every = {Path(one).relative_to(path).as_posix(): Path(one) for one in tree(str(path))}
+    refuse_table_format(shown, every)
+    seen = sorted((one for one in every if not is_hidden(one)), key=natural)
     if not follow_links:
-        refuse_links_out(str(path), [str(one) for one in files])
-    found = _by_key([one for one in files if one.suffix.lower() == ".parquet"], path)
-    pictures = [one for one in files if one.suffix.lower() in images.SUFFIXES]
+        refuse_links_out(str(path), [str(every[one]) for one in seen])
+    found = _by_key([every[one] for one in seen if is_part(one) and one.lower().endswith(PARQUET_SUFFIXES)], path)
+    pictures = [every[one] for one in seen if every[one].suffix.lower() in images.SUFFIXES]
     if found:
         if pictures:
-            announce(f"{shown_text(str(path))}: has Parquet; its {len(pictures):,} images are left out")
+            announce(f"{shown}: has Parquet; its {len(pictures):,} images are left out")
         return parquet.opened(found, path, schema, max_decoded_bytes)
     if not pictures:
-        raise SourceError(f"{shown_text(str(path))}: has neither .parquet files nor .jpg, .jpeg and .png images")
+        raise SourceError(f"{shown}: has neither .parquet files nor .jpg, .jpeg and .png images")
     return images.folder(path, pictures, schema)

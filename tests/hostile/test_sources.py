@@ -186,7 +186,7 @@ def test_an_import_that_fails_leaves_nothing_or_says_what(root, tmp_path, monkey
     (tmp_path / "images" / "00.png").write_bytes(whole[: len(whole) - 30])
     with pytest.raises(hub.SourceError):
         hub.import_(tmp_path / "images", "t/y:v0", root=root, chunks=(2, 8, 8))
-    assert hub.list(root=root) == ["t/x:v0"]
+    assert hub.list(root=root) == ["t/x.files:v0", "t/x:v0"]
 
 
 def test_folders_by_class_give_labels_and_file_names_too(root, tmp_path):

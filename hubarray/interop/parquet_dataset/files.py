@@ -29,6 +29,7 @@ from hubarray.errors import (
 )
 from hubarray.interop.parquet_dataset.dated import DatedHandler
 from hubarray.shown import hidden_urls, shown_text, shown_url
+from hubarray.sources.folders import PARQUET_SUFFIXES, is_part, refuse_table_format
 from hubarray.storage.options import endpoint_from_environment, flatten_s3
 
 MAX_FILES = 1 << 22
@@ -49,7 +50,6 @@ _OF_AWS: dict[str, type[HubError]] = {
 }
 # By this machine's clock, as the store's is not asked: so minutes, for what takes a second.
 _SETTLED_NS = 300 * 1_000_000_000
-_SUFFIXES = (".parquet", ".parq", ".pq")
 
 
 @dataclass(frozen=True)
@@ -247,6 +247,8 @@ def listed(location: Location) -> list[DataFile]:
     ------
     NotFoundError
         There is no such file or folder, or none in it.
+    SourceError
+        The folder is a table of another format, whose rows are not all that its files hold.
     """
     with readable(location.where):
         info = location.client.filesystem.get_file_info(location.path)
@@ -260,15 +262,15 @@ def listed(location: Location) -> list[DataFile]:
             found = location.client.filesystem.get_file_info(pafs.FileSelector(location.path, recursive=True))
     files = []
     prefix = location.path.rstrip("/") + "/"
-    for one in found:
-        relative = one.path[len(prefix) :] if one.path.startswith(prefix) else one.path
-        # A folder of partitions may begin as a file that is none does.
-        hidden = any(part.startswith(("_", ".")) and "=" not in part for part in relative.split("/"))
-        if one.type == pafs.FileType.File and not hidden and (one.size or relative.lower().endswith(_SUFFIXES)):
+    below = [(one.path[len(prefix) :] if one.path.startswith(prefix) else one.path, one) for one in found]
+    refuse_table_format(location.where, (relative for relative, _ in below))
+    for relative, one in below:
+        is_file = one.type == pafs.FileType.File
+        if is_file and is_part(relative) and (one.size or relative.lower().endswith(PARQUET_SUFFIXES)):
             files.append(_file(location, one, relative))
     if len(files) > MAX_FILES:
         raise SourceError(f"{location.where}: has {len(files):,} files, more than {MAX_FILES:,}")
-    named = [one for one in files if one.relative.lower().endswith(_SUFFIXES)]
+    named = [one for one in files if one.relative.lower().endswith(PARQUET_SUFFIXES)]
     if not (named or files):
         raise NotFoundError(f"{location.where}: has no Parquet files")
     return sorted(named or files, key=lambda one: one.relative)

@@ -24,6 +24,7 @@ from hubarray.interop.sources.base import (
     whole_parts,
 )
 from hubarray.interop.sources.found import json_attrs
+from hubarray.sources.folders import is_hidden, natural
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM", "TIFF")
@@ -155,7 +156,7 @@ def _plain(value: Any) -> Any:
 
 
 class Images:
-    """Image files of equal size, sorted by name; those in folders of their own, class by class.
+    """Image files of equal size, sorted by the numbers in their names; those in folders of their own, class by class.
 
     Attributes
     ----------
@@ -171,7 +172,7 @@ class Images:
         self._pillow = needed("PIL.Image", extra="images", why="importing images")
         self.where = where
         folder = where if os.path.isdir(where) else _fixed_part(where)
-        self._paths, by_class = _in_folder(where) if os.path.isdir(where) else (_images(where), False)
+        self._paths, by_class = _in_folder(where) if os.path.isdir(where) else (_images(where, folder), False)
         self.classes = sorted({Path(path).parent.name for path in self._paths}) if by_class else []
         if not self._paths:
             raise SourceError(f"{where}: there are no images; Parquet becomes a table, by hub.import_table")
@@ -235,8 +236,7 @@ def _in_folder(where: str) -> tuple[list[str], bool]:
     SourceError
         Some lie elsewhere and would be left out.
     """
-    direct = _images(where)
-    by_class = _images(os.path.join(glob.escape(where), "*", "*"))
+    direct, by_class = (_images(os.path.join(glob.escape(where), *deep), where) for deep in (("*",), ("*", "*")))
     deeper = _first_below(where, 2)
     levels = [some[0] for some in (direct, by_class, deeper) if some]
     if len(levels) > 1 or (deeper and not by_class):
@@ -250,17 +250,19 @@ def _in_folder(where: str) -> tuple[list[str], bool]:
 def _first_below(where: str, levels: int) -> list[str]:
     """An image that lies deeper below a folder than so many folders, if there is one."""
     for inner, folders, names in os.walk(where):
-        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        folders[:] = sorted(one for one in folders if not is_hidden(one))
         if len(Path(inner).relative_to(where).parts) >= levels:
             for name in sorted(names):
-                if Path(name).suffix.lower() in IMAGE_SUFFIXES and not name.startswith("."):
+                if Path(name).suffix.lower() in IMAGE_SUFFIXES and not is_hidden(name):
                     return [os.path.join(inner, name)]
     return []
 
 
-def _images(where: str) -> list[str]:
-    pattern = os.path.join(glob.escape(where), "*") if os.path.isdir(where) else where
-    return [path for path in sorted(glob.glob(pattern, recursive=True)) if Path(path).suffix.lower() in IMAGE_SUFFIXES]
+def _images(pattern: str, folder: str) -> list[str]:
+    """The images that a pattern matches, by the numbers in their names."""
+    found = {Path(path).relative_to(folder).as_posix(): path for path in glob.glob(pattern, recursive=True)}
+    kept = [one for one in found if Path(one).suffix.lower() in IMAGE_SUFFIXES and not is_hidden(one)]
+    return [found[one] for one in sorted(kept, key=natural)]
 
 
 def _fixed_part(pattern: str) -> str:

@@ -1,0 +1,89 @@
+"""What in a folder is data, and in which order; planning alone, over paths within the folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from hubarray.errors import SourceError
+
+PARQUET_SUFFIXES = (".parquet", ".parq", ".pq")
+# Of jobs that have not ended, of table formats, and of archives that macOS made.
+_UNFINISHED = frozenset(("_temporary", "_delta_log", "_spark_metadata", "__MACOSX", "__pycache__"))
+# Source: the Delta transaction log protocol, "Delta Log Entries" and "Checkpoints".
+_OF_DELTA = re.compile(r"\d{20}\.(?:json|checkpoint\b)", re.ASCII)
+_DIGITS = re.compile(r"([0-9]+)")
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a file is none of a folder's data: hidden, unfinished, or in a folder that is.
+
+    Parameters
+    ----------
+    path : str
+        Within the folder, with slashes.
+
+    Examples
+    --------
+    >>> [is_hidden(path) for path in ("cat/a.png", "_DSC1.jpg", ".ipynb_checkpoints/a.png", "__MACOSX/a.png")]
+    [False, False, True, True]
+    """
+    return any(part.startswith(".") or part in _UNFINISHED for part in path.split("/"))
+
+
+def is_part(path: str) -> bool:
+    """Whether a file is a part of a dataset as Hive and Spark write it; a folder of partitions may begin with ``_``.
+
+    Examples
+    --------
+    >>> [is_part(path) for path in ("day=1/a.parquet", "_day=1/a.parquet", "_temporary/0/a.parquet", "_metadata")]
+    [True, True, False, False]
+    """
+    return not any(part.startswith(("_", ".")) and "=" not in part for part in path.split("/"))
+
+
+def natural(path: str) -> tuple[tuple[str | int, ...], str]:
+    """The key that sorts numbers in names by what they are.
+
+    Examples
+    --------
+    >>> sorted(["slice10.tif", "slice2.tif", "slice02.tif"], key=natural)
+    ['slice02.tif', 'slice2.tif', 'slice10.tif']
+    """
+    pieces = _DIGITS.split(path)
+    # Text and digits take turns. Numbers of any length: by how many digits they have, and then by these.
+    compared: list[str | int] = []
+    for i, piece in enumerate(pieces):
+        digits = piece.lstrip("0")
+        compared += [len(digits), digits] if i % 2 else [piece]
+    return tuple(compared), path
+
+
+def refuse_table_format(where: str, paths: Iterable[str]) -> None:
+    """Refuse the folder of a table whose rows are those of some of its files, which its log or metadata name.
+
+    Parameters
+    ----------
+    where : str
+        The folder, fit to be shown.
+    paths : iterable of str
+        All files below it, hidden ones too, with slashes.
+
+    Raises
+    ------
+    SourceError
+    """
+    for path in paths:
+        *_, folder, name = "", *path.split("/")
+        if folder == "_delta_log" and _OF_DELTA.match(name):
+            kind, how = "Delta Lake", "deltalake.DeltaTable(...).to_pyarrow_table()"
+        elif folder == ".hoodie" and name == "hoodie.properties":
+            kind, how = "Apache Hudi", "Spark, spark.read.format('hudi').load(...)"
+        elif folder == "metadata" and name.endswith(".metadata.json"):
+            kind, how = "Apache Iceberg", "pyiceberg, catalog.load_table(...).scan().to_arrow()"
+        else:
+            continue
+        raise SourceError(
+            f"{where}: is a table of {kind}, whose files hold removed rows, too; read it by {how} and import that, or "
+            "name the files that are meant"
+        )
