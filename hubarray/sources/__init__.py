@@ -1,1 +1,1 @@
-"""What a file or a folder is: rules that readers, ``import_`` and ``import_table`` share."""
+"""Rules of what a file and a folder is, that readers, ``import_`` and ``import_table`` share."""

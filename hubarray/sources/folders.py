@@ -1,4 +1,4 @@
-"""What in a folder is data, and in which order; planning alone, over paths within the folder."""
+"""The data in a folder, and its order; planning alone, over paths within the folder."""
 
 from __future__ import annotations
 

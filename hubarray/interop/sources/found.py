@@ -1,4 +1,4 @@
-"""What was found in a source: something like an array, and what was said of it."""
+"""Something like an array that was found in a source, with what was said of it."""
 
 from __future__ import annotations
 

@@ -141,4 +141,6 @@ def _sample(value: Any) -> np.ndarray:
     if isinstance(value, str):
         return np.array(value, TEXT)
     found = array_like(value)
-    return plain_list(value) if found is None else block_of(found.array, ())
+    if found is None:
+        return plain_list(value)
+    return found.array if isinstance(found.array, np.ndarray) else block_of(found.array, ())

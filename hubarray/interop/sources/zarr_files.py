@@ -182,12 +182,12 @@ def zarr_array(
         from hubarray.arrays.zarr_chain import bounded_array
     opened = bounded_array(opened, max_decoded_bytes)
     check_chunks(shown, opened, stored_bytes, max_decoded_bytes)
-    kept = {name: value for name, value in opened.attrs.items() if not name.startswith("_ARRAY")}
+    kept = json_attrs(shown, {name: value for name, value in opened.attrs.items() if not name.startswith("_ARRAY")})
     dtype = np.dtype(opened.dtype)
     if not opened.shape:
         return Found(opened, decoded_attributes(kept, dtype))
     if dtype.kind in "TO":
-        return Found(Texts(shown, opened, opened.shape, stored_bytes), json_attrs(shown, kept), _zarr_dims(opened))
+        return Found(Texts(shown, opened, opened.shape, stored_bytes), kept, _zarr_dims(opened))
     is_of_xarray = opened.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in opened.attrs
     if is_of_xarray and opened.fill_value is not None and dtype.kind in "iuf":
         # In format 2 xarray has no other place for it.
