@@ -58,7 +58,7 @@ ATTRIBUTES: dict[str, tuple[Callable[[], Any], Any]] = {
     "series": (lambda: pd.Series([1.5, 2.5]), [1.5, 2.5]),
     "masked array": (lambda: np.ma.masked_equal([1, 2], 2), Refused("masks are not stored")),
     "masked": (lambda: np.ma.masked, Refused("masks are not stored")),
-    "unit": (lambda: pint.UnitRegistry().Quantity(1.0, "m"), Refused("has a unit")),
+    "unit": (lambda: pint.get_application_registry().Quantity(1.0, "m"), Refused("has a unit")),
     "time": (lambda: datetime.datetime(2026, 1, 1), Refused(r"a datetime is none of them; .*isoformat")),
     "date": (lambda: datetime.date(2026, 1, 1), Refused(r"a date is none of them; .*isoformat")),
     "length of time": (lambda: datetime.timedelta(1), NONE_OF_THEM),

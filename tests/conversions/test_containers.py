@@ -76,7 +76,7 @@ def test_a_variable_of_netcdf4_keeps_the_attributes_that_it_has_not_applied(root
 
 
 VARIABLES = {
-    "a unit": (lambda: np.array([1.0, 2.0]) * pint.UnitRegistry().m, "has a unit"),
+    "a unit": (lambda: np.array([1.0, 2.0]) * pint.get_application_registry().m, "has a unit"),
     "bytes that end with NUL": (lambda: np.array([b"a\0", b"b"], object), "bytes that end with NUL"),
     "a dtype of pandas": (lambda: pd.array([1, 2], dtype="Int64"), "which NumPy does not have"),
 }
