@@ -19,6 +19,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.core.metadata import ArrayV3Metadata
 
+from hubarray.arrays.zarr_images import own
 from hubarray.errors import SourceError
 from hubarray.limits import ANNOUNCED, DEFAULT_DECODED_BYTES, PIECEWISE, decompressed, max_encoded_bytes
 from hubarray.shown import shown_text
@@ -158,7 +159,9 @@ def _bounded(codec: Any, max_text_bytes: int = DEFAULT_DECODED_BYTES) -> Any:
         )
     if isinstance(codec, (VLenUTF8Codec, VLenBytesCodec)):
         return _BoundedTexts(codec, max_text_bytes)
-    return _Bounded(codec, max_text_bytes) if isinstance(codec, BytesBytesCodec) else codec
+    if isinstance(codec, BytesBytesCodec):
+        return _Bounded(codec, max_text_bytes)
+    return own(codec) if isinstance(codec, ArrayBytesCodec) and not isinstance(codec, V2Codec) else codec
 
 
 @dataclass(frozen=True)

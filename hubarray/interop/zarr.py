@@ -16,7 +16,7 @@ import numpy as np
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from hubarray.arrays import numbering
+from hubarray.arrays import numbering, zarr_images
 from hubarray.arrays.array import Array, refuse_expired
 from hubarray.arrays.assignment import changed_elements
 from hubarray.arrays.chunk_codec import is_all_fill
@@ -27,7 +27,6 @@ from hubarray.errors import ConfigError, CorruptDataError, HubError, ReadOnlyErr
 from hubarray.history.commit import commit
 from hubarray.history.operations import SetAttributes
 from hubarray.history.retry import retry
-from hubarray.interop import zarr_images
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, decoded_attributes, zarr_json
 from hubarray.values.attributes import checked_attrs
 

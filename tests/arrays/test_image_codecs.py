@@ -6,6 +6,7 @@ import pickle
 import tracemalloc
 from dataclasses import dataclass, field
 
+import google_crc32c
 import imagecodecs
 import imagecodecs.numcodecs
 import numpy as np
@@ -199,6 +200,32 @@ def zarr_codecs():
         yield
     for name, qualname in chosen.items():
         del vars(zarr.registry)["__codec_registries"][name][qualname]
+
+
+@pytest.mark.usefixtures("zarr_codecs")
+@pytest.mark.parametrize("sharded", [False, True])
+def test_images_of_an_imported_zarr_are_bounded_whoever_elses_codec_it_would_have(root, tmp_path, sharded):
+    values = smooth(16, 16)
+    name = IMAGE_CODECS["png"].stored_name
+    array = zarr.create_array(
+        tmp_path / "x.zarr", shape=(16, 16, 3), chunks=(16, 16, 3), shards=(16, 16, 3) if sharded else None,
+        dtype="u1", compressors=None, serializer=zarr.registry.get_codec_class(name)(configuration={"level": None}),
+    )  # fmt: skip
+    chunk = tmp_path / "x.zarr" / "c" / "0" / "0" / "0"
+    chunk.parent.mkdir(parents=True)
+
+    def written(image):
+        # An index of one part, and its checksum.
+        index = np.array([0, len(image)], "<u8").tobytes()
+        chunk.write_bytes(image + (index + google_crc32c.value(index).to_bytes(4, "little") if sharded else b""))
+
+    written(imagecodecs.png_encode(values))
+    for source in (tmp_path / "x.zarr", array):
+        assert np.array_equal(hub.import_(source, f"t/x:{type(source).__name__}", root=root)[...], values)
+    written(imagecodecs.png_encode(np.zeros((4000, 4000, 3), "u1")))
+    for source in (tmp_path / "x.zarr", array):
+        with pytest.raises(hub.SourceError, match=r"does not decode to an image of \(16, 16, 3\)"):
+            hub.import_(source, "t/y:v0", root=root)
 
 
 @pytest.mark.usefixtures("zarr_codecs")

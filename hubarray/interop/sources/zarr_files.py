@@ -115,7 +115,7 @@ def _opened_zarr(where: str, options: Mapping[str, Any], *, follow_links: bool) 
     """The array or group there, and marks of its files, where they are local."""
     import zarr
 
-    from hubarray.interop import zarr_images
+    from hubarray.arrays import zarr_images
 
     zarr_images.register()
     local = os.path.isdir(where)

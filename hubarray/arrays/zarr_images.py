@@ -1,6 +1,7 @@
 """Chunks that are encoded images, for zarr-python: where no other package brings their codecs, these do.
 
-They have the names and the configurations of the package imagecodecs-zarr, which is used where it is installed.
+They have the names and the configurations of the package imagecodecs-zarr, which other readers use where it is
+installed. What we read goes through ours all the same: they make no more of a chunk than it may have.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from hubarray.errors import HubError
 
 
 @dataclass(frozen=True)
-class _ImageChunks(ArrayBytesCodec):
+class _ImageChunks(ArrayBytesCodec):  # type: ignore[misc]
     """One image a chunk."""
 
     is_fixed_size = False
@@ -82,9 +83,22 @@ class JpegxlChunks(_ImageChunks):
     named = "imagecodecs_jpegxl"
 
 
+_BY_NAME = {one.named: one for one in (PngChunks, JpegChunks, WebpChunks, JpegxlChunks)}
+
+
+def own(codec: Any) -> Any:
+    """Our codec for one of the same name, whoever made that; any other as it is."""
+    described = codec.to_dict()
+    made = _BY_NAME.get(described["name"])
+    if made is None or isinstance(codec, made):
+        return codec
+    given = described.get("configuration") or {}
+    return made({name: value for name, value in given.items() if value is not None})
+
+
 def register() -> None:
     """Make zarr-python know the codecs that it does not know yet."""
-    for one in (PngChunks, JpegChunks, WebpChunks, JpegxlChunks):
+    for one in _BY_NAME.values():
         try:
             get_codec_class(one.named)
         except (KeyError, ValueError):
