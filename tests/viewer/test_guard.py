@@ -234,8 +234,8 @@ def test_one_connection_is_answered_without_a_pause_between_answers(viewer):
         connection.request("GET", f"{urllib.parse.urlsplit(viewer.url).path}lib.js")
         assert connection.getresponse().read()
         took.append(time.perf_counter() - begun)
-    # A delayed ACK takes 40 ms.
-    assert sorted(took)[10] < 0.02, took
+    # A delayed ACK takes 40 ms, of all but the first answers.
+    assert sorted(took)[5] < 0.03, took
 
 
 def test_a_viewer_that_was_stopped_listens_no_more(root):
