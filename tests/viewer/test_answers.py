@@ -49,7 +49,7 @@ def drive(root, astronaut):
 def test_home_lists_every_name_and_says_which_are_damaged(viewer, root):
     hub.array(3, "t/x:v1", root=root)
     hub.array(3, "t/y:v1", root=root)
-    (key,) = [one.key for one in root.store.list("t/y/log/")]
+    (key,) = [one.key for one in root.store.list("t/y/log/") if not one.key.endswith("head.json")]
     root.store.delete([key])
     root.store.put(key, b"junk")
     found = ask(viewer, "home")
