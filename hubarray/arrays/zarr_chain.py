@@ -19,7 +19,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.core.metadata import ArrayV3Metadata
 
-from hubarray.arrays.zarr_images import own
+from hubarray.arrays.zarr_images import own_codec
 from hubarray.errors import SourceError
 from hubarray.limits import ANNOUNCED, DEFAULT_DECODED_BYTES, PIECEWISE, decompressed, max_encoded_bytes
 from hubarray.shown import shown_text
@@ -161,7 +161,7 @@ def _bounded(codec: Any, max_text_bytes: int = DEFAULT_DECODED_BYTES) -> Any:
         return _BoundedTexts(codec, max_text_bytes)
     if isinstance(codec, BytesBytesCodec):
         return _Bounded(codec, max_text_bytes)
-    return own(codec) if isinstance(codec, ArrayBytesCodec) and not isinstance(codec, V2Codec) else codec
+    return own_codec(codec) if isinstance(codec, ArrayBytesCodec) and not isinstance(codec, V2Codec) else codec
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ class JpegxlChunks(_ImageChunks):
 _BY_NAME = {one.named: one for one in (PngChunks, JpegChunks, WebpChunks, JpegxlChunks)}
 
 
-def own(codec: Any) -> Any:
+def own_codec(codec: Any) -> Any:
     """Our codec for one of the same name, whoever made that; any other as it is."""
     described = codec.to_dict()
     made = _BY_NAME.get(described["name"])

@@ -22,7 +22,7 @@ from hubarray.interop.table_sources.base import TableSource
 from hubarray.lookup import RootLike
 from hubarray.progress import announce, progress
 from hubarray.shown import shown_text, shown_url
-from hubarray.sources.folders import PARQUET_SUFFIXES, is_hidden, is_part, natural, refuse_table_format
+from hubarray.sources.folders import PARQUET_SUFFIXES, data_among, is_hidden, is_part, natural, refuse_table_format
 from hubarray.tables.frames import is_frame
 from hubarray.tables.schema import Field, Schema
 from hubarray.tables.table import Table
@@ -149,7 +149,7 @@ def _opened(
     if path.is_dir():
         return _folder(path, schema, follow_links, max_decoded_bytes)
     if not path.is_file():
-        matching = [Path(one) for one in sorted(glob.glob(where, recursive=True))]
+        matching = [Path(one) for one in data_among(glob.glob(where, recursive=True), where, is_part)]
         if not matching:
             raise SourceError(f"{shown_text(where)}: there is no such file or folder")
         return _files(matching, schema, max_decoded_bytes)

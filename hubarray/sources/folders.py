@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from hubarray.errors import SourceError
 
@@ -57,6 +59,48 @@ def natural(path: str) -> tuple[tuple[str | int, ...], str]:
         digits = piece.lstrip("0")
         compared += [len(digits), digits] if i % 2 else [piece]
     return tuple(compared), path
+
+
+def fixed_part(pattern: str) -> str:
+    """The folder before the first wildcard.
+
+    Examples
+    --------
+    >>> [fixed_part(pattern) for pattern in ("/data/*/a.png", "a.png", "./*.png")]
+    ['/data', '.', '.']
+    """
+    parts = Path(pattern).parts
+    fixed = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
+    return str(Path(*parts[:fixed])) if fixed else "."
+
+
+def data_among(
+    paths: Iterable[str], pattern: str, is_data: Callable[[str], bool], *, folder: str | None = None
+) -> list[str]:
+    """The data among the paths that a pattern matched, by the numbers in their names.
+
+    Whoever spells a hidden name in the pattern means it.
+
+    Parameters
+    ----------
+    paths : iterable of str
+    pattern : str
+    is_data : callable
+        :func:`is_part`, or the like, which takes a path within the folder.
+    folder : str, optional
+        By default the part of the pattern before its first wildcard.
+
+    Examples
+    --------
+    >>> data_among(["d/a10.png", "d/a9.png", "d/__MACOSX/a.png"], "d/**", lambda path: not is_hidden(path))
+    ['d/a9.png', 'd/a10.png']
+    >>> data_among([".a.png"], ".a.png", lambda path: not is_hidden(path))
+    ['.a.png']
+    """
+    within = fixed_part(pattern) if folder is None else folder
+    found = {Path(path).relative_to(within).as_posix(): path for path in paths}
+    is_meant = not is_data(Path(pattern).relative_to(within).as_posix()) if folder is None else False
+    return [found[one] for one in sorted(found, key=natural) if is_meant or is_data(one)]
 
 
 def refuse_table_format(where: str, paths: Iterable[str]) -> None:

@@ -122,6 +122,8 @@ def test_what_was_just_written_to_a_file_that_is_open_is_imported(root, tmp_path
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["a"] = np.arange(100_000)
         assert hub.import_(file["a"], "t/x:v0", root=root)[-1] == 99_999
+        file["b"] = np.arange(200_000)
+        assert hub.import_(file, "t/both:v0", root=root)["b"][-1] == 199_999
 
 
 def test_a_file_in_memory_has_arrays_too(root):

@@ -45,6 +45,8 @@ def test_what_an_unfinished_job_left_is_no_row_of_parquet(root, tmp_path, leftov
     write_parquet(tmp_path / "d" / "day=1" / "part-0.parquet", 1)
     write_parquet(tmp_path / "d" / leftover, 50)
     assert read(tmp_path / "d") == imported(tmp_path / "d", root) == [1]
+    assert imported(str(tmp_path / "d" / "**" / "*.parquet"), root) == [1]
+    assert imported(tmp_path / "d" / leftover, root) == [50], "whoever names it means it"
 
 
 def test_every_suffix_of_parquet_is_read(root, tmp_path):
@@ -92,6 +94,7 @@ def test_hidden_images_are_neither_classes_nor_rows(root, tmp_path, hidden):
     array = hub.import_(tmp_path, "t/array:v0", root=root)
     assert (array.attrs["classes"], len(array)) == (["cat"], 1)
     assert len(hub.import_(str(tmp_path / "*" / "*.png"), "t/glob:v0", root=root)) == 1
+    assert len(hub.import_(tmp_path / hidden, "t/named:v0", root=root)) == 1, "whoever names it means it"
 
 
 def test_a_folder_that_lies_in_a_hidden_one_is_none_itself(root, tmp_path):

@@ -24,7 +24,7 @@ from hubarray.interop.sources.base import (
     whole_parts,
 )
 from hubarray.interop.sources.found import json_attrs
-from hubarray.sources.folders import is_hidden, natural
+from hubarray.sources.folders import data_among, fixed_part, is_hidden
 
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM", "TIFF")
@@ -171,8 +171,8 @@ class Images:
     def __init__(self, where: str, *, follow_links: bool) -> None:
         self._pillow = needed("PIL.Image", extra="images", why="importing images")
         self.where = where
-        folder = where if os.path.isdir(where) else _fixed_part(where)
-        self._paths, by_class = _in_folder(where) if os.path.isdir(where) else (_images(where, folder), False)
+        folder = where if os.path.isdir(where) else fixed_part(where)
+        self._paths, by_class = _in_folder(where) if os.path.isdir(where) else (_images(where), False)
         self.classes = sorted({Path(path).parent.name for path in self._paths}) if by_class else []
         if not self._paths:
             raise SourceError(f"{where}: there are no images; Parquet becomes a table, by hub.import_table")
@@ -258,15 +258,7 @@ def _first_below(where: str, levels: int) -> list[str]:
     return []
 
 
-def _images(pattern: str, folder: str) -> list[str]:
+def _images(pattern: str, folder: str | None = None) -> list[str]:
     """The images that a pattern matches, by the numbers in their names."""
-    found = {Path(path).relative_to(folder).as_posix(): path for path in glob.glob(pattern, recursive=True)}
-    kept = [one for one in found if Path(one).suffix.lower() in IMAGE_SUFFIXES and not is_hidden(one)]
-    return [found[one] for one in sorted(kept, key=natural)]
-
-
-def _fixed_part(pattern: str) -> str:
-    """The folder before the first wildcard."""
-    parts = Path(pattern).parts
-    fixed = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts) - 1)
-    return str(Path(*parts[:fixed])) if fixed else "."
+    found = data_among(glob.glob(pattern, recursive=True), pattern, lambda path: not is_hidden(path), folder=folder)
+    return [one for one in found if Path(one).suffix.lower() in IMAGE_SUFFIXES]

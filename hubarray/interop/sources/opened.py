@@ -63,6 +63,7 @@ def opened_members(source: Any, *, follow_links: bool, max_decoded_bytes: int) -
         if not os.path.isfile(where):
             raise ConfigError("an HDF5 file that is in memory: write it to a folder, and import it by its path")
         h5py = needed("h5py", extra="hdf5", why="importing HDF5")
+        _flush(source.file)
         key = source.name.strip("/") or None
         return members_of_group(
             h5py, source, where, key, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes
@@ -86,15 +87,19 @@ def opened_rows(source: Any, *, follow_links: bool, max_decoded_bytes: int) -> R
     if not hasattr(source, "shape"):
         return None
     if package == "h5py" and os.path.isfile(source.file.filename):
-        if source.file.mode != "r":
-            # What is said of a file, and what its elements may take, goes by what lies in it.
-            source.file.flush()
+        _flush(source.file)
         return hdf5_rows(source.file.filename, source, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes)
     if package == "zarr":
         if not follow_links:
             refuse_links_of_store(source)
         return zarr_rows(shown_text(str(source.store_path)), source, None, max_decoded_bytes)
     return None
+
+
+def _flush(file: Any) -> None:
+    """Write out what a file still holds in memory: its size bounds what is read, its time tells its states apart."""
+    if file.mode != "r":
+        file.flush()
 
 
 def opened_array(source: Any, max_decoded_bytes: int) -> Found:
