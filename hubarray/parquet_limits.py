@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from hubarray.arrow_types import is_file, plain_column, plain_schema, without_views
 from hubarray.errors import SourceError
 from hubarray.limits import Budget
 
@@ -97,15 +98,17 @@ def read_row_group(
         if any(leaf.index in suspects for leaf in some):
             found[name] = _read(careful, group, some).column(0)
             budget.take(sum(expanded_bytes(chunk) for chunk in found[name].chunks))
-    kinds = arrow_schema(metadata)
+    declared = _declared_schema(metadata)
     for name, some in leaves.items():
         if name in found:
-            found[name] = found[name].cast(kinds.field(name).type)
-            continue
-        table = _read(careful, group, some)
-        if any(leaf.is_int96 for leaf in some):
-            table = _exact_times(table, fetched, metadata, group, some, where)
-        found[name] = table.column(0)
+            found[name] = found[name].cast(without_views(declared.field(name).type))
+        else:
+            table = _read(careful, group, some)
+            if any(leaf.is_int96 for leaf in some):
+                table = _exact_times(table, fetched, metadata, group, some, where)
+            found[name] = table.column(0)
+        # Times may be finer than was declared.
+        found[name] = plain_column(found[name], declared.field(name).with_type(found[name].type), where)
     rows = metadata.row_group(group).num_rows
     for column in found.values():
         if len(column) != rows:
@@ -123,7 +126,16 @@ def arrow_schema(metadata: pq.FileMetaData) -> pa.Schema:
 
     INT96, which Spark writes times as, is microseconds: nanoseconds of 64 bits end in the year 2262.
     """
-    return pq.ParquetFile(_Probe(0), metadata=metadata, coerce_int96_timestamp_unit="us").schema_arrow.remove_metadata()
+    return plain_schema(_declared_schema(metadata))
+
+
+def _declared_schema(metadata: pq.FileMetaData) -> pa.Schema:
+    return pq.ParquetFile(_Probe(0), metadata=metadata, coerce_int96_timestamp_unit="us").schema_arrow
+
+
+def files_of(metadata: pq.FileMetaData) -> list[str]:
+    """Return the columns whose values are files; see :mod:`hubarray.arrow_types`."""
+    return [one.name for one in _declared_schema(metadata) if is_file(one.type)]
 
 
 def _exact_times(

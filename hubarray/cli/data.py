@@ -48,6 +48,7 @@ _CODECS = ", ".join(f"{name} ({about})" for name, about in _ABOUT_CODECS.items()
         argument("--source-options", metavar="JSON", help="storage options of the source, as s3fs takes them"),
         argument("--chunks", help="shape of a chunk, such as 16,64,64"),
         argument("--codec", default="auto", help=_CODECS),
+        argument("--orientation", default="keep", choices=("keep", "apply"), help="turn images that lie on a side"),
         MESSAGE,
     ),
 )
@@ -62,6 +63,7 @@ def import_(arguments: Namespace, output: Output) -> int:
     array = hub.import_(
         _place(arguments.source, arguments.source_options), arguments.name, key=arguments.key, chunks=chunks,
         codec=arguments.codec, follow_links=arguments.follow_links, root=arguments.root, message=arguments.message,
+        orientation=arguments.orientation,
     )  # fmt: skip
     return made(array, output)
 

@@ -17,7 +17,7 @@ from hubarray import catalog, config, process
 from hubarray.arrays.array import Array
 from hubarray.arrays.spec import chunks_of
 from hubarray.datasets.dataset import Dataset
-from hubarray.errors import AlreadyExistsError, ConflictError, NotFoundError, SourceError
+from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, SourceError
 from hubarray.history.publishing import NOTE, left_over, publish, remove, removed_on_failure, staging_name
 from hubarray.history.version import Version, version_of
 from hubarray.interop import dask as dask_interop
@@ -53,6 +53,7 @@ def import_(
     root: RootLike = None,
     message: str | None = None,
     max_decoded_bytes: int | None = None,
+    orientation: str = "keep",
 ) -> Array | Dataset:
     """Make an array of what is elsewhere, or a dataset of what holds several.
 
@@ -65,19 +66,20 @@ def import_(
     Parameters
     ----------
     source : path, URL, Root, array or iterable
-        ``.npy``, ``.npz``; Zarr v2 and v3, anywhere fsspec reaches; HDF5 and NetCDF-4; TIFF, OME-TIFF and GeoTIFF; a
-        folder or glob of images of equal size, sorted by name; audio (samples by channels) and video (frames) through
-        PyAV; arrays of NumPy, Dask, xarray, Zarr, h5py, PyTorch on the CPU, or whatever has ``__array__``, and groups
-        that Zarr and h5py have opened; a frame
-        whose columns are of one dtype; any iterable of samples of equal shape and dtype, however many. Images are taken
-        as they are stored, whatever their EXIF orientation; Pillow reads colour in 8 bits. A Root has storage options;
-        a URL in the configured root's bucket is reached with the configured ones.
+        A file is told by its content, else by its suffix. ``.npy``, ``.npz``; Zarr v2 and v3, anywhere fsspec reaches;
+        HDF5 and NetCDF-4; TIFF, OME-TIFF and GeoTIFF, with pages of any size where they are in tiles or strips; a
+        folder or glob of images of equal size; audio (samples by channels) and video (frames) through PyAV; arrays of
+        NumPy, Dask, xarray, Zarr, h5py, PyTorch on the CPU, or whatever has ``__array__``, and groups that Zarr and
+        h5py have opened; a frame whose columns are of one dtype; any iterable of samples of equal shape and dtype,
+        however many. Images keep all bits; masks that share a palette are class numbers, inks become RGB. A Root has
+        storage options; a URL in the configured root's bucket is reached with the configured ones.
     name : str
         Must not exist.
     key : str, optional
         Which array, or which group, of a file or xarray.Dataset that holds several: by default all of them, as a
-        dataset, in which an array ``a`` of a group ``train`` is called ``train.a``. Of a TIFF the number of the
-        series, from 0.
+        dataset, in which an array ``a`` of a group ``train`` is called ``train.a``. What cannot be stored, such as
+        references of HDF5, is left out with a warning. Of a TIFF the number of the series, from 0; overviews and masks
+        are none.
     follow_links : bool
         Whether data may come from other files than the source: links that lead out of a folder, external and virtual
         datasets of HDF5. A source of somebody else's could otherwise bring any file of this machine into the array.
@@ -85,12 +87,15 @@ def import_(
         As for :func:`hubarray.array`; of a dataset also mappings of arrays to them.
     attrs : mapping, optional
         As for :func:`hubarray.array`, beside those of Zarr, HDF5 and xarray that JSON can hold, physical sizes and tags
-        of TIFF, and rates of audio and video. Names of axes come along as ``a.dims``.
+        of TIFF, what GDAL says of bands as CF's ``scale_factor``, ``add_offset``, ``_FillValue`` and ``long_name``, a
+        palette as ``colormap``, and rates of audio and video. Names of axes come along as ``a.dims``.
     root : str, path or Root, optional
     message : str, optional
         For the log.
     max_decoded_bytes : int, optional
         What a chunk of Zarr or HDF5 may decode to: 1 GiB unless the setting of this name says otherwise.
+    orientation : "keep" or "apply"
+        Store images as their files have them, or turn those that lie on a side, as EXIF and TIFF say, upright.
 
     Returns
     -------
@@ -119,8 +124,11 @@ def import_(
     where, parsed = locate(name, root)
     checked_attrs(attrs)
     limits: dict[str, Any] = {
-        "follow_links": follow_links, "max_decoded_bytes": config.max_decoded_bytes(max_decoded_bytes)
+        "follow_links": follow_links, "max_decoded_bytes": config.max_decoded_bytes(max_decoded_bytes),
+        "upright": orientation == "apply",
     }  # fmt: skip
+    if orientation not in ("keep", "apply"):
+        raise ConfigError(f"orientation={orientation!r}: there are 'keep' and 'apply'")
     if catalog.exists(str(parsed), root=where):
         raise AlreadyExistsError(f"{parsed}: exists already; choose another version, or delete it first")
     if is_dask(source):

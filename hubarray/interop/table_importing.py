@@ -59,7 +59,10 @@ def import_table(
         Must not exist.
     schema : Schema, optional
         By default guessed, and shown: numbers, times and text are fields of the index, lists are arrays. Images keep
-        the bytes of their files, but those that are not of the kind of most, or not RGB, are stored as PNG or RGB.
+        the bytes of their files as JPEG, where all are, or else as PNG, which loses nothing: grey where all are, as
+        class numbers where all have one palette, with alpha where one has it, of 16 bits where all have them. Columns
+        of Hugging Face's datasets are images, arrays of several axes, and numbers of classes, whose names become the
+        attribute ``class_names``.
         Columns that a given one does not name are left out.
     key : str, optional
         The column of a frame or CSV that says the partition of each row.
@@ -99,7 +102,7 @@ def import_table(
     if schema is None:
         _show(found)
     writer = writer_of(
-        name, found.schema, attrs=attrs, message=message, resume=resume, root=root,
+        name, found.schema, attrs={**found.attrs, **(attrs or {})} or None, message=message, resume=resume, root=root,
         source=_digest(source) if resume else None,
     )  # fmt: skip
     with writer as w, progress(len(found.partitions), f"importing {name}", unit=" partitions") as bar:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -11,32 +11,36 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubarray.arrow_types import plain_type
 from hubarray.errors import ConfigError
 from hubarray.readers.source import Column
-from hubarray.readers.unischema import UnischemaField
+from hubarray.readers.unischema import Unischema, UnischemaField
 from hubarray.shown import shown_text
 
 
-def fields_of(schema: pa.Schema, *, omit_unsupported: bool = True) -> list[UnischemaField]:
-    """The fields of an Arrow schema.
+def schema_of(
+    name: str, columns: pa.Schema, more: Iterable[UnischemaField] = (), *, omit_unsupported: bool = True
+) -> Unischema:
+    """The fields of Arrow's columns, and some more.
 
     Raises
     ------
     ConfigError
         A column has no NumPy type, and is not to be left out; or two have one name.
     """
-    found = []
-    for one in schema:
+    found, left_out = [], {}
+    for one in columns:
         try:
-            kind, shape = _type_of(one.type)
+            kind, shape = _type_of(plain_type(one))
         except TypeError:
             told = f"column {shown_text(one.name)[:80]!r} of {shown_text(str(one.type))[:80]} has no NumPy type"
             if not omit_unsupported:
                 raise ConfigError(told) from None
-            warnings.warn(f"{told}, and is left out", stacklevel=2)
+            left_out[one.name] = f"{told}, and is left out"
+            warnings.warn(left_out[one.name], stacklevel=2)
             continue
         found.append(UnischemaField(one.name, kind, shape, None, one.nullable))
-    return found
+    return Unischema(name, [*found, *more], left_out=left_out)
 
 
 def _type_of(kind: pa.DataType) -> tuple[Any, tuple[int | None, ...]]:
@@ -44,10 +48,10 @@ def _type_of(kind: pa.DataType) -> tuple[Any, tuple[int | None, ...]]:
         return _type_of(kind.value_type)
     if pa.types.is_fixed_size_list(kind) or _is_list(kind):
         inner, shape = _type_of(kind.value_type)
-        if shape:
+        if None in shape or inner is np.object_:
             # Lists within lists, which may be of any lengths.
             return np.object_, (None,)
-        return inner, (kind.list_size if pa.types.is_fixed_size_list(kind) else None,)
+        return inner, (kind.list_size if pa.types.is_fixed_size_list(kind) else None, *shape)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return np.str_, ()
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):

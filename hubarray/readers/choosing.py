@@ -17,6 +17,7 @@ from hubarray.readers.predicates import PredicateBase
 from hubarray.readers.selectors import RowGroupSelectorBase
 from hubarray.readers.source import Column, Columns, Source, Stretched
 from hubarray.readers.table_source import TableSource
+from hubarray.readers.unischema import no_field
 from hubarray.readers.windows import stretched
 
 
@@ -123,9 +124,10 @@ def _chosen(source: Source, positions: np.ndarray) -> Any:
 
 
 def _column(source: Source, by: str) -> Column:
-    fields = getattr(source, "filter_schema", source.schema).fields
+    schema = getattr(source, "filter_schema", source.schema)
+    fields = schema.fields
     if by not in fields:
-        raise ConfigError(f"{source.where}: has no field {by!r}; there are {', '.join(fields)}"[:400])
+        raise no_field(schema, by, source.where)
     if fields[by].shape:
         raise ConfigError(f"{source.where}: {by!r} is an array in each row; by= takes a field of single values")
     return source.read(np.arange(source.rows), [by])[by]

@@ -11,7 +11,8 @@ import io
 import math
 import zipfile
 from collections.abc import Mapping
-from decimal import Decimal
+from datetime import UTC, datetime
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ import numpy as np
 from hubarray.arrays.foreign_dtypes import check_header
 from hubarray.arrays.images import image_header
 from hubarray.errors import ConfigError, SourceError
+from hubarray.readers.spark_names import decimal_digits, spark_name
 from hubarray.shown import shown_text
 from hubarray.tables.images import image_decoded, image_encoded
 from hubarray.values.elements import Target, as_elements
@@ -27,6 +29,8 @@ from hubarray.values.foreign import is_missing, plain_array, single, unmasked
 MAX_VALUE_BYTES = 1 << 30
 _NPY_HEADER_BYTES = 1 << 16
 _IMAGES = {"png": "png", "jpeg": "jpeg", "jpg": "jpeg"}
+# The units of Spark's types of times.
+_UNITS = {"TimestampType": "us", "TimestampNTZType": "us", "DateType": "D"}
 
 
 class FieldType(Protocol):
@@ -89,11 +93,18 @@ class ScalarCodec(FieldCodec):
     Parameters
     ----------
     spark_type : pyspark.sql.types.DataType or str, optional
-        What the column is in Spark, or the name of its class; by default what fits the field's dtype.
+        What the column is in Spark, or the name of its class, such as ``"DecimalType(10,2)"``; by default what fits the
+        field's dtype. It says the unit of times that have none, and how many digits decimals have.
+
+    Raises
+    ------
+    ConfigError
+        Decimals of so many digits are not stored.
     """
 
     def __init__(self, spark_type: Any = None) -> None:
         self.spark_type = spark_type
+        self._spark_name = spark_name(spark_type)
 
     def encode(self, field: FieldType, value: Any) -> Any:
         """The value as it is stored."""
@@ -102,9 +113,14 @@ class ScalarCodec(FieldCodec):
         if isinstance(value, np.ndarray) and value.ndim:
             raise ConfigError(f"field {field.name!r}: is a single value, and this one has shape {value.shape}")
         try:
-            return _single(field.numpy_dtype, value)
+            if field.numpy_dtype is Decimal:
+                return _decimal(value, *decimal_digits(self._spark_name))
+            cell = _single(cell_dtype(field.numpy_dtype, self._spark_name), value)
+            # To Spark a time without a zone is one of the computer's own.
+            is_utc = isinstance(cell, datetime) and is_moment(field.numpy_dtype, self._spark_name)
+            return cell.replace(tzinfo=UTC) if is_utc else cell
         except (ValueError, TypeError, ArithmeticError) as error:
-            told = "a decimal" if field.numpy_dtype is Decimal else str(np.dtype(field.numpy_dtype))
+            told = str(self) if field.numpy_dtype is Decimal else str(np.dtype(field.numpy_dtype))
             shown = shown_text(repr(value))[:80]
             raise ConfigError(f"field {field.name!r}: {shown} is not what {told} can hold: {error}") from None
 
@@ -114,17 +130,43 @@ class ScalarCodec(FieldCodec):
 
     def to_json(self) -> dict[str, Any]:
         """The codec as new datasets keep it."""
-        kind = self.spark_type
-        named = kind if isinstance(kind, str) or kind is None else type(kind).__name__
-        return {"codec": "scalar"} | ({} if named is None else {"spark_type": named})
+        return {"codec": "scalar"} | ({} if self._spark_name is None else {"spark_type": self._spark_name})
 
 
-def _single(kind: Any, value: Any) -> Any:
+def cell_dtype(numpy_dtype: Any, spark_type: str | None) -> np.dtype[Any]:
+    """The dtype of a scalar's cells: times are in the unit that a type of Spark has.
+
+    Examples
+    --------
+    >>> cell_dtype(np.datetime64, "TimestampType")
+    dtype('<M8[us]')
+    """
+    dtype = np.dtype(numpy_dtype)
+    unit = _UNITS.get(spark_type or "") if dtype.kind == "M" else None
+    return dtype if unit is None else np.dtype(f"M8[{unit}]")
+
+
+def is_moment(numpy_dtype: Any, spark_type: str | None) -> bool:
+    """Whether a scalar's cells are times of UTC, and not of wherever a clock hangs."""
+    return spark_type == "TimestampType" and np.dtype(numpy_dtype).kind == "M"
+
+
+def _decimal(value: Any, precision: int, scale: int) -> Decimal:
+    """A value as a decimal of so many digits, none of which is lost."""
+    value = single(unmasked(value))
+    given = Decimal(value.item() if isinstance(value, np.generic) else value)
+    if not given.is_finite():
+        raise ValueError("it is not finite")
+    exact = Context(prec=precision, traps=[Inexact, InvalidOperation])
+    try:
+        return given.quantize(Decimal(1).scaleb(-scale), context=exact)
+    except (Inexact, InvalidOperation):
+        raise ValueError(f"there are {precision} digits, {scale} of them behind the point") from None
+
+
+def _single(dtype: np.dtype[Any], value: Any) -> Any:
     """A value as Python's objects, which Arrow takes: nothing is rounded, and nothing wraps around."""
     value = single(unmasked(value))
-    if kind is Decimal:
-        return Decimal(value.item() if isinstance(value, np.generic) else value)
-    dtype = np.dtype(kind)
     if dtype.kind in "mM":
         # Of nanoseconds an integer, which Arrow counts in the column's own unit.
         return as_elements(value, Target(dtype)).astype(dtype).item()

@@ -12,7 +12,7 @@ import numpy as np
 from hubarray.errors import ConfigError
 from hubarray.readers.predicates import PredicateBase, VectorPredicate, mask_of
 from hubarray.readers.source import Column, taken
-from hubarray.readers.unischema import Unischema, UnischemaField
+from hubarray.readers.unischema import Unischema, UnischemaField, no_field
 from hubarray.tables import conditions
 from hubarray.tables.conditions import Clause, as_arrow_takes
 from hubarray.tables.ranges import comparable
@@ -45,7 +45,7 @@ class FilterPredicate(VectorPredicate):
         self._fields = {name for some in self.clauses for name, _, _ in some}
         for name in self._fields:
             if name not in schema.fields:
-                raise ConfigError(f"filters: there is no field {name!r}; there are {', '.join(schema.fields)}"[:400])
+                raise no_field(schema, name, "filters")
         try:
             self._expression = conditions.arrow_expression(self.clauses, self._types)
         except (ValueError, TypeError, OverflowError) as error:

@@ -26,6 +26,8 @@ class Loop:
     unit_rows, group_rows : int
         ``unit_rows`` is 0 where the source says what its units are.
     mode : "exact", "drop" or "pad"
+    own_mode : bool
+        Whether it is the default: then an epoch that a state goes on with leaves out, or repeats, what it did before.
     seed : int
     own_seed : bool
         Whether it was chosen here: then a state brings its own.
@@ -56,6 +58,7 @@ class Loop:
         mode: str,
         seed: int,
         own_seed: bool,
+        own_mode: bool = False,
         shuffle_units: bool,
         shuffle_rows: bool,
         rank: int,
@@ -67,7 +70,8 @@ class Loop:
     ) -> None:
         self._where, self._bounds = where, bounds
         self.rank, self.world_size, self.step_rows = rank, world_size, step_rows
-        self._own_seed, self._whole_intervals = own_seed, whole_intervals
+        self._own_seed, self._own_mode, self._mode = own_seed, own_mode, mode
+        self._whole_intervals = whole_intervals
         # Since the ranks began, or went on from one place.
         self._drifted = False
         shuffle = int(shuffle_units) + 2 * int(shuffle_rows)
@@ -131,7 +135,7 @@ class Loop:
         self._drifted = self._drifted or (epoch > self.state.epoch and self._is_uneven())
         intervals = self.world_size if self._whole_intervals else self.state.intervals
         cuts = first_cuts(self.world_size, self.step_rows, intervals)
-        self.state = self.state.at(epoch=epoch, cuts=cuts)
+        self.state = replace(self.state, mode=self._mode).at(epoch=epoch, cuts=cuts)
 
     def take(self, cuts: Sequence[Progress], rows: int) -> None:
         """Be so many of the world's rows behind where some cuts were."""
@@ -183,8 +187,11 @@ class Loop:
         """
         found, ours = state_from_json(told, self.rank, self.world_size), self.state
         check_source(found, ours.source)
-        if found.mode != ours.mode:
-            raise ConfigError(f"the state is of shard_balance={found.mode!r}, and this loop has {ours.mode!r}")
+        if self._own_mode and found.mode == "exact":
+            # Of a single rank, perhaps; and of several, by default none gets more batches than another.
+            found = replace(found, mode=self._mode)
+        if found.mode != self._mode and not self._own_mode:
+            raise ConfigError(f"the state is of shard_balance={found.mode!r}, and this loop has {self._mode!r}")
         if not self._own_seed and found.seed != ours.seed:
             raise ConfigError(f"the state is of an order with seed {found.seed}, and this loop has seed {ours.seed}")
         if (found.shuffle, found.parts) != (ours.shuffle, ours.parts):

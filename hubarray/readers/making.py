@@ -29,7 +29,7 @@ from hubarray.readers.reader import Reader
 from hubarray.readers.source import Source
 from hubarray.readers.table_source import TableSource
 from hubarray.readers.transform import TransformSpec, transform_schema
-from hubarray.readers.unischema import Unischema, UnischemaField
+from hubarray.readers.unischema import Unischema, UnischemaField, no_field
 from hubarray.readers.windows import has_repeated_rows
 from hubarray.readers.world import place_in_the_world
 from hubarray.storage.url import resolve
@@ -171,7 +171,7 @@ def make_reader(
     num_epochs: int | None = 1,
     cur_shard: int | str | None = None,
     shard_count: int | None = None,
-    shard_balance: str = "exact",
+    shard_balance: str | None = None,
     cache_type: str = "null",
     cache_location: str | os.PathLike[str] | None = None,
     cache_size_limit: int | None = None,
@@ -219,9 +219,10 @@ def make_reader(
     cur_shard, shard_count : int, optional
         Which of how many disjoint parts this reader gives; ``cur_shard="auto"`` asks torch.distributed, or Horovod's or
         MPI's environment.
-    shard_balance : "exact", "drop" or "pad"
+    shard_balance : "exact", "drop" or "pad", optional
         Every row once, shards differ by at most one row; equal shards, a remainder is left out, another one in each
-        epoch; or equal shards by repeating some rows.
+        epoch; or equal shards by repeating some rows. By default "exact"; an epoch that a state goes on with ends as
+        the state has it.
     cache_type : "null" or "local-disk"
         Keep Parquet's row groups on this machine, as they were before predicate and transform.
     cache_location, cache_size_limit : path and bytes, optional
@@ -344,7 +345,7 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
         source, list(view.fields), predicate=predicate, transform=transform, ngram=ngram, schema=schema,
         batched=batched, skip_errors=given["on_error"] == "skip",
     )  # fmt: skip
-    mode = given["shard_balance"]
+    mode = given["shard_balance"] or "exact"
     if mode != "exact" and pipeline.decides:
         raise ConfigError(f"shard_balance={mode!r}: {_undecided(pipeline)}, or shard_balance='exact'")
     seed = given["seed"]
@@ -359,6 +360,7 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
     loop = Loop(
         source.identity(), source.where, bounds=bounds, unit_rows=unit_rows,
         group_rows=1 if batched and unit_rows == 0 else group_rows, mode=mode,
+        own_mode=given["shard_balance"] is None and not pipeline.decides,
         seed=chosen_seed() if seed is None and not sharded else int(seed or 0), own_seed=seed is None,
         shuffle_units=bool(given["shuffle_row_groups"]), shuffle_rows=shuffle_rows, rank=rank, world_size=world,
         step_rows=world, parts=int(given["shuffle_row_drop_partitions"]), whole_intervals=batched,
@@ -418,7 +420,7 @@ def _check(given: Mapping[str, Any]) -> None:
     if given["storage_options"] is not None and not isinstance(given["storage_options"], Mapping):
         refuse("storage_options", "give a mapping")
     whole("shuffle_row_drop_partitions", 1, MAX_DROP_PARTITIONS)
-    if given["shard_balance"] not in _MODES:
+    if given["shard_balance"] not in (None, *_MODES):
         refuse("shard_balance", f"there are {', '.join(map(repr, _MODES))}")
     if given["ragged"] not in _RAGGED:
         refuse("ragged", f"there are {', '.join(map(repr, _RAGGED))}")
@@ -489,7 +491,7 @@ def _filter_schema(source: Source) -> Unischema:
 def _known(predicate: PredicateBase, schema: Unischema) -> None:
     for name in sorted(predicate.get_fields()):
         if name not in schema.fields:
-            raise ConfigError(f"predicate: there is no field {name!r}; there are {', '.join(schema.fields)}"[:400])
+            raise no_field(schema, name, "predicate")
 
 
 def _selected(source: Source, selector: Any) -> Source:

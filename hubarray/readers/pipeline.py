@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from hubarray.readers.predicates import PredicateBase, mask_of
 from hubarray.readers.readable import DAMAGE, damaged_among
 from hubarray.readers.source import Column, Source, row_values, taken, users_function
 from hubarray.readers.transform import TransformSpec, as_declared
-from hubarray.readers.unischema import Unischema
+from hubarray.readers.unischema import Unischema, UnischemaField
 from hubarray.readers.windows import Stretches
 
 
@@ -288,13 +289,16 @@ def batch_columns(columns: Mapping[str, Column], schema: Unischema, ragged: str)
     ------
     HubError
     """
-    return {name: _batch_column(column, ragged) for name, column in columns.items()}
+    return {name: _batch_column(column, schema.fields[name], ragged) for name, column in columns.items()}
 
 
-def _batch_column(column: Column, ragged: str) -> Any:
+def _batch_column(column: Column, field: UnischemaField, ragged: str) -> Any:
     if isinstance(column, np.ndarray):
         return column
     there = [value for value in column if value is not None]
+    if not there and not field.shape and field.numpy_dtype is not Decimal:
+        # Only nulls, whose type the schema knows.
+        return null_filled(column, np.dtype(field.numpy_dtype))
     if there and all(isinstance(value, np.ndarray) for value in there):
         return _array_rows(column, there, ragged)
     if there and all(isinstance(value, np.generic) for value in there):

@@ -9,6 +9,7 @@ import numpy as np
 
 from hubarray.errors import ConfigError
 from hubarray.readers.field_codecs import ScalarCodec
+from hubarray.readers.spark_names import decimal_digits, spark_name
 
 if TYPE_CHECKING:
     from hubarray.readers.unischema import Unischema, UnischemaField
@@ -41,22 +42,37 @@ def spark_schema(schema: Unischema) -> Any:
 
 def _type(types: Any, field: UnischemaField) -> Any:
     codec = field.codec
+    given = codec.spark_type if isinstance(codec, ScalarCodec) else None
+    if given is not None and not isinstance(given, str):
+        return given
+    name = spark_type_name(field)
+    if name.startswith("DecimalType("):
+        return types.DecimalType(*decimal_digits(name))
+    return getattr(types, name)() if name in _NAMES else name
+
+
+def spark_type_name(field: UnischemaField) -> str:
+    """The name of the type that a field's cells have in Spark, such as ``"LongType"`` or ``"DecimalType(38,18)"``.
+
+    Raises
+    ------
+    ConfigError
+        There is none.
+    """
+    codec = field.codec
     if codec is not None and not isinstance(codec, ScalarCodec):
-        return types.BinaryType()
-    if isinstance(codec, ScalarCodec) and codec.spark_type is not None:
-        given = codec.spark_type
-        return getattr(types, given)() if isinstance(given, str) and given in _NAMES else given
+        return "BinaryType"
+    given = None if codec is None else spark_name(codec.spark_type)
+    if given is not None:
+        return given
     if field.shape:
         raise ConfigError(f"field {field.name!r}: an array needs a codec, such as hub.NdarrayCodec()")
     if field.numpy_dtype is Decimal:
-        return types.DecimalType(38, 18)
+        return "DecimalType({},{})".format(*decimal_digits(None))
     dtype = np.dtype(field.numpy_dtype)
-    if dtype.kind == "U":
-        return types.StringType()
-    if dtype.kind == "S":
-        return types.BinaryType()
-    if dtype.kind == "M":
-        return types.DateType() if dtype == np.dtype("M8[D]") else types.TimestampNTZType()
+    if dtype.kind in "USM":
+        is_date = dtype == np.dtype("M8[D]")
+        return {"U": "StringType", "S": "BinaryType", "M": "DateType" if is_date else "TimestampNTZType"}[dtype.kind]
     if dtype.name not in _BY_DTYPE:
         raise ConfigError(f"field {field.name!r}: Spark has no type for {dtype}; give hub.ScalarCodec(a Spark type)")
-    return getattr(types, _BY_DTYPE[dtype.name])()
+    return _BY_DTYPE[dtype.name]

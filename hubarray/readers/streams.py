@@ -69,8 +69,9 @@ def loop_of(
     return Loop(
         source.identity(), source.where, bounds=uniform_units(source.rows, found.unit_rows),
         unit_rows=found.unit_rows, group_rows=found.group_rows, mode=mode,
-        seed=chosen_seed() if own_seed else seed or 0, own_seed=own_seed, shuffle_units=shuffle, shuffle_rows=shuffle,
-        rank=rank, world_size=world_size, step_rows=(batch_size or 1) * world_size, intervals=count,
+        seed=chosen_seed() if own_seed else seed or 0, own_seed=own_seed,
+        own_mode=shard_balance is None and not drop_last, shuffle_units=shuffle, shuffle_rows=shuffle, rank=rank,
+        world_size=world_size, step_rows=(batch_size or 1) * world_size, intervals=count,
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from hubarray.errors import ConfigError
 from hubarray.readers.field_codecs import shape_fits
 from hubarray.readers.unischema import Unischema, UnischemaField
+from hubarray.values.foreign import plain_array
 
 # What Petastorm takes in place of a field.
 EditedField = UnischemaField | tuple[str, Any, tuple[int | None, ...], bool]
@@ -101,7 +102,8 @@ def transform_schema(schema: Unischema, spec: TransformSpec) -> Unischema:
 def as_declared(field: UnischemaField, value: Any, *, batched: bool = False) -> Any:
     """The value, or values, that a transform gave for a field, in the dtype that the schema says.
 
-    Arrays, lists, numbers and text are judged; other objects, such as tensors, are left as they are.
+    Arrays, those of PyTorch and others too, lists, numbers and text are judged, and become NumPy's; other objects are
+    left as they are.
 
     Raises
     ------
@@ -116,8 +118,17 @@ def as_declared(field: UnischemaField, value: Any, *, batched: bool = False) -> 
         if not field.nullable:
             raise _refused(field, "as null", "it is not nullable")
         return value
+    if dtype.kind == "O":
+        return value
+    if not isinstance(value, (np.generic, bool, int, float, str, bytes)):
+        try:
+            plain = plain_array(value)
+        except ConfigError as error:
+            raise ConfigError(f"the transform gave {field.name!r}: {error}") from None
+        # A tensor without axes is a number.
+        value = value if plain is None else plain[()]
     is_list = isinstance(value, (list, tuple)) and bool(field.shape)
-    if dtype.kind == "O" or not (is_list or isinstance(value, (np.ndarray, np.generic, bool, int, float, str, bytes))):
+    if not (is_list or isinstance(value, (np.ndarray, np.generic, bool, int, float, str, bytes))):
         return value
     try:
         found = np.asarray(value)

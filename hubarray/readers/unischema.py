@@ -82,6 +82,8 @@ class Unischema:
     ----------
     name : str
     fields : sequence of UnischemaField
+    left_out : mapping of str to str, optional
+        Why a column of the source is no field, for whoever asks for it.
 
     Examples
     --------
@@ -93,8 +95,10 @@ class Unischema:
     (3,)
     """
 
-    def __init__(self, name: str, fields: Iterable[UnischemaField]) -> None:
-        self._name = name
+    def __init__(
+        self, name: str, fields: Iterable[UnischemaField], *, left_out: Mapping[str, str] | None = None
+    ) -> None:
+        self._name, self._left_out = name, dict(left_out or {})
         self._fields: OrderedDict[str, UnischemaField] = OrderedDict()
         for field in fields:
             if field.name in self._fields:
@@ -137,10 +141,10 @@ class Unischema:
         omit_unsupported_fields : bool
             Leave out columns that have no NumPy type, such as structs; else they are an error.
         """
-        from hubarray.readers.arrow_fields import fields_of
+        from hubarray.readers.arrow_fields import schema_of
 
         schema = source if hasattr(source, "pandas_metadata") else source.schema
-        return cls("inferred_schema", fields_of(schema, omit_unsupported=omit_unsupported_fields))
+        return schema_of("inferred_schema", schema, omit_unsupported=omit_unsupported_fields)
 
     def as_spark_schema(self) -> Any:
         """The schema of a Spark DataFrame whose rows :func:`hubarray.dict_to_spark_row` encoded."""
@@ -176,7 +180,7 @@ class Unischema:
         return hash(tuple(self._fields))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Unischema, (self._name, list(self._fields.values()))
+        return _schema, (self._name, list(self._fields.values()), self._left_out)
 
     def __repr__(self) -> str:
         lines = [
@@ -184,6 +188,10 @@ class Unischema:
             for name, one in self._fields.items()
         ]
         return "\n".join([f"Unischema {shown_text(self._name)}", *lines])
+
+
+def _schema(name: str, fields: list[UnischemaField], left_out: Mapping[str, str]) -> Unischema:
+    return Unischema(name, fields, left_out=left_out)
 
 
 @lru_cache(1024)
@@ -268,7 +276,7 @@ def match_unischema_fields(schema: Unischema, patterns: Sequence[UnischemaField 
     for one in patterns:
         if isinstance(one, UnischemaField):
             if one.name not in schema.fields:
-                raise ConfigError(f"there is no field {one.name!r}; there are {_listed(schema)}")
+                raise no_field(schema, one.name)
             chosen.add(one.name)
             continue
         if one in schema.fields:
@@ -280,11 +288,19 @@ def match_unischema_fields(schema: Unischema, patterns: Sequence[UnischemaField 
         except (re.error, TypeError) as error:
             raise ConfigError(f"{one!r} is no name and no regular expression: {error}"[:300]) from None
         if not found:
+            if str(one) in schema._left_out:
+                raise ConfigError(schema._left_out[str(one)])
             near = get_close_matches(str(one), list(schema.fields), 3)
             hint = f"near ones: {', '.join(map(repr, near))}" if near else f"there are {_listed(schema)}"
             raise ConfigError(f"{shown_text(str(one))[:80]!r} matches no field; {hint}")
         chosen |= found
     return [field for name, field in schema.fields.items() if name in chosen]
+
+
+def no_field(schema: Unischema, name: str, where: str = "") -> ConfigError:
+    """The error for a field that a schema has not: why, where its column was left out, or which there are."""
+    told = schema._left_out.get(name, f"there is no field {shown_text(name)[:80]!r}; there are {_listed(schema)}")
+    return ConfigError(f"{where}: {told}"[:400] if where else told[:400])
 
 
 def _listed(schema: Unischema) -> str:

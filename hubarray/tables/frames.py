@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubarray.arrow_types import plain_column
 from hubarray.errors import ConfigError
 from hubarray.shown import shown_text
 from hubarray.tables.schema import Field, Schema
@@ -193,6 +194,7 @@ def _is_missing(field: Field, value: Any) -> bool:
 
 
 def _arrow_values(field: Field, column: pa.Array, name: str) -> Column:
+    column = plain_column(column, pa.field(name, column.type), "the frame")
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_null(column.type):
@@ -222,8 +224,7 @@ def _zero(kind: pa.DataType) -> pa.Scalar:
 def _nested(field: Field, column: pa.Array) -> Column:
     """Values of a column of lists, of lists within lists or of tensors as arrays; others as they are."""
     if isinstance(column.type, pa.FixedShapeTensorType):
-        column = column.storage if column.null_count else column
-        return _cast_array(field, column.to_numpy_ndarray()) if not column.null_count else _nested(field, column)
+        return _tensors(field, column)
     if not _is_list(column.type):
         return list(column.to_pylist())
     if not field.ragged and not column.null_count:
@@ -237,6 +238,18 @@ def _nested(field: Field, column: pa.Array) -> Column:
         except ConfigError as error:
             raise RefusedColumn(str(error.args[0]), row) from None
     return found
+
+
+def _tensors(field: Field, column: pa.Array) -> Column:
+    there = np.asarray(column.is_valid())
+    try:
+        values = _cast_array(field, column.drop_null().to_numpy_ndarray())
+    except RefusedColumn as error:
+        raise RefusedColumn(str(error.args[0]), int(np.flatnonzero(there)[error.row])) from None
+    if not column.null_count:
+        return values
+    left = iter(values)
+    return [next(left) if is_there else None for is_there in there]
 
 
 def _dense(field: Field, values: pa.Array) -> np.ndarray:

@@ -284,7 +284,8 @@ def test_what_is_broken_or_unequal_is_refused_and_the_name_stays_free(root, tmp_
     os.truncate(tmp_path / "cut.npy", 2000)
     (tmp_path / "no.npy").write_bytes(b"nonsense")
     np.save(tmp_path / "objects.npy", np.array([{}], object), allow_pickle=True)
-    np.savez(tmp_path / "two.npz", a=VALUES, b=VALUES)
+    np.savez(tmp_path / "objects.npz", a=np.array([{}], object), b=np.array([None]))
+    (tmp_path / "x.docx").write_bytes(b"nonsense")
     (tmp_path / "no.h5").write_bytes(b"nonsense")
     (tmp_path / "no.wav").write_bytes(b"nonsense")
     folder = tmp_path / "images"
@@ -295,7 +296,7 @@ def test_what_is_broken_or_unequal_is_refused_and_the_name_stays_free(root, tmp_
     refused(tmp_path / "no.npy", SourceError, "cannot be read")
     refused(tmp_path / "missing.npy", SourceError, "no such file")
     refused(tmp_path / "objects.npy", SourceError, "objects|pickle|Object")
-    refused(tmp_path / "two.npz", ConfigError, r"holds a, b; say which with key=")
+    refused(tmp_path / "objects.npz", SourceError, "objects|pickle|Object")
     refused(tmp_path / "no.h5", SourceError, "cannot be read")
     refused(tmp_path / "no.wav", SourceError, "cannot be read")
     refused(folder, SourceError, "hub.import_table")
@@ -372,13 +373,15 @@ def test_no_image_is_left_out_without_a_word(root, tmp_path):
     assert hub.import_(tmp_path / "fine", "t/x:v0", root=root).attrs["classes"] == ["cat"]
 
 
-def test_one_series_of_several_is_chosen_by_its_number(root, tmp_path):
+@pytest.mark.filterwarnings("ignore:.*have no names here")
+def test_series_become_a_dataset_and_one_of_them_is_chosen_by_its_number(root, tmp_path):
     small, large = np.arange(60, dtype="u1").reshape(3, 4, 5), np.arange(96, dtype="u2").reshape(8, 12)
     with tifffile.TiffWriter(tmp_path / "x.tif") as file:
         file.write(small, photometric="minisblack")
         file.write(large, photometric="minisblack")
-    with pytest.raises(ConfigError, match="holds 0, 1; say which with key="):
-        hub.import_(tmp_path / "x.tif", "t/x:v0", root=root)
+    both = hub.import_(tmp_path / "x.tif", "t/both:v0", root=root)
+    assert np.array_equal(both["series0"][...], small)
+    assert np.array_equal(both["series1"][0], large)
     for i, values in enumerate((small, large)):
         array = hub.import_(tmp_path / "x.tif", f"t/x:v{i}", key=str(i), root=root)
         assert array.dtype == values.dtype

@@ -40,6 +40,24 @@ def test_a_dataset_that_spark_wrote_is_read_with_its_schema(dataset):
         assert row.note == row_of(i)["note"]
 
 
+def test_times_are_the_same_to_spark_as_to_others(tmp_path, session):  # noqa: F811
+    moment = np.datetime64("2020-01-02T03:04:05.000006")
+    codec = hub.ScalarCodec("TimestampType")
+    schema = hub.Unischema("Rows", [hub.UnischemaField("x", np.datetime64, (), codec)])
+    zone = session.conf.get("spark.sql.session.timeZone")
+    session.conf.set("spark.sql.session.timeZone", "Pacific/Auckland")
+    with hub.parquet_writer(tmp_path / "ours", schema) as writer:
+        writer.write({"x": moment})
+    (row,) = session.read.parquet(str(tmp_path / "ours")).selectExpr("unix_micros(x) AS x").collect()
+    assert row.x == moment.astype(np.int64)
+    with spark_readers.materialize_dataset(session, str(tmp_path / "spark"), schema):
+        rows = [spark_readers.dict_to_spark_row(schema, {"x": moment})]
+        session.createDataFrame(rows, schema.as_spark_schema()).write.parquet(str(tmp_path / "spark"))
+    session.conf.set("spark.sql.session.timeZone", zone)
+    with hub.make_reader(str(tmp_path / "spark")) as reader:
+        assert [row.x for row in reader] == [moment]
+
+
 def test_the_setting_of_spark_is_as_it_was(session, dataset):  # noqa: F811 - the fixture
     assert session.conf.get("parquet.block.size", None) is None
 

@@ -142,7 +142,9 @@ def test_states_of_rows_that_a_predicate_decides_are_merged_over_the_shards(samp
 def test_a_state_of_something_else_is_refused(sample, make_root, tmp_path):
     with sample.reader(["id"], seed=1) as reader:
         state = reader.state_dict()
-    for change in ({"seed": 2}, {"mode": "drop"}, {"source": "other"}, {"cuts": [[1, 1, 10**6]]}, {"cuts": []}):
+    with sample.reader(["id"], seed=1, shard_balance="exact") as reader, pytest.raises(ConfigError, match=r"state"):
+        reader.load_state_dict(state | {"mode": "drop"})
+    for change in ({"seed": 2}, {"source": "other"}, {"cuts": [[1, 1, 10**6]]}, {"cuts": []}):
         with sample.reader(["id"], seed=1) as reader, pytest.raises(ConfigError, match=r"state"):
             reader.load_state_dict(state | change)
     with sample.reader(["id"], seed=1) as reader:

@@ -193,8 +193,24 @@ def look_at_balances(module):
         assert max(sizes) - min(sizes) <= 1
 
 
+def look_at_the_balance_of_a_state(module):
+    """By default an epoch ends as it began, the next one as is the default, and no rank gets more steps than another."""
+    for before, after, mode in ((4, 1, "exact"), (4, 8, "drop"), (1, 3, "drop"), (1, 8, "drop"), (3, 4, "drop")):
+        own = {"own_mode": True, "step_rows": 24}
+        ranks = loops(module, before, mode="exact" if before == 1 else "drop", **own)
+        parts = of_the_world(ranks, 1)
+        ranks = gone_on(module, after, state_of(ranks), mode=mode, **own)
+        rest = [read(one) for one in ranks]
+        assert len({len(steps) for steps in rest}) == 1, "no rank waits for another"
+        seen = list(chain(*parts, *(rows for steps in rest for rows in steps)))
+        assert len(seen) == len(set(seen)) == (24 if before != 1 or after != 1 else ROWS)
+        for one in ranks:
+            one.begin(1)
+        assert {one.state.mode for one in ranks} == {mode}
+
+
 LOOKS = (
-    look_at_ranks_that_divide, look_at_any_ranks, look_at_the_next_epoch, look_at_uneven_ranks, look_at_other_rows,
+    look_at_the_balance_of_a_state, look_at_ranks_that_divide, look_at_any_ranks, look_at_the_next_epoch, look_at_uneven_ranks, look_at_other_rows,
     look_at_balances,
 )  # fmt: skip
 
@@ -218,8 +234,8 @@ BROKEN = {
     "what was taken is of this process": (loop, "last.taken + rows)", "rows)"),
     "groups are of the last cut": (loop, "state.epoch, state.cuts[0].intervals", "state.epoch, state.cuts[-1].intervals"),
     "an epoch keeps the last cut": (loop, "else self.state.intervals\n", "else self.state.cuts[-1].intervals\n"),
-    "an epoch keeps what was taken": (loop, "self.state.at(epoch=epoch, cuts=cuts)\n\n    def take(",
-                                      "self.state.at(epoch=epoch, cuts=self.state.cuts)\n\n    def take("),
+    "an epoch keeps what was taken": (loop, ".at(epoch=epoch, cuts=cuts)\n\n    def take(",
+                                      ".at(epoch=epoch, cuts=self.state.cuts)\n\n    def take("),
     "a state tells its rank": (loop, "if by_rows and self.world_size > 1:", "if self.world_size > 1:"),
     "cursors do not tell their rank": (loop, "if by_rows and self.world_size > 1:", "if False:"),
     "each interval is where the first rank is": (order, "each[i % len(each)] - i", "each[0] - i"),
@@ -233,7 +249,10 @@ BROKEN = {
     "an empty list goes": (state, "if not states:", "if False:"),
     "another source goes": (state, "if state.source != source:", "if False:"),
     "another seed goes": (loop, "if not self._own_seed and found.seed != ours.seed:", "if False:"),
-    "another balance goes": (loop, "if found.mode != ours.mode:", "if False:"),
+    "another balance goes": (loop, "if found.mode != self._mode and not self._own_mode:", "if False:"),
+    "ranks get unequal numbers of steps": (loop, 'if self._own_mode and found.mode == "exact":', "if False:"),
+    "what was left out comes after all": (loop, 'if self._own_mode and found.mode == "exact":', "if self._own_mode:"),
+    "a balance outlives its epoch": (loop, "replace(self.state, mode=self._mode).at(", "self.state.at("),
     "another shuffling goes": (loop, "if (found.shuffle, found.parts) != (ours.shuffle, ours.parts):", "if False:"),
     "other units go": (loop, "if (found.unit_rows == 0) != (ours.unit_rows == 0):", "if False:"),
     "more of a rank than there is goes": (state, "if any(place > int(bounds[-1])", "if any(False"),

@@ -25,6 +25,8 @@ def decoded(field: UnischemaField, column: pa.ChunkedArray, budget: Budget) -> C
     if field.codec is None or not hasattr(field.codec, "decode"):
         return _as_declared(field, column_of(column))
     kind = type(field.codec).__name__
+    if kind == "ScalarCodec" and pa.types.is_temporal(column.type) and _is_of_times(field):
+        return _times(field, column_of(column))
     if kind == "ScalarCodec" and not column.null_count:
         plain = column_of(column)
         if isinstance(plain, np.ndarray) and np.dtype(field.numpy_dtype).kind in "biuf":
@@ -61,6 +63,28 @@ def _as_declared(field: UnischemaField, column: Column) -> Column:
         cast = column.astype(dtype)
     if (column.dtype.kind in "iub" or dtype.kind in "iub") and not (cast == column).all():
         raise SourceError(f"field {field.name!r}: holds a number that {dtype} does not")
+    return cast
+
+
+def _is_of_times(field: UnischemaField) -> bool:
+    return field.numpy_dtype is not Decimal and np.dtype(field.numpy_dtype).kind in "mM"
+
+
+def _times(field: UnischemaField, column: Column) -> Column:
+    """Times in the unit that the schema says, if each is the same there; where it says none, in that of the file.
+
+    Raises
+    ------
+    SourceError
+    """
+    dtype = np.dtype(field.numpy_dtype)
+    if np.datetime_data(dtype)[0] == "generic":
+        return column
+    if not isinstance(column, np.ndarray):
+        return [None if one is None else _times(field, np.asarray([one]))[0] for one in column]
+    cast = column.astype(dtype)
+    if column.dtype.kind != dtype.kind or not (np.isnat(column) | (cast.astype(column.dtype) == column)).all():
+        raise SourceError(f"field {field.name!r}: holds {column.dtype}, of which {dtype} does not hold all")
     return cast
 
 

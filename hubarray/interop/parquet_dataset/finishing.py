@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hubarray.errors import SourceError
+from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.parquet_dataset import petastorm_metadata, summary
 from hubarray.interop.parquet_dataset.files import Location, listed, located, readable
 from hubarray.interop.parquet_dataset.footers import footers_of
+from hubarray.interop.parquet_dataset.pickling import pickled_unischema
 from hubarray.interop.parquet_dataset.source import ParquetSource
 from hubarray.readers.unischema import Unischema
 
@@ -29,12 +30,29 @@ def finish_dataset(location: Location, schema: Unischema | None) -> int:
     files = listed(location)
     footers, _ = footers_of(location, files, {}, None)
     if schema is not None:
-        told = json.dumps(schema.to_json(), separators=(",", ":")).encode()
-        petastorm_metadata.with_metadata(location, footers[0].schema, {petastorm_metadata.SCHEMA_KEY: told})
+        counts = {file.relative: len(footer.rows) for file, footer in zip(files, footers, strict=True)}
+        added = {
+            petastorm_metadata.SCHEMA_KEY: json.dumps(schema.to_json(), separators=(",", ":")).encode(),
+            petastorm_metadata.ROW_GROUPS_KEY: json.dumps(counts).encode(),
+        }
+        petastorm_metadata.with_metadata(location, footers[0].schema, added | _for_petastorm(location, schema))
     where = f"{location.where}/{summary.NAME}"
     with readable(where), location.client.filesystem.open_output_stream(f"{location.path}/{summary.NAME}") as out:
         out.write(summary.summary_bytes(files, footers))
     return len(files)
+
+
+def _for_petastorm(location: Location, schema: Unischema) -> dict[bytes, bytes]:
+    """The schema as Petastorm reads it; none where it has its own already, or could not know a field."""
+    known = petastorm_metadata.common_metadata(location) or {}
+    if petastorm_metadata.SCHEMA_KEY not in known and any(
+        key in known for key in petastorm_metadata.PICKLED_SCHEMA_KEYS
+    ):
+        return {}
+    try:
+        return {petastorm_metadata.PICKLED_SCHEMA_KEYS[0]: pickled_unischema(schema)}
+    except ConfigError:
+        return {}
 
 
 def write_metadata(url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> int:

@@ -23,6 +23,7 @@ from hubarray.interop.parquet_dataset.files import read_small, readable
 from hubarray.interop.parquet_dataset.pickled import pickled_indexes
 from hubarray.limits import parse_json
 from hubarray.readers.source import row_values
+from hubarray.readers.unischema import no_field
 
 NAME = "_hubarray_index.json"
 MAX_BYTES = 1 << 30
@@ -106,7 +107,7 @@ def build_rowgroup_index(
         raise ConfigError("indexers: give a list of at least one")
     for one in indexers:
         if one.index_field not in source.schema.fields:
-            raise ConfigError(f"{source.where}: has no field {one.index_field!r} to index")
+            raise no_field(source.schema, one.index_field, source.where)
     if len(source.files) == 1 and source.files[0].path == source.location.path:
         raise ConfigError(f"{source.where}: is a file; an index is kept beside the files of a folder")
     names = sorted({one.index_field for one in indexers})

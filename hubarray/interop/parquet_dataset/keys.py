@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 from urllib.parse import quote
@@ -52,6 +53,9 @@ def folder_of(schema: Unischema, names: Sequence[str], values: Sequence[Any]) ->
     for name, value in zip(names, values, strict=True):
         if value == NULL_KEY:
             raise ConfigError(f"field {name!r}: {NULL_KEY!r} stands for a null in the names of folders")
+        if isinstance(value, datetime) and value.tzinfo is not None:
+            # Times of folders are in UTC, and do not say so.
+            value = value.astimezone(UTC).replace(tzinfo=None)
         if type(value) is int and schema.fields[name].numpy_dtype is not Decimal:
             value = _as_time(schema.fields[name], value)
         try:

@@ -409,6 +409,13 @@ def _type(found: Any, name: str) -> Any:
     raise ValueError(f"field {name[:80]!r} is of a type that is not known")
 
 
+def _spark_type(found: Any) -> str | None:
+    if not isinstance(found, _Record):
+        return None
+    named, digits = found.kind.rpartition(".")[2], (found.state.get("precision"), found.state.get("scale"))
+    return f"{named}({digits[0]},{digits[1]})" if all(type(n) is int for n in digits) else named
+
+
 def _codec(found: Any) -> FieldCodec | None:
     if found is None:
         return None
@@ -416,8 +423,7 @@ def _codec(found: Any) -> FieldCodec | None:
         raise ValueError("a codec is no codec")
     kind = found.kind.rpartition(".")[2]
     if kind == "ScalarCodec":
-        spark = found.state.get("_spark_type")
-        return ScalarCodec(spark.kind.rpartition(".")[2] if isinstance(spark, _Record) else None)
+        return ScalarCodec(_spark_type(found.state.get("_spark_type")))
     if kind == "NdarrayCodec":
         return NdarrayCodec()
     if kind == "CompressedNdarrayCodec":

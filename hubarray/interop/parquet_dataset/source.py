@@ -36,14 +36,14 @@ from hubarray.interop.parquet_dataset.indexes import indexes_of
 from hubarray.interop.parquet_dataset.keys import NULL_KEY, key_value
 from hubarray.limits import Budget
 from hubarray.parquet_limits import read_row_group
-from hubarray.readers.arrow_fields import column_of, fields_of
+from hubarray.readers.arrow_fields import column_of, schema_of
 from hubarray.readers.field_codecs import CompressedImageCodec, CompressedNdarrayCodec
 from hubarray.readers.filters import FilterPredicate
 from hubarray.readers.planning import EXPANSION
 from hubarray.readers.predicates import PredicateBase, clause_of, in_set
 from hubarray.readers.selectors import RowGroupSelectorBase
 from hubarray.readers.source import Column, Columns, Stretched, taken
-from hubarray.readers.unischema import Unischema, UnischemaField
+from hubarray.readers.unischema import Unischema, UnischemaField, no_field
 from hubarray.shown import shown_text
 from hubarray.tables.conditions import Clause
 
@@ -93,7 +93,9 @@ class ParquetSource:
         self._keys = [file.keys for file in self.files]
         self.key_fields = self._key_fields(arrow)
         if schema is None:
-            schema = Unischema("parquet", [*fields_of(arrow), *self.key_fields.values()])
+            schema = schema_of("parquet", arrow, self.key_fields.values())
+            if not schema.fields:
+                raise no_field(schema, next(iter(arrow.names), ""), self.where)
         self.schema = schema
         # Of each unit its file, and the row group in it.
         every = [(f, g) for f, footer in enumerate(self._footers) for g in range(len(footer.rows))]

@@ -17,7 +17,8 @@ from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError
 from hubarray.interop.parquet_dataset.files import Location, listed, located, readable
 from hubarray.interop.parquet_dataset.finishing import finish_dataset
 from hubarray.interop.parquet_dataset.keys import check_keys, folder_of
-from hubarray.readers.field_codecs import ScalarCodec, shape_fits
+from hubarray.readers.field_codecs import ScalarCodec, cell_dtype, is_moment, shape_fits
+from hubarray.readers.spark_names import decimal_digits, spark_name
 from hubarray.readers.unischema import Unischema, UnischemaField
 from hubarray.values.elements import Target, as_elements
 from hubarray.values.foreign import TEXT
@@ -89,9 +90,16 @@ def arrow_schema(schema: Unischema) -> pa.Schema:
 def _arrow_type(field: UnischemaField) -> pa.DataType:
     if field.codec is not None and not isinstance(field.codec, ScalarCodec):
         return pa.binary()
+    spark_type = None if field.codec is None else spark_name(field.codec.spark_type)
     if field.numpy_dtype is Decimal:
-        return pa.decimal128(38, 18)
-    dtype = np.dtype(field.numpy_dtype)
+        return pa.decimal128(*decimal_digits(spark_type))
+    dtype = cell_dtype(field.numpy_dtype, spark_type)
+    if dtype.kind == "M" and np.datetime_data(dtype)[0] == "generic":
+        raise ConfigError(
+            f"field {field.name!r}: times need a unit: give np.dtype('M8[us]'), or hub.ScalarCodec('TimestampType')"
+        )
+    if is_moment(field.numpy_dtype, spark_type):
+        return pa.timestamp(np.datetime_data(dtype)[0], "UTC")
     if dtype.kind in "US":
         single = pa.string() if dtype.kind == "U" else pa.binary()
     else:

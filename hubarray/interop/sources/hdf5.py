@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-import warnings
+from functools import partial
 from typing import Any
 
 from hubarray.datasets.description import MAX_ARRAYS
@@ -12,7 +12,7 @@ from hubarray.errors import SourceError
 from hubarray.interop.missing import needed
 from hubarray.interop.sources.base import check_chunks, chosen, link_refused, stamp
 from hubarray.interop.sources.found import Found, json_attrs
-from hubarray.interop.sources.members import Members, is_no_dataset, refuse_many, with_those_of_groups
+from hubarray.interop.sources.members import Members, is_no_dataset, refuse_many, storable, with_those_of_groups
 from hubarray.interop.sources.rows import Rows, Single, rows_or_single
 from hubarray.interop.sources.texts import Texts
 from hubarray.interop.zarr_attributes import decoded_attributes
@@ -40,10 +40,12 @@ def open_hdf5(where: str, key: str | None, *, follow_links: bool, max_decoded_by
     h5py = needed("h5py", extra="hdf5", why="importing HDF5")
     file = h5py.File(where, "r")
     dataset = _hdf5_at(h5py, file, where, key, follow_links=follow_links)
-    if not isinstance(dataset, h5py.Dataset):
-        there, _ = _hdf5_tree(h5py, file)
-        dataset = there[chosen(where, key.strip("/") if key else None, list(there))]
-    found: Rows | Single = hdf5_rows(where, dataset, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes)
+    opened = partial(hdf5_rows, where, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes)
+    if isinstance(dataset, h5py.Dataset):
+        return opened(dataset)
+    every, _ = _hdf5_tree(h5py, file)
+    there = storable(where, {path: partial(opened, one) for path, one in every.items()})
+    found: Rows | Single = there[chosen(where, key.strip("/") if key else None, list(there))]
     return found
 
 
@@ -86,30 +88,15 @@ def members_of_group(
     """All datasets of a group of a file that is open; None of one alone, unless a key named it."""
     every, groups = _hdf5_tree(h5py, group)
     refuse_many(where, every | groups)
-    kept = {path: one for path, one in every.items() if key is not None or not _has_no_array(h5py, one)}
-    left_out = shown_text(", ".join(path for path in every if path not in kept))
-    if left_out:
-        warnings.warn(
-            f"{where}: {left_out[:400]} cannot be stored and are left out: they have neither elements nor a shape, or "
-            "rows of unequal sizes, which belong into a table",
-            stacklevel=5,
-        )
+    opened = partial(hdf5_rows, where, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes)
+    arrays = storable(where, {path: partial(opened, one) for path, one in sorted(every.items())})
     netcdf = _is_netcdf(group.file)
     its = _hdf5_attrs(where, group.attrs, netcdf=netcdf)
     of_groups = {path: _hdf5_attrs(where, one.attrs, netcdf=netcdf) for path, one in groups.items()}
-    if is_no_dataset(kept, key, may_be_alone=may_be_alone and not its and not any(of_groups.values())):
+    if is_no_dataset(arrays, key, may_be_alone=may_be_alone and not its and not any(of_groups.values())):
         return None
-    arrays = {
-        path: hdf5_rows(where, kept[path], follow_links=follow_links, max_decoded_bytes=max_decoded_bytes)
-        for path in sorted(kept)
-    }
     attributes = with_those_of_groups(where, its, of_groups)
     return Members(f"{where}:{key}" if key else where, arrays, attributes, [*stamp(where), group.name])
-
-
-def _has_no_array(h5py: Any, dataset: Any) -> bool:
-    """Whether a dataset is none that could be stored: without a shape, or of rows of unequal sizes."""
-    return dataset.shape is None or h5py.check_vlen_dtype(dataset.dtype) not in (None, str, bytes)
 
 
 def _hdf5_tree(h5py: Any, group: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,158 +1,22 @@
-"""Image files: TIFF with its axes and physical sizes, and folders of images of equal size, by classes or not."""
+"""Folders of images of equal size, by classes or not."""
 
 from __future__ import annotations
 
-import enum
 import glob
-import math
 import os
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hubarray.errors import ConfigError, SourceError
-from hubarray.interop.missing import needed
-from hubarray.interop.sources.base import (
-    MAX_ROW_BYTES,
-    check_sizes,
-    chosen,
-    readable,
-    refuse_links_out,
-    stamp,
-    whole_parts,
-)
-from hubarray.interop.sources.found import json_attrs
+from hubarray.errors import SourceError
+from hubarray.interop.sources.base import check_sizes, refuse_links_out, stamp, whole_parts
+from hubarray.interop.sources.stills import Still, colours_of, is_class_palette, pixels, still_of
+from hubarray.shown import shown_text
+from hubarray.sources.content import IMAGE_SUFFIXES
 from hubarray.sources.folders import data_among, fixed_part, is_hidden
-
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
-_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM", "TIFF")
-TIFF_SUFFIXES = (".tif", ".tiff")
-_TAGS = ("ImageDescription", "Software", "DateTime", "XResolution", "YResolution", "ResolutionUnit", "GDAL_NODATA")
-_GEO_TAGS = ("ModelPixelScaleTag", "ModelTiepointTag", "ModelTransformationTag")
-_MOST_LETTERS = 4096
-# tifffile's letters, in the words that xarray and OME use.
-_AXES = {"S": "c", "I": "page", "Q": "page"}
-
-
-class Tiff:
-    """A series of a TIFF file, with the axes it names: a stack of pages, an OME-TIFF's T, Z, C, Y, X, ...
-
-    Parameters
-    ----------
-    where : str
-    key : str or None
-        The number of the series, from 0, where there are several.
-    """
-
-    def __init__(self, where: str, key: str | None = None) -> None:
-        tifffile = needed("tifffile", extra="images", why="importing TIFF")
-        self.where = where
-        self._open: Callable[[], Any] = lambda: tifffile.TiffFile(where, _multifile=False)
-        with self._open() as file:
-            keys = [str(i) for i in range(len(file.series))]
-            self._series = int(chosen(where, key or (keys[0] if len(keys) == 1 else None), keys))
-            series = file.series[self._series]
-            pages = series.pages if len(keys) > 1 else file.pages
-            shapes = {(page.shape, page.dtype) for page in pages if page is not None}
-            declared = sum(math.prod(one.shape) for one in file.series)
-            if any(page is None for page in pages) or declared > sum(math.prod(page.shape) for page in file.pages):
-                raise SourceError(f"{where}: is cut short: pages are missing")
-            if len(shapes) > 1:
-                raise ConfigError(
-                    f"{where}: its pages differ: {sorted(map(str, shapes))}; an array has elements of one shape"
-                )
-            page = tuple(pages[0].shape)
-            whole, axes = tuple(map(int, series.shape)), str(series.axes)
-            if whole[len(whole) - len(page) :] != page or math.prod(whole) != len(pages) * math.prod(page):
-                whole, axes = (len(pages), *page), ""
-            self._page_shape, self._leading = page, whole[: len(whole) - len(page)]
-            if not self._leading:
-                # One image is a stack of one, as a folder with one image is.
-                self._leading, whole, axes = (1,), (1, *whole), f"I{axes}" if axes else ""
-            self.rows: int | None = whole[0]
-            self.row_shape, self.dtype = whole[1:], np.dtype(pages[0].dtype)
-            self.dims: tuple[str | None, ...] | None = _dims(axes) if len(axes) == len(whole) else None
-            self.attrs = _tiff_attrs(where, file, pages[0], tifffile)
-        self.fingerprint: list[Any] | None = [*stamp(where), self._series]
-        page_bytes = math.prod(page) * self.dtype.itemsize
-        if page_bytes > MAX_ROW_BYTES:
-            raise SourceError(
-                f"{where}: a page of it takes {page_bytes:,} bytes and is read whole, which is done up to "
-                f"{MAX_ROW_BYTES:,}; make the array with hub.array, and assign it in parts"
-            )
-        check_sizes(self, whole_rows=False)
-
-    def _pages(self, file: Any) -> Any:
-        return file.series[self._series].pages if len(file.series) > 1 else file.pages
-
-    def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
-        """See :class:`Source`."""
-        pages_a_row = math.prod(self._leading[1:])
-        with readable(self.where), self._open() as file:
-            for first in range(start, self.rows or 0, block_rows):
-                count = min(block_rows, (self.rows or 0) - first)
-                wanted = range(first * pages_a_row, (first + count) * pages_a_row)
-                yield np.stack([self._pages(file)[i].asarray() for i in wanted]).reshape(count, *self.row_shape)
-
-    def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
-        """See :class:`Source`: page by page."""
-        pages_a_row = math.prod(self._leading[1:])
-        with readable(self.where), self._open() as file:
-            for i, place in enumerate(np.ndindex(*self._leading[1:])):
-                yield place, self._pages(file)[row * pages_a_row + i].asarray()
-
-
-def _dims(axes: str) -> tuple[str, ...]:
-    names = [_AXES.get(letter, letter.lower()) for letter in axes]
-    # An axis of samples beside one of channels, say.
-    return tuple(name if names.count(name) == 1 else f"{name}{i}" for i, name in enumerate(names))
-
-
-def _tiff_attrs(where: str, file: Any, page: Any, tifffile: Any) -> dict[str, Any]:
-    """Physical sizes, channels and place, and the tags that people look at."""
-    found: dict[str, Any] = {}
-    tags = page.tags
-    kept = {name: _plain(tags[name].value) for name in _TAGS if name in tags}
-    if file.is_ome:
-        kept.pop("ImageDescription", None)
-        pixels = _first(tifffile.xml2dict(file.ome_metadata).get("OME", {}).get("Image", {})).get("Pixels", {})
-        sizes = {name: value for name, value in pixels.items() if name.startswith(("PhysicalSize", "TimeIncrement"))}
-        channels = pixels.get("Channel", [])
-        named = [one.get("Name") for one in (channels if isinstance(channels, list) else [channels])]
-        found["ome"] = sizes | ({"Channels": named} if any(named) else {})
-    if file.imagej_metadata:
-        described = {name: value for name, value in file.imagej_metadata.items() if name != "Info"}
-        found["imagej"] = {name: _plain(value) for name, value in described.items()}
-        kept.pop("ImageDescription", None)
-    geo = dict(getattr(file, "geotiff_metadata", None) or {})
-    geo |= {name: _plain(tags[name].value) for name in _GEO_TAGS if name in tags}
-    if geo:
-        found["geotiff"] = {name: _plain(value) for name, value in geo.items()}
-    if kept:
-        found["tiff"] = kept
-    return json_attrs(where, found)
-
-
-def _first(value: Any) -> dict[str, Any]:
-    one = value[0] if isinstance(value, list) and value else value
-    return one if isinstance(one, dict) else {}
-
-
-def _plain(value: Any) -> Any:
-    """A tag's value as JSON has it: enumerations by name, ratios and arrays as lists, long texts cut."""
-    if isinstance(value, enum.Enum):
-        return value.name
-    if isinstance(value, str):
-        return value[:_MOST_LETTERS]
-    if isinstance(value, bytes):
-        return value[:_MOST_LETTERS].decode("utf-8", "replace")
-    if isinstance(value, (np.ndarray, np.generic)):
-        return _plain(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value[:_MOST_LETTERS]]
-    return value if isinstance(value, (bool, int, float)) or value is None else str(value)[:_MOST_LETTERS]
 
 
 class Images:
@@ -168,11 +32,10 @@ class Images:
         Of each image, its path within the folder.
     """
 
-    def __init__(self, where: str, *, follow_links: bool) -> None:
-        self._pillow = needed("PIL.Image", extra="images", why="importing images")
-        self.where = where
+    def __init__(self, where: str, *, follow_links: bool, upright: bool = False) -> None:
+        self.where, self._upright = where, upright
         folder = where if os.path.isdir(where) else fixed_part(where)
-        self._paths, by_class = _in_folder(where) if os.path.isdir(where) else (_images(where), False)
+        self._paths, by_class = _found(where)
         self.classes = sorted({Path(path).parent.name for path in self._paths}) if by_class else []
         if not self._paths:
             raise SourceError(f"{where}: there are no images; Parquet becomes a table, by hub.import_table")
@@ -180,23 +43,35 @@ class Images:
             refuse_links_out(folder, self._paths)
         self.labels = [self.classes.index(Path(path).parent.name) for path in self._paths if self.classes]
         self.names = [os.path.relpath(path, folder) for path in self._paths]
+        stills: list[Still] = []
+        for path in self._paths:
+            still = still_of(path)
+            if still.frames > 1:
+                raise SourceError(f"{path}: has {still.frames} frames; import it by itself, as a TIFF stack or a video")
+            size, expected = still.size(upright=upright), stills[0].size(upright=upright) if stills else None
+            if expected is not None and size != expected:
+                raise SourceError(
+                    f"{path} is {size[0]} x {size[1]} and {self._paths[0]} is {expected[0]} x {expected[1]}; make them "
+                    "one size, or a table of them: hub.import_table"
+                )
+            stills.append(still)
+        self._numbers = is_class_palette(stills)
         first = self._image(self._paths[0])
         self.row_shape, self.dtype = first.shape, first.dtype
-        for path in self._paths:
-            with readable(path), self._opened(path) as image:
-                if getattr(image, "n_frames", 1) > 1:
-                    raise SourceError(
-                        f"{path}: has {image.n_frames} frames; import it by itself, as a TIFF stack or a video"
-                    )
-                if (image.height, image.width) != self.row_shape[:2]:
-                    raise SourceError(
-                        f"{path} is {image.height} x {image.width} and {self._paths[0]} is {self.row_shape[0]} x "
-                        f"{self.row_shape[1]}; make them one size, or a table of them: hub.import_table"
-                    )
         self.rows: int | None = len(self._paths)
         self.attrs: dict[str, Any] = {"classes": self.classes} if self.classes else {}
+        palettes = [(len(one.palette), path) for one, path in zip(stills, self._paths, strict=True) if one.palette]
+        if palettes and self._numbers:
+            self.attrs["colormap"] = colours_of(max(palettes)[1])
+        turned = sum(one.orientation != 1 for one in stills)
+        if turned and not upright:
+            warnings.warn(
+                f"{shown_text(where)}: {turned:,} of {len(stills):,} images lie on a side, says their EXIF, and are "
+                'stored as they lie; orientation="apply" turns them',
+                stacklevel=2,
+            )
         self.dims: tuple[str | None, ...] | None = ("sample", "y", "x", "c")[: 1 + len(self.row_shape)]
-        self.fingerprint: list[Any] | None = [stamp(path) for path in self._paths]
+        self.fingerprint: list[Any] | None = [[upright], *(stamp(path) for path in self._paths)]
         check_sizes(self, whole_rows=True)
 
     def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
@@ -215,17 +90,16 @@ class Images:
         """See :class:`Source`."""
         return whole_parts(self, row)
 
-    def _opened(self, path: str) -> Any:
-        # Whatever the name says, Pillow goes by the content, and would have Ghostscript run what is PostScript.
-        return self._pillow.open(path, formats=_FORMATS)
-
     def _image(self, path: str) -> np.ndarray:
-        with readable(path), self._opened(path) as image:
-            # Before anything is decoded: what is declared is what will be taken.
-            if image.width * image.height * max(1, len(image.getbands())) * 4 > 4 * MAX_ROW_BYTES:
-                raise SourceError(f"{path}: is {image.width} x {image.height}, more than is read at once")
-            plain = image.convert("RGBA" if "transparency" in image.info else "RGB") if image.mode == "P" else image
-            return np.asarray(plain)
+        return pixels(path, numbers=self._numbers, upright=self._upright)
+
+
+def _found(where: str) -> tuple[list[str], bool]:
+    """The images of a folder, a pattern or a file, and whether they lie in folders by class."""
+    if os.path.isdir(where):
+        return _in_folder(where)
+    # A file that is named itself need not be called like an image.
+    return ([where] if os.path.isfile(where) else _images(where)), False
 
 
 def _in_folder(where: str) -> tuple[list[str], bool]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hubarray.arrays.dtypes import checked_dtype
 from hubarray.datasets.description import MAX_ARRAYS
-from hubarray.errors import SourceError
+from hubarray.errors import ConfigError, SourceError
 from hubarray.shown import shown_text
+
+_SHOWN_LETTERS = 400
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,40 @@ def refuse_many(where: str, found: Mapping[str, Any]) -> None:
             f"{where}: has more than {MAX_ARRAYS:,} arrays and groups, and no dataset has more arrays; choose a group "
             "or an array with key="
         )
+
+
+def storable(where: str, every: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+    """The arrays of a source that can be stored; the others are left out, with a warning that says why.
+
+    Parameters
+    ----------
+    where : str
+    every : mapping of str to callable
+        Opens an array.
+
+    Raises
+    ------
+    SourceError
+        One is damaged, or breaks a limit.
+    ConfigError
+        None can be stored.
+    """
+    found, reasons = {}, {}
+    for path, opened in every.items():
+        try:
+            found[path] = opened()
+            checked_dtype(found[path].dtype)
+        except (ConfigError, TypeError) as error:
+            found.pop(path, None)
+            reasons[path] = error
+    if not reasons:
+        return found
+    first = next(iter(reasons.values()))
+    if not found:
+        raise first if isinstance(first, ConfigError) else ConfigError(f"{where}: {first}")
+    shown = shown_text(", ".join(reasons))[:_SHOWN_LETTERS]
+    warnings.warn(f"{where}: {shown} cannot be stored and are left out: {first}", stacklevel=6)
+    return found
 
 
 def is_no_dataset(found: Mapping[str, Any], key: str | None, *, may_be_alone: bool) -> bool:

@@ -16,7 +16,9 @@ from hubarray.arrays.foreign_dtypes import check_header
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.sources.base import check_sizes, chosen, readable, row_bytes, stamp, whole_parts
 from hubarray.interop.sources.found import Found
+from hubarray.interop.sources.members import Members, refuse_many, storable
 from hubarray.interop.sources.rows import Rows, Single, rows_or_single
+from hubarray.shown import shown_text
 
 _PASSED_BYTES = 1 << 20
 _MAX_HEADER_BYTES = 64 << 10
@@ -103,31 +105,38 @@ def _marks(url: str, options: Mapping[str, Any]) -> dict[str, str]:
 class Npz:
     """One array of a ``.npz``, compressed or not, read from its beginning on."""
 
-    def __init__(self, where: str, key: str | None) -> None:
-        self.where = where
-        with zipfile.ZipFile(where) as archive:
-            keys = [name.removesuffix(".npy") for name in archive.namelist()]
-            self._member = f"{chosen(where, key, keys)}.npy"
-            with archive.open(self._member) as file:
-                shape, fortran, self.dtype = _header(file, where)
-        if fortran and len(shape) > 1:
-            raise ConfigError(f"{where}: is in Fortran order; save it in C order")
+    fill: Any = None
+
+    def __init__(self, where: str, member: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.where, self._member, self.dtype = where, member, dtype
         self.rows: int | None = shape[0]
-        self.row_shape = shape[1:]
+        self.shape, self.row_shape = shape, shape[1:]
         self.attrs: dict[str, Any] = {}
         self.dims: tuple[str | None, ...] | None = None
-        self.fingerprint: list[Any] | None = [*stamp(where), self._member]
+        self.fingerprint: list[Any] | None = [*stamp(where), member]
+        # The member, open at a row: going back in it means to decompress it anew.
+        self._open: tuple[int, Any] | None = None
         check_sizes(self, whole_rows=True, stored_bytes=os.path.getsize(where))
 
     def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
         """See :class:`Source`."""
         size = row_bytes(self)
-        with readable(self.where), zipfile.ZipFile(self.where) as archive, archive.open(self._member) as file:
-            _header(file, self.where)
-            file.seek(start * size, os.SEEK_CUR)
+        with readable(self.where):
+            file = self._at(start)
             for first in range(start, self.rows or 0, block_rows):
                 count = min(block_rows, (self.rows or 0) - first)
-                yield _rows_of(file.read(count * size), count, self.row_shape, self.dtype, self.where)
+                rows = _rows_of(file.read(count * size), count, self.row_shape, self.dtype, self.where)
+                self._open = first + count, file
+                yield rows
+
+    def _at(self, row: int) -> Any:
+        known, self._open = self._open, None
+        if known is not None and known[0] == row:
+            return known[1]
+        file = zipfile.ZipFile(self.where).open(self._member)  # noqa: SIM115 - kept for the rows that follow
+        _header(file, self.where)
+        file.seek(row * row_bytes(self), os.SEEK_CUR)
+        return file
 
     def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
         """See :class:`Source`."""
@@ -149,11 +158,28 @@ def open_npz(where: str, key: str | None) -> Npz | Single:
     """One array of a ``.npz``."""
     with zipfile.ZipFile(where) as archive:
         keys = [name.removesuffix(".npy") for name in archive.namelist()]
-        with archive.open(f"{chosen(where, key, keys)}.npy") as file:
-            shape, _, dtype = _header(file, where)
-            if not shape:
-                return Single(where, Found(_rows_of(file.read(dtype.itemsize), 1, (), dtype, where)[0]))
-    return Npz(where, key)
+        return _member(where, archive, f"{chosen(where, key, keys)}.npy")
+
+
+def npz_members(where: str) -> Members | None:
+    """The arrays of a ``.npz`` that has several; None of one alone."""
+    with zipfile.ZipFile(where) as archive:
+        names = dict.fromkeys(archive.namelist())
+        refuse_many(where, names)
+        if len(names) == 1:
+            return None
+        arrays = {name.removesuffix(".npy"): partial(_member, where, archive, name) for name in names}
+        return Members(where, storable(where, arrays), {}, stamp(where))
+
+
+def _member(where: str, archive: zipfile.ZipFile, name: str) -> Npz | Single:
+    with archive.open(name) as file:
+        shape, fortran, dtype = _header(file, where)
+        if not shape:
+            return Single(where, Found(_rows_of(file.read(dtype.itemsize), 1, (), dtype, where)[0]))
+    if fortran and len(shape) > 1:
+        raise ConfigError(f"{where}: {shown_text(name)} is in Fortran order; save it in C order")
+    return Npz(where, name, shape, dtype)
 
 
 def _header(file: Any, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

@@ -70,17 +70,17 @@ class Rows:
 
     def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
         """See :class:`Source`."""
-        for key in _parts_of(self.row_shape, self.dtype.itemsize, most_bytes):
+        for key in boxes_of(self.row_shape, self.dtype.itemsize, most_bytes):
             with readable(self.where):
                 yield key, block_of(self._array, (row, *key))
 
 
-def _parts_of(shape: tuple[int, ...], itemsize: int, most_bytes: int) -> Iterator[tuple[slice, ...]]:
+def boxes_of(shape: tuple[int, ...], itemsize: int, most_bytes: int) -> Iterator[tuple[slice, ...]]:
     """Slices that cut a shape into boxes of about so many bytes, along its leading axes.
 
     Examples
     --------
-    >>> list(_parts_of((2, 5), 1, 3))
+    >>> list(boxes_of((2, 5), 1, 3))
     [(slice(0, 1, None), slice(0, 3, None)), (slice(0, 1, None), slice(3, 5, None)), \
 (slice(1, 2, None), slice(0, 3, None)), (slice(1, 2, None), slice(3, 5, None))]
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hubarray import process
 from hubarray.errors import SourceError
 from hubarray.interop.sources.base import check_chunks, chosen, refuse_links_out, stamp, tree
 from hubarray.interop.sources.found import Found, json_attrs
-from hubarray.interop.sources.members import Members, is_no_dataset, refuse_many, with_those_of_groups
+from hubarray.interop.sources.members import Members, is_no_dataset, refuse_many, storable, with_those_of_groups
 from hubarray.interop.sources.rows import Rows, Single, rows_or_single
 from hubarray.interop.sources.texts import Texts
 from hubarray.interop.zarr_attributes import decoded_attributes
@@ -42,9 +43,11 @@ def open_zarr(
         Links in its folder lead out of it, and ``follow_links`` does not allow that.
     """
     opened, stamps = _opened_zarr(where, options, follow_links=follow_links)
-    if not hasattr(opened, "shape"):
-        opened = opened[chosen(shown, key.strip("/") if key else None, list(_zarr_tree(opened)[0]))]
-    found: Rows | Single = zarr_rows(shown, opened, stamps, max_decoded_bytes)
+    rows = partial(zarr_rows, shown, stamps=stamps, max_decoded_bytes=max_decoded_bytes)
+    if hasattr(opened, "shape"):
+        return rows(opened)
+    there = storable(shown, {path: partial(rows, one) for path, one in _zarr_tree(opened)[0].items()})
+    found: Rows | Single = there[chosen(shown, key.strip("/") if key else None, list(there))]
     return found
 
 
@@ -74,15 +77,16 @@ def members_of_zarr(
     refuse_many(named, arrays | groups)
     its = json_attrs(named, group.attrs)
     of_groups = {path: json_attrs(named, one.attrs) for path, one in groups.items()}
-    if is_no_dataset(arrays, key, may_be_alone=may_be_alone and not its and not any(of_groups.values())):
-        return None
     dims = _ome_dims(group.attrs, "")
     for path, one in groups.items():
         dims |= _ome_dims(one.attrs, f"{path}/")
-    found = {
-        path: zarr_rows(f"{named}/{path}", one, stamps, max_decoded_bytes, dims.get(path))
+    opened = {
+        path: partial(zarr_rows, f"{named}/{path}", one, stamps, max_decoded_bytes, dims.get(path))
         for path, one in sorted(arrays.items())
     }
+    found = storable(named, opened)
+    if is_no_dataset(found, key, may_be_alone=may_be_alone and not its and not any(of_groups.values())):
+        return None
     return Members(named, found, with_those_of_groups(named, its, of_groups), _marks(stamps, group))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hubarray.progress import announce
@@ -27,11 +27,14 @@ class TableSource:
         Gives what :meth:`hubarray.PartitionWriter.extend` takes.
     guessed : bool
         Whether the schema was, from what is there.
+    attrs : mapping
+        Attributes for the table.
     """
 
     schema: Schema
     partitions: Mapping[str | int, Callable[[], Rows]]
     guessed: bool
+    attrs: Mapping[str, Any] = field(default_factory=dict)
 
 
 def taken(columns: Collection[str], schema: Schema | None, where: str, *, key: str | None = None) -> list[str]:

@@ -13,6 +13,7 @@ from hubarray.tables.schema import Field
 # As a number is written: 00123 is a name, and so is 1_000. No integer has more digits than 20.
 _WHOLE = re.compile("0|-?[1-9][0-9]{0,19}")
 _NUMBER = re.compile(r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|nan|[+-]?inf", re.IGNORECASE)
+_QUOTED = re.compile('"[^"]*("|$)')
 _DIGITS = re.compile("[+-]?[0-9]+")
 
 
@@ -23,8 +24,10 @@ def delimiter_of(header: str) -> str:
     --------
     >>> delimiter_of("id;name, first;age")
     ';'
+    >>> delimiter_of('"last, first, middle";age')
+    ';'
     """
-    return max(",;\t", key=header.count)
+    return max(",;\t", key=_QUOTED.sub("", header).count)
 
 
 def typed_cells(values: Sequence[str]) -> tuple[Field, Sequence[Any]]:

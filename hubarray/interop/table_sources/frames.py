@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubarray.arrow_types import plain_table
 from hubarray.errors import ConfigError
 from hubarray.interop.table_sources.base import ALL, Rows, TableSource, taken
-from hubarray.interop.table_sources.guessing import guessed_field, guessed_schema, plain_type
+from hubarray.interop.table_sources.guessing import guessed_field, guessed_schema, values_type
 from hubarray.shown import shown_text
 from hubarray.tables.frames import arrow_batches
 from hubarray.tables.schema import PARTITION, Field, Schema
@@ -38,7 +39,7 @@ def opened(source: Any, schema: Schema | None, key: str | None) -> TableSource:
             twice = source.columns[source.columns.duplicated()][0]
             raise ConfigError(f"the frame has two columns {shown_text(str(twice))[:80]!r}; rename one")
         return _pandas(source, schema, key)
-    table = arrow_batches(source).read_all()
+    table = plain_table(arrow_batches(source).read_all(), "the frame")
     _require_key(key, table.column_names)
     kept = table.select(taken(table.column_names, schema, "the table", key=key))
     guessed = schema or guessed_schema(_as_filled(table))
@@ -72,7 +73,7 @@ def _require_key(key: str | None, columns: list[Any]) -> None:
 
 
 def _rows_of(table: pa.Table, keys: pa.ChunkedArray, key: str | int) -> Callable[[], Rows]:
-    return lambda: [table.filter(pc.equal(keys, pa.scalar(key).cast(plain_type(keys.type))))]
+    return lambda: [table.filter(pc.equal(keys, pa.scalar(key).cast(values_type(keys.type))))]
 
 
 def _pandas(frame: Any, schema: Schema | None, key: str | None) -> TableSource:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from hubarray.arrow_types import plain_type
 from hubarray.errors import ConfigError
 from hubarray.tables.schema import PARTITION, Field, Schema
 
@@ -28,7 +29,7 @@ def guessed_schema(columns: Iterable[pa.Field]) -> Schema:
 
 
 _BINARY = (
-    pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary
+    pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary
 )  # fmt: skip
 
 
@@ -39,12 +40,14 @@ def guessed_field(one: pa.Field) -> Field:
     ------
     ConfigError
     """
-    kind = plain_type(one.type)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    kind = values_type(plain_type(one))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return Field(str, index=True, nullable=one.nullable)
     if any(is_kind(kind) for is_kind in _BINARY):
         return Field(bytes, nullable=one.nullable)
     shape: list[int | None] = []
+    if isinstance(kind, pa.FixedShapeTensorType) and not kind.permutation:
+        shape, kind = list(kind.shape), kind.value_type
     while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         shape.append(kind.list_size if pa.types.is_fixed_size_list(kind) else None)
         kind = kind.value_type
@@ -66,6 +69,6 @@ def guessed_field(one: pa.Field) -> Field:
     return Field(dtype, shape, index=not shape, nullable=one.nullable)
 
 
-def plain_type(kind: pa.DataType) -> pa.DataType:
+def values_type(kind: pa.DataType) -> pa.DataType:
     """The type of the values, of a dictionary too."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind

@@ -9,29 +9,24 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from hubarray.arrays.images import image_header
 from hubarray.errors import ConfigError, SourceError
-from hubarray.interop.missing import needed
 from hubarray.interop.sources.base import readable, refuse_links_out
+from hubarray.interop.sources.stills import still_of
 from hubarray.interop.table_sources.base import ALL, Rows, TableSource, taken
 from hubarray.interop.table_sources.csv_cells import delimiter_of, typed_cells
 from hubarray.interop.table_sources.frames import plain_key
+from hubarray.interop.table_sources.stored_images import StoredImages
 from hubarray.limits import Budget
 from hubarray.progress import announce
 from hubarray.shown import shown_text
-from hubarray.tables.block import MAX_BLOCK_BYTES
-from hubarray.tables.images import image_decoded
 from hubarray.tables.schema import PARTITION, Field, Schema
 
-SUFFIXES = {".jpg": "jpeg", ".jpeg": "jpeg", ".png": "png"}
-_MOST_IMAGE_BYTES = MAX_BLOCK_BYTES // 2
+SUFFIXES = (".jpg", ".jpeg", ".png")
 _LOOKED_AT = 100
 _MAX_COLUMNS = 1 << 16
 _MAX_LINE_LETTERS = 4 << 20
 # A cell as text of Python, beside its letters.
 _CELL_BYTES = 64
-# Modes of Pillow that RGB of 8 bits shows as they are.
-_CONVERTED = ("P", "PA", "1", "L", "LA", "CMYK", "YCbCr", "RGB", "RGBA")
 
 
 def folder(path: Path, images: Sequence[Path], schema: Schema | None) -> TableSource:
@@ -44,14 +39,15 @@ def folder(path: Path, images: Sequence[Path], schema: Schema | None) -> TableSo
     classes: dict[str, list[Path]] = {}
     for one in images:
         classes.setdefault(one.relative_to(path).parent.as_posix(), []).append(one)
-    label, codec = Field(str, index=True), _codec_of(images, schema, "image")
-    fields = {"label": label, "path": Field(str, index=True), "image": Field("u1", (None, None, 3), codec=codec)}
-    names = set(taken(list(fields), schema, shown_text(str(path))))
+    where, given = shown_text(str(path)), None if schema is None or "image" not in schema else schema["image"]
+    stored = StoredImages(where, {shown_text(str(one)): still_of(str(one)) for one in images}, given)
+    fields = {"label": Field(str, index=True), "path": Field(str, index=True), "image": stored.field}
+    names = set(taken(list(fields), schema, where))
 
     def row(name: str, one: Path) -> dict[str, Any]:
         found: dict[str, Any] = {"label": name, "path": one.relative_to(path).as_posix()}
         found = {key: value for key, value in found.items() if key in names}
-        return found | {"image": _image(one, codec)} if "image" in names else found
+        return found | {"image": _value(stored, one)} if "image" in names else found
 
     def rows(name: str, some: Sequence[Path]) -> Callable[[], Rows]:
         return lambda: ([row(name, one)] for one in some)
@@ -62,51 +58,11 @@ def folder(path: Path, images: Sequence[Path], schema: Schema | None) -> TableSo
     return TableSource(schema or Schema(fields), named, schema is None)
 
 
-def _codec_of(images: Sequence[Path], schema: Schema | None, name: str) -> str | None:
-    """The codec that a schema has for images; by default that which most files have already."""
-    if schema is not None and name in schema:
-        codec = schema[name].codec
-        return str(codec["name"]) if codec is not None and schema[name].is_image else None
-    kinds = [SUFFIXES[one.suffix.lower()] for one in images]
-    return max(sorted(set(kinds)), key=kinds.count)
-
-
-def _image(path: Path, codec: str | None) -> bytes | np.ndarray:
-    """An image file as it is stored: its own bytes where the codec is theirs, or else its pixels as RGB."""
+def _value(stored: StoredImages, path: Path) -> bytes | np.ndarray:
     where = shown_text(str(path))
     with readable(where):
         data = path.read_bytes()
-    reasons: dict[str, ValueError] = {}
-    for kind in sorted({"jpeg", "png"}, key=lambda one: one != codec):
-        try:
-            shape, dtype = image_header(kind, data)
-        except ValueError as error:
-            reasons[kind] = error
-            continue
-        if (kind, dtype, shape[2:]) == (codec, "uint8", (3,)):
-            return data
-        if int(np.prod(shape)) * np.dtype(dtype).itemsize > _MOST_IMAGE_BYTES:
-            raise SourceError(f"{where}: has {shape[0]:,} x {shape[1]:,} pixels, more than are imported")
-        if dtype != "uint8" or shape[2:] not in ((), (1,), (3,), (4,)):
-            raise SourceError(f"{where}: is an image of {dtype}, and 8 bits of grey, RGB or RGBA are wanted")
-        try:
-            pixels = image_decoded({"name": kind}, data, shape, np.dtype(dtype))
-        except ValueError as error:
-            raise SourceError(f"{where}: {error}") from None
-        pixels = pixels if pixels.ndim == 3 else pixels[:, :, None]
-        return np.ascontiguousarray(np.broadcast_to(pixels[:, :, :3], (*pixels.shape[:2], 3)))
-    return _as_rgb(path, where, reasons[SUFFIXES[path.suffix.lower()]])
-
-
-def _as_rgb(path: Path, where: str, reason: ValueError) -> np.ndarray:
-    """The pixels of an image of a kind that is not stored as it is: with a palette, CMYK, of two tones."""
-    pillow = needed("PIL.Image", extra="images", why=f"importing {where}")
-    with readable(where), pillow.open(path, formats=("PNG", "JPEG")) as image:
-        if image.mode not in _CONVERTED:
-            raise SourceError(f"{where}: {reason}")
-        if image.width * image.height * 3 > _MOST_IMAGE_BYTES:
-            raise SourceError(f"{where}: has {image.height:,} x {image.width:,} pixels, more than are imported")
-        return np.asarray(image.convert("RGB"))
+    return stored.value(where, data)
 
 
 def table(
@@ -136,22 +92,24 @@ def table(
         if schema is not None and name in schema and schema[name].dtype is None:
             # Text stays text, though it may look like a number.
             typed[name] = values
-    codec, image_name = None, ""
+    stored, image_name = None, ""
     if images is not None:
         files = [path.parent / value for value in columns[images] if value]
         if not follow_links:
             refuse_links_out(str(path.parent), [str(one) for one in files])
         image_name = "image" if "image" not in fields else f"{images}.image"
-        codec = _codec_of(files, schema, image_name)
-        fields[image_name] = Field("u1", (None, None, 3), codec=codec, nullable="" in columns[images])
+        given = None if schema is None or image_name not in schema else schema[image_name]
+        stills = {shown_text(str(one)): still_of(str(one)) for one in dict.fromkeys(files)}
+        stored = StoredImages(where, stills, given, nullable="" in columns[images])
+        fields[image_name] = stored.field
     names = taken(list(fields), schema, where, key=key)
 
     def row(i: int) -> dict[str, Any]:
         # Plain numbers, which every dtype takes that they fit.
         found = {name: _plain(typed[name][i]) for name in names if name != image_name}
-        if image_name in names and images is not None:
+        if image_name in names and images is not None and stored is not None:
             file = columns[images][i]
-            found[image_name] = _image(path.parent / file, codec) if file else None
+            found[image_name] = _value(stored, path.parent / file) if file else None
         return found
 
     def lazily(some: Sequence[int]) -> Callable[[], Rows]:

@@ -11,17 +11,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hubarray.arrow_types import class_names
 from hubarray.errors import SourceError
 from hubarray.interop.parquet import ShapesOfRows, empty_shapes, exported_schema, row_groups_of
 from hubarray.interop.sources.base import readable
+from hubarray.interop.sources.stills import still_of
 from hubarray.interop.table_sources.base import Rows, TableSource, taken
 from hubarray.interop.table_sources.guessing import guessed_schema
-from hubarray.parquet_limits import arrow_schema, read_row_group
+from hubarray.interop.table_sources.stored_images import StoredImages
+from hubarray.parquet_limits import arrow_schema, files_of, read_row_group
 from hubarray.shown import shown_text
 from hubarray.tables.frames import batches_of
 from hubarray.tables.schema import PARTITION, Schema
 
 _BATCH_ROWS = 4096
+_BATCH_BYTES = 64 << 20
 
 
 def opened(files: Mapping[str, Path], folder: Path, given: Schema | None, max_decoded_bytes: int) -> TableSource:
@@ -49,10 +53,67 @@ def opened(files: Mapping[str, Path], folder: Path, given: Schema | None, max_de
     if given is None:
         schema = _with_finer_times(schema, files[first], max_decoded_bytes)
     names = None if given is None else taken(schema.names, given, shown_text(str(folder)))
-    rows: dict[str | int, Callable[[], Rows]] = {
-        name: _batches(path, _hive(path, folder), names, max_decoded_bytes) for name, path in files.items()
-    }
-    return TableSource(given or guessed_schema(schema), rows, given is None)
+    images = _images(files[first], schema, given, max_decoded_bytes)
+    rows: dict[str | int, Callable[[], Rows]] = {}
+    for name, path in files.items():
+        read = _batches(path, _hive(path, folder), names, max_decoded_bytes)
+        rows[name] = _with_images(read, images, shown_text(str(path))) if images else read
+    guessed = given or _with_fields(guessed_schema(schema), images)
+    with readable(shown_text(str(files[first]))):
+        classes = class_names(pq.read_metadata(files[first]).metadata)
+    classes = {name: some for name, some in classes.items() if name in guessed}
+    return TableSource(guessed, rows, given is None, {"class_names": classes} if classes else {})
+
+
+def _with_fields(guessed: Schema, images: Mapping[str, StoredImages]) -> Schema:
+    return Schema({name: images[name].field if name in images else guessed[name] for name in guessed})
+
+
+def _images(path: Path, schema: pa.Schema, given: Schema | None, max_decoded_bytes: int) -> dict[str, StoredImages]:
+    """How the columns of images are stored, by those in the first row group of a file."""
+    where = shown_text(str(path))
+    found: dict[str, StoredImages] = {}
+    with readable(where), pa.OSFile(str(path)) as file:
+        metadata = pq.read_metadata(file)
+        for name in files_of(metadata) if metadata.num_row_groups else ():
+            field = None if given is None or name not in given else given[name]
+            if given is not None and (field is None or not field.is_image):
+                continue
+            column = read_row_group(file, metadata, 0, [name], max_bytes=max_decoded_bytes, where=where).column(0)
+            named = {f"{where}: {shown_text(name)[:80]!r} of row {i}": one for i, one in enumerate(column.to_pylist())}
+            try:
+                stills = {row: still_of(row, data) for row, data in named.items() if data is not None}
+            except SourceError:
+                # Sounds, say: the bytes of a file are kept in any case.
+                continue
+            if stills:
+                found[name] = StoredImages(where, stills, field, nullable=schema.field(name).nullable)
+    return found
+
+
+def _with_images(read: Callable[[], Rows], images: Mapping[str, StoredImages], where: str) -> Callable[[], Rows]:
+    """Rows whose images are as their fields hold them; some at a time, as pixels take more than the files do."""
+
+    def stored() -> Iterator[Any]:
+        row = 0
+        for table in read():
+            names = [name for name in table.column_names if name in images]
+            begin, size = 0, 0
+            held: dict[str, list[Any]] = {name: [] for name in names}
+            columns = {name: table.column(name).to_pylist() for name in names}
+            for i in range(len(table)):
+                for name in names:
+                    data = columns[name][i]
+                    value = None if data is None else images[name].value(f"{where}: {name!r} of row {row + i}", data)
+                    held[name].append(value)
+                    size += 0 if value is None else value.nbytes if isinstance(value, np.ndarray) else len(value)
+                if size >= _BATCH_BYTES or i + 1 == len(table):
+                    some = table.slice(begin, i + 1 - begin)
+                    yield {name: held.get(name, some.column(name)) for name in table.column_names}
+                    begin, size, held = i + 1, 0, {name: [] for name in names}
+            row += len(table)
+
+    return stored
 
 
 def _with_finer_times(schema: pa.Schema, path: Path, max_decoded_bytes: int) -> pa.Schema:

@@ -1,0 +1,218 @@
+"""Single images of files: PNG, JPEG, TIFF and what else Pillow knows, told by their content, with every bit."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from hubarray.arrays.images import imagecodecs
+from hubarray.errors import SourceError
+from hubarray.interop.missing import needed
+from hubarray.interop.sources.base import MAX_ROW_BYTES, readable
+from hubarray.interop.sources.tiff import as_meant, images_of, open_tiff, page_shape, palette_of, turned
+from hubarray.sources import content
+
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM")
+# https://www.w3.org/TR/png-3/, "IHDR": a byte of depth, and one of the colour type, of which 0 is grey.
+_PNG, _DEPTH, _COLOUR_TYPE = b"\x89PNG\r\n\x1a\n", 24, 25
+# EXIF 2.32, and the tag of TIFF.
+_ORIENTATION = 0x0112
+
+
+class Still(NamedTuple):
+    """Facts of an image, of which no pixel was decoded.
+
+    Attributes
+    ----------
+    kind : str
+        ``"PNG"``, ``"JPEG"``, ``"TIFF"``, and what else Pillow calls it.
+    height, width, channels : int
+        As they are stored; pixels of a palette have one channel.
+    is_wide : bool
+        Whether pixels have more than 8 bits.
+    frames : int
+        More than one of what moves, and of stacks.
+    palette : bytes or None
+        The colours of its numbers, to be compared with those of another image.
+    orientation : int
+        1 to 8, as EXIF counts; 1 is upright.
+    """
+
+    kind: str
+    height: int
+    width: int
+    channels: int
+    is_wide: bool
+    frames: int
+    palette: bytes | None
+    orientation: int
+
+    def size(self, *, upright: bool) -> tuple[int, int]:
+        """Height and width, of the image that was turned if it is to be upright."""
+        turned = upright and self.orientation >= 5
+        return (self.width, self.height) if turned else (self.height, self.width)
+
+
+def still_of(where: str, data: bytes | None = None) -> Still:
+    """The facts of an image file.
+
+    Parameters
+    ----------
+    where : str
+        Its path, or what to call ``data`` in errors.
+    data : bytes, optional
+        The file's content, where it is in no file.
+
+    Raises
+    ------
+    SourceError
+    """
+    with readable(where), _begun(where, data) as file:
+        if content.kind_of_content(file) == content.TIFF:
+            with open_tiff(file) as tiff:
+                page, frames = _only_page(where, tiff)
+                shape, colours = page_shape(page), palette_of(page)
+                height, width, channels = (*shape, 1)[:3] if _is_flat(page) else (*shape[1:], shape[0])
+                return Still(
+                    "TIFF", height, width, channels, np.dtype(page.dtype).itemsize > 1, frames,
+                    None if colours is None else repr(colours).encode(), _turn(page.tags.valueof(_ORIENTATION)),
+                )  # fmt: skip
+        with _opened(file) as image:
+            palette = _palette(image)
+            channels = 1 if palette is not None else 3 if image.mode == "CMYK" else len(image.getbands())
+            # What a camera keeps beside a JPEG, such as a preview, is no frame.
+            kind = "JPEG" if image.format == "MPO" else str(image.format)
+            frames = 1 if kind == "JPEG" else int(getattr(image, "n_frames", 1))
+            is_wide = image.mode.startswith(("I", "F")) or _has_wide_colours(file)
+            orientation = _orientation(image)
+            return Still(kind, image.height, image.width, channels, is_wide, frames, palette, orientation)
+
+
+def pixels(where: str, data: bytes | None = None, *, numbers: bool = True, upright: bool = False) -> np.ndarray:
+    """The pixels of an image file: height by width, or by channels too.
+
+    Parameters
+    ----------
+    where, data
+        As of :func:`still_of`.
+    numbers : bool
+        Of an image with a palette its numbers, or else its colours.
+    upright : bool
+        Turn what says that it lies on a side.
+
+    Raises
+    ------
+    SourceError
+        It cannot be read, or is larger than is read at once.
+    """
+    with readable(where), _begun(where, data) as file:
+        found, orientation = _decoded(where, file, numbers=numbers)
+        return turned(found, orientation) if upright else found
+
+
+def colours_of(path: str) -> list[list[float]]:
+    """The palette of an image file, as lists of red, green and blue, and alpha where some are transparent."""
+    with readable(path), _begun(path, None) as file:
+        if content.kind_of_content(file) == content.TIFF:
+            with open_tiff(file) as tiff:
+                return palette_of(_only_page(path, tiff)[0]) or []
+        with _opened(file) as image:
+            kind = "RGBA" if "transparency" in image.info else "RGB"
+            flat = image.getpalette(kind) or []
+            return [flat[i : i + len(kind)] for i in range(0, len(flat), len(kind))]
+
+
+def _begun(where: str, data: bytes | None) -> BinaryIO:
+    return open(where, "rb") if data is None else io.BytesIO(data)
+
+
+def _decoded(where: str, file: BinaryIO, *, numbers: bool) -> tuple[np.ndarray, int]:
+    if content.kind_of_content(file) == content.TIFF:
+        with open_tiff(file) as tiff:
+            page, _ = _only_page(where, tiff)
+            _check_size(where, math.prod(page.shape) * np.dtype(page.dtype).itemsize)
+            found = as_meant(page, page.asarray())
+            palette = None if numbers else palette_of(page)
+            if palette is not None:
+                found = np.asarray(palette)[found].astype(np.uint8)
+            if not _is_flat(page):
+                # Planes of bands: as other images have them, last.
+                found = np.moveaxis(found, 0, -1)
+            return np.ascontiguousarray(found), _turn(page.tags.valueof(_ORIENTATION))
+    with _opened(file) as image:
+        # Before anything is decoded: what is declared is what will be taken.
+        _check_size(where, image.width * image.height * max(1, len(image.getbands())))
+        orientation = _orientation(image)
+        if _has_wide_colours(file):
+            file.seek(0)
+            return np.asarray(imagecodecs().png_decode(file.read())), orientation
+        if image.mode in ("P", "PA") and not (numbers and image.mode == "P"):
+            image = image.convert("RGBA" if image.mode == "PA" or "transparency" in image.info else "RGB")
+        elif image.mode == "CMYK":
+            image = image.convert("RGB")
+        return np.asarray(image), orientation
+
+
+def _only_page(where: str, file: Any) -> tuple[Any, int]:
+    """The page of a TIFF file that is one image, and how many frames there are."""
+    series = images_of(file)
+    if not series or series[0].keyframe is None:
+        raise SourceError(f"{where}: has no image")
+    return series[0].keyframe, max(1, sum(len(one.pages) for one in series))
+
+
+def _is_flat(page: Any) -> bool:
+    """Whether its bands lie side by side in each pixel, or there is one."""
+    return not (len(page.shape) == 3 and page.shaped[0] > 1)
+
+
+def _opened(file: BinaryIO) -> Any:
+    # Whatever the name says, Pillow goes by the content, and would have Ghostscript run what is PostScript.
+    file.seek(0)
+    return needed("PIL.Image", extra="images", why="importing images").open(file, formats=FORMATS)
+
+
+def _check_size(where: str, size_bytes: int) -> None:
+    if size_bytes > MAX_ROW_BYTES:
+        raise SourceError(f"{where}: takes {size_bytes:,} bytes, more than is read at once")
+
+
+def _palette(image: Any) -> bytes | None:
+    if image.mode != "P" or image.palette is None:
+        return None
+    kind, colours = image.palette.getdata()
+    return str(kind).encode() + b" " + bytes(colours)
+
+
+def _orientation(image: Any) -> int:
+    # Of a PNG without it, Pillow would decode all to look behind the pixels.
+    known = image.format != "PNG" or "exif" in image.info
+    return _turn(image.getexif().get(_ORIENTATION)) if known else 1
+
+
+def _turn(told: Any) -> int:
+    return told if isinstance(told, int) and 1 <= told <= 8 else 1
+
+
+def _has_wide_colours(file: BinaryIO) -> bool:
+    """Whether it is a PNG of 16 bits and several channels, of which Pillow keeps 8 bits."""
+    at = file.tell()
+    file.seek(0)
+    begin = file.read(_COLOUR_TYPE + 1)
+    # Pillow reads on from where it was.
+    file.seek(at)
+    return begin.startswith(_PNG) and len(begin) > _COLOUR_TYPE and begin[_DEPTH] == 16 and begin[_COLOUR_TYPE] != 0
+
+
+def is_class_palette(stills: list[Still]) -> bool:
+    """Whether images with a palette are masks, whose numbers are classes, and no photographs of few colours.
+
+    Masks of a dataset share a palette, of which some may have only the beginning; others are of one channel, too.
+    """
+    longest = max((one.palette for one in stills if one.palette is not None), key=len, default=b"")
+    return all(
+        longest.startswith(one.palette) if one.palette is not None else one.channels == 1 for one in stills
+    )  # fmt: skip

@@ -1,0 +1,393 @@
+"""TIFF: stacks of pages with their axes, pages of any size by rows of tiles, and what GDAL, OME and ImageJ say."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, BinaryIO
+from xml.etree import ElementTree
+
+import numpy as np
+
+from hubarray.errors import ConfigError, SourceError
+from hubarray.interop.missing import needed
+from hubarray.interop.sources.base import MAX_ROW_BYTES, check_sizes, chosen, readable, stamp
+from hubarray.interop.sources.found import json_attrs
+from hubarray.interop.sources.members import Members, refuse_many, storable
+from hubarray.interop.sources.rows import boxes_of
+
+_TAGS = ("ImageDescription", "Software", "DateTime", "XResolution", "YResolution", "ResolutionUnit", "Orientation",
+         "GDAL_NODATA")  # fmt: skip
+_GEO_TAGS = ("ModelPixelScaleTag", "ModelTiepointTag", "ModelTransformationTag")
+_MOST_LETTERS = 4096
+_MOST_XML_LETTERS = 1 << 20
+# tifffile's letters, in the words that xarray and OME use.
+_AXES = {"S": "c", "I": "page", "Q": "page"}
+# TIFF 6.0, "PhotometricInterpretation".
+_MIN_IS_WHITE, _PALETTE, _SEPARATED = 0, 3, 5
+_READ_AT_ONCE_BYTES = 16 << 20
+_ORIENTATION = 274
+
+
+def open_tiff(file: str | BinaryIO) -> Any:
+    """A TIFF file, given by its path or open, that tifffile reads; nothing but this file is looked at.
+
+    Raises
+    ------
+    MissingPackageError
+    """
+    return needed("tifffile", extra="images", why="importing TIFF").TiffFile(file, _multifile=False)
+
+
+def images_of(file: Any) -> list[Any]:
+    """The series of an open file, without overviews and masks of another one."""
+    every = list(file.series)
+    whole = [one for one in every if not (one.keyframe.is_reduced or one.keyframe.is_mask)]
+    return whole or every
+
+
+def as_meant(page: Any, values: np.ndarray) -> np.ndarray:
+    """Pixels of a page as they are to be seen: light is more, and inks are RGB. Those of a palette stay numbers."""
+    if page.photometric == _MIN_IS_WHITE and values.dtype.kind in "bu":
+        return ~values if values.dtype == bool else values.dtype.type((1 << page.bitspersample) - 1) - values
+    if is_inks(page, values.dtype):
+        cyan_magenta_yellow, black = (255 - values[..., some].astype(np.uint16) for some in (slice(3), slice(3, 4)))
+        return ((cyan_magenta_yellow * black + 127) // 255).astype(np.uint8)
+    return values
+
+
+def is_inks(page: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether a page is of cyan, magenta, yellow and black in 8 bits."""
+    return bool(page.photometric == _SEPARATED and page.samplesperpixel == 4 and dtype == np.uint8)
+
+
+def turned(values: np.ndarray, orientation: int, axis: int = 0) -> np.ndarray:
+    """Pixels that lie on a side, upright.
+
+    Parameters
+    ----------
+    values : ndarray
+    orientation : int
+        1 to 8, as TIFF 6.0 and EXIF count.
+    axis : int
+        The axis of rows; that of columns follows.
+
+    Examples
+    --------
+    >>> turned(np.array([[1, 2, 3]]), 6).tolist()
+    [[1], [2], [3]]
+    """
+    rows, columns = axis, axis + 1
+    mirrored = {2: (columns,), 3: (rows, columns), 4: (rows,), 6: (rows,), 7: (rows, columns), 8: (columns,)}
+    found = np.flip(values, mirrored.get(orientation, ()))
+    return np.ascontiguousarray(found.swapaxes(rows, columns) if orientation >= 5 else found)
+
+
+def page_shape(page: Any) -> tuple[int, ...]:
+    """The shape of a page's pixels as :func:`as_meant` gives them.
+
+    Raises
+    ------
+    SourceError
+        It is of inks in planes.
+    """
+    shape = tuple(map(int, page.shape))
+    if not is_inks(page, np.dtype(page.dtype)):
+        return shape
+    if shape[-1] != 4:
+        raise SourceError("is of inks in planes of their own; convert it to RGB")
+    return (*shape[:-1], 3)
+
+
+def palette_of(page: Any) -> list[list[float]] | None:
+    """The colours of the numbers of a page: red, green and blue of 0 to 255; None where it has no palette."""
+    found = page.colormap if page.photometric == _PALETTE else None
+    if found is None or found.ndim != 2 or len(found) != 3:
+        return None
+    wide = found.T.astype(np.int64)
+    # Of 16 bits, which writers make of 8 by two rules.
+    for step in (257, 256):
+        if not (wide % step).any():
+            return [[int(one) for one in colour] for colour in wide // step]
+    return [[one / 257 for one in colour] for colour in wide.tolist()]
+
+
+class Tiff:
+    """A series of a TIFF file, with the axes it names: a stack of pages, an OME-TIFF's T, Z, C, Y, X, ...
+
+    Parameters
+    ----------
+    where : str
+    key : str or None
+        The number of the series, from 0, where there are several.
+    upright : bool
+        Turn pages that say that they lie on a side.
+    """
+
+    fill: Any = None
+
+    def __init__(self, where: str, key: str | None = None, *, upright: bool = False) -> None:
+        self.where = where
+        self._open: Callable[[], Any] = partial(open_tiff, where)
+        with self._open() as file:
+            series = images_of(file)
+            keys = [str(i) for i in range(len(series))]
+            self._series = int(chosen(where, key or (keys[0] if len(keys) == 1 else None), keys))
+            one = series[self._series]
+            pages = self._pages(file)
+            about = pages[0].keyframe if pages[0] is not None else one.keyframe
+            shapes = {(page.shape, page.dtype) for page in pages if page is not None}
+            declared = sum(math.prod(one.shape) for one in file.series)
+            if any(page is None for page in pages) or declared > sum(math.prod(page.shape) for page in file.pages):
+                raise SourceError(f"{where}: is cut short: pages are missing")
+            if len(shapes) > 1:
+                raise ConfigError(
+                    f"{where}: its pages differ: {sorted(map(str, shapes))}; an array has elements of one shape"
+                )
+            page = tuple(pages[0].shape)
+            whole, axes = tuple(map(int, one.shape)), str(one.axes)
+            if whole[len(whole) - len(page) :] != page or math.prod(whole) != len(pages) * math.prod(page):
+                whole, axes = (len(pages), *page), ""
+            self._leading = whole[: len(whole) - len(page)]
+            if not self._leading:
+                # One image is a stack of one, as a folder with one image is.
+                self._leading, axes = (1,), f"I{axes}" if axes else ""
+            told = about.tags.valueof(_ORIENTATION)
+            self._turn = told if upright and told in range(1, 9) else 1
+            # Planes of bands come before rows.
+            self._row_axis = 1 if len(page) == 3 and about.shaped[0] > 1 else 0
+            with readable(where):
+                shape = list(page_shape(about))
+            if self._turn >= 5:
+                at = self._row_axis
+                shape[at], shape[at + 1] = shape[at + 1], shape[at]
+            self.shape: tuple[int, ...] = (*self._leading, *shape)
+            self.rows: int | None = self.shape[0]
+            self.row_shape, self.dtype = self.shape[1:], np.dtype(pages[0].dtype)
+            self.dims: tuple[str | None, ...] | None = _dims(axes) if len(axes) == len(self.shape) else None
+            self.attrs = _tiff_attrs(where, file, about)
+            page_bytes = math.prod(page) * self.dtype.itemsize
+            if page_bytes > MAX_ROW_BYTES:
+                self._check_segments(about, page_bytes)
+        self.fingerprint: list[Any] | None = [*stamp(where), self._series, self._turn]
+        check_sizes(self, whole_rows=False)
+
+    def _check_segments(self, page: Any, page_bytes: int) -> None:
+        """Refuse a page that is too large to be held, if its tiles or strips are, too."""
+        # A strip may say more rows than there are.
+        rows = min(page.tilelength if page.is_tiled else page.rowsperstrip, page.imagelength)
+        segment_bytes = rows * math.prod(page.chunks[1:]) * self.dtype.itemsize
+        if self._turn != 1:
+            raise SourceError(f"{self.where}: a page of it takes {page_bytes:,} bytes, more than is turned at once")
+        if segment_bytes > MAX_ROW_BYTES and not page.is_memmappable:
+            raise SourceError(
+                f"{self.where}: a page of it takes {page_bytes:,} bytes, and is compressed in pieces of "
+                f"{segment_bytes:,}, of which up to {MAX_ROW_BYTES:,} are read; write it in tiles"
+            )
+
+    def _pages(self, file: Any) -> Any:
+        return file.pages if len(file.series) == 1 and len(file.series[0].levels) == 1 else images_of(file)[
+            self._series
+        ].pages  # fmt: skip
+
+    def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
+        """See :class:`Source`."""
+        pages_a_row = math.prod(self._leading[1:])
+        with readable(self.where), self._open() as file:
+            pages = self._pages(file)
+            for first in range(start, self.rows or 0, block_rows):
+                count = min(block_rows, (self.rows or 0) - first)
+                wanted = range(first * pages_a_row, (first + count) * pages_a_row)
+                found = [self._page(pages[i]) for i in wanted]
+                yield np.stack(found).reshape(count, *self.row_shape)
+
+    def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
+        """See :class:`Source`: page by page, and of large pages some rows of tiles at a time."""
+        pages_a_row = math.prod(self._leading[1:])
+        with readable(self.where), self._open() as file:
+            pages = self._pages(file)
+            for i, place in enumerate(np.ndindex(*self._leading[1:])):
+                page = pages[row * pages_a_row + i]
+                if self._turn != 1:
+                    yield place, self._page(page)
+                    continue
+                for where, values in pieces_of(page, most_bytes):
+                    yield (*place, *where), as_meant(page.keyframe, values)
+
+    def _page(self, page: Any) -> np.ndarray:
+        return turned(as_meant(page.keyframe, page.asarray()), self._turn, self._row_axis)
+
+
+def tiff_members(where: str, *, upright: bool) -> Members | None:
+    """The series of a TIFF that has several, by their numbers; None of one alone."""
+    with open_tiff(where) as file:
+        names = [str(i) for i in range(len(images_of(file)))]
+    refuse_many(where, dict.fromkeys(names))
+    if len(names) == 1:
+        return None
+    arrays = storable(where, {f"series{name}": partial(Tiff, where, name, upright=upright) for name in names})
+    return Members(where, arrays, {}, stamp(where))
+
+
+def pieces_of(page: Any, most_bytes: int) -> Iterator[tuple[tuple[slice, ...], np.ndarray]]:
+    """A page in pieces of about so many bytes: where each lies, and its pixels as they are stored.
+
+    Raises
+    ------
+    SourceError
+    """
+    about, dtype = page.keyframe, np.dtype(page.dtype)
+    if math.prod(page.shape) * dtype.itemsize <= most_bytes or about.shaped[1] != 1:
+        yield (), page.asarray()
+        return
+    if about.is_memmappable:
+        mapped = page.asarray(out="memmap")
+        for box in boxes_of(mapped.shape, dtype.itemsize, most_bytes):
+            yield box, np.array(mapped[box])
+        return
+    planes = len(page.shape) == 3 and about.shaped[0] > 1
+    held: list[tuple[int, np.ndarray]] = []
+    at, size = (0, 0), 0
+    # One after the other: of what compresses well, those that threads decode ahead would take all memory.
+    for segment, (plane, _, y, x, _), shape in page.segments(
+        maxworkers=1, buffersize=_READ_AT_ONCE_BYTES, _fullsize=False
+    ):
+        if y >= about.imagelength or x >= about.imagewidth:
+            continue
+        if held and ((plane, y) != at or size > most_bytes):
+            yield _joined(held, *at, planes=planes)
+            held, size = [], 0
+        height, width = min(shape[1], about.imagelength - y), min(shape[2], about.imagewidth - x)
+        piece = np.full((height, width, shape[3]), about.nodata, dtype)
+        if segment is not None:
+            piece = np.asarray(segment).reshape(shape)[0, :height, :width]
+        held.append((x, piece if len(page.shape) == 3 and not planes else piece[..., 0]))
+        at, size = (plane, y), size + piece.nbytes
+    if held:
+        yield _joined(held, *at, planes=planes)
+
+
+def _joined(held: list[tuple[int, np.ndarray]], plane: int, y: int, *, planes: bool) -> tuple[Any, np.ndarray]:
+    """Neighbouring tiles of a row as one piece."""
+    first, last = held[0], held[-1]
+    where = (slice(y, y + first[1].shape[0]), slice(first[0], last[0] + last[1].shape[1]))
+    return ((plane, *where) if planes else where), np.concatenate([one for _, one in held], axis=1)
+
+
+def _dims(axes: str) -> tuple[str, ...]:
+    names = [_AXES.get(letter, letter.lower()) for letter in axes]
+    # An axis of samples beside one of channels, say.
+    return tuple(name if names.count(name) == 1 else f"{name}{i}" for i, name in enumerate(names))
+
+
+def _tiff_attrs(where: str, file: Any, page: Any) -> dict[str, Any]:
+    """Physical sizes, channels and place, and the tags that people look at."""
+    found: dict[str, Any] = {}
+    tags = page.tags
+    kept = {name: _plain(tags[name].value) for name in _TAGS if name in tags}
+    if file.is_ome:
+        kept.pop("ImageDescription", None)
+        tifffile = needed("tifffile", extra="images", why="importing TIFF")
+        pixels = _first(tifffile.xml2dict(file.ome_metadata).get("OME", {}).get("Image", {})).get("Pixels", {})
+        sizes = {name: value for name, value in pixels.items() if name.startswith(("PhysicalSize", "TimeIncrement"))}
+        channels = pixels.get("Channel", [])
+        named = [one.get("Name") for one in (channels if isinstance(channels, list) else [channels])]
+        found["ome"] = sizes | ({"Channels": named} if any(named) else {})
+    if file.imagej_metadata:
+        described = {name: value for name, value in file.imagej_metadata.items() if name != "Info"}
+        found["imagej"] = {name: _plain(value) for name, value in described.items()}
+        kept.pop("ImageDescription", None)
+    geo = dict(getattr(file, "geotiff_metadata", None) or {})
+    geo |= {name: _plain(tags[name].value) for name in _GEO_TAGS if name in tags}
+    if geo:
+        found["geotiff"] = {name: _plain(value) for name, value in geo.items()}
+    if "GDAL_METADATA" in tags:
+        found |= gdal_attrs(str(tags["GDAL_METADATA"].value), page.samplesperpixel)
+    fill = _fill_value(tags["GDAL_NODATA"].value, np.dtype(page.dtype)) if "GDAL_NODATA" in tags else None
+    if fill is not None:
+        found["_FillValue"] = fill
+    palette = palette_of(page)
+    if palette is not None:
+        found["colormap"] = palette
+    if kept:
+        found["tiff"] = kept
+    return json_attrs(where, found)
+
+
+def gdal_attrs(text: str, bands: int) -> dict[str, Any]:
+    """GDAL's facts of bands, in the words of CF and rioxarray, and its other items under ``"gdal"``.
+
+    Source: https://gdal.org/drivers/raster/gtiff.html, "Metadata".
+
+    Examples
+    --------
+    >>> gdal_attrs('<GDALMetadata><Item name="SCALE" sample="0" role="scale">0.5</Item></GDALMetadata>', 1)
+    {'scale_factor': 0.5}
+    """
+    if len(text) > _MOST_XML_LETTERS or "<!" in text:
+        return {"gdal": {"GDAL_METADATA": text[:_MOST_LETTERS]}}
+    try:
+        items = list(ElementTree.fromstring(text.rstrip("\0")).iter("Item"))
+    except ElementTree.ParseError:
+        return {"gdal": {"GDAL_METADATA": text[:_MOST_LETTERS]}}
+    of_bands: dict[str, dict[int, str]] = {}
+    others: dict[str, Any] = {}
+    for one in items:
+        name, sample, value = one.get("name", ""), one.get("sample", ""), (one.text or "")[:_MOST_LETTERS]
+        role = one.get("role", "")
+        if sample.isdecimal() and len(sample) < 6 and int(sample) < bands:
+            of_bands.setdefault(role or name, {})[int(sample)] = value
+        else:
+            others[name] = value
+    found: dict[str, Any] = {}
+    for role, alone, several, default in (
+        ("scale", "scale_factor", "scales", 1.0),
+        ("offset", "add_offset", "offsets", 0.0),
+    ):
+        told = of_bands.pop(role, {})
+        try:
+            numbers = [float(told.get(i, default)) for i in range(bands)] if told else []
+        except ValueError:
+            others[role] = [told.get(i) for i in range(bands)]
+            continue
+        if numbers:
+            found |= {alone: numbers[0]} if len(set(numbers)) == 1 else {several: numbers}
+    for role, named in (("description", "long_name"), ("unittype", "units")):
+        told = of_bands.pop(role, {})
+        if told:
+            texts = [told.get(i, "") for i in range(bands)]
+            found[named] = texts[0] if bands == 1 else texts
+    others |= {role: [told.get(i) for i in range(bands)] for role, told in of_bands.items()}
+    return found | ({"gdal": others} if others else {})
+
+
+def _fill_value(told: Any, dtype: np.dtype[Any]) -> int | float | None:
+    """The number that stands for no data, if the dtype has it."""
+    try:
+        number = float(str(told).strip(" \0"))
+        fill = int(str(told).strip(" \0")) if dtype.kind in "iu" and number.is_integer() else number
+        return fill if math.isfinite(number) and dtype.kind in "iuf" and dtype.type(fill) == fill else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _first(value: Any) -> dict[str, Any]:
+    one = value[0] if isinstance(value, list) and value else value
+    return one if isinstance(one, dict) else {}
+
+
+def _plain(value: Any) -> Any:
+    """A tag's value as JSON has it: enumerations by name, ratios and arrays as lists, long texts cut."""
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, str):
+        return value[:_MOST_LETTERS]
+    if isinstance(value, bytes):
+        return value[:_MOST_LETTERS].decode("utf-8", "replace")
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _plain(value.tolist())
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value[:_MOST_LETTERS]]
+    return value if isinstance(value, (bool, int, float)) or value is None else str(value)[:_MOST_LETTERS]

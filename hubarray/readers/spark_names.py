@@ -1,0 +1,58 @@
+"""Names of Spark's types, as schemas keep them and as Petastorm's codecs are given them. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hubarray.errors import ConfigError
+
+_DECIMAL = re.compile(r"DecimalType\(\s*(\d{1,3})\s*,\s*(-?\d{1,3})\s*\)")
+_MOST_DIGITS = 38
+_DEFAULT_DECIMAL = (38, 18)
+
+
+def spark_name(given: Any) -> str | None:
+    """The name of a type of Spark, or of its class; of decimals with their precision and scale.
+
+    Parameters
+    ----------
+    given : pyspark.sql.types.DataType, str, or None
+
+    Raises
+    ------
+    ConfigError
+        Decimals of more than 38 digits, or of more behind the point than in all.
+
+    Examples
+    --------
+    >>> spark_name("DecimalType(38, 2)")
+    'DecimalType(38,2)'
+    """
+    if given is None:
+        return None
+    if not isinstance(given, str):
+        named = given.__name__ if isinstance(given, type) else type(given).__name__
+        digits = getattr(given, "precision", None), getattr(given, "scale", None)
+        given = f"DecimalType({digits[0]},{digits[1]})" if named == "DecimalType" and None not in digits else named
+    found = _DECIMAL.fullmatch(given)
+    if found is None:
+        return str(given)
+    precision, scale = int(found[1]), int(found[2])
+    if not (1 <= precision <= _MOST_DIGITS and 0 <= scale <= precision):
+        raise ConfigError(
+            f"{given}: decimals have 1 to {_MOST_DIGITS} digits, and no more behind the point than in all"
+        )
+    return f"DecimalType({precision},{scale})"
+
+
+def decimal_digits(name: str | None) -> tuple[int, int]:
+    """The precision and the scale of decimals: what a type's name says, else (38, 18).
+
+    Examples
+    --------
+    >>> decimal_digits("DecimalType(10,2)")
+    (10, 2)
+    """
+    found = _DECIMAL.fullmatch(name or "")
+    return _DEFAULT_DECIMAL if found is None else (int(found[1]), int(found[2]))

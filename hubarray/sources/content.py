@@ -1,0 +1,90 @@
+"""The kinds of local files, told by their first bytes; a name says no more than what its file should be."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import BinaryIO
+
+HDF5, CLASSIC_NETCDF, NPY, NPZ = "HDF5", "NetCDF", ".npy", ".npz"
+TIFF, IMAGE, AUDIO, VIDEO, PARQUET = "TIFF", "image", "audio", "video", "Parquet"
+# https://docs.hdfgroup.org/hdf5/develop/_f_m_t3.html, "Superblock": at 0, 512, 1024, 2048 and so on.
+_HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+_MOST_USER_BLOCK_BYTES = 1 << 20
+_BEGINNINGS = (
+    (b"\x93NUMPY", NPY), (_HDF5_SIGNATURE, HDF5), (b"CDF\x01", CLASSIC_NETCDF), (b"CDF\x02", CLASSIC_NETCDF),
+    (b"CDF\x05", CLASSIC_NETCDF), (b"II*\0", TIFF), (b"MM\0*", TIFF), (b"II+\0", TIFF), (b"MM\0+", TIFF),
+    (b"\x89PNG\r\n\x1a\n", IMAGE), (b"\xff\xd8\xff", IMAGE), (b"GIF8", IMAGE), (b"PAR1", PARQUET),
+    (b"fLaC", AUDIO), (b"ID3", AUDIO), (b"OggS", AUDIO), (b"\x1aE\xdf\xa3", VIDEO),
+)  # fmt: skip
+# What RIFF files hold, told by four letters behind their size.
+_OF_RIFF = {b"WAVE": AUDIO, b"AVI ": VIDEO, b"WEBP": IMAGE}
+_BY_SUFFIX = {
+    ".npy": NPY, ".npz": NPZ,
+    **dict.fromkeys((".h5", ".hdf5", ".hdf", ".nc", ".nc4", ".he5", ".h5ad", ".mat"), HDF5),
+    **dict.fromkeys((".tif", ".tiff"), TIFF),
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm"), IMAGE),
+    **dict.fromkeys((".wav", ".flac", ".mp3", ".ogg"), AUDIO),
+    **dict.fromkeys((".mp4", ".mkv", ".avi", ".mov", ".webm"), VIDEO),
+    **dict.fromkeys((".parquet", ".parq", ".pq"), PARQUET),
+}  # fmt: skip
+IMAGE_SUFFIXES = tuple(suffix for suffix, kind in _BY_SUFFIX.items() if kind in (IMAGE, TIFF))
+
+
+def kind_of(path: str) -> str | None:
+    """The kind of a local file: by its content, else by the suffix of its name; None of what is not known.
+
+    Raises
+    ------
+    OSError
+    """
+    with open(path, "rb") as file:
+        return kind_of_content(file) or kind_of_name(path)
+
+
+def kind_of_name(path: str) -> str | None:
+    """The kind of file that the suffix of a name, or of a URL, tells.
+
+    Examples
+    --------
+    >>> kind_of_name("https://host/scan.H5?version=2")
+    'HDF5'
+    """
+    return _BY_SUFFIX.get(Path(path.split("?")[0]).suffix.lower())
+
+
+def kind_of_content(file: BinaryIO) -> str | None:
+    """The kind that the content of an open file tells, which is read from its beginning; None of what is not known."""
+    try:
+        return _kind(file)
+    finally:
+        file.seek(0)
+
+
+def _kind(file: BinaryIO) -> str | None:
+    begin = file.read(16)
+    for beginning, kind in _BEGINNINGS:
+        if begin.startswith(beginning):
+            return kind
+    if begin[:4] == b"RIFF":
+        return _OF_RIFF.get(begin[8:12])
+    if begin[4:8] == b"ftyp":
+        return VIDEO
+    if begin[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
+        return NPZ if _is_npz(file) else None
+    at = 512
+    while at <= _MOST_USER_BLOCK_BYTES:
+        file.seek(at)
+        if file.read(len(_HDF5_SIGNATURE)) == _HDF5_SIGNATURE:
+            return HDF5
+        at *= 2
+    return None
+
+
+def _is_npz(file: BinaryIO) -> bool:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+        return False
+    return bool(names) and all(name.endswith(".npy") for name in names)

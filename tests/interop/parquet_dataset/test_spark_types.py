@@ -1,0 +1,106 @@
+"""Types of Spark that codecs are given say the unit of times and the digits of decimals, in files and in schemas."""
+
+import json
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import types
+
+import hubarray as hub
+
+MOMENT = np.datetime64("2020-01-02T03:04:05.000006")
+
+
+def field(kind, spark_type, *, nullable=False):
+    return hub.UnischemaField("x", kind, (), hub.ScalarCodec(spark_type), nullable)
+
+
+def written(folder, one, *values):
+    with hub.parquet_writer(folder, hub.Unischema("Rows", [one])) as writer:
+        writer.write_rows({"x": value} for value in values)
+    return pq.read_table(folder)["x"]
+
+
+def read(folder):
+    with hub.make_reader(folder, shuffle_row_groups=False) as reader:
+        return [row.x for row in reader]
+
+
+TIMES = [
+    (types.TimestampType(), np.datetime64, pa.timestamp("us", "UTC"), "M8[us]"),
+    (types.TimestampNTZType(), np.datetime64, pa.timestamp("us"), "M8[us]"),
+    (types.DateType(), np.datetime64, pa.date32(), "M8[D]"),
+    ("TimestampType", np.dtype("M8[ns]"), pa.timestamp("us", "UTC"), "M8[ns]"),
+    ("DateType", np.dtype("M8[s]"), pa.date32(), "M8[s]"),
+    (None, np.dtype("M8[ms]"), pa.timestamp("ms"), "M8[ms]"),
+]
+
+
+@pytest.mark.parametrize(("spark_type", "kind", "stored", "dtype"), TIMES)
+@pytest.mark.parametrize("nullable", [False, True])
+def test_times_are_stored_in_the_unit_of_their_type(tmp_path, spark_type, kind, stored, dtype, nullable):
+    moment = MOMENT.astype("M8[D]") if pa.types.is_date(stored) else MOMENT.astype("M8[ms]")
+    values = [moment, np.datetime64("1960-05-06"), *([None, np.datetime64("NaT")] if nullable else [])]
+    column = written(tmp_path, field(kind, spark_type, nullable=nullable), *values)
+    assert column.type == stored
+    found = read(tmp_path)
+    assert [one for one in found if one is not None] == values[:2]
+    assert {one.dtype for one in found[:2]} == {np.dtype(dtype)}
+    assert found[2:] == [None, None][: len(values) - 2]
+    with hub.make_batch_reader(tmp_path, shuffle_row_groups=False) as reader:
+        (batch,) = reader
+        assert batch.x.dtype == dtype
+        assert np.isnat(batch.x).tolist() == [False, False, True, True][: len(values)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spark_type", "value"),
+    [
+        (np.datetime64, types.TimestampType(), "soon"),
+        (np.datetime64, types.DateType(), 7.5),
+        (Decimal, types.DecimalType(4, 2), Decimal("100.00")),
+        (Decimal, "DecimalType(4,2)", Decimal("1.234")),
+        (Decimal, types.DecimalType(4, 2), Decimal("NaN")),
+        (Decimal, None, Decimal(10) ** 30),
+    ],
+)
+def test_a_value_that_would_lose_is_refused_and_the_field_is_named(tmp_path, kind, spark_type, value):
+    with pytest.raises(hub.ConfigError, match=r"field 'x'"):
+        written(tmp_path / "data", field(kind, spark_type), value)
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "digits"), [(types.DecimalType(38, 2), (38, 2)), ("DecimalType(10, 0)", (10, 0)), (None, (38, 18))]
+)
+def test_decimals_have_the_digits_of_their_type_in_files_schemas_and_spark(tmp_path, spark_type, digits):
+    value = Decimal("12345678")
+    one = field(Decimal, spark_type)
+    assert written(tmp_path, one, value).type == pa.decimal128(*digits)
+    assert read(tmp_path) == [value]
+    schema = hub.Unischema("Rows", [one])
+    assert schema.as_spark_schema()["x"].dataType == types.DecimalType(*digits)
+    again = hub.Unischema.from_json(json.loads(json.dumps(schema.to_json())))
+    assert again == schema
+    assert again.as_spark_schema() == schema.as_spark_schema()
+
+
+def test_a_time_without_a_unit_asks_for_one(tmp_path):
+    with pytest.raises(hub.ConfigError, match=r"field 'x': times need a unit.*TimestampType"):
+        hub.parquet_writer(tmp_path, hub.Unischema("Rows", [hub.UnischemaField("x", np.datetime64)]))
+
+
+@pytest.mark.parametrize("name", ["DecimalType(39,2)", "DecimalType(4,5)", "DecimalType(4,-1)", "DecimalType(0,0)"])
+def test_decimals_that_no_file_holds_are_refused(name):
+    with pytest.raises(hub.ConfigError, match="38 digits"):
+        hub.ScalarCodec(name)
+
+
+def test_folders_keep_the_moment_of_a_time(tmp_path):
+    fields = [hub.UnischemaField("id", np.int64), field(np.datetime64, types.TimestampType())]
+    with hub.parquet_writer(tmp_path, hub.Unischema("Rows", fields), partition_by=["x"]) as writer:
+        writer.write({"id": 1, "x": MOMENT})
+    assert read(tmp_path) == [MOMENT]

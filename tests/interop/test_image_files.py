@@ -1,0 +1,341 @@
+"""Image files keep every bit, and mean the same alone, in a folder, in a glob and in a table."""
+
+import struct
+
+import numpy as np
+import pytest
+import tifffile
+from imagecodecs import jpeg_encode, png_encode
+from PIL import Image
+
+import hubarray as hub
+from hubarray.interop import importing
+from hubarray.interop.sources import tiff
+
+RNG = np.random.default_rng(3)
+PALETTE = [0, 0, 0, 200, 10, 30, 0, 128, 255]
+
+
+def number(dtype, shape=(6, 5)):
+    """Values of a dtype up to its ends."""
+    dtype = np.dtype(dtype)
+    if dtype.kind == "f":
+        return RNG.normal(size=shape).astype(dtype)
+    about = np.iinfo(dtype)
+    values = RNG.integers(about.min, about.max, shape, dtype, endpoint=True)
+    values.flat[:2] = about.min, about.max
+    return values
+
+
+def every_way(path, root):
+    """The pixels of an image that is imported alone, with its folder, and by a pattern."""
+    (path.parent / "notes.txt").write_text("not an image")
+    ways = {"alone": path, "folder": path.parent, "glob": path.parent / f"*{path.suffix}"}
+    found = {}
+    for way, source in ways.items():
+        array = hub.import_(source, f"t/{way}:v1", root=root)
+        assert len(array) == 1
+        found[way] = array[0]
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"])
+@pytest.mark.parametrize("shape", [(6, 5), (6, 5, 3), (6, 5, 13)])
+def test_pixels_of_a_tiff_are_what_tifffile_reads(root, tmp_path, dtype, shape):
+    values = number(dtype, shape)
+    tifffile.imwrite(
+        tmp_path / "a.tif", values, photometric="minisblack", planarconfig="contig" if len(shape) > 2 else None
+    )
+    for way, found in every_way(tmp_path / "a.tif", root).items():
+        assert found.dtype == values.dtype, way
+        np.testing.assert_array_equal(found, tifffile.imread(tmp_path / "a.tif"), err_msg=way)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2"])
+@pytest.mark.parametrize("channels", [(), (3,), (4,)])
+def test_a_png_keeps_its_depth(root, tmp_path, dtype, channels):
+    values = number(dtype, (6, 5, *channels))
+    (tmp_path / "a.png").write_bytes(png_encode(values))
+    for way, found in every_way(tmp_path / "a.png", root).items():
+        assert found.dtype == values.dtype, way
+        np.testing.assert_array_equal(found, values, err_msg=way)
+    table = hub.import_table(tmp_path, "t/table:v1", root=root)
+    np.testing.assert_array_equal(table[0]["image"], values)
+
+
+def mask(path, ids, palette=PALETTE, **options):
+    image = Image.fromarray(ids)
+    image.putpalette(palette)
+    image.save(path, **options)
+
+
+def test_a_mask_with_a_palette_stays_class_numbers_and_keeps_its_colours(root, tmp_path):
+    ids = np.arange(30, dtype="u1").reshape(6, 5) % 3
+    mask(tmp_path / "a.png", ids)
+    for way, found in every_way(tmp_path / "a.png", root).items():
+        np.testing.assert_array_equal(found, ids, err_msg=way)
+    assert hub.load("t/folder:v1", root=root).attrs["colormap"][1] == [200, 10, 30]
+    np.testing.assert_array_equal(hub.import_table(tmp_path, "t/table:v1", root=root)[0]["image"], ids)
+
+
+def test_masks_that_share_the_beginning_of_a_palette_stay_class_numbers(root, tmp_path):
+    ids = np.arange(30, dtype="u1").reshape(6, 5) % 2
+    mask(tmp_path / "a.png", ids, PALETTE[:6])
+    mask(tmp_path / "b.png", ids + 1)
+    Image.fromarray(ids).save(tmp_path / "c.png")
+    found = hub.import_(tmp_path, "t/a:v1", root=root)
+    np.testing.assert_array_equal(found[...], [ids, ids + 1, ids])
+    assert len(found.attrs["colormap"]) >= 3
+
+
+def test_photographs_of_few_colours_become_their_colours(root, tmp_path):
+    ids = np.arange(30, dtype="u1").reshape(6, 5) % 3
+    mask(tmp_path / "a.png", ids)
+    mask(tmp_path / "b.png", ids, PALETTE[::-1])
+    found = hub.import_(tmp_path, "t/a:v1", root=root)
+    np.testing.assert_array_equal(found[0], np.reshape(PALETTE, (3, 3))[ids])
+    table = hub.import_table(tmp_path, "t/table:v1", root=root)
+    np.testing.assert_array_equal(table[0]["image"][..., :3], np.reshape(PALETTE, (3, 3))[ids])
+
+
+def test_inks_become_rgb(root, tmp_path):
+    colours = np.full((16, 16, 3), (20, 180, 60), "u1")
+    Image.fromarray(colours).convert("CMYK").save(tmp_path / "a.jpg", quality=95)
+    for way, found in every_way(tmp_path / "a.jpg", root).items():
+        assert np.abs(found.astype(int) - colours).max() < 6, way
+
+
+def test_inks_of_a_tiff_become_rgb(root, tmp_path):
+    inks = np.asarray(Image.fromarray(RNG.integers(0, 255, (6, 5, 3), "u1")).convert("CMYK"))
+    tifffile.imwrite(tmp_path / "a.tif", inks, photometric="separated")
+    for way, found in every_way(tmp_path / "a.tif", root).items():
+        np.testing.assert_array_equal(found, Image.fromarray(inks, "CMYK").convert("RGB"), err_msg=way)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "u1", "u2"])
+def test_white_is_more_than_black_though_a_file_counts_the_other_way(root, tmp_path, dtype):
+    values = number("u1") > 99 if dtype == "bool" else number(dtype)
+    tifffile.imwrite(tmp_path / "a.tif", values, photometric="miniswhite")
+    expected = ~values if dtype == "bool" else np.iinfo(dtype).max - values
+    for way, found in every_way(tmp_path / "a.tif", root).items():
+        np.testing.assert_array_equal(found, expected, err_msg=way)
+
+
+def test_a_jpeg_with_a_preview_beside_it_is_one_image(root, tmp_path):
+    values = RNG.integers(0, 255, (16, 24, 3), "u1")
+    Image.fromarray(values).save(
+        tmp_path / "a.jpg", "MPO", save_all=True, append_images=[Image.fromarray(values[::2, ::2])]
+    )
+    for way, found in every_way(tmp_path / "a.jpg", root).items():
+        assert found.shape == values.shape, way
+
+
+def upright(path, orientation, values):
+    image = Image.fromarray(values)
+    exif = image.getexif()
+    exif[0x0112] = orientation
+    image.save(path, exif=exif)
+
+
+@pytest.mark.parametrize("orientation", range(2, 9))
+@pytest.mark.parametrize("suffix", [".png", ".tif"])
+def test_images_are_turned_if_that_is_wanted(root, tmp_path, orientation, suffix):
+    values = RNG.integers(0, 255, (4, 6, 3), "u1")
+    path = tmp_path / f"a{suffix}"
+    if suffix == ".png":
+        upright(path, orientation, values)
+    else:
+        tifffile.imwrite(path, values, photometric="rgb", extratags=[(274, "H", 1, orientation, True)])
+    turned = {2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
+              5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_270, 7: Image.Transpose.TRANSVERSE,
+              8: Image.Transpose.ROTATE_90}[orientation]  # fmt: skip
+    expected = np.asarray(Image.fromarray(values).transpose(turned))
+    for name, source in {"t/a:v1": path, "t/b:v1": tmp_path}.items():
+        np.testing.assert_array_equal(hub.import_(source, name, orientation="apply", root=root)[0], expected)
+
+
+def test_images_are_stored_as_they_lie_and_that_is_said(root, tmp_path):
+    values = RNG.integers(0, 255, (4, 6, 3), "u1")
+    upright(tmp_path / "a.png", 6, values)
+    with pytest.warns(UserWarning, match=r"1 of 1 images lie on a side.*orientation=\"apply\""):
+        found = hub.import_(tmp_path, "t/a:v1", root=root)
+    np.testing.assert_array_equal(found[0], values)
+    with pytest.raises(hub.ConfigError, match="'keep' and 'apply'"):
+        hub.import_(tmp_path, "t/b:v1", orientation="turn", root=root)
+
+
+def test_overviews_and_masks_are_no_images_of_their_own(root, tmp_path):
+    values = number("u2", (64, 64))
+    with tifffile.TiffWriter(tmp_path / "a.tif") as file:
+        file.write(values, tile=(16, 16), photometric="minisblack")
+        file.write(values[::2, ::2], tile=(16, 16), subfiletype=1, photometric="minisblack")
+        file.write(values > 7, tile=(16, 16), subfiletype=4, photometric="minisblack")
+        file.write(values[::2, ::2] > 7, tile=(16, 16), subfiletype=5, photometric="minisblack")
+    for way, found in every_way(tmp_path / "a.tif", root).items():
+        np.testing.assert_array_equal(found, values, err_msg=way)
+
+
+LAYOUTS = {
+    "tiles": {"tile": (32, 16)},
+    "compressed tiles": {"tile": (32, 16), "compression": "zlib", "predictor": True},
+    "strips": {"rowsperstrip": 7, "compression": "zlib"},
+    "one strip": {"rowsperstrip": 1000},
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(("shape", "planar"), [((70, 50), None), ((70, 50, 3), "contig"), ((3, 70, 50), "separate")])
+def test_a_page_of_any_size_is_read_in_pieces(root, tmp_path, monkeypatch, layout, shape, planar):
+    monkeypatch.setattr(importing, "IMPORT_STEP_BYTES", 1500)
+    monkeypatch.setattr(tiff, "MAX_ROW_BYTES", 4000)
+    values = number("u2", shape)
+    photometric = "minisblack" if planar is None else "rgb"
+    tifffile.imwrite(tmp_path / "a.tif", values, photometric=photometric, planarconfig=planar, **LAYOUTS[layout])
+    found = hub.import_(tmp_path / "a.tif", "t/a:v1", chunks=(1, *(20,) * len(shape)), root=root)
+    np.testing.assert_array_equal(found[0], values)
+
+
+def test_tiles_that_are_not_stored_have_no_data(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(importing, "IMPORT_STEP_BYTES", 1500)
+    tiles = [None if i % 2 else number("u1", (16, 16)) for i in range(16)]
+    tifffile.imwrite(
+        tmp_path / "a.tif", iter(tiles), shape=(64, 64), dtype="u1", tile=(16, 16), photometric="minisblack",
+        extratags=[(42113, "s", 0, "7", True)],
+    )  # fmt: skip
+    expected = tifffile.imread(tmp_path / "a.tif")
+    assert (expected == 7).any()
+    found = hub.import_(tmp_path / "a.tif", "t/a:v1", root=root)
+    np.testing.assert_array_equal(found[0], expected)
+    assert found.attrs["_FillValue"] == 7
+
+
+def gdal(path, items, dtype="u2", bands=2, nodata=None):
+    metadata = f"<GDALMetadata>{items}</GDALMetadata>"
+    tags = [(42112, "s", 0, metadata, True)] + ([(42113, "s", 0, nodata, True)] if nodata else [])
+    tifffile.imwrite(
+        path, number(dtype, (4, 5, bands)), photometric="minisblack", planarconfig="contig", extratags=tags
+    )
+
+
+def test_what_gdal_says_of_bands_becomes_attributes(root, tmp_path):
+    def item(name, band, text, role=""):
+        return f'<Item name="{name}" sample="{band}" role="{role}">{text}</Item>'
+
+    items = [item("SCALE", i, 0.5, "scale") for i in range(2)]
+    items += [item("OFFSET", i, i + 1, "offset") for i in range(2)]
+    items += [item("DESCRIPTION", i, name, "description") for i, name in enumerate(["red", "nir"])]
+    items += ['<Item name="SENSOR">S2 &amp; more</Item>', item("GAIN", 1, "high")]
+    gdal(tmp_path / "a.tif", "".join(items), nodata="65535")
+    attrs = hub.import_(tmp_path / "a.tif", "t/a:v1", root=root).attrs
+    assert attrs["scale_factor"] == 0.5
+    assert attrs["offsets"] == [1.0, 2.0]
+    assert attrs["long_name"] == ["red", "nir"]
+    assert attrs["_FillValue"] == 65535
+    assert attrs["gdal"] == {"SENSOR": "S2 & more", "GAIN": [None, "high"]}
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        "<Item", '<!DOCTYPE x [<!ENTITY a "b">]><Item name="a">&a;</Item>', "<a>" * 100_000,
+        '<Item name="SCALE" sample="0" role="scale">much</Item>', '<Item name="SCALE" sample="99999" role="scale">2</Item>',
+    ],
+)  # fmt: skip
+def test_metadata_of_gdal_that_is_none_stops_no_import(root, tmp_path, items):
+    gdal(tmp_path / "a.tif", items)
+    found = hub.import_(tmp_path / "a.tif", "t/a:v1", root=root)
+    assert "scale_factor" not in found.attrs
+    assert found.shape == (1, 4, 5, 2)
+
+
+def test_colours_of_a_tiff_with_a_palette_become_an_attribute(root, tmp_path):
+    colours = np.zeros((3, 256), "u2")
+    colours[:, 1] = 257 * 200, 0, 257 * 7
+    ids = np.arange(30, dtype="u1").reshape(6, 5) % 2
+    tifffile.imwrite(tmp_path / "a.tif", ids, photometric="palette", colormap=colours)
+    for way, found in every_way(tmp_path / "a.tif", root).items():
+        np.testing.assert_array_equal(found, ids, err_msg=way)
+        assert hub.load(f"t/{way}:v1", root=root).attrs["colormap"][1] == [200, 0, 7]
+
+
+def photo(path):
+    path.write_bytes(jpeg_encode(RNG.integers(0, 255, (24, 24, 3), "u1")))
+
+
+def test_a_png_among_jpegs_makes_all_png_so_that_nothing_is_lost(root, tmp_path, capsys):
+    classes = (RNG.integers(0, 4, (24, 24)) * 60).astype("u1")
+    for name in ("a", "b"):
+        photo(tmp_path / f"{name}.jpg")
+    Image.fromarray(classes).save(tmp_path / "mask.png")
+    table = hub.import_table(tmp_path, "t/a:v1", root=root)
+    assert "2 of 3 images are JPEG, and are stored as PNG" in capsys.readouterr().err
+    rows = {row["path"]: row["image"] for row in table}
+    np.testing.assert_array_equal(rows["mask.png"], np.stack([classes] * 3, axis=-1))
+    np.testing.assert_array_equal(rows["a.jpg"], Image.open(tmp_path / "a.jpg"))
+
+
+def test_transparency_is_kept_in_a_table_or_refused(root, tmp_path):
+    values = number("u1", (6, 5, 4))
+    (tmp_path / "a.png").write_bytes(png_encode(values))
+    (tmp_path / "b.png").write_bytes(png_encode(np.ascontiguousarray(values[..., :3])))
+    table = hub.import_table(tmp_path, "t/a:v1", root=root)
+    np.testing.assert_array_equal(table[0]["image"], values)
+    np.testing.assert_array_equal(table[1]["image"], np.dstack([values[..., :3], np.full((6, 5), 255, "u1")]))
+    schema = {"image": hub.Field("u1", (None, None, 3), codec="png")}
+    with pytest.raises(hub.SourceError, match=r"a\.png: is transparent in places; give schema= with 4 channels"):
+        hub.import_table(tmp_path, "t/b:v1", schema, root=root)
+
+
+def test_images_of_8_and_of_16_bits_are_not_mixed_in_a_table(root, tmp_path):
+    for name, dtype in (("a", "u1"), ("b", "u2")):
+        (tmp_path / f"{name}.png").write_bytes(png_encode(number(dtype, (6, 5, 3))))
+    with pytest.raises(hub.SourceError, match=r"b\.png has more than 8 bits, and .*a\.png has 8"):
+        hub.import_table(tmp_path, "t/a:v1", root=root)
+
+
+def damaged(data, rng, count):
+    """Copies of a file in which a bit is wrong, or which is cut short."""
+    for i in range(count):
+        copy = bytearray(data)
+        if i % 3 == 2:
+            yield bytes(copy[: rng.integers(1, len(copy))])
+            continue
+        # Headers more than pixels.
+        place = int(rng.integers(0, len(copy) if i % 3 else min(len(copy), 400)))
+        copy[place] ^= 1 << int(rng.integers(8))
+        yield bytes(copy)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["png", "tif", "tiles.tif", "jpg", "palette.png"])
+def test_damaged_images_are_refused_or_read_and_leave_nothing_behind(root, tmp_path, kind):
+    path = tmp_path / f"a.{kind}"
+    if kind == "palette.png":
+        mask(path, number("u1") % 3)
+    elif kind == "jpg":
+        photo(path)
+    elif kind == "png":
+        path.write_bytes(png_encode(number("u2", (6, 5, 3))))
+    else:
+        tifffile.imwrite(
+            path, number("u2", (40, 40)), **({"tile": (16, 16), "compression": "zlib"} if "tiles" in kind else {})
+        )
+    for i, data in enumerate(damaged(path.read_bytes(), np.random.default_rng(1), 60)):
+        path.write_bytes(data)
+        for way, source in (("alone", path), ("folder", tmp_path)):
+            try:
+                hub.import_(source, f"t/{way}{i}:v1", root=root)
+            except hub.HubError:
+                assert not hub.exists(f"t/{way}{i}:v1", root=root)
+
+
+def test_a_tiff_that_says_a_palette_for_more_than_bytes_is_read_or_refused(root, tmp_path):
+    tifffile.imwrite(tmp_path / "a.tif", number("u1"), photometric="palette", colormap=np.zeros((3, 256), "u2"))
+    data = bytearray((tmp_path / "a.tif").read_bytes())
+    at = data.index(struct.pack("<HHI", 320, 3, 768))
+    data[at + 4 : at + 8] = struct.pack("<I", 3)
+    (tmp_path / "a.tif").write_bytes(data)
+    try:
+        assert hub.import_(tmp_path / "a.tif", "t/a:v1", root=root).shape == (1, 6, 5)
+    except hub.SourceError:
+        assert hub.list(root=root) == []

@@ -1,0 +1,112 @@
+"""Files with several arrays: all that can be stored becomes a dataset, and the rest is named."""
+
+import h5py
+import numpy as np
+import pytest
+import zarr
+
+import hubarray as hub
+from hubarray.interop import importing_groups
+from hubarray.interop.sources import numpy_files
+
+
+def odd_hdf5(path):
+    """A file with two arrays, and one of each kind that no array can be."""
+    with h5py.File(path, "w") as file:
+        file["signal"] = np.arange(3)
+        file["deep/time"] = np.arange(3.0)
+        file["refs"] = np.array([file["signal"].ref], h5py.ref_dtype)
+        file.create_dataset("regions", (1,), h5py.regionref_dtype)[0] = file["signal"].regionref[:2]
+        file.create_dataset("ragged", (2,), h5py.vlen_dtype("i4"))[0] = [1, 2]
+        file["null"] = h5py.Empty("f4")
+        file.create_dataset("mixed", (2,), [("a", "i4"), ("b", h5py.ref_dtype)])
+        file["deep"].attrs["by"] = "me"
+    return path
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_datasets_of_hdf5_that_cannot_be_stored_are_named_and_left_out(root, tmp_path, opened):
+    path = odd_hdf5(tmp_path / "x.h5")
+    with h5py.File(path) as file, pytest.warns(UserWarning, match="cannot be stored and are left out") as warned:
+        found = hub.import_(file if opened else path, "t/x:v1", root=root)
+    assert sorted(found) == ["deep.time", "signal"]
+    assert dict(found.attrs) == {"deep": {"by": "me"}}
+    (told,) = {str(one.message) for one in warned if "left out" in str(one.message)}
+    assert all(name in told for name in ("refs", "regions", "ragged", "null", "mixed"))
+
+
+def test_an_array_that_is_alone_but_for_what_cannot_be_stored_is_an_array(root, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["signal"] = np.arange(3)
+        file["refs"] = np.array([file["signal"].ref], h5py.ref_dtype)
+    with pytest.warns(UserWarning, match="refs cannot be stored"):
+        found = hub.import_(tmp_path / "x.h5", "t/x:v1", root=root)
+    assert isinstance(found, hub.Array)
+    assert found[...].tolist() == [0, 1, 2]
+
+
+def test_a_file_of_which_nothing_can_be_stored_is_refused(root, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["refs"] = np.array([file.ref], h5py.ref_dtype)
+        file["more"] = np.array([file.ref], h5py.ref_dtype)
+    with pytest.raises(hub.ConfigError, match=r"refs|more"):
+        hub.import_(tmp_path / "x.h5", "t/x:v1", root=root)
+    assert not hub.exists("t/x:v1", root=root)
+
+
+def test_one_that_is_named_and_cannot_be_stored_is_refused(root, tmp_path):
+    with pytest.raises(hub.ConfigError):
+        hub.import_(odd_hdf5(tmp_path / "x.h5"), "t/x:v1", key="refs", root=root)
+
+
+def test_arrays_of_a_zarr_that_cannot_be_stored_are_named_and_left_out(root, tmp_path):
+    group = zarr.create_group(str(tmp_path / "x.zarr"), zarr_format=2)
+    for name in ("a", "b"):
+        group.create_array(name, data=np.arange(3))
+    group.create_array("raw", shape=(2,), dtype="V7")
+    try:
+        found = hub.import_(tmp_path / "x.zarr", "t/x:v1", root=root)
+    except hub.ConfigError:
+        pytest.fail("one array stops the others")
+    assert {"a", "b"} <= set(found)
+
+
+def test_arrays_of_an_npz_become_a_dataset(root, tmp_path):
+    arrays = {
+        "x": np.arange(6).reshape(2, 3),
+        "n": np.float32(2.5),
+        "empty": np.zeros((0, 3)),
+        "s": np.array(["a", "bc"]),
+    }
+    np.savez_compressed(tmp_path / "x.npz", **arrays)
+    found = hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)
+    assert sorted(found) == sorted(arrays)
+    for name, values in arrays.items():
+        np.testing.assert_array_equal(found[name][...], values)
+        assert found[name].shape == values.shape
+    assert hub.import_(tmp_path / "x.npz", "t/y:v1", key="x", root=root)[...].tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_objects_in_an_npz_stop_the_import(root, tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.arange(3), b=np.array([{}], object))
+    with pytest.raises(hub.SourceError, match="Python objects, which are never loaded"):
+        hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)
+
+
+def test_a_member_of_an_npz_is_decompressed_once(root, tmp_path, monkeypatch):
+    opened = []
+    real = numpy_files.zipfile.ZipFile
+
+    class Counted(real):
+        def open(self, name, *given, **named):
+            opened.append(name)
+            return super().open(name, *given, **named)
+
+    values = np.arange(4000).reshape(100, 40)
+    np.savez_compressed(tmp_path / "x.npz", a=values, b=np.arange(3))
+    monkeypatch.setattr(importing_groups, "STEP_BYTES", 1000)
+    monkeypatch.setattr(numpy_files.zipfile, "ZipFile", Counted)
+    found = hub.import_(tmp_path / "x.npz", "t/x:v1", chunks={"a": (5, 40)}, root=root)
+    np.testing.assert_array_equal(found["a"][...], values)
+    # Once for its header, at the beginning and at the end, and once for its values.
+    assert opened.count("a.npy") == 3
