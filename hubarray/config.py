@@ -43,6 +43,8 @@ class Settings:
         Who commits; None is ``user@host``.
     max_decoded_bytes : int
         What a row group or a chunk of a source that is read or imported may decode to.
+    retry_timeout_seconds : float
+        How long a server that asks to try later is asked again.
     """
 
     root: str
@@ -53,6 +55,7 @@ class Settings:
     max_staleness_seconds: float = 1.0
     author: str | None = None
     max_decoded_bytes: int = DEFAULT_DECODED_BYTES
+    retry_timeout_seconds: float = 60.0
 
 
 def _text(value: object) -> str:
@@ -78,7 +81,10 @@ def _bytes(value: object) -> int:
 def _seconds(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise ValueError("expected a number of seconds")
-    number = float(value)
+    try:
+        number = float(value)
+    except ValueError:
+        raise ValueError("expected a number of seconds, such as 2.5") from None
     if not number >= 0:
         raise ValueError("expected a number of seconds, 0 or more")
     return number
@@ -101,6 +107,7 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "max_staleness_seconds": _seconds,
     "author": _text,
     "max_decoded_bytes": _bytes,
+    "retry_timeout_seconds": _seconds,
 }
 
 _arguments: dict[str, Any] = {}
@@ -116,6 +123,7 @@ def configure(
     max_staleness_seconds: float | None = None,
     author: str | None = None,
     max_decoded_bytes: int | None = None,
+    retry_timeout_seconds: float | None = None,
 ) -> None:
     """Change settings for what is opened afterwards; what is not given stays as it is.
 
@@ -141,6 +149,10 @@ def configure(
     max_decoded_bytes : int, optional
         What a row group or a chunk of a file that is read or imported may decode to: 1 GiB by default. A file of a few
         kilobytes may stand for terabytes, so more is refused before memory is allocated.
+    retry_timeout_seconds : float, optional
+        How long a server that asks to try later (SlowDown, 429, 500, 502, 503), or breaks off a reply, is asked again,
+        after longer and longer waits: 60 s by default; 0: only as often as its client does by itself. One that gives no
+        sign of life is an error within 30 s in any case.
 
     Raises
     ------
@@ -186,6 +198,17 @@ def max_decoded_bytes(given: object = None) -> int:
     if not size:
         raise ConfigError("max_decoded_bytes must be a number of bytes above 0")
     return int(size)
+
+
+def retry_timeout(given: object) -> float | None:
+    """Return how long a root's server is asked again, if that is given.
+
+    Raises
+    ------
+    ConfigError
+        It is not a number of seconds.
+    """
+    return None if given is None else float(_parsed("retry_timeout_seconds", given, "argument"))
 
 
 def take(settings: Settings) -> None:

@@ -10,27 +10,33 @@ be written to.
 from __future__ import annotations
 
 import abc
+import atexit
+import concurrent.futures.thread  # noqa: F401 - before what is to be called before its end
 import logging
+import random
 import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
-from hubarray import process
+from hubarray import config, process
 from hubarray.errors import ReadOnlyError, StorageError, UnavailableError
 from hubarray.shown import hidden_urls, shown_text
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+T = TypeVar("T")
 
 # What one vectored read or write of the operating system takes.
 MAX_BUFFERS = 1024
 # How often a request is made of a server that asks to try later.
 BUSY_ATTEMPTS = 6
 _REQUEST_SECONDS = 20.0
+_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS, _LONGEST_RETRY_AFTER_SECONDS = 0.1, 5.0, 30.0
+_LIFELESS_SECONDS = 9.0
 _SLOWEST_BYTES_PER_SECOND = 256 * 1024
 # What a piece of a range that is still arriving has at least.
 PIECE_BYTES = 512 << 10
@@ -73,18 +79,45 @@ def leads_away(key: str) -> bool:
     return _LEADS_AWAY.search(key) is not None
 
 
-def unanswered(where: str, reason: str) -> UnavailableError:
-    """The error of every engine for a server that is down, or answers what no handler could use."""
-    return UnavailableError(
+def unanswered(
+    where: str, reason: str, *, is_alive: bool = False, retry_after_seconds: float = 0.0
+) -> UnavailableError:
+    """The error of every engine for a server that is down, or answers what no handler could use.
+
+    Parameters
+    ----------
+    where, reason : str
+    is_alive : bool
+        Whether it gave a sign of life, such as a request to try later, or a reply that broke off: then it is asked
+        again for as long as the setting ``retry_timeout_seconds`` says, and else for some seconds.
+    retry_after_seconds : float
+        How long the server itself asks to wait.
+    """
+    told = (
         f"{where}: the server did not answer as it should ({reason}); "
         "try again, and check that it runs and that the root names the right endpoint"
     )
+    return UnansweredError(told, is_alive=is_alive, retry_after_seconds=retry_after_seconds)
 
 
 def fit_to_be_shown(text: str) -> str:
     """The first line of what a client or a server says, without secrets and control characters."""
     lines = text.strip().splitlines() or [""]
     return shown_text(hidden_urls(lines[0][:600]))[:300]
+
+
+class UnansweredError(UnavailableError):
+    """A call that may be made again, as :func:`unanswered` says. It does not leave a :class:`Store`."""
+
+    def __init__(self, message: str, *, is_alive: bool, retry_after_seconds: float) -> None:
+        super().__init__(message)
+        self.is_alive, self.retry_after_seconds = is_alive, retry_after_seconds
+
+
+# Set when the program ends, whose pools are waited for then: a thread that sleeps must not keep it.
+_ending = threading.Event()
+# Those registered last are called first; the pools' own is registered when they are imported.
+getattr(threading, "_register_atexit", atexit.register)(_ending.set)
 
 
 class RequestStats:
@@ -152,6 +185,8 @@ class Store(abc.ABC):
     read_only = False
     streams = False
     proven_create = False
+    # How long a server that asks to try later is asked again; None is what the setting says.
+    retry_timeout_seconds: float | None = None
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -176,7 +211,7 @@ class Store(abc.ABC):
         began = time.perf_counter()
         size = 0
         try:
-            data = self._get(key, start, length)
+            data = self._patiently_done(lambda: self._get(key, start, length))
             size = len(data)
             return data
         finally:
@@ -195,11 +230,21 @@ class Store(abc.ABC):
         self._refuse_leading_away(key)
         seconds, size = 0.0, 0
         pieces = self._pieces(key, start, length)
+
+        def following() -> Buffer | None:
+            nonlocal pieces
+            try:
+                return next(pieces, None)
+            except UnansweredError:
+                # What came stays; a generator that raised has ended.
+                pieces = self._pieces(key, start + size, length - size)
+                raise
+
         try:
             while True:
                 began = time.perf_counter()
                 try:
-                    piece = next(pieces, None)
+                    piece = self._patiently_done(following)
                 finally:
                     seconds += time.perf_counter() - began
                 if piece is None:
@@ -224,7 +269,8 @@ class Store(abc.ABC):
         began = time.perf_counter()
         size = 0
         try:
-            size = self._read_into(key, start, [out] if isinstance(out, memoryview) else out)
+            buffers = [out] if isinstance(out, memoryview) else out
+            size = self._patiently_done(lambda: self._read_into(key, start, buffers))
             return size
         finally:
             self.stats.add("get", began=began, read_bytes=size)
@@ -249,7 +295,7 @@ class Store(abc.ABC):
         pieces = data if isinstance(data, (list, tuple)) else (data,)
         size = sum(len(piece) for piece in pieces)
         try:
-            self._put(key, pieces, no_store, unread)
+            self._patiently_done(lambda: self._put(key, pieces, no_store, unread))
         finally:
             self.stats.add("put", began=began, written_bytes=size)
             self._log("PUT", key, size, began)
@@ -274,7 +320,7 @@ class Store(abc.ABC):
         self._refuse_leading_away(key)
         began = time.perf_counter()
         try:
-            return self._put_if_absent(key, data)
+            return self._patiently_done(lambda: self._put_if_absent(key, data))
         finally:
             self.stats.add("put_if_absent", began=began, written_bytes=len(data))
             self._log("CREATE", key, len(data), began)
@@ -284,7 +330,7 @@ class Store(abc.ABC):
         self._refuse_leading_away(key)
         began = time.perf_counter()
         try:
-            return self._head(key)
+            return self._patiently_done(lambda: self._head(key))
         finally:
             self.stats.add("head", began=began)
             self._log("HEAD", key, 0, began)
@@ -301,7 +347,7 @@ class Store(abc.ABC):
             self._refuse_leading_away(prefix[:-1])
         began = time.perf_counter()
         self.stats.add("list")
-        for info in self._list(prefix, shallow):
+        for info in self._listed(prefix, shallow):
             if not leads_away(info.key[:-1] if info.is_folder else info.key):
                 yield info
         self._log("LIST", prefix, 0, began)
@@ -316,7 +362,7 @@ class Store(abc.ABC):
             self._refuse_leading_away(key)
         began = time.perf_counter()
         try:
-            self._delete(keys)
+            self._patiently_done(lambda: self._delete(keys))
         finally:
             self.stats.add("delete", began=began)
             self._log("DELETE", f"{keys[0]} and {len(keys) - 1} more" if len(keys) > 1 else keys[0], 0, began)
@@ -331,6 +377,54 @@ class Store(abc.ABC):
     def where(self, key: str) -> str:
         """How messages name a key: its full URL."""
         return f"{self.url}/{key}"
+
+    def _listed(self, prefix: str, shallow: bool) -> Iterator[ObjectInfo]:
+        """A listing, begun anew where a server breaks it off: what was given is not given again."""
+        given: set[str] = set()
+        entries = self._list(prefix, shallow)
+
+        def following() -> ObjectInfo | None:
+            nonlocal entries
+            try:
+                return next(entries, None)
+            except UnansweredError:
+                entries = self._list(prefix, shallow)
+                raise
+
+        while (info := self._patiently_done(following)) is not None:
+            if info.key not in given:
+                given.add(info.key)
+                yield info
+
+    def _patiently_done(self, call: Callable[[], T]) -> T:
+        """What a call gives: made again, after longer and longer waits, while a server asks to try later.
+
+        Raises
+        ------
+        UnavailableError
+            It still asked to when the time was up.
+        """
+        began, attempt = time.monotonic(), 0
+        while True:
+            try:
+                return call()
+            except UnansweredError as error:
+                allowed = self.retry_timeout_seconds
+                allowed = config.current().retry_timeout_seconds if allowed is None else allowed
+                # A server that is gone is to be named soon, but may only be starting anew.
+                allowed = allowed if error.is_alive else min(allowed, _LIFELESS_SECONDS)
+                asked, told = min(error.retry_after_seconds, _LONGEST_RETRY_AFTER_SECONDS), error.args
+            # In the handler, the error would keep alive what it was raised in.
+            left = allowed - (time.monotonic() - began)
+            if left <= asked:
+                raise UnavailableError(*told)
+            wait = random.uniform(0.5, 1.0) * min(_LONGEST_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2**attempt)
+            # The last attempt is made when the time is up.
+            wait = max(asked, min(wait, left))
+            log.debug("%s: no answer yet; the next attempt is in %.1f s", self.url, wait)
+            if _ending.wait(wait):
+                raise UnavailableError(*told)
+            attempt += 1
 
     def _refuse_leading_away(self, key: str) -> None:
         if key in self._harmless:

@@ -229,9 +229,11 @@ class FilesystemStore(Store):
         is_denied = isinstance(error, PermissionError) or "credentials" in reason.lower()
         if (denied := refused(where, 403 if is_denied else status, reason, code=_code(error))) is not None:
             return denied
-        if isinstance(error, (asyncio.TimeoutError, TimeoutError, ConnectionError)) or (status or 500) >= 500:
+        if (status or 0) >= 500 or status in (408, 429) or _code(error) == "RequestTimeout":
+            return unanswered(where, reason, is_alive=True)
+        if isinstance(error, (asyncio.TimeoutError, TimeoutError, ConnectionError)) or status is None:
             return unanswered(where, reason)
-        if status in (408, 409, 429):
+        if status == 409:
             return UnavailableError(f"{where}: the server asks to try later: {reason}")
         return StorageError(f"{where}: {reason}")
 

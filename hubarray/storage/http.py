@@ -122,7 +122,8 @@ class HttpStore(Store):
         except Exception as error:
             # aiohttp raises in as many ways as a connection can break.
             reason = shown_text(hidden_urls(str(error)))[:300] or type(error).__name__
-            raise unanswered(self.where(key), reason) from None
+            broke_off = type(error).__name__ == "ClientPayloadError"
+            raise unanswered(self.where(key), reason, is_alive=broke_off) from None
 
     def _refusal(self, error: _Refused, key: str) -> StorageError:
         where, status = self.where(key), error.status
@@ -133,7 +134,7 @@ class HttpStore(Store):
         if status in (401, 403):
             return AccessDeniedError(f"{where}: the server refused access ({status}); check storage_options")
         if status >= 500 or status in (408, 425, 429):
-            return unanswered(where, str(status))
+            return unanswered(where, str(status), is_alive=True, retry_after_seconds=error.retry_after_seconds)
         return StorageError(f"{where}: the server answered {status}")
 
     async def _body(self, address: str, start: int, length: int | None) -> bytes:
@@ -145,7 +146,7 @@ class HttpStore(Store):
             if reply.status == _PAST_THE_END:
                 return b""
             if reply.status not in (_FOUND, _PARTIAL):
-                raise _Refused(reply.status)
+                raise _Refused(reply.status, headers=reply.headers)
             if reply.headers.get("Content-Encoding", "identity") != "identity":
                 raise _Refused(reply.status, "the server compresses what it sends, though it was asked not to")
             # A server that knows no ranges sends all from the beginning.
@@ -164,7 +165,7 @@ class HttpStore(Store):
     async def _headers(self, address: str) -> Mapping[str, str]:
         async with await self._answer("HEAD", address, {}) as reply:
             if reply.status != _FOUND:
-                raise _Refused(reply.status)
+                raise _Refused(reply.status, headers=reply.headers)
             headers: Mapping[str, str] = reply.headers
             return headers
 
@@ -188,10 +189,13 @@ class HttpStore(Store):
 
 
 class _Refused(Exception):
-    def __init__(self, status: int, reason: str = "") -> None:
+    def __init__(self, status: int, reason: str = "", headers: Mapping[str, str] | None = None) -> None:
         super().__init__(status, reason)
         self.status = status
         self.reason = reason
+        told = (headers or {}).get("Retry-After", "")
+        # In seconds; a date, which it may also be, is a longer wait than ours.
+        self.retry_after_seconds = float(told) if told.isascii() and told.isdigit() and len(told) < 8 else 0.0
 
 
 class _Links(HTMLParser):

@@ -36,6 +36,7 @@ _CLIENT = {"connect_timeout": "4s", "read_timeout": "8s", "timeout": "300s"}
 # Records, hints and nodes are shorter. Larger requests are faster without the cap, which takes a loop in Python.
 _CAPPED_BYTES = 1 << 20
 _CREDENTIAL_SECONDS = 900
+_ASKS_FOR_LATER = (408, 429, 500, 502, 503, 504)
 _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 
@@ -219,6 +220,8 @@ class ObjectStore(Store):
         where = self.where(key)
         status = _status(error)
         reason = _reason(error)
+        if status in _ASKS_FOR_LATER or reason == "RequestTimeout" or _broke_off(error):
+            return unanswered(where, reason, is_alive=True)
         if reason == "NoSuchBucket":
             return StorageError(f"{where}: there is no such bucket; create it first, or check the root's URL")
         if isinstance(error, (rust.NotFoundError, FileNotFoundError)) or status == 404:
@@ -228,7 +231,7 @@ class ObjectStore(Store):
             return denied
         if isinstance(error, _NoCredentials) or "hubarray-no-credentials" in str(error):
             return AccessDeniedError(f"{where}: {_NO_CREDENTIALS}")
-        if status is None or status >= 500 or status in (408, 409, 429):
+        if status is None or status >= 500 or status == 409:
             return unanswered(where, reason)
         return StorageError(f"{where}: {reason}")
 
@@ -288,6 +291,12 @@ def _reason(error: Exception) -> str:
     """The server's name for it, or else the first line of what is said."""
     code = _CODE.search(str(error))
     return code.group(1) if code else _first_line(error)
+
+
+def _broke_off(error: Exception) -> bool:
+    """Whether a reply began and did not come to its end."""
+    text = str(error).lower()
+    return "response body" in text or "end of file before message length" in text or "incompletemessage" in text
 
 
 def _first_line(error: Exception) -> str:

@@ -34,6 +34,8 @@ class Root:
     storage_options : mapping, optional
         Credentials and endpoint, in the form s3fs and gcsfs take. They travel
         in a pickle, so that a worker can connect, and are never shown.
+    retry_timeout_seconds : float, optional
+        As of :func:`hubarray.configure`, for this root.
 
     Raises
     ------
@@ -46,10 +48,17 @@ class Root:
     Root('s3://bucket/hub')
     """
 
-    __slots__ = ("_options", "url")
+    __slots__ = ("_options", "_retry_timeout_seconds", "url")
 
-    def __init__(self, url: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        url: str | os.PathLike[str],
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        retry_timeout_seconds: float | None = None,
+    ) -> None:
         self.url = normalize(url)
+        self._retry_timeout_seconds = config.retry_timeout(retry_timeout_seconds)
         if storage_options is not None and not isinstance(storage_options, Mapping):
             raise ConfigError("storage_options is a mapping, such as {'key': ..., 'secret': ...}")
         self._options: dict[str, Any] = dict(storage_options or {})
@@ -89,13 +98,18 @@ class Root:
 
     def below(self, folder: str) -> Root:
         """A folder of this root, reached with the same options."""
-        return Root(f"{self.url}/{folder}", storage_options=self._options)
+        return Root(
+            f"{self.url}/{folder}", storage_options=self._options, retry_timeout_seconds=self._retry_timeout_seconds
+        )
 
     def __repr__(self) -> str:
         return f"Root({self.url!r})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Root) and (self.url, self._options) == (other.url, other._options)
+        return isinstance(other, Root) and self._told() == other._told()
+
+    def _told(self) -> tuple[Any, ...]:
+        return self.url, self._options, self._retry_timeout_seconds
 
     def __hash__(self) -> int:
         return hash(self.url)
@@ -199,6 +213,7 @@ def open_store(root: Root) -> Store:
     with process.importing:
         found = getattr(importlib.import_module(f"hubarray.storage.{module}"), name)
     store: Store = found(root.path) if root.scheme == "file" else found(root.url, root._options)
+    store.retry_timeout_seconds = root._retry_timeout_seconds
     return store
 
 

@@ -194,9 +194,10 @@ def test_a_server_gets_neither_memory_nor_time_nor_other_hosts(reply, scheme):
     import tracemalloc
 
     listener, address = _serving(REPLIES[reply])
-    root = hub.Root(address)
+    root = hub.Root(address, retry_timeout_seconds=1)
     if scheme == "s3":
-        root = hub.Root("s3://bkt/x", storage_options={"key": "a", "secret": "b", "endpoint_url": address})
+        options = {"key": "a", "secret": "b", "endpoint_url": address}
+        root = hub.Root("s3://bkt/x", storage_options=options, retry_timeout_seconds=1)
     tracemalloc.start()
     for use in (lambda: hub.load("t/x:v0", root=root), lambda: hub.load("t/x:v0@3", root=root)):
         began = time.monotonic()

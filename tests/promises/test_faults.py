@@ -32,7 +32,8 @@ def roots(s3_server, proxy):
     """The same root straight and through the proxy, with an array of two commits in it."""
     url = f"{s3_server.url}/{uuid.uuid4().hex}"
     straight = hub.Root(url, storage_options=s3_server.options)
-    through = hub.Root(url, storage_options=s3_server.options | {"endpoint_url": proxy.endpoint})
+    options = s3_server.options | {"endpoint_url": proxy.endpoint}
+    through = hub.Root(url, storage_options=options, retry_timeout_seconds=1)
     array = hub.array((6, 50), "t/x:v0", "i8", chunks=(2, 50), root=straight)
     array[...] = 1
     hub.flush()
