@@ -193,15 +193,14 @@ def _array_shape(field: pa.Field) -> tuple[int | None, ...] | None:
 
 def _of_shape(kind: pa.DataType, shape: tuple[int | None, ...]) -> pa.DataType:
     """Lists within lists, of which those are of a size whose length is said."""
-    kinds = []
+    inner = kind
     for _ in shape:
-        if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
-            return without_views(kind)
-        kinds.append(kind)
-        kind = kind.value_type
+        if not (pa.types.is_list(inner) or pa.types.is_large_list(inner) or pa.types.is_fixed_size_list(inner)):
+            return kind
+        inner = inner.value_type
     for length in reversed(shape):
-        kind = pa.list_(kind) if length is None else pa.list_(kind, length)
-    return kind
+        inner = pa.list_(inner) if length is None else pa.list_(inner, length)
+    return inner
 
 
 def class_names(metadata: Any) -> dict[str, list[str]]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from imagecodecs import jpeg_encode, png_encode
+from PIL import Image
 
 import hubarray as hub
 from hubarray.arrow_types import class_names, plain_type
@@ -232,3 +233,57 @@ def test_a_frame_of_polars_that_parquet_keeps_as_views_comes_back(tmp_path, root
     (tmp_path / "a.parquet").write_bytes(sink.getvalue())
     with hub.make_reader(tmp_path, shuffle_row_groups=False) as reader:
         assert [(row.s, row.v.tolist()) for row in reader] == [("a", [1]), ("b", [2, 3])]
+
+
+@pytest.mark.parametrize("kind", [pa.list_view(pa.int32()), pa.large_list_view(pa.int32())])
+def test_a_part_of_views_of_lists_is_that_part(root, kind):
+    frame = pa.table({"x": pa.array([[1, 2], [3], None, [], [4, 5, 6]], kind)})
+    table = hub.import_table(frame.slice(1), "lab/t:v1", root=root)
+    assert [listed(one) for one in table] == [[3], None, [], [4, 5, 6]]
+
+
+def paletted(colours):
+    image = Image.new("P", (2, 2))
+    image.putdata([0, 1, 2, 3])
+    image.putpalette(colours)
+    sink = io.BytesIO()
+    image.save(sink, "PNG")
+    return sink.getvalue()
+
+
+LATER = {
+    "another palette": (paletted([0, 0, 0, 9, 9, 9]), paletted([5, 5, 5, 9, 9, 9]), "another palette"),
+    "other bits": (encoded(np.full((2, 2), 3000, "u2")), encoded(np.full((2, 2), 3, "u1")), "other bits"),
+    "fewer bits": (encoded(np.full((2, 2), 3, "u1")), encoded(np.full((2, 2), 3, "u2")), "other bits"),
+    "colours": (encoded(np.zeros((2, 2), "u1")), encoded(np.zeros((2, 2, 3), "u1")), "channels"),
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_images_that_are_unlike_those_before_them_are_refused_in_whatever_row_group(tmp_path, root, name):
+    first, second, why = LATER[name]
+    pq.write_table(pa.table({"image": images(first, second)}), tmp_path / "a.parquet", row_group_size=1)
+    with pytest.raises(hub.SourceError, match=why):
+        hub.import_table(tmp_path / "a.parquet", "lab/t:v1", root=root)
+    assert not hub.exists("lab/t:v1", root=root)
+
+
+def test_the_first_image_that_is_there_decides(tmp_path, root):
+    picture = RNG.integers(0, 255, (2, 3, 3), "u1")
+    pq.write_table(pa.table({"image": images(None, encoded(picture))}), tmp_path / "a.parquet", row_group_size=1)
+    table = hub.import_table(tmp_path / "a.parquet", "lab/t:v1", root=root)
+    np.testing.assert_array_equal(table[1], picture)
+
+
+@pytest.mark.parametrize("names", [["x" * 20] * 5000, ["\ud800"]])
+def test_names_of_classes_that_no_attribute_holds_are_left_out_and_that_is_said(tmp_path, root, capsys, names):
+    features = {"info": {"features": {"label": {"names": names, "_type": "ClassLabel"}}}}
+    frame = pa.table({"label": [0]}).replace_schema_metadata({b"huggingface": json.dumps(features).encode()})
+    pq.write_table(frame, tmp_path / "a.parquet")
+    assert dict(hub.import_table(tmp_path / "a.parquet", "lab/t:v1", root=root).attrs) == {}
+    assert "names of classes are left out" in capsys.readouterr().err
+
+
+def test_more_axes_than_lists_leave_the_lists(tmp_path):
+    table = of_datasets([[[1, 2]]], [2, 2, 2, 2])
+    assert plain_type(table.schema.field(0)) == table.schema.field(0).type

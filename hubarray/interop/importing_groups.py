@@ -96,7 +96,11 @@ def import_members(
             raise
     except (ConflictError, NotFoundError) as error:
         raise ConflictError(f"{name}: another import of this name is running, or ended just now ({error})") from error
-    if not alone and again().fingerprint != members.fingerprint:
+    with warnings.catch_warnings():
+        # They were said when it was opened first.
+        warnings.simplefilter("ignore")
+        changed = not alone and again().fingerprint != members.fingerprint
+    if changed:
         remove(staged)
         raise SourceError(f"{members.where}: changed while it was read; import it again")
     attributes = fitting_attrs(members.where, members.attrs, attrs)

@@ -98,9 +98,13 @@ class Unischema:
     def __init__(
         self, name: str, fields: Iterable[UnischemaField], *, left_out: Mapping[str, str] | None = None
     ) -> None:
+        if not is_text(name):
+            raise ConfigError(f"a schema's name is text, and not {name!r}"[:300])
         self._name, self._left_out = name, dict(left_out or {})
         self._fields: OrderedDict[str, UnischemaField] = OrderedDict()
         for field in fields:
+            if not is_text(field.name):
+                raise ConfigError(f"schema {shown_text(name)[:80]}: {field.name!r} is no name"[:300])
             if field.name in self._fields:
                 raise ConfigError(f"schema {name}: there are two fields {field.name!r}")
             self._fields[field.name] = field
@@ -229,6 +233,14 @@ def _field_from_json(told: Any) -> UnischemaField:
 def name_of(text: str) -> str:
     """The name of a stored schema, of which rows are named; another where that is no name."""
     return text[:200] if text.isidentifier() and not keyword.iskeyword(text) else "schema"
+
+
+def is_text(name: Any) -> bool:
+    """Whether a name is text that can be written: half a surrogate pair is not."""
+    try:
+        return isinstance(name, str) and bool(name.encode() or True)
+    except UnicodeEncodeError:
+        return False
 
 
 def is_shape(shape: Sequence[Any]) -> bool:

@@ -397,7 +397,7 @@ class Store(abc.ABC):
                 yield info
 
     def _patiently_done(self, call: Callable[[], T]) -> T:
-        """What a call gives: made again, after longer and longer waits, while a server asks to try later.
+        """Make a call, and again, after longer and longer waits, while a server asks to try later.
 
         Raises
         ------

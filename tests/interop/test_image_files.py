@@ -1,6 +1,7 @@
 """Image files keep every bit, and mean the same alone, in a folder, in a glob and in a table."""
 
 import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -339,3 +340,134 @@ def test_a_tiff_that_says_a_palette_for_more_than_bytes_is_read_or_refused(root,
         assert hub.import_(tmp_path / "a.tif", "t/a:v1", root=root).shape == (1, 6, 5)
     except hub.SourceError:
         assert hub.list(root=root) == []
+
+
+@pytest.mark.parametrize("name", ["w[1].png", "star*.png", "run[1]/a.png", "what?.png"])
+def test_a_file_that_is_named_is_that_file_though_its_name_could_be_a_pattern(root, tmp_path, name):
+    for one, value in ((name, 1), ("w1.png", 7), ("star_private.png", 7), ("run1/a.png", 7), ("whatx.png", 7)):
+        (tmp_path / one).parent.mkdir(exist_ok=True)
+        Image.fromarray(np.full((2, 2), value, "u1")).save(tmp_path / one)
+    assert hub.import_(tmp_path / name, "t/a:v1", root=root)[...].tolist() == [[[1, 1], [1, 1]]]
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2"])
+@pytest.mark.parametrize("channels", [(), (3,)])
+def test_a_colour_that_is_transparent_becomes_alpha(root, tmp_path, dtype, channels):
+    values = number(dtype, (4, 5, *channels))
+    clear = values[0, 0]
+    plain = png_encode(values)
+    told = np.atleast_1d(clear).astype(">u2").tobytes()
+    chunk = struct.pack(">I", len(told)) + b"tRNS" + told + struct.pack(">I", zlib.crc32(b"tRNS" + told))
+    at = plain.index(b"IDAT") - 4
+    (tmp_path / "a.png").write_bytes(plain[:at] + chunk + plain[at:])
+    is_clear = (values == clear).reshape(4, 5, -1).all(axis=2)
+    expected = np.dstack([values, np.where(is_clear, 0, np.iinfo(dtype).max).astype(dtype)])
+    for way, found in every_way(tmp_path / "a.png", root).items():
+        np.testing.assert_array_equal(found, expected, err_msg=way)
+    np.testing.assert_array_equal(hub.import_table(tmp_path, "t/table:v1", root=root)[0]["image"], expected)
+
+
+@pytest.mark.parametrize("header", [b"P6 4 4 65535\n", b"P5\n# a note\n4 4\n1023\n", b"P5 4 4 15\n"])
+def test_netpbm_whose_numbers_would_be_scaled_is_refused(root, tmp_path, header):
+    (tmp_path / "a.ppm").write_bytes(header + bytes(96))
+    with pytest.raises(hub.SourceError, match="its largest number is not 255"):
+        hub.import_(tmp_path / "a.ppm", "t/a:v1", root=root)
+    Image.fromarray(number("u1", (4, 4))).save(tmp_path / "b.pgm")
+    assert hub.import_(tmp_path / "b.pgm", "t/b:v1", root=root).dtype == "u1"
+
+
+def pages(path, *, tags=None, **options):
+    values = number("u1", (3, 3))
+    with tifffile.TiffWriter(path) as file:
+        for i in range(2):
+            own = {name: some[i] for name, some in options.items()}
+            file.write(values, metadata=None, extratags=[tags[i]] if tags else [], **own)
+    return values
+
+
+def test_pages_that_lie_on_different_sides_are_not_turned_alike(root, tmp_path):
+    values = pages(tmp_path / "a.tif", tags=[(274, 3, 1, 1, True), (274, 3, 1, 6, True)])
+    with pytest.raises(hub.ConfigError, match="different sides"):
+        hub.import_(tmp_path / "a.tif", "t/a:v1", orientation="apply", root=root)
+    np.testing.assert_array_equal(hub.import_(tmp_path / "a.tif", "t/a:v1", root=root)[...], [values, values])
+
+
+def test_pages_with_different_palettes_are_no_array(root, tmp_path):
+    colours = [np.full((3, 256), i, "u2") for i in range(2)]
+    pages(tmp_path / "a.tif", photometric=["palette"] * 2, colormap=colours)
+    with pytest.raises(hub.ConfigError, match="different palettes"):
+        hub.import_(tmp_path / "a.tif", "t/a:v1", root=root)
+
+
+def test_alpha_beside_white_that_counts_the_other_way_is_alpha(root, tmp_path):
+    values = np.dstack([number("u1", (3, 3)), np.full((3, 3), 255, "u1")])
+    tifffile.imwrite(
+        tmp_path / "a.tif", values, photometric="miniswhite", extrasamples=["unassalpha"], planarconfig="contig"
+    )
+    for way, found in every_way(tmp_path / "a.tif", root).items():
+        np.testing.assert_array_equal(found, np.dstack([255 - values[..., 0], values[..., 1]]), err_msg=way)
+
+
+@pytest.mark.parametrize("layout", ["strips", "tiles"])
+def test_a_page_that_names_too_few_of_its_pieces_is_cut_short(root, tmp_path, layout):
+    options = {"rowsperstrip": 8} if layout == "strips" else {"tile": (16, 16)}
+    tifffile.imwrite(tmp_path / "a.tif", number("u1", (64, 64)), compression="zlib", **options)
+    data = bytearray((tmp_path / "a.tif").read_bytes())
+    for tag in (273, 324):
+        for kind in (3, 4, 16):
+            at = data.find(struct.pack("<HH", tag, kind))
+            if at >= 0:
+                data[at + 4 : at + 8] = struct.pack("<I", 3)
+    (tmp_path / "a.tif").write_bytes(data)
+    for source in (tmp_path / "a.tif", tmp_path):
+        with pytest.raises(hub.SourceError, match=r"cut short|cannot be read"):
+            hub.import_(source, "t/a:v1", root=root)
+
+
+@pytest.mark.parametrize(
+    "planes", ["SizeT='300000000' SizeC='1'", "SizeT='100000' SizeC='100000'", "SizeT='3' SizeC='1'"]
+)
+def test_an_ome_tiff_that_says_more_planes_than_it_has_is_refused_at_once(root, tmp_path, planes):
+    ome = (
+        f"<OME><Image><Pixels SizeX='2' SizeY='2' {planes} SizeZ='1' Type='uint8' DimensionOrder='XYCZT'><TiffData/>"
+        "</Pixels></Image></OME>"
+    )
+    tifffile.imwrite(tmp_path / "a.tif", np.zeros((2, 2), "u1"), description=ome, metadata=None)
+    for source in (tmp_path / "a.tif", tmp_path):
+        with pytest.raises(hub.SourceError, match="cut short: its description says"):
+            hub.import_(source, "t/a:v1", root=root)
+
+
+def test_a_tiff_stands_for_no_more_than_its_file_can_mean(root, tmp_path, monkeypatch):
+    monkeypatch.setattr("hubarray.interop.sources.base.ALWAYS_BYTES", 1 << 20)
+    monkeypatch.setattr("hubarray.interop.sources.base.MAX_UNPACKED", 100)
+    tiles = [np.zeros((128, 128), "u1"), *[None] * 4095]
+    tifffile.imwrite(
+        tmp_path / "a.tif", iter(tiles), shape=(8192, 8192), dtype="u1", tile=(128, 128), photometric="minisblack"
+    )
+    with pytest.raises(hub.SourceError, match=r"says that it has 1 rows of 67,108,864 bytes"):
+        hub.import_(tmp_path / "a.tif", "t/a:v1", root=root)
+
+
+def test_images_that_move_are_refused_by_tables_as_by_arrays(root, tmp_path):
+    frames = [Image.fromarray(number("u1", (4, 4))) for _ in range(2)]
+    frames[0].save(tmp_path / "a.png", save_all=True, append_images=frames[1:])
+    for use in (hub.import_, hub.import_table):
+        with pytest.raises(hub.SourceError, match=r"a\.png: has 2 frames"):
+            use(tmp_path, "t/a:v1", root=root)
+
+
+def test_a_table_takes_images_of_every_suffix_that_a_folder_has(root, tmp_path):
+    values = {name: number("u1", (4, 5, 3)) for name in ("a.png", "b.tif", "c.webp", "d.bmp")}
+    for name, one in values.items():
+        Image.fromarray(one).save(tmp_path / name, **({"lossless": True} if name == "c.webp" else {}))
+    table = hub.import_table(tmp_path, "t/a:v1", root=root)
+    for row in table:
+        np.testing.assert_array_equal(row["image"], values[row["path"]])
+    assert len(table) == 4
+
+
+def test_masks_that_differ_in_what_is_transparent_have_no_palette_in_common(root, tmp_path):
+    for name, clear in (("a", 1), ("b", 2)):
+        mask(tmp_path / f"{name}.png", np.arange(6, dtype="u1").reshape(2, 3) % 3, transparency=clear)
+    assert hub.import_(tmp_path, "t/a:v1", root=root).shape == (2, 2, 3, 4)

@@ -1,5 +1,8 @@
 """Files with several arrays: all that can be stored becomes a dataset, and the rest is named."""
 
+import io
+import zipfile
+
 import h5py
 import numpy as np
 import pytest
@@ -110,3 +113,68 @@ def test_a_member_of_an_npz_is_decompressed_once(root, tmp_path, monkeypatch):
     np.testing.assert_array_equal(found["a"][...], values)
     # Once for its header, at the beginning and at the end, and once for its values.
     assert opened.count("a.npy") == 3
+
+
+def test_an_npz_of_many_arrays_is_open_once(root, tmp_path, monkeypatch):
+    opened = []
+    real = numpy_files.zipfile.ZipFile
+
+    class Counted(real):
+        def __init__(self, *given, **named):
+            opened.append(given)
+            super().__init__(*given, **named)
+
+    np.savez(tmp_path / "x.npz", **{f"a{i}": np.arange(2) for i in range(300)})
+    monkeypatch.setattr(numpy_files.zipfile, "ZipFile", Counted)
+    assert len(hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)) == 300
+    # At the beginning, and at the end to see whether it has changed: each time also to tell what it is.
+    assert len(opened) == 4
+
+
+@pytest.mark.parametrize("value", ["hello", b"hello", 7, np.datetime64("2020-01-01")])
+def test_an_npz_may_have_single_values_of_text_and_others(root, tmp_path, value):
+    np.savez(tmp_path / "x.npz", a=np.array(value), b=np.arange(3))
+    assert hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)["a"][()] == value
+    np.save(tmp_path / "x.npy", np.array(value))
+    assert hub.import_(tmp_path / "x.npy", "t/y:v1", root=root)[()] == value
+
+
+def test_names_of_fields_in_an_npz_may_be_of_any_letters(root, tmp_path):
+    values = np.array([(1,), (2,)], [("\u65e5\u00e9", "i4")])
+    with pytest.warns(UserWarning, match="NumPy >= 1.17"):
+        np.savez(tmp_path / "x.npz", a=values)
+    assert hub.import_(tmp_path / "x.npz", "t/x:v1", root=root).dtype == values.dtype
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_arrays_of_one_name_in_an_npz_are_refused(root, tmp_path):
+    sink = io.BytesIO()
+    np.save(sink, np.arange(2))
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as file:
+        for name in ("a", "b", "a"):
+            file.writestr(f"{name}.npy", sink.getvalue())
+    with pytest.raises(hub.SourceError, match="two arrays of one name"):
+        hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)
+
+
+def test_a_prefix_of_netcdf_is_a_name_like_others_in_hdf5(root, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["_nc4_non_coord_x"] = [1]
+        file["x"] = [2, 3]
+    assert sorted(hub.import_(tmp_path / "x.h5", "t/x:v1", root=root)) == ["_nc4_non_coord_x", "x"]
+
+
+def test_what_is_closed_is_refused_in_our_terms(root, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file["a"] = np.arange(3)
+        dataset = file["a"]
+    for one in (file, dataset):
+        with pytest.raises(hub.HubError):
+            hub.import_(one, "t/x:v1", root=root)
+
+
+def test_a_key_that_is_no_path_is_refused_in_our_terms(root, tmp_path):
+    group = zarr.create_group(str(tmp_path / "x.zarr"))
+    group.create_array("a", data=np.arange(3))
+    with pytest.raises(hub.ConfigError, match="there is no such array or group"):
+        hub.import_(group, "t/x:v1", key="../x", root=root)

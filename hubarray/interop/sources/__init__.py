@@ -51,7 +51,8 @@ def open_source(
     if not isinstance(source, (str, os.PathLike)):
         if key is not None and hasattr(source, "data_vars"):
             source = source[chosen("the xarray.Dataset", key, list(map(str, source.data_vars)))]
-        opened = opened_rows(source, **limits)
+        with readable(f"the {type(source).__name__}"):
+            opened = opened_rows(source, **limits)
         if opened is not None:
             return opened
         found = array_like(source, max_decoded_bytes=max_decoded_bytes)
@@ -82,7 +83,8 @@ def open_members(
     """
     limits: dict[str, Any] = {"follow_links": follow_links, "max_decoded_bytes": max_decoded_bytes}
     if not isinstance(source, (str, os.PathLike, Root)):
-        return opened_members(source, **limits)
+        with readable(f"the {type(source).__name__}"):
+            return opened_members(source, **limits)
     where = source.url if isinstance(source, Root) else os.fspath(source)
     options = fsspec_options(source if isinstance(source, Root) else where) if "://" in where else {}
     if where.startswith("file://"):

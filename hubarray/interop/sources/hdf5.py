@@ -104,11 +104,13 @@ def _hdf5_tree(h5py: Any, group: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     datasets: dict[str, Any] = {}
     groups: dict[str, Any] = {}
 
+    netcdf = _is_netcdf(group.file)
+
     def visit(path: str, one: Any) -> bool | None:
         if isinstance(one, h5py.Group):
             groups[path] = one
         elif isinstance(one, h5py.Dataset) and not _is_only_a_dimension(one):
-            datasets[_netcdf_name(path)] = one
+            datasets[_netcdf_name(path) if netcdf else path] = one
         return True if len(datasets) + len(groups) > MAX_ARRAYS else None
 
     group.visititems(visit)

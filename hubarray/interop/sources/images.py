@@ -34,7 +34,9 @@ class Images:
 
     def __init__(self, where: str, *, follow_links: bool, upright: bool = False) -> None:
         self.where, self._upright = where, upright
-        folder = where if os.path.isdir(where) else fixed_part(where)
+        folder = (
+            where if os.path.isdir(where) else os.path.dirname(where) if os.path.isfile(where) else fixed_part(where)
+        )
         self._paths, by_class = _found(where)
         self.classes = sorted({Path(path).parent.name for path in self._paths}) if by_class else []
         if not self._paths:

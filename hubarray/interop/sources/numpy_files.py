@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import os
@@ -22,6 +23,7 @@ from hubarray.shown import shown_text
 
 _PASSED_BYTES = 1 << 20
 _MAX_HEADER_BYTES = 64 << 10
+_UTF8_VERSION = 3
 # Of HTTP, S3, GCS and others, as their filesystems of fsspec call them.
 _MARKS = frozenset(("etag", "last-modified", "lastmodified", "generation", "md5hash", "content-md5", "mtime"))
 
@@ -107,8 +109,10 @@ class Npz:
 
     fill: Any = None
 
-    def __init__(self, where: str, member: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        self.where, self._member, self.dtype = where, member, dtype
+    def __init__(
+        self, where: str, archive: zipfile.ZipFile, member: str, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        self.where, self._archive, self._member, self.dtype = where, archive, member, dtype
         self.rows: int | None = shape[0]
         self.shape, self.row_shape = shape, shape[1:]
         self.attrs: dict[str, Any] = {}
@@ -126,14 +130,14 @@ class Npz:
             for first in range(start, self.rows or 0, block_rows):
                 count = min(block_rows, (self.rows or 0) - first)
                 rows = _rows_of(file.read(count * size), count, self.row_shape, self.dtype, self.where)
-                self._open = first + count, file
+                self._open = (first + count, file) if first + count < (self.rows or 0) else None
                 yield rows
 
     def _at(self, row: int) -> Any:
         known, self._open = self._open, None
         if known is not None and known[0] == row:
             return known[1]
-        file = zipfile.ZipFile(self.where).open(self._member)  # noqa: SIM115 - kept for the rows that follow
+        file = self._archive.open(self._member)
         _header(file, self.where)
         file.seek(row * row_bytes(self), os.SEEK_CUR)
         return file
@@ -150,36 +154,44 @@ def open_remote_npy(url: str, shown: str, options: Mapping[str, Any]) -> RemoteN
     with fsspec.open(url, "rb", **options) as file:
         shape, _, dtype = _header(file, shown)
         if not shape:
-            return Single(shown, Found(_rows_of(file.read(dtype.itemsize), 1, (), dtype, shown)[0]))
+            return Single(shown, Found(_rows_of(file.read(dtype.itemsize), 1, (), dtype, shown).reshape(())))
     return RemoteNpy(url, shown, options)
 
 
 def open_npz(where: str, key: str | None) -> Npz | Single:
     """One array of a ``.npz``."""
-    with zipfile.ZipFile(where) as archive:
-        keys = [name.removesuffix(".npy") for name in archive.namelist()]
-        return _member(where, archive, f"{chosen(where, key, keys)}.npy")
+    archive, names = _opened_npz(where)
+    keys = [name.removesuffix(".npy") for name in names]
+    return _member(where, archive, f"{chosen(where, key, keys)}.npy")
 
 
 def npz_members(where: str) -> Members | None:
     """The arrays of a ``.npz`` that has several; None of one alone."""
-    with zipfile.ZipFile(where) as archive:
-        names = dict.fromkeys(archive.namelist())
-        refuse_many(where, names)
-        if len(names) == 1:
-            return None
-        arrays = {name.removesuffix(".npy"): partial(_member, where, archive, name) for name in names}
-        return Members(where, storable(where, arrays), {}, stamp(where))
+    archive, names = _opened_npz(where)
+    refuse_many(where, dict.fromkeys(names))
+    if len(names) == 1:
+        return None
+    arrays = {name.removesuffix(".npy"): partial(_member, where, archive, name) for name in names}
+    return Members(where, storable(where, arrays), {}, stamp(where))
+
+
+def _opened_npz(where: str) -> tuple[zipfile.ZipFile, list[str]]:
+    """The file, which all of its arrays share and which ends with them, and the names in it."""
+    archive = zipfile.ZipFile(where)
+    names = archive.namelist()
+    if len(set(names)) != len(names):
+        raise SourceError(f"{where}: has two arrays of one name")
+    return archive, names
 
 
 def _member(where: str, archive: zipfile.ZipFile, name: str) -> Npz | Single:
     with archive.open(name) as file:
         shape, fortran, dtype = _header(file, where)
         if not shape:
-            return Single(where, Found(_rows_of(file.read(dtype.itemsize), 1, (), dtype, where)[0]))
+            return Single(where, Found(_rows_of(file.read(dtype.itemsize), 1, (), dtype, where).reshape(())))
     if fortran and len(shape) > 1:
         raise ConfigError(f"{where}: {shown_text(name)} is in Fortran order; save it in C order")
-    return Npz(where, name, shape, dtype)
+    return Npz(where, archive, name, shape, dtype)
 
 
 def _header(file: Any, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -193,7 +205,8 @@ def _header(file: Any, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]
     read = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
     try:
         check_header(told.decode("latin1"))
-        shape, fortran, dtype = read(header)
+        # Names of fields are UTF-8 since version 3, of which NumPy has no public reader.
+        shape, fortran, dtype = read(header) if major < _UTF8_VERSION else _parsed(told.decode("utf-8"))
     except (MemoryError, RecursionError, OverflowError):
         # Python's parser, of brackets or signs without end; NumPy's, of numbers.
         raise SourceError(f"{where}: its header cannot be read") from None
@@ -202,6 +215,16 @@ def _header(file: Any, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]
     if any(length < 0 for length in shape):
         raise SourceError(f"{where}: says that it has the shape {shape}")
     return shape, fortran, dtype
+
+
+def _parsed(text: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    told = ast.literal_eval(text)
+    if not isinstance(told, dict) or told.keys() != {"descr", "fortran_order", "shape"}:
+        raise ValueError("its header is none")
+    shape = told["shape"]
+    if not isinstance(shape, tuple) or not all(type(length) is int for length in shape):
+        raise ValueError("its shape is none")
+    return shape, bool(told["fortran_order"]), np.lib.format.descr_to_dtype(told["descr"])
 
 
 def _pass_over(file: Any, size: int) -> None:

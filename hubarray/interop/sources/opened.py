@@ -41,8 +41,8 @@ def opened_at(source: Any, key: str | None, *, follow_links: bool) -> tuple[Any,
         refuse_links_of_store(source)
     try:
         found = source[key.strip("/")]
-    except KeyError:
-        raise ConfigError(f"key={key!r}: there is no such array or group") from None
+    except (KeyError, ValueError):
+        raise ConfigError(f"key={shown_text(key)[:80]!r}: there is no such array or group") from None
     if package == "h5py" and hasattr(found, "shape") and not follow_links:
         refuse_data_elsewhere(f"{source.file.filename}:{found.name}", found)
     return found, None

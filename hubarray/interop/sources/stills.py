@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -12,12 +13,13 @@ from hubarray.arrays.images import imagecodecs
 from hubarray.errors import SourceError
 from hubarray.interop.missing import needed
 from hubarray.interop.sources.base import MAX_ROW_BYTES, readable
-from hubarray.interop.sources.tiff import as_meant, images_of, open_tiff, page_shape, palette_of, turned
+from hubarray.interop.sources.tiff import as_meant, check_whole, images_of, open_tiff, page_shape, palette_of, turned
 from hubarray.sources import content
 
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM")
 # https://www.w3.org/TR/png-3/, "IHDR": a byte of depth, and one of the colour type, of which 0 is grey.
 _PNG, _DEPTH, _COLOUR_TYPE = b"\x89PNG\r\n\x1a\n", 24, 25
+_NETPBM_BYTES = 1024
 # EXIF 2.32, and the tag of TIFF.
 _ORIENTATION = 0x0112
 
@@ -80,9 +82,10 @@ def still_of(where: str, data: bytes | None = None) -> Still:
                     "TIFF", height, width, channels, np.dtype(page.dtype).itemsize > 1, frames,
                     None if colours is None else repr(colours).encode(), _turn(page.tags.valueof(_ORIENTATION)),
                 )  # fmt: skip
-        with _opened(file) as image:
+        with _opened(where, file) as image:
             palette = _palette(image)
             channels = 1 if palette is not None else 3 if image.mode == "CMYK" else len(image.getbands())
+            channels += _has_clear_colour(image)
             # What a camera keeps beside a JPEG, such as a preview, is no frame.
             kind = "JPEG" if image.format == "MPO" else str(image.format)
             frames = 1 if kind == "JPEG" else int(getattr(image, "n_frames", 1))
@@ -119,7 +122,7 @@ def colours_of(path: str) -> list[list[float]]:
         if content.kind_of_content(file) == content.TIFF:
             with open_tiff(file) as tiff:
                 return palette_of(_only_page(path, tiff)[0]) or []
-        with _opened(file) as image:
+        with _opened(path, file) as image:
             kind = "RGBA" if "transparency" in image.info else "RGB"
             flat = image.getpalette(kind) or []
             return [flat[i : i + len(kind)] for i in range(0, len(flat), len(kind))]
@@ -142,26 +145,33 @@ def _decoded(where: str, file: BinaryIO, *, numbers: bool) -> tuple[np.ndarray, 
                 # Planes of bands: as other images have them, last.
                 found = np.moveaxis(found, 0, -1)
             return np.ascontiguousarray(found), _turn(page.tags.valueof(_ORIENTATION))
-    with _opened(file) as image:
+    with _opened(where, file) as image:
         # Before anything is decoded: what is declared is what will be taken.
-        _check_size(where, image.width * image.height * max(1, len(image.getbands())))
+        _check_size(where, image.width * image.height * (4 if image.mode == "P" else len(image.getbands())))
         orientation = _orientation(image)
-        if _has_wide_colours(file):
+        if _has_wide_colours(file) or (_has_clear_colour(image) and image.mode.startswith("I")):
             file.seek(0)
             return np.asarray(imagecodecs().png_decode(file.read())), orientation
         if image.mode in ("P", "PA") and not (numbers and image.mode == "P"):
             image = image.convert("RGBA" if image.mode == "PA" or "transparency" in image.info else "RGB")
         elif image.mode == "CMYK":
             image = image.convert("RGB")
+        elif _has_clear_colour(image):
+            image = image.convert("RGBA" if image.mode == "RGB" else "LA")
         return np.asarray(image), orientation
 
 
 def _only_page(where: str, file: Any) -> tuple[Any, int]:
     """The page of a TIFF file that is one image, and how many frames there are."""
-    series = images_of(file)
-    if not series or series[0].keyframe is None:
-        raise SourceError(f"{where}: has no image")
-    return series[0].keyframe, max(1, sum(len(one.pages) for one in series))
+    try:
+        series = images_of(file)
+        if not series or series[0].keyframe is None:
+            raise SourceError("has no image")
+        page = series[0].keyframe
+        check_whole(page)
+    except SourceError as error:
+        raise SourceError(f"{where}: {error.args[0]}") from None
+    return page, max(1, sum(len(one.pages) for one in series) * int(page.imagedepth))
 
 
 def _is_flat(page: Any) -> bool:
@@ -169,10 +179,33 @@ def _is_flat(page: Any) -> bool:
     return not (len(page.shape) == 3 and page.shaped[0] > 1)
 
 
-def _opened(file: BinaryIO) -> Any:
-    # Whatever the name says, Pillow goes by the content, and would have Ghostscript run what is PostScript.
+def _opened(where: str, file: BinaryIO) -> Any:
+    pillow = needed("PIL.Image", extra="images", why="importing images")
+    _refuse_scaled(where, file)
     file.seek(0)
-    return needed("PIL.Image", extra="images", why="importing images").open(file, formats=FORMATS)
+    try:
+        # Whatever the name says, Pillow goes by the content, and would have Ghostscript run what is PostScript.
+        return pillow.open(file, formats=FORMATS)
+    except needed("PIL", extra="images", why="importing images").UnidentifiedImageError:
+        raise SourceError(f"{where}: is cut short, or no image of a known kind") from None
+
+
+def _has_clear_colour(image: Any) -> bool:
+    """Whether one colour of a PNG is transparent, which is an alpha channel to whoever looks."""
+    return image.format == "PNG" and "transparency" in image.info and image.mode in ("1", "L", "RGB", "I;16", "I")
+
+
+def _refuse_scaled(where: str, file: BinaryIO) -> None:
+    """Refuse a PPM or PGM whose numbers Pillow would scale: those of other maxima than bytes have.
+
+    Raises
+    ------
+    SourceError
+    """
+    file.seek(0)
+    begin = re.sub(rb"#[^\n]*\n", b" ", file.read(_NETPBM_BYTES)).split()
+    if len(begin) > 3 and begin[0] in (b"P2", b"P3", b"P5", b"P6") and begin[3] != b"255":
+        raise SourceError(f"{where}: its largest number is not 255, and would be scaled; convert it to PNG or TIFF")
 
 
 def _check_size(where: str, size_bytes: int) -> None:
@@ -184,7 +217,8 @@ def _palette(image: Any) -> bytes | None:
     if image.mode != "P" or image.palette is None:
         return None
     kind, colours = image.palette.getdata()
-    return str(kind).encode() + b" " + bytes(colours)
+    # What is transparent comes first, as palettes are alike if one begins the other.
+    return f"{kind} {image.info.get('transparency')!r} ".encode() + bytes(colours)
 
 
 def _orientation(image: Any) -> int:

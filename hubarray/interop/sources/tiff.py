@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 import math
+import os
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, BinaryIO
@@ -28,7 +30,12 @@ _AXES = {"S": "c", "I": "page", "Q": "page"}
 # TIFF 6.0, "PhotometricInterpretation".
 _MIN_IS_WHITE, _PALETTE, _SEPARATED = 0, 3, 5
 _READ_AT_ONCE_BYTES = 16 << 20
-_ORIENTATION = 274
+_ORIENTATION, _STRIP_OFFSETS, _TILE_OFFSETS = 274, 273, 324
+# The OME model, "Pixels".
+_OME_PIXELS = re.compile(r"<(?:\w{1,20}:)?Pixels\b[^>]{1,10000}>")
+_OME_SIZES = re.compile(r"\bSize([TCZ])=[\"'](\d{1,18})[\"']")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+_SLAB_ROWS = 256
 
 
 def open_tiff(file: str | BinaryIO) -> Any:
@@ -43,18 +50,61 @@ def open_tiff(file: str | BinaryIO) -> Any:
 
 def images_of(file: Any) -> list[Any]:
     """The series of an open file, without overviews and masks of another one."""
+    _check_description(file)
     every = list(file.series)
     whole = [one for one in every if not (one.keyframe.is_reduced or one.keyframe.is_mask)]
     return whole or every
 
 
+def _check_description(file: Any) -> None:
+    """Refuse an OME-TIFF that says more planes than it has pages, before room is made for each of them.
+
+    Raises
+    ------
+    SourceError
+    """
+    if not file.is_ome:
+        return
+    planes = 0
+    for pixels in _OME_PIXELS.findall(file.ome_metadata):
+        sizes = {name: int(number) for name, number in _OME_SIZES.findall(pixels)}
+        planes += math.prod(sizes.get(name, 1) for name in "TCZ")
+    there = len(file.pages) * max(1, int(file.pages.first.samplesperpixel))
+    if planes > there:
+        raise SourceError(f"is cut short: its description says {planes:,} planes, and it has {len(file.pages):,} pages")
+
+
+def check_whole(page: Any) -> None:
+    """Refuse a page of which tiles or strips are not even named: others read them as zeros.
+
+    Raises
+    ------
+    SourceError
+    """
+    tag = page.tags.get(_TILE_OFFSETS) or page.tags.get(_STRIP_OFFSETS)
+    expected = math.prod(page.chunked)
+    if tag is not None and tag.count < expected:
+        raise SourceError(f"is cut short: it has {expected:,} tiles or strips, and names {tag.count:,}")
+
+
 def as_meant(page: Any, values: np.ndarray) -> np.ndarray:
     """Pixels of a page as they are to be seen: light is more, and inks are RGB. Those of a palette stay numbers."""
     if page.photometric == _MIN_IS_WHITE and values.dtype.kind in "bu":
-        return ~values if values.dtype == bool else values.dtype.type((1 << page.bitspersample) - 1) - values
+        if page.extrasamples and page.planarconfig != 1:
+            raise SourceError("counts white as least, and has alpha in a plane of its own; convert it first")
+        shades = values[..., : values.shape[-1] - len(page.extrasamples)] if page.extrasamples else values
+        most = values.dtype.type((1 << page.bitspersample) - 1)
+        found = values.copy()
+        found[..., : shades.shape[-1]] = ~shades if values.dtype == bool else most - shades
+        return found
     if is_inks(page, values.dtype):
-        cyan_magenta_yellow, black = (255 - values[..., some].astype(np.uint16) for some in (slice(3), slice(3, 4)))
-        return ((cyan_magenta_yellow * black + 127) // 255).astype(np.uint8)
+        found = np.empty((*values.shape[:-1], 3), np.uint8)
+        # Some rows at a time, as it takes numbers of 16 bits.
+        for first in range(0, len(values), _SLAB_ROWS):
+            some = slice(first, first + _SLAB_ROWS)
+            colours, black = (255 - values[some][..., which].astype(np.uint16) for which in (slice(3), slice(3, 4)))
+            found[some] = (colours * black + 127) // 255
+        return found
     return values
 
 
@@ -154,6 +204,7 @@ class Tiff:
             if not self._leading:
                 # One image is a stack of one, as a folder with one image is.
                 self._leading, axes = (1,), f"I{axes}" if axes else ""
+            self._check_pages(pages, upright=upright)
             told = about.tags.valueof(_ORIENTATION)
             self._turn = told if upright and told in range(1, 9) else 1
             # Planes of bands come before rows.
@@ -172,7 +223,18 @@ class Tiff:
             if page_bytes > MAX_ROW_BYTES:
                 self._check_segments(about, page_bytes)
         self.fingerprint: list[Any] | None = [*stamp(where), self._series, self._turn]
-        check_sizes(self, whole_rows=False)
+        check_sizes(self, whole_rows=False, stored_bytes=os.path.getsize(where))
+
+    def _check_pages(self, pages: Any, *, upright: bool) -> None:
+        """Refuse pages that are cut short, or differ in what is said of all of them."""
+        own = [page for page in pages if page.keyframe is page]
+        with readable(self.where):
+            for page in own:
+                check_whole(page)
+        if upright and len({page.tags.valueof(_ORIENTATION) for page in own}) > 1:
+            raise ConfigError(f"{self.where}: its pages lie on different sides, and are turned only one by one")
+        if len({repr(palette_of(page)) for page in own if page.photometric == _PALETTE}) > 1:
+            raise ConfigError(f"{self.where}: its pages have different palettes; import them one by one, with key=")
 
     def _check_segments(self, page: Any, page_bytes: int) -> None:
         """Refuse a page that is too large to be held, if its tiles or strips are, too."""
@@ -348,7 +410,7 @@ def gdal_attrs(text: str, bands: int) -> dict[str, Any]:
     ):
         told = of_bands.pop(role, {})
         try:
-            numbers = [float(told.get(i, default)) for i in range(bands)] if told else []
+            numbers = [_finite(told.get(i, str(default))) for i in range(bands)] if told else []
         except ValueError:
             others[role] = [told.get(i) for i in range(bands)]
             continue
@@ -363,12 +425,20 @@ def gdal_attrs(text: str, bands: int) -> dict[str, Any]:
     return found | ({"gdal": others} if others else {})
 
 
+def _finite(text: str) -> float:
+    number = float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:80]!r} is no number")
+    return number
+
+
 def _fill_value(told: Any, dtype: np.dtype[Any]) -> int | float | None:
     """The number that stands for no data, if the dtype has it."""
     try:
-        number = float(str(told).strip(" \0"))
-        fill = int(str(told).strip(" \0")) if dtype.kind in "iu" and number.is_integer() else number
-        return fill if math.isfinite(number) and dtype.kind in "iuf" and dtype.type(fill) == fill else None
+        text = str(told).strip(" \0")
+        number = _finite(text)
+        fill = int(text) if dtype.kind in "iu" and text.lstrip("+-").isdecimal() else number
+        return fill if dtype.kind in "iuf" and dtype.type(fill) == fill else None
     except (ValueError, OverflowError):
         return None
 

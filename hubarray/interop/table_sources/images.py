@@ -19,9 +19,10 @@ from hubarray.interop.table_sources.stored_images import StoredImages
 from hubarray.limits import Budget
 from hubarray.progress import announce
 from hubarray.shown import shown_text
+from hubarray.sources.content import IMAGE_SUFFIXES
 from hubarray.tables.schema import PARTITION, Field, Schema
 
-SUFFIXES = (".jpg", ".jpeg", ".png")
+SUFFIXES = IMAGE_SUFFIXES
 _LOOKED_AT = 100
 _MAX_COLUMNS = 1 << 16
 _MAX_LINE_LETTERS = 4 << 20

@@ -12,17 +12,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hubarray.arrow_types import class_names
-from hubarray.errors import SourceError
+from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.parquet import ShapesOfRows, empty_shapes, exported_schema, row_groups_of
 from hubarray.interop.sources.base import readable
-from hubarray.interop.sources.stills import still_of
+from hubarray.interop.sources.stills import Still, still_of
 from hubarray.interop.table_sources.base import Rows, TableSource, taken
 from hubarray.interop.table_sources.guessing import guessed_schema
 from hubarray.interop.table_sources.stored_images import StoredImages
 from hubarray.parquet_limits import arrow_schema, files_of, read_row_group
+from hubarray.progress import announce
 from hubarray.shown import shown_text
 from hubarray.tables.frames import batches_of
 from hubarray.tables.schema import PARTITION, Schema
+from hubarray.values.attributes import checked_attrs
 
 _BATCH_ROWS = 4096
 _BATCH_BYTES = 64 << 20
@@ -62,6 +64,11 @@ def opened(files: Mapping[str, Path], folder: Path, given: Schema | None, max_de
     with readable(shown_text(str(files[first]))):
         classes = class_names(pq.read_metadata(files[first]).metadata)
     classes = {name: some for name, some in classes.items() if name in guessed}
+    try:
+        checked_attrs({"class_names": classes})
+    except ConfigError as error:
+        announce(f"{shown_text(str(files[first]))}: names of classes are left out: {error.args[0]}")
+        classes = {}
     return TableSource(guessed, rows, given is None, {"class_names": classes} if classes else {})
 
 
@@ -75,20 +82,42 @@ def _images(path: Path, schema: pa.Schema, given: Schema | None, max_decoded_byt
     found: dict[str, StoredImages] = {}
     with readable(where), pa.OSFile(str(path)) as file:
         metadata = pq.read_metadata(file)
-        for name in files_of(metadata) if metadata.num_row_groups else ():
+        for name in files_of(metadata):
             field = None if given is None or name not in given else given[name]
             if given is not None and (field is None or not field.is_image):
                 continue
-            column = read_row_group(file, metadata, 0, [name], max_bytes=max_decoded_bytes, where=where).column(0)
-            named = {f"{where}: {shown_text(name)[:80]!r} of row {i}": one for i, one in enumerate(column.to_pylist())}
             try:
-                stills = {row: still_of(row, data) for row, data in named.items() if data is not None}
-            except SourceError:
+                stills = _first_stills(file, metadata, name, where, max_decoded_bytes)
+            except _NoImagesError:
                 # Sounds, say: the bytes of a file are kept in any case.
                 continue
             if stills:
                 found[name] = StoredImages(where, stills, field, nullable=schema.field(name).nullable)
     return found
+
+
+class _NoImagesError(Exception):
+    """Files of a column that are no images."""
+
+
+def _first_stills(
+    file: Any, metadata: pq.FileMetaData, name: str, where: str, max_decoded_bytes: int
+) -> dict[str, Still]:
+    """The images of a column in the first row group that has some."""
+    row = 0
+    for group in range(metadata.num_row_groups):
+        column = read_row_group(file, metadata, group, [name], max_bytes=max_decoded_bytes, where=where).column(0)
+        named = {
+            f"{where}: {shown_text(name)[:80]!r} of row {row + i}": one for i, one in enumerate(column.to_pylist())
+        }
+        try:
+            stills = {one: still_of(one, data) for one, data in named.items() if data is not None}
+        except SourceError as error:
+            raise _NoImagesError from error
+        if stills:
+            return stills
+        row += len(column)
+    return {}
 
 
 def _with_images(read: Callable[[], Rows], images: Mapping[str, StoredImages], where: str) -> Callable[[], Rows]:

@@ -11,8 +11,9 @@ import numpy as np
 from hubarray.errors import ConfigError
 from hubarray.interop.parquet_dataset.source import ParquetSource
 from hubarray.interop.table_sources.base import Rows, TableSource, taken
-from hubarray.readers.field_codecs import CompressedImageCodec
+from hubarray.readers.field_codecs import CompressedImageCodec, ScalarCodec, cell_dtype
 from hubarray.readers.source import row_values
+from hubarray.readers.spark_names import spark_name
 from hubarray.readers.unischema import UnischemaField
 from hubarray.tables.schema import Field, Schema
 
@@ -43,10 +44,15 @@ def opened(source: ParquetSource, given: Schema | None) -> TableSource:
 
 
 def _field(source: ParquetSource, field: UnischemaField) -> Field:
-    dtype = np.dtype("U") if field.numpy_dtype is Decimal else np.dtype(field.numpy_dtype)
+    dtype: Any = np.dtype("U") if field.numpy_dtype is Decimal else np.dtype(field.numpy_dtype)
     if _is_image(field):
         assert isinstance(field.codec, CompressedImageCodec)
         return Field("u1", (None, None, 3), codec=field.codec.image_codec, nullable=field.nullable)
+    if dtype.kind == "M" and np.datetime_data(dtype)[0] == "generic":
+        codec = field.codec
+        unit = cell_dtype(dtype, spark_name(codec.spark_type) if isinstance(codec, ScalarCodec) else None)
+        # The index has no days.
+        dtype = np.dtype("M8[ms]" if unit == np.dtype("M8[D]") else "M8[us]")
     if dtype.kind in "US":
         if not field.shape:
             return Field(str if dtype.kind == "U" else bytes, index=dtype.kind == "U", nullable=field.nullable)

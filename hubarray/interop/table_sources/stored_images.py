@@ -41,11 +41,18 @@ class StoredImages:
     def __init__(
         self, where: str, stills: Mapping[str, Still], given: Field | None = None, *, nullable: bool = False
     ) -> None:
+        moving = next((name for name, one in stills.items() if one.frames > 1), None)
+        if moving is not None:
+            raise SourceError(f"{moving}: has {stills[moving].frames} frames, of which a table would keep one")
+        self._seen = None if given is not None else list(stills.values())
         numbers = is_class_palette(list(stills.values()))
         self.field = given if given is not None else _field_of(where, stills, numbers=numbers, nullable=nullable)
         self._codec = None if self.field.codec is None or not self.field.is_image else str(self.field.codec["name"])
         shape = self.field.shape
         self._channels = 1 if len(shape) == 2 else shape[2] if len(shape) == 3 else None
+        self._longest = sorted(
+            (one for one in stills.values() if one.palette), key=lambda one: len(one.palette or b"")
+        )[-1:]
         # What was looked at were JPEG; what comes later may be others.
         self._is_only_jpeg = given is None and self._codec == "jpeg"
         # Whoever asks for colours gets those of a palette.
@@ -68,17 +75,29 @@ class StoredImages:
         """
         if self._codec is not None and self._is_stored_as_it_is(data):
             return data
-        if self._is_only_jpeg and still_of(where, data).kind != "JPEG":
-            raise SourceError(
-                f"{where}: is no JPEG, as the images before it are, and would lose by becoming one; give schema= with "
-                "an image of codec png"
-            )
+        self._check_like(where, still_of(where, data))
         found = pixels(where, data, numbers=self._numbers)
         if found.nbytes > _MOST_IMAGE_BYTES:
             raise SourceError(f"{where}: has {found.shape[0]:,} x {found.shape[1]:,} pixels, more than are imported")
         if found.dtype == bool:
             found = found.astype(np.uint8) * np.uint8(255)
         return _with_channels(where, found, self._channels) if self._channels is not None else found
+
+    def _check_like(self, where: str, still: Still) -> None:
+        """Refuse an image that those which the field was made for are not like."""
+        if still.frames > 1:
+            raise SourceError(f"{where}: has {still.frames} frames, of which a table would keep one")
+        if self._seen is None or not self._seen:
+            return
+        if self._is_only_jpeg and still.kind != "JPEG":
+            raise SourceError(
+                f"{where}: is no JPEG, as the images before it are, and would lose by becoming one; give schema= with "
+                "an image of codec png"
+            )
+        if still.is_wide != self._seen[0].is_wide:
+            raise SourceError(f"{where}: has other bits a colour than the images before it; import it apart")
+        if self._numbers and not is_class_palette([*self._seen[:1], *self._longest, still]):
+            raise SourceError(f"{where}: has another palette than the images before it; give schema= with 3 channels")
 
     def _is_stored_as_it_is(self, data: bytes) -> bool:
         try:

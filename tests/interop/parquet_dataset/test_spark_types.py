@@ -104,3 +104,17 @@ def test_folders_keep_the_moment_of_a_time(tmp_path):
     with hub.parquet_writer(tmp_path, hub.Unischema("Rows", fields), partition_by=["x"]) as writer:
         writer.write({"id": 1, "x": MOMENT})
     assert read(tmp_path) == [MOMENT]
+
+
+@pytest.mark.parametrize(("spark_type", "unit"), [("TimestampType", "us"), ("DateType", "ms")])
+def test_times_without_a_unit_are_imported_with_that_of_their_type(tmp_path, root, spark_type, unit):
+    written(tmp_path, field(np.datetime64, spark_type), np.datetime64("2020-01-02"))
+    table = hub.import_table(tmp_path, "lab/t:v1", root=root)
+    assert table.schema["x"].dtype == f"M8[{unit}]"
+    assert list(table) == [np.datetime64("2020-01-02")]
+
+
+@pytest.mark.parametrize("names", [("\ud800", "x"), ("Rows", "\ud800"), (7, "x"), ("Rows", None)])
+def test_names_that_are_no_text_are_refused(names):
+    with pytest.raises(hub.ConfigError, match=r"is no name|name is text"):
+        hub.Unischema(names[0], [hub.UnischemaField(names[1], np.int64)])
