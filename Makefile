@@ -40,7 +40,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks --megabytes $(MEGABYTES)
 
 docs: $(VENV)/.docs
-	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_build/html
+	$(BIN)/python -m sphinx -j auto -q -W --keep-going docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 
 # An sdist, a wheel made from it, and a look at whether the wheel is all that a new environment needs.
