@@ -372,6 +372,9 @@ def test_netpbm_whose_numbers_would_be_scaled_is_refused(root, tmp_path, header)
     (tmp_path / "a.ppm").write_bytes(header + bytes(96))
     with pytest.raises(hub.SourceError, match="its largest number is not 255"):
         hub.import_(tmp_path / "a.ppm", "t/a:v1", root=root)
+    values = number("u2", (4, 4))
+    (tmp_path / "c.pgm").write_bytes(b"P5 4 4 65535\n" + values.astype(">u2").tobytes())
+    np.testing.assert_array_equal(hub.import_(tmp_path / "c.pgm", "t/c:v1", root=root)[0], values)
     Image.fromarray(number("u1", (4, 4))).save(tmp_path / "b.pgm")
     assert hub.import_(tmp_path / "b.pgm", "t/b:v1", root=root).dtype == "u1"
 

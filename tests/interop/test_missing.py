@@ -14,15 +14,22 @@ OPTIONAL = pytest.mark.parametrize(
         ("torch", "torch", lambda a, tmp: a.to_pytorch()),
         ("tensorflow", "tensorflow", lambda a, tmp: a.to_tensorflow()),
         ("h5py", "hdf5", lambda a, tmp: hub.export(f"{a.name}:v0", tmp / "x.h5", root=a.root)),
-        ("PIL.Image", "images", lambda a, tmp: hub.import_(tmp, "t/y:v0", root=a.root)),
+        ("PIL.Image", "images", lambda a, tmp: hub.import_(tmp / "x.png", "t/y:v0", root=a.root)),
         ("av", "media", lambda a, tmp: hub.import_(tmp / "x.wav", "t/y:v0", root=a.root)),
     ],
 )
 
 
+def beginnings(root, folder):
+    """An array, and files of which no more is there than what tells their kind."""
+    (folder / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (folder / "x.wav").write_bytes(b"RIFF....WAVE")
+    return hub.array(3, "t/x:v0", root=root)
+
+
 @OPTIONAL
 def test_a_missing_package_is_named_with_the_command_that_installs_it(module, extra, use, root, tmp_path, monkeypatch):
-    array = hub.array(3, "t/x:v0", root=root)
+    array = beginnings(root, tmp_path)
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingPackageError, match=rf"pip install 'hubarray\[{extra}\]'"):
         use(array, tmp_path)
@@ -30,7 +37,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(module, ex
 
 @OPTIONAL
 def test_a_package_that_is_too_old_is_named_with_what_is_needed(module, extra, use, root, tmp_path, monkeypatch):
-    array = hub.array(3, "t/x:v0", root=root)
+    array = beginnings(root, tmp_path)
     monkeypatch.setattr(f"{module.split('.')[0]}.__version__", "0.9.1+cpu")
     with pytest.raises(MissingPackageError, match=rf">=.* and 0\.9\.1\+cpu is installed: .*hubarray\[{extra}\]"):
         use(array, tmp_path)

@@ -181,7 +181,7 @@ def test_a_state_of_another_stream_is_refused(local_pair):
         return images.to_pytorch(labels, iterable=True, **({"batch_size": 9, "seed": 1} | options)).loader()
 
     state = loader().state_dict()
-    for options in ({"seed": 2}, {"drop_last": True}, {"rank": 0, "world_size": 2}, {"shuffle": False}):
+    for options in ({"seed": 2}, {"drop_last": True}, {"shard_balance": "pad"}, {"shuffle": False}):
         with pytest.raises(ConfigError, match="state is of"):
             loader(**options).load_state_dict(state)
     labels[0] = 7

@@ -252,7 +252,7 @@ def test_pictures_of_rare_kinds_are_imported_as_rgb_and_broken_ones_are_named(ro
     shapes = {row["path"]: row["image"].shape for row in table}
     assert shapes == dict.fromkeys(["a.png", "b.png", "c.png", "d.jpg"], (4, 4, 3))
     (tmp_path / "d.jpg").write_bytes(b"no picture")
-    with pytest.raises(hub.SourceError, match=r"d\.jpg: cannot be read"):
+    with pytest.raises(hub.SourceError, match=r"d\.jpg: .* no image of a known kind"):
         hub.import_table(tmp_path, "t/pictures:v2", root=root)
     (tmp_path / "d.jpg").unlink()
     (tmp_path / "a.csv").write_text("id,path\n1,nope.png\n2,a.png\n")

@@ -33,6 +33,8 @@ class Still(NamedTuple):
         ``"PNG"``, ``"JPEG"``, ``"TIFF"``, and what else Pillow calls it.
     height, width, channels : int
         As they are stored; pixels of a palette have one channel.
+    colours : int
+        Channels of the colours of a palette; of other images as ``channels``.
     is_wide : bool
         Whether pixels have more than 8 bits.
     frames : int
@@ -47,6 +49,7 @@ class Still(NamedTuple):
     height: int
     width: int
     channels: int
+    colours: int
     is_wide: bool
     frames: int
     palette: bytes | None
@@ -79,7 +82,8 @@ def still_of(where: str, data: bytes | None = None) -> Still:
                 shape, colours = page_shape(page), palette_of(page)
                 height, width, channels = (*shape, 1)[:3] if _is_flat(page) else (*shape[1:], shape[0])
                 return Still(
-                    "TIFF", height, width, channels, np.dtype(page.dtype).itemsize > 1, frames,
+                    "TIFF", height, width, channels, channels if colours is None else 3,
+                    np.dtype(page.dtype).itemsize > 1, frames,
                     None if colours is None else repr(colours).encode(), _turn(page.tags.valueof(_ORIENTATION)),
                 )  # fmt: skip
         with _opened(where, file) as image:
@@ -91,7 +95,8 @@ def still_of(where: str, data: bytes | None = None) -> Still:
             frames = 1 if kind == "JPEG" else int(getattr(image, "n_frames", 1))
             is_wide = image.mode.startswith(("I", "F")) or _has_wide_colours(file)
             orientation = _orientation(image)
-            return Still(kind, image.height, image.width, channels, is_wide, frames, palette, orientation)
+            colours = channels if palette is None else 4 if "transparency" in image.info else 3
+            return Still(kind, image.height, image.width, channels, colours, is_wide, frames, palette, orientation)
 
 
 def pixels(where: str, data: bytes | None = None, *, numbers: bool = True, upright: bool = False) -> np.ndarray:
@@ -204,7 +209,9 @@ def _refuse_scaled(where: str, file: BinaryIO) -> None:
     """
     file.seek(0)
     begin = re.sub(rb"#[^\n]*\n", b" ", file.read(_NETPBM_BYTES)).split()
-    if len(begin) > 3 and begin[0] in (b"P2", b"P3", b"P5", b"P6") and begin[3] != b"255":
+    # Of grey, 16 bits whole are kept.
+    kept = {b"P2": (b"255", b"65535"), b"P5": (b"255", b"65535"), b"P3": (b"255",), b"P6": (b"255",)}
+    if len(begin) > 3 and begin[3] not in kept.get(begin[0], (begin[3],)):
         raise SourceError(f"{where}: its largest number is not 255, and would be scaled; convert it to PNG or TIFF")
 
 

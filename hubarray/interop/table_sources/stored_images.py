@@ -123,8 +123,7 @@ def _field_of(where: str, stills: Mapping[str, Still], *, numbers: bool, nullabl
             f"{names[0]} has more than 8 bits, and {names[1]} has 8: scaling one of them would change its values; "
             "import them apart"
         )
-    # Colours of a palette may be transparent.
-    colours = {4 if one.palette is not None and not numbers else one.channels for one in every}
+    colours = {one.channels if numbers else one.colours for one in every}
     alpha = bool(colours & {2, 4})
     channels = 1 if colours == {1} else 2 if colours == {2} else 4 if alpha else 3
     photographs = sum(one.kind == "JPEG" for one in every)
