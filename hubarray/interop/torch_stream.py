@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -42,6 +43,12 @@ def only_streams(options: Mapping[str, Any]) -> None:
             raise TypeError(f"to_pytorch has no option {name!r}; there are {', '.join(_DEFAULTS)}")
         if value != _DEFAULTS[name]:
             raise ConfigError(f"{name}= is for iterable=True; give DataLoader its own")
+
+
+def _is_accelerated() -> bool:
+    """Whether Hugging Face's accelerate runs several processes here, and so deals out what a DataLoader gives."""
+    state = sys.modules.get("accelerate.state")
+    return state is not None and state.is_initialized() and torch.distributed.is_initialized()
 
 
 def _place_in_the_world(rank: int | None, world_size: int | None) -> tuple[int, int]:
@@ -87,6 +94,8 @@ class Stream(IterableDataset[Any]):
         world_size: int | None = None,
         **options: Any,
     ) -> None:
+        self._is_placed = rank is not None
+        self._is_accelerated = False
         unknown = [name for name in options if name not in _DEFAULTS]
         if unknown:
             raise TypeError(f"to_pytorch has no option {unknown[0]!r}; there are {', '.join(_DEFAULTS)}")
@@ -98,6 +107,10 @@ class Stream(IterableDataset[Any]):
         self._items = items_of(self._columns, form, transform, batched=batched)
         self._at_once = 1 if batched else _BLOCK_ROWS
         keep_if_small(source, self._loop, shuffle=shuffled, buffer_bytes=options.get("buffer_bytes"))
+        # Of the iteration that was begun last, in this process: where it began, and how many items it has given.
+        self._iteration: dict[str, Any] | None = None
+        self._given = 0
+        self._resumed: dict[str, Any] | None = None
         self._own_order = options.get("seed") is None and world_size == 1
         self._share_position()
 
@@ -176,6 +189,12 @@ class Stream(IterableDataset[Any]):
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
         worker, workers = (info.id, info.num_workers) if info is not None else (0, 1)
+        self.check_place()
+        if not self._is_placed and self._loop.world_size > 1 and (self._is_accelerated or _is_accelerated()):
+            raise ConfigError(
+                "accelerate would deal out rows that are dealt out already: iterate stream.loader(num_workers=...), "
+                "which accelerator.prepare leaves as it is, and bring batches to accelerator.device"
+            )
         loop, change = self.current_loop(), int(self._change[1])
         if change != self._seen_change:
             self._seen_change, self._passes = change, 0
@@ -185,13 +204,63 @@ class Stream(IterableDataset[Any]):
         if self._own_order and info is not None and change == 0:
             # Alike in all workers of a DataLoader's epoch, and another one in the next.
             loop.take_seed((info.seed - info.id) % (1 << 62))
+        resumed, self._resumed = self._resumed, None
+        given = 0
+        if resumed is not None:
+            base = loop.state.epoch
+            loop.load(resumed["loop"])
+            # Those that follow count on from there.
+            given, self._passes = resumed["given"], loop.state.epoch - base + 1
+        self._iteration = loop.to_json(by_rows=False)
         order = loop.order()
         share = loop.share(order)
         # Whole stretches of steps, so that workers of a plain DataLoader hardly read the same chunks.
         first, stop = (share.steps * k // workers for k in (worker, worker + 1))
+        first = min(first + given, stop)
         feed = fed(order, share, self.read, self._items.opened, counts=run_counts(share, first, stop))
+        self._given = given
         for _, item in self.joined(share, feed, first, stop):
+            self._given += 1
             yield item
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the iteration of this process is, for torchdata's StatefulDataLoader, which asks each worker for it."""
+        loop = self.current_loop().to_json(by_rows=False) if self._iteration is None else self._iteration
+        return {"loop": loop, "given": self._given}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Have the next iteration go on where a state was taken: with as many ranks and workers.
+
+        Raises
+        ------
+        ConfigError
+            It is no state of this stream.
+        """
+        known = isinstance(state, Mapping) and isinstance(state.get("loop"), Mapping)
+        if not known or type(state.get("given")) is not int or state["given"] < 0:
+            raise ConfigError("not a state that a stream gave")
+        copy.copy(self._loop).load(state["loop"])
+        self._resumed = {"loop": dict(state["loop"]), "given": state["given"]}
+
+    def check_place(self) -> None:
+        """Refuse what was made before the ranks were known: each of them would give all rows.
+
+        Raises
+        ------
+        ConfigError
+        """
+        distributed = torch.distributed
+        if self._is_placed or self._loop.world_size > 1 or not distributed.is_available():
+            return
+        if distributed.is_initialized() and distributed.get_world_size() > 1:
+            raise ConfigError(
+                "this stream was made before torch.distributed was initialized, so each rank would give all rows: make "
+                "it afterwards, such as in Lightning's train_dataloader(), or give rank= and world_size="
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A worker that is spawned does not know what runs in its parent.
+        return self.__dict__ | {"_is_accelerated": self._is_accelerated or _is_accelerated()}
 
     def read(self, rows: Any) -> Any:
         """The columns of some rows."""
@@ -220,14 +289,18 @@ class Stream(IterableDataset[Any]):
 
 
 class _Runs(IterableDataset[Any]):
-    """Runs of a stream, dealt out to the workers of a DataLoader, which takes one from each in turn."""
+    """Runs of a stream, dealt out to the workers of a DataLoader, which takes one from each in turn.
+
+    Whoever makes another loader of the dataset of one, as accelerate does to skip batches, gets its batches.
+    """
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
 
     def __iter__(self) -> Iterator[Any]:
         info = get_worker_info()
-        assert info is not None
+        if info is None:
+            return iter(self.stream.loader())
         return self.stream.runs(info.id, info.num_workers)
 
 
@@ -263,6 +336,10 @@ class StreamLoader(DataLoader[Any]):
     ``load_state_dict`` the next pass gives exactly the rest, on any number of ranks and workers.
     """
 
+    # Marks of Hugging Face's accelerate: a loader that it leaves as it is, and whose state it keeps with its own.
+    _is_accelerate_prepared = True
+    use_stateful_dataloader = True
+
     def __init__(self, stream: Stream, **options: Any) -> None:
         for taken in ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last"):
             if taken in options:
@@ -279,6 +356,7 @@ class StreamLoader(DataLoader[Any]):
         super().__init__(_Runs(self._stream), batch_size=None, collate_fn=_as_it_is, **options)
 
     def __iter__(self) -> Any:
+        self._stream.check_place()
         loop = self._loop
         if self._begun:
             # The pass after one that was broken off is another epoch.
@@ -308,6 +386,13 @@ class StreamLoader(DataLoader[Any]):
 
     def __len__(self) -> int:
         return len(self._stream)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go to an epoch, unless the loop is in it: what trainers call before each."""
+        if epoch != self._loop.state.epoch:
+            self._loop.begin(epoch)
+            self._begun = False
+        self._stream.put(self._loop)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loop is: JSON of about a hundred bytes, the same on every rank."""

@@ -79,12 +79,12 @@ def still_of(where: str, data: bytes | None = None) -> Still:
         if content.kind_of_content(file) == content.TIFF:
             with open_tiff(file) as tiff:
                 page, frames = _only_page(where, tiff)
-                shape, colours = page_shape(page), palette_of(page)
+                shape, told = page_shape(page), palette_of(page)
                 height, width, channels = (*shape, 1)[:3] if _is_flat(page) else (*shape[1:], shape[0])
                 return Still(
-                    "TIFF", height, width, channels, channels if colours is None else 3,
+                    "TIFF", height, width, channels, channels if told is None else 3,
                     np.dtype(page.dtype).itemsize > 1, frames,
-                    None if colours is None else repr(colours).encode(), _turn(page.tags.valueof(_ORIENTATION)),
+                    None if told is None else repr(told).encode(), _turn(page.tags.valueof(_ORIENTATION)),
                 )  # fmt: skip
         with _opened(where, file) as image:
             palette = _palette(image)
