@@ -414,12 +414,15 @@ class Store(abc.ABC):
                 # A server that is gone is to be named soon, but may only be starting anew.
                 allowed = allowed if error.is_alive else min(allowed, _LIFELESS_SECONDS)
                 asked, told = min(error.retry_after_seconds, _LONGEST_RETRY_AFTER_SECONDS), error.args
+                is_alive = error.is_alive
             # In the handler, the error would keep alive what it was raised in.
             left = allowed - (time.monotonic() - began)
             if left <= asked:
                 raise UnavailableError(*told)
             wait = random.uniform(0.5, 1.0) * min(_LONGEST_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2**attempt)
-            # The last attempt is made when the time is up.
+            if is_alive and wait > left:
+                raise UnavailableError(*told)
+            # Of a server that is gone, the last attempt is made when the time is up.
             wait = max(asked, min(wait, left))
             log.debug("%s: no answer yet; the next attempt is in %.1f s", self.url, wait)
             if _ending.wait(wait):
