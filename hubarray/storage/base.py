@@ -420,7 +420,8 @@ class Store(abc.ABC):
             if left <= asked:
                 raise UnavailableError(*told)
             wait = random.uniform(0.5, 1.0) * min(_LONGEST_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2**attempt)
-            if is_alive and wait > left:
+            # As long as it waits, the last attempt may take.
+            if is_alive and 2 * wait > left:
                 raise UnavailableError(*told)
             # Of a server that is gone, the last attempt is made when the time is up.
             wait = max(asked, min(wait, left))
