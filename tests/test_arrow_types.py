@@ -144,11 +144,13 @@ def images(*files):
     return pa.array([None if one is None else {"bytes": one, "path": "x"} for one in files])
 
 
-def test_images_of_hugging_face_are_imported_as_images_whose_files_are_kept(tmp_path, root):
+@pytest.mark.parametrize("way", ["file", "frame"])
+def test_images_of_hugging_face_are_imported_as_images_whose_files_are_kept(tmp_path, root, way):
     pictures = [RNG.integers(0, 255, (4 + i, 5, 3), "u1") for i in range(3)]
     files = [encoded(one, "jpeg") for one in pictures]
-    pq.write_table(pa.table({"image": images(*files), "label": [0, 1, 0]}), tmp_path / "a.parquet", row_group_size=2)
-    table = hub.import_table(tmp_path / "a.parquet", "lab/t:v1", root=root)
+    frame = pa.table({"image": images(*files), "label": [0, 1, 0]})
+    pq.write_table(frame, tmp_path / "a.parquet", row_group_size=2)
+    table = hub.import_table(tmp_path / "a.parquet" if way == "file" else frame, "lab/t:v1", root=root)
     assert table.schema["image"].codec["name"] == "jpeg"
     assert [bytes(row["image"]) for row in table.loader().get_batch(range(3), ["image"], encoded=True)] == files
 
@@ -187,12 +189,23 @@ def test_a_file_of_which_only_the_path_is_there_is_refused(tmp_path, root, way):
         read()
 
 
-def test_names_of_classes_become_an_attribute(tmp_path, root):
+def test_images_of_a_frame_are_cut_by_its_key(root):
+    pictures = [RNG.integers(0, 255, (2, 3, 3), "u1") for _ in range(4)]
+    frame = pa.table({"image": images(*map(encoded, pictures)), "key": ["a", "b", "a", "b"]})
+    table = hub.import_table(frame, "lab/t:v1", key="key", root=root)
+    assert table.partitions == ["a", "b"]
+    for row, i in zip(table, (0, 2, 1, 3), strict=True):
+        np.testing.assert_array_equal(row["image"], pictures[i])
+
+
+@pytest.mark.parametrize("way", ["file", "frame"])
+def test_names_of_classes_become_an_attribute(tmp_path, root, way):
     features = {"label": {"names": ["cat", "dog"], "_type": "ClassLabel"}, "x": {"dtype": "int64", "_type": "Value"}}
     metadata = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
     frame = pa.table({"label": [1, 0], "x": [1, 2]}).replace_schema_metadata(metadata)
     pq.write_table(frame, tmp_path / "a.parquet")
-    table = hub.import_table(tmp_path / "a.parquet", "lab/t:v1", attrs={"by": "me"}, root=root)
+    source = tmp_path / "a.parquet" if way == "file" else frame
+    table = hub.import_table(source, "lab/t:v1", attrs={"by": "me"}, root=root)
     assert dict(table.attrs) == {"class_names": {"label": ["cat", "dog"]}, "by": "me"}
 
 

@@ -237,10 +237,13 @@ def name_of(text: str) -> str:
 
 def is_text(name: Any) -> bool:
     """Whether a name is text that can be written: half a surrogate pair is not."""
+    if not isinstance(name, str):
+        return False
     try:
-        return isinstance(name, str) and bool(name.encode() or True)
+        name.encode()
     except UnicodeEncodeError:
         return False
+    return True
 
 
 def is_shape(shape: Sequence[Any]) -> bool:

@@ -37,6 +37,7 @@ BUSY_ATTEMPTS = 6
 _REQUEST_SECONDS = 20.0
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS, _LONGEST_RETRY_AFTER_SECONDS = 0.1, 5.0, 30.0
 _LIFELESS_SECONDS = 9.0
+_MOST_REMEMBERED_KEYS = 1 << 18
 _SLOWEST_BYTES_PER_SECOND = 256 * 1024
 # What a piece of a range that is still arriving has at least.
 PIECE_BYTES = 512 << 10
@@ -107,9 +108,10 @@ def fit_to_be_shown(text: str) -> str:
 
 
 class UnansweredError(UnavailableError):
-    """A call that may be made again, as :func:`unanswered` says. It does not leave a :class:`Store`."""
+    """A call that may be made again, as :func:`unanswered` says; the verbs of a :class:`Store` do that themselves."""
 
-    def __init__(self, message: str, *, is_alive: bool, retry_after_seconds: float) -> None:
+    # With defaults, as a pickled error is made anew of its message.
+    def __init__(self, message: str, *, is_alive: bool = False, retry_after_seconds: float = 0.0) -> None:
         super().__init__(message)
         self.is_alive, self.retry_after_seconds = is_alive, retry_after_seconds
 
@@ -379,7 +381,14 @@ class Store(abc.ABC):
         return f"{self.url}/{key}"
 
     def _listed(self, prefix: str, shallow: bool) -> Iterator[ObjectInfo]:
-        """A listing, begun anew where a server breaks it off: what was given is not given again."""
+        """A listing, begun anew where a server breaks it off: what was given is not given again.
+
+        Not all servers list in an order, so what was given is remembered, up to so many keys; from then on a listing
+        that breaks off is an error.
+        """
+        if not self.remote:
+            yield from self._list(prefix, shallow)
+            return
         given: set[str] = set()
         entries = self._list(prefix, shallow)
 
@@ -387,13 +396,16 @@ class Store(abc.ABC):
             nonlocal entries
             try:
                 return next(entries, None)
-            except UnansweredError:
+            except UnansweredError as error:
+                if len(given) > _MOST_REMEMBERED_KEYS:
+                    raise UnavailableError(*error.args) from None
                 entries = self._list(prefix, shallow)
                 raise
 
         while (info := self._patiently_done(following)) is not None:
             if info.key not in given:
-                given.add(info.key)
+                if len(given) <= _MOST_REMEMBERED_KEYS:
+                    given.add(info.key)
                 yield info
 
     def _patiently_done(self, call: Callable[[], T]) -> T:

@@ -423,7 +423,7 @@ def test_a_page_that_names_too_few_of_its_pieces_is_cut_short(root, tmp_path, la
                 data[at + 4 : at + 8] = struct.pack("<I", 3)
     (tmp_path / "a.tif").write_bytes(data)
     for source in (tmp_path / "a.tif", tmp_path):
-        with pytest.raises(hub.SourceError, match=r"cut short|cannot be read"):
+        with pytest.raises(hub.SourceError, match=r"a\.tif: (is cut short|cannot be read)"):
             hub.import_(source, "t/a:v1", root=root)
 
 
@@ -437,7 +437,7 @@ def test_an_ome_tiff_that_says_more_planes_than_it_has_is_refused_at_once(root, 
     )
     tifffile.imwrite(tmp_path / "a.tif", np.zeros((2, 2), "u1"), description=ome, metadata=None)
     for source in (tmp_path / "a.tif", tmp_path):
-        with pytest.raises(hub.SourceError, match="cut short: its description says"):
+        with pytest.raises(hub.SourceError, match=r"a\.tif: is cut short: its description says"):
             hub.import_(source, "t/a:v1", root=root)
 
 
@@ -474,3 +474,16 @@ def test_masks_that_differ_in_what_is_transparent_have_no_palette_in_common(root
     for name, clear in (("a", 1), ("b", 2)):
         mask(tmp_path / f"{name}.png", np.arange(6, dtype="u1").reshape(2, 3) % 3, transparency=clear)
     assert hub.import_(tmp_path, "t/a:v1", root=root).shape == (2, 2, 3, 4)
+
+
+def test_a_file_is_named_from_where_one_is(root, tmp_path, monkeypatch):
+    values = number("u1", (4, 5))
+    Image.fromarray(values).save(tmp_path / "a.png")
+    monkeypatch.chdir(tmp_path)
+    np.testing.assert_array_equal(hub.import_("a.png", "t/a:v1", root=root)[0], values)
+
+
+def test_inks_and_alpha_in_planes_are_refused_by_the_name_of_the_file(root, tmp_path):
+    tifffile.imwrite(tmp_path / "a.tif", number("u1", (4, 6, 5)), photometric="separated", planarconfig="separate")
+    with pytest.raises(hub.SourceError, match=r"a\.tif: is of inks in planes of their own"):
+        hub.import_(tmp_path / "a.tif", "t/a:v1", root=root)

@@ -1,6 +1,7 @@
 """Servers that ask to try later for seconds, or break off: each call goes on until its time is up, and not longer."""
 
 import http.server
+import pickle
 import subprocess
 import sys
 import threading
@@ -11,7 +12,9 @@ import numpy as np
 import pytest
 
 import hubarray as hub
-from hubarray.storage.base import PIECE_BYTES
+from hubarray.storage import base
+from hubarray.storage.base import PIECE_BYTES, ObjectInfo, unanswered
+from hubarray.storage.memory import MemoryStore
 from hubarray.storage.s3_filesystem import S3FilesystemStore
 from hubarray.storage.url import open_store
 from tests.proxy import faulty_proxy
@@ -206,3 +209,33 @@ def test_an_interrupted_wait_ends_at_once(tmp_path):
     # Python itself and its imports take some of it.
     assert time.monotonic() - began < 1.5 + 2 + 4
     web.server.shutdown()
+
+
+class Breaking(MemoryStore):
+    """A distant store whose listings break off once behind some keys."""
+
+    remote = True
+    breaks_after = 3
+
+    def _list(self, prefix, shallow):
+        for i, info in enumerate([ObjectInfo(f"k{i}", 1, None) for i in range(6)]):
+            if i == self.breaks_after:
+                self.breaks_after = None
+                raise unanswered("here", "it broke off", is_alive=True)
+            yield info
+
+
+def test_a_listing_that_breaks_off_gives_each_key_once():
+    assert [one.key for one in Breaking("memory://listed", {}).list("")] == [f"k{i}" for i in range(6)]
+
+
+def test_a_listing_that_breaks_off_behind_more_keys_than_are_remembered_is_an_error(monkeypatch):
+    monkeypatch.setattr(base, "_MOST_REMEMBERED_KEYS", 1)
+    with pytest.raises(hub.UnavailableError, match="it broke off"):
+        list(Breaking("memory://listed", {}).list(""))
+
+
+def test_an_error_of_a_worker_comes_back_whole():
+    error = pickle.loads(pickle.dumps(unanswered("here", "nothing", is_alive=True)))
+    assert isinstance(error, hub.UnavailableError)
+    assert "here" in str(error)

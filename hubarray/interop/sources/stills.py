@@ -79,7 +79,7 @@ def still_of(where: str, data: bytes | None = None) -> Still:
         if content.kind_of_content(file) == content.TIFF:
             with open_tiff(file) as tiff:
                 page, frames = _only_page(where, tiff)
-                shape, told = page_shape(page), palette_of(page)
+                shape, told = page_shape(where, page), palette_of(page)
                 height, width, channels = (*shape, 1)[:3] if _is_flat(page) else (*shape[1:], shape[0])
                 return Still(
                     "TIFF", height, width, channels, channels if told is None else 3,
@@ -142,7 +142,7 @@ def _decoded(where: str, file: BinaryIO, *, numbers: bool) -> tuple[np.ndarray, 
         with open_tiff(file) as tiff:
             page, _ = _only_page(where, tiff)
             _check_size(where, math.prod(page.shape) * np.dtype(page.dtype).itemsize)
-            found = as_meant(page, page.asarray())
+            found = as_meant(where, page, page.asarray())
             palette = None if numbers else palette_of(page)
             if palette is not None:
                 found = np.asarray(palette)[found].astype(np.uint8)
@@ -168,14 +168,11 @@ def _decoded(where: str, file: BinaryIO, *, numbers: bool) -> tuple[np.ndarray, 
 
 def _only_page(where: str, file: Any) -> tuple[Any, int]:
     """The page of a TIFF file that is one image, and how many frames there are."""
-    try:
-        series = images_of(file)
-        if not series or series[0].keyframe is None:
-            raise SourceError("has no image")
-        page = series[0].keyframe
-        check_whole(page)
-    except SourceError as error:
-        raise SourceError(f"{where}: {error.args[0]}") from None
+    series = images_of(where, file)
+    if not series or series[0].keyframe is None:
+        raise SourceError(f"{where}: has no image")
+    page = series[0].keyframe
+    check_whole(where, page)
     return page, max(1, sum(len(one.pages) for one in series) * int(page.imagedepth))
 
 

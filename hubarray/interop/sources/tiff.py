@@ -48,21 +48,22 @@ def open_tiff(file: str | BinaryIO) -> Any:
     return needed("tifffile", extra="images", why="importing TIFF").TiffFile(file, _multifile=False)
 
 
-def images_of(file: Any) -> list[Any]:
-    """The series of an open file, without overviews and masks of another one."""
-    _check_description(file)
+def images_of(where: str, file: Any) -> list[Any]:
+    """The series of an open file, without overviews and masks of another one.
+
+    Raises
+    ------
+    SourceError
+        Its description says more planes than it has pages.
+    """
+    _check_description(where, file)
     every = list(file.series)
     whole = [one for one in every if not (one.keyframe.is_reduced or one.keyframe.is_mask)]
     return whole or every
 
 
-def _check_description(file: Any) -> None:
-    """Refuse an OME-TIFF that says more planes than it has pages, before room is made for each of them.
-
-    Raises
-    ------
-    SourceError
-    """
+def _check_description(where: str, file: Any) -> None:
+    """Refuse an OME-TIFF that says more planes than it has pages, before room is made for each of them."""
     if not file.is_ome:
         return
     planes = 0
@@ -71,10 +72,12 @@ def _check_description(file: Any) -> None:
         planes += math.prod(sizes.get(name, 1) for name in "TCZ")
     there = len(file.pages) * max(1, int(file.pages.first.samplesperpixel))
     if planes > there:
-        raise SourceError(f"is cut short: its description says {planes:,} planes, and it has {len(file.pages):,} pages")
+        raise SourceError(
+            f"{where}: is cut short: its description says {planes:,} planes, and it has {len(file.pages):,} pages"
+        )
 
 
-def check_whole(page: Any) -> None:
+def check_whole(where: str, page: Any) -> None:
     """Refuse a page of which tiles or strips are not even named: others read them as zeros.
 
     Raises
@@ -84,14 +87,20 @@ def check_whole(page: Any) -> None:
     tag = page.tags.get(_TILE_OFFSETS) or page.tags.get(_STRIP_OFFSETS)
     expected = math.prod(page.chunked)
     if tag is not None and tag.count < expected:
-        raise SourceError(f"is cut short: it has {expected:,} tiles or strips, and names {tag.count:,}")
+        raise SourceError(f"{where}: is cut short: it has {expected:,} tiles or strips, and names {tag.count:,}")
 
 
-def as_meant(page: Any, values: np.ndarray) -> np.ndarray:
-    """Pixels of a page as they are to be seen: light is more, and inks are RGB. Those of a palette stay numbers."""
+def as_meant(where: str, page: Any, values: np.ndarray) -> np.ndarray:
+    """Pixels of a page as they are to be seen: light is more, and inks are RGB. Those of a palette stay numbers.
+
+    Raises
+    ------
+    SourceError
+        It counts white as least, and has alpha in a plane of its own.
+    """
     if page.photometric == _MIN_IS_WHITE and values.dtype.kind in "bu":
         if page.extrasamples and page.planarconfig != 1:
-            raise SourceError("counts white as least, and has alpha in a plane of its own; convert it first")
+            raise SourceError(f"{where}: counts white as least, and has alpha in a plane of its own; convert it first")
         shades = values[..., : values.shape[-1] - len(page.extrasamples)] if page.extrasamples else values
         most = values.dtype.type((1 << page.bitspersample) - 1)
         found = values.copy()
@@ -135,7 +144,7 @@ def turned(values: np.ndarray, orientation: int, axis: int = 0) -> np.ndarray:
     return np.ascontiguousarray(found.swapaxes(rows, columns) if orientation >= 5 else found)
 
 
-def page_shape(page: Any) -> tuple[int, ...]:
+def page_shape(where: str, page: Any) -> tuple[int, ...]:
     """The shape of a page's pixels as :func:`as_meant` gives them.
 
     Raises
@@ -147,7 +156,7 @@ def page_shape(page: Any) -> tuple[int, ...]:
     if not is_inks(page, np.dtype(page.dtype)):
         return shape
     if shape[-1] != 4:
-        raise SourceError("is of inks in planes of their own; convert it to RGB")
+        raise SourceError(f"{where}: is of inks in planes of their own; convert it to RGB")
     return (*shape[:-1], 3)
 
 
@@ -182,7 +191,7 @@ class Tiff:
         self.where = where
         self._open: Callable[[], Any] = partial(open_tiff, where)
         with self._open() as file:
-            series = images_of(file)
+            series = images_of(where, file)
             keys = [str(i) for i in range(len(series))]
             self._series = int(chosen(where, key or (keys[0] if len(keys) == 1 else None), keys))
             one = series[self._series]
@@ -209,8 +218,7 @@ class Tiff:
             self._turn = told if upright and told in range(1, 9) else 1
             # Planes of bands come before rows.
             self._row_axis = 1 if len(page) == 3 and about.shaped[0] > 1 else 0
-            with readable(where):
-                shape = list(page_shape(about))
+            shape = list(page_shape(where, about))
             if self._turn >= 5:
                 at = self._row_axis
                 shape[at], shape[at + 1] = shape[at + 1], shape[at]
@@ -228,9 +236,8 @@ class Tiff:
     def _check_pages(self, pages: Any, *, upright: bool) -> None:
         """Refuse pages that are cut short, or differ in what is said of all of them."""
         own = [page for page in pages if page.keyframe is page]
-        with readable(self.where):
-            for page in own:
-                check_whole(page)
+        for page in own:
+            check_whole(self.where, page)
         if upright and len({page.tags.valueof(_ORIENTATION) for page in own}) > 1:
             raise ConfigError(f"{self.where}: its pages lie on different sides, and are turned only one by one")
         if len({repr(palette_of(page)) for page in own if page.photometric == _PALETTE}) > 1:
@@ -250,9 +257,9 @@ class Tiff:
             )
 
     def _pages(self, file: Any) -> Any:
-        return file.pages if len(file.series) == 1 and len(file.series[0].levels) == 1 else images_of(file)[
-            self._series
-        ].pages  # fmt: skip
+        if len(file.series) == 1 and len(file.series[0].levels) == 1:
+            return file.pages
+        return images_of(self.where, file)[self._series].pages
 
     def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
         """See :class:`Source`."""
@@ -276,16 +283,16 @@ class Tiff:
                     yield place, self._page(page)
                     continue
                 for where, values in pieces_of(page, most_bytes):
-                    yield (*place, *where), as_meant(page.keyframe, values)
+                    yield (*place, *where), as_meant(self.where, page.keyframe, values)
 
     def _page(self, page: Any) -> np.ndarray:
-        return turned(as_meant(page.keyframe, page.asarray()), self._turn, self._row_axis)
+        return turned(as_meant(self.where, page.keyframe, page.asarray()), self._turn, self._row_axis)
 
 
 def tiff_members(where: str, *, upright: bool) -> Members | None:
     """The series of a TIFF that has several, by their numbers; None of one alone."""
     with open_tiff(where) as file:
-        names = [str(i) for i in range(len(images_of(file)))]
+        names = [str(i) for i in range(len(images_of(where, file)))]
     refuse_many(where, dict.fromkeys(names))
     if len(names) == 1:
         return None

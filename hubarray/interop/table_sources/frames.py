@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubarray.arrow_types import plain_table
+from hubarray.arrow_types import is_file, plain_table
 from hubarray.errors import ConfigError
 from hubarray.interop.table_sources.base import ALL, Rows, TableSource, taken
-from hubarray.interop.table_sources.guessing import guessed_field, guessed_schema, values_type
+from hubarray.interop.table_sources.guessing import class_attrs, guessed_field, guessed_schema, values_type
+from hubarray.interop.table_sources.stored_images import StoredImages, stored_images, with_fields, with_images
 from hubarray.shown import shown_text
 from hubarray.tables.frames import arrow_batches
 from hubarray.tables.schema import PARTITION, Field, Schema
@@ -39,14 +40,36 @@ def opened(source: Any, schema: Schema | None, key: str | None) -> TableSource:
             twice = source.columns[source.columns.duplicated()][0]
             raise ConfigError(f"the frame has two columns {shown_text(str(twice))[:80]!r}; rename one")
         return _pandas(source, schema, key)
-    table = plain_table(arrow_batches(source).read_all(), "the frame")
+    given = arrow_batches(source).read_all()
+    table = plain_table(given, "the frame")
     _require_key(key, table.column_names)
     kept = table.select(taken(table.column_names, schema, "the table", key=key))
-    guessed = schema or guessed_schema(_as_filled(table))
+    filled = _as_filled(table)
+    images = _images(given.schema, table, filled, schema)
+    guessed = schema or with_fields(guessed_schema(filled), images)
+    attrs = class_attrs("the frame", given.schema.metadata, guessed)
+
+    def rows(read: Callable[[], Rows]) -> Callable[[], Rows]:
+        return with_images(read, images, "the frame")
+
     if key is None:
-        return TableSource(guessed, {ALL: lambda: [kept]}, schema is None)
+        return TableSource(guessed, {ALL: rows(lambda: [kept])}, schema is None, attrs)
     keys = [plain_key(one) for one in table[key].unique().to_pylist()]
-    return TableSource(guessed, {one: _rows_of(kept, table[key], one) for one in keys}, schema is None)
+    return TableSource(guessed, {one: rows(_rows_of(kept, table[key], one)) for one in keys}, schema is None, attrs)
+
+
+def _images(declared: pa.Schema, table: pa.Table, filled: pa.Schema, schema: Schema | None) -> dict[str, StoredImages]:
+    """How the columns of images are stored."""
+    found = {}
+    for name in (one.name for one in declared if is_file(one.type)):
+        field = None if schema is None or name not in schema else schema[name]
+        if schema is not None and (field is None or not field.is_image):
+            continue
+        values = table.column(name).to_pylist()
+        stored = stored_images("the frame", name, [values], field, nullable=filled.field(name).nullable)
+        if stored is not None:
+            found[name] = stored
+    return found
 
 
 def _as_filled(table: pa.Table) -> pa.Schema:

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hubarray.arrow_types import plain_type
+from hubarray.arrow_types import class_names, plain_type
 from hubarray.errors import ConfigError
+from hubarray.progress import announce
 from hubarray.tables.schema import PARTITION, Field, Schema
+from hubarray.values.attributes import checked_attrs
 
 
 def guessed_schema(columns: Iterable[pa.Field]) -> Schema:
@@ -67,6 +69,18 @@ def guessed_field(one: pa.Field) -> Field:
                 "text, bytes, times, and lists of numbers), or leave it out with schema="
             )
     return Field(dtype, shape, index=not shape, nullable=one.nullable)
+
+
+def class_attrs(where: str, metadata: Any, fields: Iterable[str]) -> dict[str, Any]:
+    """The attribute for names of classes that the metadata of a file or a frame says; what none holds is left out."""
+    known = set(fields)
+    classes = {name: names for name, names in class_names(metadata).items() if name in known}
+    try:
+        checked_attrs({"class_names": classes})
+    except ConfigError as error:
+        announce(f"{where}: names of classes are left out: {error.args[0]}")
+        return {}
+    return {"class_names": classes} if classes else {}
 
 
 def values_type(kind: pa.DataType) -> pa.DataType:

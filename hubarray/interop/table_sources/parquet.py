@@ -11,23 +11,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hubarray.arrow_types import class_names
-from hubarray.errors import ConfigError, SourceError
+from hubarray.errors import SourceError
 from hubarray.interop.parquet import ShapesOfRows, empty_shapes, exported_schema, row_groups_of
 from hubarray.interop.sources.base import readable
-from hubarray.interop.sources.stills import Still, still_of
 from hubarray.interop.table_sources.base import Rows, TableSource, taken
-from hubarray.interop.table_sources.guessing import guessed_schema
-from hubarray.interop.table_sources.stored_images import StoredImages
+from hubarray.interop.table_sources.guessing import class_attrs, guessed_schema
+from hubarray.interop.table_sources.stored_images import StoredImages, stored_images, with_fields, with_images
 from hubarray.parquet_limits import arrow_schema, files_of, read_row_group
-from hubarray.progress import announce
 from hubarray.shown import shown_text
 from hubarray.tables.frames import batches_of
 from hubarray.tables.schema import PARTITION, Schema
-from hubarray.values.attributes import checked_attrs
 
 _BATCH_ROWS = 4096
-_BATCH_BYTES = 64 << 20
 
 
 def opened(files: Mapping[str, Path], folder: Path, given: Schema | None, max_decoded_bytes: int) -> TableSource:
@@ -59,21 +54,12 @@ def opened(files: Mapping[str, Path], folder: Path, given: Schema | None, max_de
     rows: dict[str | int, Callable[[], Rows]] = {}
     for name, path in files.items():
         read = _batches(path, _hive(path, folder), names, max_decoded_bytes)
-        rows[name] = _with_images(read, images, shown_text(str(path))) if images else read
-    guessed = given or _with_fields(guessed_schema(schema), images)
-    with readable(shown_text(str(files[first]))):
-        classes = class_names(pq.read_metadata(files[first]).metadata)
-    classes = {name: some for name, some in classes.items() if name in guessed}
-    try:
-        checked_attrs({"class_names": classes})
-    except ConfigError as error:
-        announce(f"{shown_text(str(files[first]))}: names of classes are left out: {error.args[0]}")
-        classes = {}
-    return TableSource(guessed, rows, given is None, {"class_names": classes} if classes else {})
-
-
-def _with_fields(guessed: Schema, images: Mapping[str, StoredImages]) -> Schema:
-    return Schema({name: images[name].field if name in images else guessed[name] for name in guessed})
+        rows[name] = with_images(read, images, shown_text(str(path)))
+    guessed = given or with_fields(guessed_schema(schema), images)
+    where = shown_text(str(files[first]))
+    with readable(where):
+        metadata = pq.read_metadata(files[first]).metadata
+    return TableSource(guessed, rows, given is None, class_attrs(where, metadata, guessed))
 
 
 def _images(path: Path, schema: pa.Schema, given: Schema | None, max_decoded_bytes: int) -> dict[str, StoredImages]:
@@ -86,63 +72,16 @@ def _images(path: Path, schema: pa.Schema, given: Schema | None, max_decoded_byt
             field = None if given is None or name not in given else given[name]
             if given is not None and (field is None or not field.is_image):
                 continue
-            try:
-                stills = _first_stills(file, metadata, name, where, max_decoded_bytes)
-            except _NoImagesError:
-                # Sounds, say: the bytes of a file are kept in any case.
-                continue
-            if stills:
-                found[name] = StoredImages(where, stills, field, nullable=schema.field(name).nullable)
+            groups = (
+                read_row_group(file, metadata, group, [name], max_bytes=max_decoded_bytes, where=where)
+                .column(0)
+                .to_pylist()
+                for group in range(metadata.num_row_groups)
+            )
+            stored = stored_images(where, name, groups, field, nullable=schema.field(name).nullable)
+            if stored is not None:
+                found[name] = stored
     return found
-
-
-class _NoImagesError(Exception):
-    """Files of a column that are no images."""
-
-
-def _first_stills(
-    file: Any, metadata: pq.FileMetaData, name: str, where: str, max_decoded_bytes: int
-) -> dict[str, Still]:
-    """The images of a column in the first row group that has some."""
-    row = 0
-    for group in range(metadata.num_row_groups):
-        column = read_row_group(file, metadata, group, [name], max_bytes=max_decoded_bytes, where=where).column(0)
-        named = {
-            f"{where}: {shown_text(name)[:80]!r} of row {row + i}": one for i, one in enumerate(column.to_pylist())
-        }
-        try:
-            stills = {one: still_of(one, data) for one, data in named.items() if data is not None}
-        except SourceError as error:
-            raise _NoImagesError from error
-        if stills:
-            return stills
-        row += len(column)
-    return {}
-
-
-def _with_images(read: Callable[[], Rows], images: Mapping[str, StoredImages], where: str) -> Callable[[], Rows]:
-    """Rows whose images are as their fields hold them; some at a time, as pixels take more than the files do."""
-
-    def stored() -> Iterator[Any]:
-        row = 0
-        for table in read():
-            names = [name for name in table.column_names if name in images]
-            begin, size = 0, 0
-            held: dict[str, list[Any]] = {name: [] for name in names}
-            columns = {name: table.column(name).to_pylist() for name in names}
-            for i in range(len(table)):
-                for name in names:
-                    data = columns[name][i]
-                    value = None if data is None else images[name].value(f"{where}: {name!r} of row {row + i}", data)
-                    held[name].append(value)
-                    size += 0 if value is None else value.nbytes if isinstance(value, np.ndarray) else len(value)
-                if size >= _BATCH_BYTES or i + 1 == len(table):
-                    some = table.slice(begin, i + 1 - begin)
-                    yield {name: held.get(name, some.column(name)) for name in table.column_names}
-                    begin, size, held = i + 1, 0, {name: [] for name in names}
-            row += len(table)
-
-    return stored
 
 
 def _with_finer_times(schema: pa.Schema, path: Path, max_decoded_bytes: int) -> pa.Schema:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,14 @@ import numpy as np
 from hubarray.arrays.images import image_header
 from hubarray.errors import SourceError
 from hubarray.interop.sources.stills import Still, is_class_palette, pixels, still_of
+from hubarray.interop.table_sources.base import Rows
 from hubarray.progress import announce
+from hubarray.shown import shown_text
 from hubarray.tables.block import MAX_BLOCK_BYTES
-from hubarray.tables.schema import Field
+from hubarray.tables.schema import Field, Schema
 
 _MOST_IMAGE_BYTES = MAX_BLOCK_BYTES // 2
+_BATCH_BYTES = 64 << 20
 
 
 class StoredImages:
@@ -44,17 +47,14 @@ class StoredImages:
         moving = next((name for name, one in stills.items() if one.frames > 1), None)
         if moving is not None:
             raise SourceError(f"{moving}: has {stills[moving].frames} frames, of which a table would keep one")
-        self._seen = None if given is not None else list(stills.values())
         numbers = is_class_palette(list(stills.values()))
         self.field = given if given is not None else _field_of(where, stills, numbers=numbers, nullable=nullable)
         self._codec = None if self.field.codec is None or not self.field.is_image else str(self.field.codec["name"])
         shape = self.field.shape
         self._channels = 1 if len(shape) == 2 else shape[2] if len(shape) == 3 else None
-        self._longest = sorted(
-            (one for one in stills.values() if one.palette), key=lambda one: len(one.palette or b"")
-        )[-1:]
-        # What was looked at were JPEG; what comes later may be others.
-        self._is_only_jpeg = given is None and self._codec == "jpeg"
+        # Those that a field was made for: the first one, and the one of the longest palette.
+        longest = max(stills.values(), key=lambda one: len(one.palette or b""), default=None)
+        self._like = [] if given is not None or longest is None else [next(iter(stills.values())), longest]
         # Whoever asks for colours gets those of a palette.
         self._numbers = numbers and self._channels in (1, None)
 
@@ -87,16 +87,16 @@ class StoredImages:
         """Refuse an image that those which the field was made for are not like."""
         if still.frames > 1:
             raise SourceError(f"{where}: has {still.frames} frames, of which a table would keep one")
-        if self._seen is None or not self._seen:
+        if not self._like:
             return
-        if self._is_only_jpeg and still.kind != "JPEG":
+        if self._codec == "jpeg" and still.kind != "JPEG":
             raise SourceError(
                 f"{where}: is no JPEG, as the images before it are, and would lose by becoming one; give schema= with "
                 "an image of codec png"
             )
-        if still.is_wide != self._seen[0].is_wide:
+        if still.is_wide != self._like[0].is_wide:
             raise SourceError(f"{where}: has other bits a colour than the images before it; import it apart")
-        if self._numbers and not is_class_palette([*self._seen[:1], *self._longest, still]):
+        if self._numbers and not is_class_palette([*self._like, still]):
             raise SourceError(f"{where}: has another palette than the images before it; give schema= with 3 channels")
 
     def _is_stored_as_it_is(self, data: bytes) -> bool:
@@ -106,6 +106,63 @@ class StoredImages:
             return False
         channels = shape[2] if len(shape) == 3 else 1
         return dtype == str(self.field.dtype) and channels == self._channels
+
+
+def stored_images(
+    where: str, name: str, groups: Iterable[Sequence[bytes | None]], given: Field | None, *, nullable: bool
+) -> StoredImages | None:
+    """How the files of a column are stored, by the first group of rows that has some; None where they are no images.
+
+    Sounds, say, are none: the bytes of a file are kept in any case.
+
+    Raises
+    ------
+    SourceError
+    """
+    row = 0
+    for values in groups:
+        named = {f"{where}: {shown_text(name)[:80]!r} of row {row + i}": one for i, one in enumerate(values)}
+        try:
+            stills = {one: still_of(one, data) for one, data in named.items() if data is not None}
+        except SourceError:
+            return None
+        if stills:
+            return StoredImages(where, stills, given, nullable=nullable)
+        row += len(values)
+    return None
+
+
+def with_images(read: Callable[[], Rows], images: Mapping[str, StoredImages], where: str) -> Callable[[], Rows]:
+    """Arrow's rows, with images as their fields hold them; some at a time, as pixels take more than the files do."""
+    if not images:
+        return read
+
+    def stored() -> Iterator[Any]:
+        row = 0
+        for table in read():
+            names = [name for name in table.column_names if name in images]
+            begin, size = 0, 0
+            held: dict[str, list[Any]] = {name: [] for name in names}
+            columns = {name: table.column(name).to_pylist() for name in names}
+            for i in range(len(table)):
+                for name in names:
+                    data = columns[name][i]
+                    told = f"{where}: {shown_text(name)[:80]!r} of row {row + i}"
+                    value = None if data is None else images[name].value(told, data)
+                    held[name].append(value)
+                    size += 0 if value is None else value.nbytes if isinstance(value, np.ndarray) else len(value)
+                if size >= _BATCH_BYTES or i + 1 == len(table):
+                    some = table.slice(begin, i + 1 - begin)
+                    yield {name: held.get(name, some.column(name)) for name in table.column_names}
+                    begin, size, held = i + 1, 0, {name: [] for name in names}
+            row += len(table)
+
+    return stored
+
+
+def with_fields(guessed: Schema, images: Mapping[str, StoredImages]) -> Schema:
+    """A guessed schema, with the fields of images."""
+    return Schema({name: images[name].field if name in images else guessed[name] for name in guessed})
 
 
 def _field_of(where: str, stills: Mapping[str, Still], *, numbers: bool, nullable: bool) -> Field:
