@@ -29,6 +29,8 @@ class FaultyProxy:
 
     Attributes
     ----------
+    check_head : callable
+        Given a request's head, gives a fault as ``plan`` does, which comes first.
     failed : list of (method, path, fault)
         The faults so far.
     body_bytes : int
@@ -38,6 +40,7 @@ class FaultyProxy:
     def __init__(self, upstream: tuple[str, int]) -> None:
         self._upstream = upstream
         self.plan: Callable[[str, str], Fault] = lambda method, path: None
+        self.check_head: Callable[[bytes], Fault] = lambda head: None
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.endpoint = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.failed: list[tuple[str, str, Fault]] = []
@@ -60,7 +63,7 @@ class FaultyProxy:
         with contextlib.suppress(OSError), client, socket.create_connection(self._upstream) as server:
             while (request := _read_message(client)) is not None:
                 method, path = request[0].split(b" ", 2)[:2]
-                fault = self.plan(method.decode(), path.decode())
+                fault = self.plan(method.decode(), path.decode()) or self.check_head(request[0])
                 if fault is not None:
                     self.failed.append((method.decode(), path.decode(), fault))
                 if fault == "reset":

@@ -51,6 +51,8 @@ class ProcessPool:
         self.workers_count = workers_count
         try:
             sent = cloudpickle.dumps(pipeline)
+        except ConfigError:
+            raise
         except Exception as error:
             raise ConfigError(
                 f"the predicate or the transform cannot be sent to worker processes: {str(error)[:200]}; use "

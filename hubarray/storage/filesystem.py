@@ -226,8 +226,9 @@ class FilesystemStore(Store):
             return StorageError(f"{where}: there is no such bucket; create it first, or check the root's URL")
         if isinstance(error, FileNotFoundError) or status == 404:
             return ObjectMissingError(f"{where}: no such object")
-        is_denied = isinstance(error, PermissionError) or "credentials" in reason.lower()
-        if (denied := refused(where, 403 if is_denied else status, reason, code=_code(error))) is not None:
+        if status != 401 and (isinstance(error, PermissionError) or "credentials" in reason.lower()):
+            status = 403
+        if (denied := refused(where, status, reason, code=_code(error))) is not None:
             return denied
         if (status or 0) >= 500 or status in (408, 429) or _code(error) == "RequestTimeout":
             return unanswered(where, reason, is_alive=True)

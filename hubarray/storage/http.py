@@ -16,9 +16,10 @@ from urllib.parse import quote, unquote, urljoin, urlsplit
 import fsspec.asyn
 
 from hubarray import process
-from hubarray.errors import AccessDeniedError, ConfigError, ObjectMissingError, ReadOnlyError, StorageError
+from hubarray.errors import ConfigError, ObjectMissingError, ReadOnlyError, StorageError
 from hubarray.shown import hidden_urls, shown_text, shown_url
 from hubarray.storage.base import Buffer, ObjectInfo, Store, most_seconds, unanswered
+from hubarray.storage.refusals import refused
 
 _PIECE_BYTES = 256 << 10
 _MOST_OBJECT_BYTES = 8 << 30
@@ -26,6 +27,9 @@ _MOST_LISTING_BYTES = 16 << 20
 _MOST_REDIRECTS = 5
 _MOST_FOLDERS = 100_000
 _MOST_LEVELS = 8
+# Of each request, as aiohttp takes them; and of fsspec's filesystem.
+_REQUEST_OPTIONS = ("headers", "auth", "cookies", "proxy", "proxy_auth", "ssl")
+_FILESYSTEM_OPTIONS = ("client_kwargs", "get_client", "block_size", "cache_type", "cache_options", "encoded")
 _FOUND, _PARTIAL, _PAST_THE_END = 200, 206, 416
 
 
@@ -37,7 +41,7 @@ class HttpStore(Store):
     url : str
         ``https://host/path``.
     options : mapping
-        As fsspec's ``HTTPFileSystem`` takes them: ``headers``, ``client_kwargs``, ...
+        As fsspec's ``HTTPFileSystem`` takes them: ``headers``, ``auth``, ``client_kwargs``, ...
     """
 
     read_only = True
@@ -47,13 +51,18 @@ class HttpStore(Store):
         with process.importing:
             from fsspec.implementations.http import HTTPFileSystem
 
+        unknown = [name for name in options if name not in (*_REQUEST_OPTIONS, *_FILESYSTEM_OPTIONS)]
+        if unknown:
+            known = ", ".join((*_REQUEST_OPTIONS, *_FILESYSTEM_OPTIONS))
+            raise ConfigError(f"{url}: storage_options: {unknown[0]!r} is not supported; supported are {known}")
         client = {**dict(options.get("client_kwargs") or {}), "auto_decompress": False}
-        try:
-            self._fs = HTTPFileSystem(
-                **{**options, "client_kwargs": client}, use_listings_cache=False, skip_instance_cache=True
-            )
-        except TypeError as error:
-            raise ConfigError(f"{url}: storage_options: {error}") from None
+        self._request_options = {name: options[name] for name in _REQUEST_OPTIONS if name in options}
+        self._fs = HTTPFileSystem(
+            client_kwargs=client,
+            **{name: options[name] for name in ("get_client",) if name in options},
+            use_listings_cache=False,
+            skip_instance_cache=True,
+        )
 
     def _get(self, key: str, start: int | None, length: int | None) -> Buffer:
         if length == 0:
@@ -131,8 +140,8 @@ class HttpStore(Store):
             return StorageError(f"{where}: {error.reason}")
         if status in (404, 410):
             return ObjectMissingError(f"{where}: no such object")
-        if status in (401, 403):
-            return AccessDeniedError(f"{where}: the server refused access ({status}); check storage_options")
+        if (denied := refused(where, status, str(status))) is not None:
+            return denied
         if status >= 500 or status in (408, 425, 429):
             return unanswered(where, str(status), is_alive=True, retry_after_seconds=error.retry_after_seconds)
         return StorageError(f"{where}: the server answered {status}")
@@ -172,9 +181,10 @@ class HttpStore(Store):
     async def _answer(self, method: str, address: str, headers: dict[str, str]) -> Any:
         """The reply at the end of redirects within the host."""
         session = await self._fs.set_session()
-        headers = {"Accept-Encoding": "identity", **headers}
+        headers = {**(self._request_options.get("headers") or {}), "Accept-Encoding": "identity", **headers}
+        options = {**self._request_options, "headers": headers, "allow_redirects": False}
         for _ in range(_MOST_REDIRECTS):
-            reply = await session.request(method, address, headers=headers, allow_redirects=False)
+            reply = await session.request(method, address, **options)
             if reply.status not in (301, 302, 303, 307, 308):
                 return reply
             target = urljoin(address, reply.headers.get("Location", ""))

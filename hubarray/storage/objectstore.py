@@ -226,8 +226,11 @@ class ObjectStore(Store):
             return StorageError(f"{where}: there is no such bucket; create it first, or check the root's URL")
         if isinstance(error, (rust.NotFoundError, FileNotFoundError)) or status == 404:
             return ObjectMissingError(f"{where}: no such object")
-        is_denied = isinstance(error, (rust.PermissionDeniedError, rust.UnauthenticatedError))
-        if (denied := refused(where, 403 if is_denied else status, reason)) is not None:
+        if isinstance(error, rust.PermissionDeniedError):
+            status = 403
+        elif isinstance(error, rust.UnauthenticatedError):
+            status = 401
+        if (denied := refused(where, status, reason)) is not None:
             return denied
         if isinstance(error, _NoCredentials) or "hubarray-no-credentials" in str(error):
             return AccessDeniedError(f"{where}: {_NO_CREDENTIALS}")

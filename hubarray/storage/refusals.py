@@ -29,6 +29,16 @@ _ADVICE = {
 }
 _STATUSES = (400, 401, 403)
 _SAYS_NOTHING_ELSE = (401, 403)
+_UNAUTHORIZED = 401
+# Servers of temporary keys say of one that has expired that they do not know it.
+_MAY_HAVE_EXPIRED = (
+    "ExpiredToken", "TokenRefreshRequired", "InvalidToken", "InvalidAccessKeyId", "InvalidClientTokenId",
+    "UnrecognizedClient",
+)  # fmt: skip
+
+
+class ExpiredCredentialsError(AccessDeniedError):
+    """Credentials that the server does not take any more, or does not know: new ones may be taken."""
 
 
 def refused(where: str, status: int | None, reason: str, *, code: str = "") -> AccessDeniedError | None:
@@ -59,6 +69,7 @@ def refused(where: str, status: int | None, reason: str, *, code: str = "") -> A
     if found is None and status not in _SAYS_NOTHING_ELSE:
         return None
     said = reason if not code or code in reason else f"{code}, {reason}"
-    return AccessDeniedError(
+    has_expired = status == _UNAUTHORIZED or found in _MAY_HAVE_EXPIRED
+    return (ExpiredCredentialsError if has_expired else AccessDeniedError)(
         f"{where}: the server refused the credentials ({said}): {_ADVICE.get(found or '', _WRONG)}"
     )

@@ -9,6 +9,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -17,6 +18,14 @@ from hubarray import config, process
 from hubarray.errors import ConfigError
 from hubarray.shown import has_user, shown_url
 from hubarray.storage.base import Store
+from hubarray.storage.credentials import (
+    Credentials,
+    RenewingStore,
+    call_credentials,
+    check_credentials,
+    merged_options,
+    sent_credentials,
+)
 from hubarray.storage.forked import has_live_obstore
 from hubarray.storage.options import checked_endpoint, endpoint_from_environment, for_s3fs
 
@@ -35,12 +44,23 @@ class Root:
         Credentials and endpoint, in the form s3fs and gcsfs take. They travel
         in a pickle, so that a worker can connect, and are never shown.
     retry_timeout_seconds : float, optional
-        As of :func:`hubarray.configure`, for this root.
+        Same as in :func:`hubarray.configure`, for this root.
+    credentials : callable, optional
+        Returns ``(options, expires_at)``: credentials in the form of ``storage_options``, and when they expire, a
+        datetime with a time zone, or None. Each process calls it before its first request, again five minutes before
+        they expire (halfway through, if they last less than ten), and when the server says that they have expired. It
+        travels to workers, so it must be a function that cloudpickle can send. For ``s3://``, ``gs://`` and
+        ``https://``.
 
     Raises
     ------
     ConfigError
         The URL is malformed, or has credentials in it.
+
+    Notes
+    -----
+    What ``credentials`` returns is kept in memory only. A file that :func:`hubarray.import_` reads through a Root is
+    read with the credentials from when it was opened.
 
     Examples
     --------
@@ -48,7 +68,7 @@ class Root:
     Root('s3://bucket/hub')
     """
 
-    __slots__ = ("_options", "_retry_timeout_seconds", "url")
+    __slots__ = ("_credentials", "_options", "_retry_timeout_seconds", "url")
 
     def __init__(
         self,
@@ -56,6 +76,7 @@ class Root:
         *,
         storage_options: Mapping[str, Any] | None = None,
         retry_timeout_seconds: float | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         self.url = normalize(url)
         self._retry_timeout_seconds = config.retry_timeout(retry_timeout_seconds)
@@ -64,6 +85,8 @@ class Root:
         self._options: dict[str, Any] = dict(storage_options or {})
         if self._options.get("endpoint_url") is not None:
             checked_endpoint(self._options["endpoint_url"])
+        check_credentials(self.url, credentials, self._options)
+        self._credentials = credentials
 
     @property
     def scheme(self) -> str:
@@ -99,8 +122,17 @@ class Root:
     def below(self, folder: str) -> Root:
         """A folder of this root, reached with the same options."""
         return Root(
-            f"{self.url}/{folder}", storage_options=self._options, retry_timeout_seconds=self._retry_timeout_seconds
+            f"{self.url}/{folder}",
+            storage_options=self._options,
+            retry_timeout_seconds=self._retry_timeout_seconds,
+            credentials=self._credentials,
         )
+
+    def _options_now(self) -> dict[str, Any]:
+        """The storage options, with those that ``credentials`` returns now."""
+        if self._credentials is None:
+            return dict(self._options)
+        return merged_options(self.url, self._options, call_credentials(self.url, self._credentials)[0])
 
     def __repr__(self) -> str:
         return f"Root({self.url!r})"
@@ -109,10 +141,16 @@ class Root:
         return isinstance(other, Root) and self._told() == other._told()
 
     def _told(self) -> tuple[Any, ...]:
-        return self.url, self._options, self._retry_timeout_seconds
+        return self.url, self._options, self._retry_timeout_seconds, self._credentials
 
     def __hash__(self) -> int:
         return hash(self.url)
+
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        state = {name: getattr(self, name) for name in self.__slots__}
+        if self._credentials is not None:
+            state["_credentials"] = sent_credentials(self.url, self._credentials)
+        return None, state
 
 
 def normalize(url: str | os.PathLike[str]) -> str:
@@ -168,7 +206,7 @@ def fsspec_options(place: str | Root) -> dict[str, Any]:
 
     A URL gets the configured options where it is in the configured root's bucket, or on its host.
     """
-    options = place._options if isinstance(place, Root) else _configured_for(place)
+    options = place._options_now() if isinstance(place, Root) else _configured_for(place)
     scheme = place.scheme if isinstance(place, Root) else place.partition("://")[0]
     return for_s3fs(options) if scheme in ("s3", "s3a") else dict(options)
 
@@ -212,7 +250,13 @@ def open_store(root: Root) -> Store:
     module, _, name = engine.partition(".")
     with process.importing:
         found = getattr(importlib.import_module(f"hubarray.storage.{module}"), name)
-    store: Store = found(root.path) if root.scheme == "file" else found(root.url, root._options)
+    store: Store
+    if root.scheme == "file":
+        store = found(root.path)
+    elif root._credentials is not None:
+        store = RenewingStore(root.url, found, partial(found, root.url), root._credentials, root._options)
+    else:
+        store = found(root.url, root._options)
     store.retry_timeout_seconds = root._retry_timeout_seconds
     return store
 
