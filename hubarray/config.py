@@ -6,6 +6,7 @@ The config file is TOML, ``~/.config/hubarray/config.toml`` on Linux or what
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import tomllib
@@ -45,6 +46,8 @@ class Settings:
         What a row group or a chunk of a source that is read or imported may decode to.
     retry_timeout_seconds : float
         How long a server that asks to try later is asked again.
+    offline : bool
+        Whether stores beyond this machine are not asked at all.
     """
 
     root: str
@@ -56,6 +59,7 @@ class Settings:
     author: str | None = None
     max_decoded_bytes: int = DEFAULT_DECODED_BYTES
     retry_timeout_seconds: float = 60.0
+    offline: bool = False
 
 
 def _text(value: object) -> str:
@@ -90,6 +94,13 @@ def _seconds(value: object) -> float:
     return number
 
 
+def _flag(value: object) -> bool:
+    text = str(value).lower()
+    if not isinstance(value, (bool, str)) or text not in _FLAGS:
+        raise ValueError("expected true or false")
+    return _FLAGS[text]
+
+
 def _options(value: object) -> dict[str, Any]:
     if isinstance(value, str):
         value = json.loads(value)
@@ -98,6 +109,7 @@ def _options(value: object) -> dict[str, Any]:
     return dict(value)
 
 
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
 _PARSERS: dict[str, Callable[[object], Any]] = {
     "root": _text,
     "storage_options": _options,
@@ -108,6 +120,7 @@ _PARSERS: dict[str, Callable[[object], Any]] = {
     "author": _text,
     "max_decoded_bytes": _bytes,
     "retry_timeout_seconds": _seconds,
+    "offline": _flag,
 }
 
 _arguments: dict[str, Any] = {}
@@ -124,6 +137,7 @@ def configure(
     author: str | None = None,
     max_decoded_bytes: int | None = None,
     retry_timeout_seconds: float | None = None,
+    offline: bool | None = None,
 ) -> None:
     """Change settings for what is opened afterwards; what is not given stays as it is.
 
@@ -153,6 +167,9 @@ def configure(
         How long a server that asks to try later (SlowDown, 429, 500, 502, 503), or breaks off a reply, is asked again,
         after longer and longer waits: 60 s by default; 0: only as often as its client does by itself. One that gives no
         sign of life is an error within 30 s in any case.
+    offline : bool, optional
+        True: make no request, of what is open either. What the disk cache has of frozen versions, tags and numbered
+        commits can be read; all else is an UnavailableError at once. Also ``HUBARRAY_OFFLINE=1``.
 
     Raises
     ------
@@ -184,6 +201,21 @@ def current() -> Settings:
             values[name] = _parsed(name, os.environ[variable], variable)
     values.update(_arguments)
     return replace(defaults, **values)
+
+
+def is_offline() -> bool:
+    """Whether stores beyond this machine are not to be asked. Each request looks, so the file is read only once."""
+    if "offline" in _arguments:
+        return bool(_arguments["offline"])
+    told = os.environ.get("HUBARRAY_OFFLINE")
+    if told:
+        return bool(_parsed("offline", told, "HUBARRAY_OFFLINE"))
+    return _is_offline_by_file(_file_path())
+
+
+@functools.lru_cache(maxsize=8)
+def _is_offline_by_file(path: Path) -> bool:
+    return bool(_parsed("offline", _file_values(path).get("offline", False), str(path)))
 
 
 def max_decoded_bytes(given: object = None) -> int:

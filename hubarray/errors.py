@@ -45,7 +45,9 @@ class HubError(Exception):
     def __init__(self, *args: object) -> None:
         # A message has names from files, buckets and servers in it, and ends in a terminal.
         super().__init__(*(shown_text(one) if isinstance(one, str) else one for one in args))
-        self.add_note(f"causes and remedies: hubarray explain {type(self).__name__}")
+        # Classes of other modules are internal; what is explained is the public class above.
+        public = next(one for one in type(self).__mro__ if one.__module__ == __name__)
+        self.add_note(f"causes and remedies: hubarray explain {public.__name__}")
 
 
 class InvalidNameError(HubError, ValueError):

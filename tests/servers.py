@@ -52,6 +52,14 @@ def free_port() -> int:
     raise RuntimeError("no free port")
 
 
+@contextlib.contextmanager
+def closed_port() -> Iterator[int]:
+    """A port at which nobody listens, nor will while this is held."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
+
+
 def _wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:

@@ -1,7 +1,7 @@
 """The disk cache: encoded bytes in files, shared by all processes of a user, within a budget.
 
-Keys name immutable bytes, but for the newest record of a frozen version, which
-is replaced; so nothing else in it can be stale. Bytes are hashed by whoever
+Keys name immutable bytes, but for those that say which record of a version was
+the newest; nothing else in it can be stale. Bytes are hashed by whoever
 reads them. Space is reserved under a file lock by creating the
 temporary file at its full size, so the budget holds whatever process is killed
 when. Nothing here ever fails a read or write of the user: a full disk or a
@@ -64,8 +64,8 @@ class DiskCache:
         """The bytes that the files may take."""
         return self.space.budget_bytes
 
-    def get(self, key: str) -> bytes | None:
-        """The bytes, or None. Marks them as used."""
+    def get(self, key: str, *, counted: bool = True) -> bytes | None:
+        """The bytes, or None. Marks them as used, and counts a hit or a miss."""
         data = None
         descriptor = self.open(key)
         if descriptor is not None:
@@ -77,7 +77,8 @@ class DiskCache:
                 pass
             finally:
                 os.close(descriptor)
-        self.count(hits=data is not None, misses=data is None)
+        if counted:
+            self.count(hits=data is not None, misses=data is None)
         return data
 
     def open(self, key: str) -> int | None:
@@ -104,10 +105,7 @@ class DiskCache:
 
     def has(self, key: str) -> bool:
         """Whether a file is there for a key; it may be gone a moment later."""
-        there = self.space.is_trusted() and os.path.exists(self.path(key))
-        if not there:
-            self.count(misses=1)
-        return there
+        return self.space.is_trusted() and os.path.exists(self.path(key))
 
     def put(self, key: str, data: Buffer, *, replace: bool = False) -> None:
         """Keep bytes, unless they are more than a quarter of the budget; with ``replace`` in place of those there."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
+from hubarray import config
 from hubarray.blobs.verified import whole_object
 from hubarray.errors import (
     AccessDeniedError,
@@ -211,7 +212,8 @@ class Log:
                 return there, there.head.id == record.head.id
             except StorageError as error:
                 # Only a create that never reached the store is known to have failed.
-                if not attempt and not isinstance(error, (UnavailableError, ObjectMissingError)):
+                may_have_arrived = isinstance(error, (UnavailableError, ObjectMissingError)) and not config.is_offline()
+                if not attempt and not may_have_arrived:
                     raise
                 failure = error
         raise CommitOutcomeUnknown(

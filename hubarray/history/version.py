@@ -16,12 +16,12 @@ from hubarray.errors import (
     UnavailableError,
 )
 from hubarray.history.clock import store_time
-from hubarray.history.frozen_copy import FrozenCopy
 from hubarray.history.hints import hint_writer
 from hubarray.history.log import Log
 from hubarray.history.machine_queue import MachineQueue
 from hubarray.history.manifest import NodeRef
-from hubarray.history.record import Record, encode, record_key
+from hubarray.history.offline import OfflineRecords, Sighting
+from hubarray.history.record import Record, record_key
 from hubarray.names import Name
 from hubarray.process import uptime_seconds
 from hubarray.storage.base import Buffer, Store
@@ -52,6 +52,7 @@ class Version:
         self.name = Name(name.owner, name.name, name.version)
         self._newest: Record | None = None
         self._checked_at = float("-inf")
+        self._noted: Sighting | None = None
         space = None if fetcher.disk is None else fetcher.disk.space
         self.queue = MachineQueue(f"{fetcher.identity} {self.name}", space)
         self.after_fork()
@@ -76,8 +77,8 @@ class Version:
         return self.fetcher.object(node.key, node.length, node.digest)
 
     @property
-    def _offline(self) -> FrozenCopy:
-        return FrozenCopy(self.fetcher, self.log)
+    def _offline(self) -> OfflineRecords:
+        return OfflineRecords(self.fetcher, self.log)
 
     @property
     def checked_at(self) -> float:
@@ -104,7 +105,7 @@ class Version:
             record = self.log.newest() if by_hint else self.log.newest_after(known)
         except UnavailableError as error:
             return self._frozen_from_disk(error)
-        self._offline.note(record)
+        self._noted = self._offline.note(record, self._noted)
         return self.saw(record, asked_at)
 
     def reopen(self) -> Record:
@@ -165,20 +166,12 @@ class Version:
         newest = self._newest
         if newest is not None and newest.head.number == number:
             return newest
-        disk = self.fetcher.disk
-        cache_key = self._cache_key(number)
-        if disk is not None and (cached := disk.get(cache_key)) is not None:
-            try:
-                return self.log.decode(cached, number)
-            except CorruptDataError:
-                disk.reject(cache_key)
-        record = self.uncached(number)
-        if disk is not None:
-            disk.put(cache_key, encode(record)[0])
+        offline = self._offline
+        record = offline.get(number, counted=True)
+        if record is None:
+            record = self.uncached(number)
+            offline.put(record)
         return record
-
-    def _cache_key(self, number: int) -> str:
-        return f"{self.fetcher.identity} {record_key(self.name, number)}"
 
     def uncached(self, number: int) -> Record:
         """One commit as it is in the log now, past the cache.
@@ -196,11 +189,20 @@ class Version:
     def tagged(self, tag: str) -> int:
         """The number of the commit that a tag names: looks for the newest record.
 
+        Without the store, the newest one that was seen on this machine says it.
+
         Raises
         ------
         TagNotFoundError
         """
-        tags = self.refresh().tags
+        try:
+            tags = self.refresh().tags
+        except UnavailableError:
+            seen = self._offline.newest()
+            if seen is None or tag not in seen.record.tags:
+                raise
+            self._offline.remark(seen)
+            tags = seen.record.tags
         if tag not in tags:
             known = f"its tags are {', '.join(sorted(tags)[:_SHOWN_TAGS])}" if tags else "it has no tags"
             raise TagNotFoundError(f"{self.name}@{tag}: there is no such tag; {known}")
@@ -255,10 +257,11 @@ class Version:
 
     def _frozen_from_disk(self, error: UnavailableError) -> Record:
         """Stand in for a store that does not answer: a frozen version's last record from the disk cache."""
-        kept = self._offline.record()
-        if kept is None:
-            raise error
-        return self.saw(kept)
+        seen = self._offline.newest()
+        if seen is None or not seen.record.head.frozen:
+            raise UnavailableError(f"{error.args[0]}{self._offline.at_hand()}") from None
+        self._offline.remark(seen)
+        return self.saw(seen.record)
 
 
 class _Versions:

@@ -414,8 +414,10 @@ class Store(abc.ABC):
         Raises
         ------
         UnavailableError
-            It still asked to when the time was up.
+            It still asked to when the time was up, or the setting ``offline`` forbids requests.
         """
+        if self.remote and config.is_offline():
+            raise UnavailableError(f"{self.url}: offline=True is set, and what was asked for is not in the disk cache")
         began, attempt = time.monotonic(), 0
         while True:
             try:
