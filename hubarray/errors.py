@@ -45,9 +45,7 @@ class HubError(Exception):
     def __init__(self, *args: object) -> None:
         # A message has names from files, buckets and servers in it, and ends in a terminal.
         super().__init__(*(shown_text(one) if isinstance(one, str) else one for one in args))
-        # Classes of other modules are internal; what is explained is the public class above.
-        public = next(one for one in type(self).__mro__ if one.__module__ == __name__)
-        self.add_note(f"causes and remedies: hubarray explain {public.__name__}")
+        self.add_note(f"causes and remedies: hubarray explain {type(self).__name__}")
 
 
 class InvalidNameError(HubError, ValueError):
@@ -157,8 +155,15 @@ class ObjectMissingError(StorageError):
 
 
 class AccessDeniedError(StorageError):
-    """The store refused the credentials, or there were none."""
+    """The store refused the credentials, or there were none.
 
+    Attributes
+    ----------
+    has_expired : bool
+        Whether they have expired, or the server does not know them any more: new ones may be taken.
+    """
+
+    has_expired = False
     remedy = "check storage_options, and that listing is permitted"
 
 

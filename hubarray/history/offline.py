@@ -39,7 +39,7 @@ class Sighting:
 
 
 def _openable(record: Record) -> tuple[object, ...]:
-    """What decides which names open without the store."""
+    """The facts of a record that decide which names open without the store."""
     return record.head.kind, record.head.frozen, record.tags
 
 
@@ -104,7 +104,7 @@ class OfflineRecords:
         return Sighting(record, now)
 
     def newest(self) -> Sighting | None:
-        """What was seen last; None if nothing was, or it is not whole."""
+        """The newest record that was seen; None if none was, or it is not whole."""
         told = None if self._disk is None else self._disk.get(self._newest_key, counted=False)
         if told is None or len(told) != _NUMBER_DIGITS + _TIME_DIGITS or not told.isdigit():
             return None

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 from hubarray.errors import AccessDeniedError, ConfigError, HubError
 from hubarray.storage.base import Buffer, ObjectInfo, Store, unanswered
-from hubarray.storage.refusals import ExpiredCredentialsError
 
 Credentials: TypeAlias = Callable[[], tuple[Mapping[str, Any], datetime | None]]
 Connect: TypeAlias = Callable[[Mapping[str, Any]], Store]
@@ -229,8 +228,16 @@ class RenewingStore(Store):
         end = expires_at.timestamp()
         return _Session(engine, end - min(_LEAD_SECONDS, _LEAD_SHARE * (end - began)), end)
 
-    def _drop(self, session: _Session) -> None:
-        """Have the next request call ``credentials``, unless another thread has done so since."""
+    def _drop(self, session: _Session, error: AccessDeniedError) -> None:
+        """Have the next request call ``credentials``, unless another thread has done so since.
+
+        Raises
+        ------
+        AccessDeniedError
+            It is not about their age.
+        """
+        if not error.has_expired:
+            raise error
         with self._renewing:
             if self._session is session:
                 self._session = None
@@ -241,8 +248,8 @@ class RenewingStore(Store):
             session = self._current()
             try:
                 return getattr(session.engine, verb)(*args)
-            except ExpiredCredentialsError:
-                self._drop(session)
+            except AccessDeniedError as error:
+                self._drop(session, error)
                 if attempt == _ATTEMPTS - 1:
                     raise
         raise AssertionError("unreachable")
@@ -256,8 +263,8 @@ class RenewingStore(Store):
                     has_begun = True
                     yield one
                 return
-            except ExpiredCredentialsError as error:
-                self._drop(session)
+            except AccessDeniedError as error:
+                self._drop(session, error)
                 if has_begun:
                     raise unanswered(self.where(args[0]), str(error), is_alive=True) from None
                 if attempt == _ATTEMPTS - 1:

@@ -37,10 +37,6 @@ _MAY_HAVE_EXPIRED = (
 )  # fmt: skip
 
 
-class ExpiredCredentialsError(AccessDeniedError):
-    """Credentials that the server does not take any more, or does not know: new ones may be taken."""
-
-
 def refused(where: str, status: int | None, reason: str, *, code: str = "") -> AccessDeniedError | None:
     """The error for credentials that a server does not take; None for whatever else it says.
 
@@ -69,7 +65,8 @@ def refused(where: str, status: int | None, reason: str, *, code: str = "") -> A
     if found is None and status not in _SAYS_NOTHING_ELSE:
         return None
     said = reason if not code or code in reason else f"{code}, {reason}"
-    has_expired = status == _UNAUTHORIZED or found in _MAY_HAVE_EXPIRED
-    return (ExpiredCredentialsError if has_expired else AccessDeniedError)(
+    error = AccessDeniedError(
         f"{where}: the server refused the credentials ({said}): {_ADVICE.get(found or '', _WRONG)}"
     )
+    error.has_expired = status == _UNAUTHORIZED or found in _MAY_HAVE_EXPIRED
+    return error

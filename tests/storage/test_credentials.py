@@ -20,7 +20,7 @@ import pytest
 import hubarray as hub
 from hubarray.storage.credentials import RenewingStore
 from hubarray.storage.memory import MemoryStore
-from hubarray.storage.refusals import ExpiredCredentialsError
+from hubarray.storage.refusals import refused
 from tests.proxy import faulty_proxy
 from tests.servers import ACCESS_KEY, SECRET_KEY
 
@@ -163,7 +163,7 @@ def test_a_listing_that_outlives_its_keys_gives_each_entry_once(monkeypatch):
         def _list(self, prefix, shallow):
             for n, info in enumerate(super()._list(prefix, shallow)):
                 if self.fails and n == 3:
-                    raise ExpiredCredentialsError("expired")
+                    raise refused("memory://", 400, "ExpiredToken")
                 yield info
 
     url = f"memory://{uuid.uuid4().hex}"
