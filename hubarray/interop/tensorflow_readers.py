@@ -10,6 +10,7 @@ import numpy as np
 
 from hubarray.errors import ConfigError
 from hubarray.interop.missing import needed
+from hubarray.readers.transform import as_declared
 from hubarray.readers.unischema import Unischema, UnischemaField
 
 if TYPE_CHECKING:
@@ -119,13 +120,17 @@ def _spec(tf: Any, field: UnischemaField, *, batched: bool) -> Any:
 
 
 def _item(item: Any, reader: Any) -> Any:
+    if reader.batched_output:
+        return type(item)(*(_value(name, value) for name, value in zip(item._fields, item, strict=True)))
     if isinstance(item, dict):
-        return {offset: _values(row) for offset, row in item.items()}
-    return _values(item)
+        return {offset: _values(row, reader.schema) for offset, row in item.items()}
+    return _values(item, reader.schema)
 
 
-def _values(row: Any) -> Any:
-    return type(row)(*(_value(name, value) for name, value in zip(row._fields, row, strict=True)))
+def _values(row: Any, schema: Unischema) -> Any:
+    # A transform may give another dtype or shape than the schema says, which TensorFlow would convert without a word.
+    values = (as_declared(schema.fields[name], value) for name, value in zip(row._fields, row, strict=True))
+    return type(row)(*map(_value, row._fields, values))
 
 
 def _value(name: str, value: Any) -> Any:

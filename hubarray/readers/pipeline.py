@@ -213,7 +213,8 @@ class Pipeline:
                 value = made[name]
                 # What the function left alone is what it was.
                 same = name in given and value is given[name] and name not in declared
-                out[name].append(value if same else as_declared(self.schema.fields[name], value))
+                field = self.schema.fields[name]
+                out[name].append(value if same else as_declared(field, value, is_edited=name in declared))
             self._check_known(made.keys() - known)
         return {name: list(column) for name, column in out.items()}
 

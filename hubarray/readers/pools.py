@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-import os
+import atexit
+import contextlib
+import logging
+import queue
 import threading
+import time
+import weakref
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol
+from concurrent.futures import Future
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from hubarray.errors import ConfigError
+from hubarray import process
+from hubarray.errors import ConfigError, ReaderStoppedError
 from hubarray.readers.pipeline import Loaded, Pipeline
 
 POOLS = ("thread", "process", "dummy")
+_JOIN_SECONDS = 1.5
+_Task: TypeAlias = tuple[Future[Loaded], np.ndarray]
+
+log = logging.getLogger("hubarray.readers")
+# Of this process; a pool that nobody holds leaves by itself.
+_open_pools: weakref.WeakSet[ThreadPool] = weakref.WeakSet()
 
 
 class Pool(Protocol):
@@ -78,45 +90,105 @@ class DummyPool:
 
 
 class ThreadPool:
-    """Threads of this process: reading and decoding release the interpreter's lock, functions of the user do not."""
+    """Threads of this process: reading and decoding release the interpreter's lock, functions of the user do not.
+
+    A thread cannot be ended. One whose transform goes on is left to itself after 1.5 seconds, and does not keep the
+    program from ending, as one of a ThreadPoolExecutor would.
+    """
 
     def __init__(self, pipeline: Pipeline, workers_count: int) -> None:
         self._pipeline, self.workers_count = pipeline, workers_count
-        self._threads: ThreadPoolExecutor | None = None
-        self._process = 0
+        self._is_stopped = False
+        self.after_fork()
+        process.register(self)
+        _open_pools.add(self)
+
+    def after_fork(self) -> None:
+        """Start afresh in a forked child."""
         self._lock = threading.Lock()
+        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
 
     def submit(self, rows: np.ndarray) -> Future[Loaded]:
         """Begin to load some rows."""
+        future: Future[Loaded] = Future()
         with self._lock:
-            if self._threads is None or self._process != os.getpid():
-                self._threads = ThreadPoolExecutor(self.workers_count, "hubarray-reader")
-                self._process = os.getpid()
-            return self._threads.submit(self._pipeline.load, rows)
+            if self._is_stopped:
+                raise ReaderStoppedError("this reader was stopped; make another one")
+            if len(self._threads) < self.workers_count:
+                name = f"hubarray-reader-{len(self._threads)}"
+                thread = threading.Thread(target=_work, args=(self._tasks, self._pipeline), name=name, daemon=True)
+                # A pool that nobody holds lets its threads go.
+                weakref.finalize(self, self._tasks.put, None).atexit = False
+                self._threads.append(thread)
+                thread.start()
+            self._tasks.put((future, rows))
+        return future
 
     def stop(self) -> None:
         """Begin no more."""
         with self._lock:
-            if self._threads is not None and self._process == os.getpid():
-                self._threads.shutdown(wait=False, cancel_futures=True)
+            self._is_stopped = True
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    task = self._tasks.get_nowait()
+                    if task is not None:
+                        task[0].cancel()
+            self._dismiss()
 
     def rest(self) -> None:
         """Keep no threads."""
         with self._lock:
-            if self._threads is not None and self._process == os.getpid():
-                self._threads.shutdown(wait=False)
-                self._threads = None
+            self._dismiss()
+            self._tasks, self._threads = queue.SimpleQueue(), []
+
+    def _dismiss(self) -> None:
+        for _ in self._threads:
+            self._tasks.put(None)
 
     def join(self) -> None:
-        """Wait until nothing runs."""
-        threads = self._threads
-        if threads is not None and self._process == os.getpid():
-            threads.shutdown(wait=True)
-        self._threads = None
+        """Wait until nothing runs, for 1.5 seconds at most."""
+        end = time.monotonic() + _JOIN_SECONDS
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        running = sum(thread.is_alive() for thread in self._threads)
+        if running:
+            log.warning(
+                "a transform or a read goes on in %d threads of a reader that was left; "
+                "reader_pool_type='process' has workers that can be ended",
+                running,
+            )
+        self._threads = []
 
     def diagnostics(self) -> dict[str, Any]:
         """How it is."""
         return {"pool": "thread", "workers": self.workers_count}
+
+
+def _work(tasks: queue.SimpleQueue[_Task | None], pipeline: Pipeline) -> None:
+    while (task := tasks.get()) is not None:
+        future, rows = task
+        if not future.set_running_or_notify_cancel():
+            continue
+        try:
+            future.set_result(pipeline.load(rows))
+        except BaseException as error:
+            future.set_exception(error)
+        # Else the last result would be held until there is another task.
+        del task, future, rows
+
+
+def _end_all() -> None:
+    """Stop the pools at the end of the program, before the interpreter goes: a thread must not be in the midst then."""
+    pools = list(_open_pools)
+    for pool in pools:
+        pool.stop()
+    for pool in pools:
+        pool.join()
+
+
+# Those registered last are called first, before the pools that the threads fetch with end.
+getattr(threading, "_register_atexit", atexit.register)(_end_all)
 
 
 def pool_of(kind: str, pipeline: Pipeline, workers_count: int) -> Pool:

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import weakref
 from concurrent.futures import Future
 from typing import Any
@@ -20,14 +21,14 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from hubarray import config, errors
+from hubarray import config, errors, process
 from hubarray.errors import ConfigError, ReaderStoppedError
-from hubarray.process import python_command
 from hubarray.readers.pipeline import Loaded, Pipeline
 from hubarray.readers.transport import read_back
 from hubarray.readers.worker import HEADER, received
 
-_STOP_SECONDS = 5.0
+# How long a worker has to end after SIGTERM; and then its thread, to see that it has.
+_TERMINATE_SECONDS, _THREAD_SECONDS = 0.5, 1.0
 _WATCH_SECONDS = 1.0
 _Task = tuple[Future[Loaded], np.ndarray]
 
@@ -94,13 +95,13 @@ class _Crew:
         self._threads: list[threading.Thread] = []
         self._broken: BaseException | None = None
         self._stopped = False
-        self._process = os.getpid()
+        self._connections: list[socket.socket] = []
+        self._lifelines: list[int] = []
         self._lock = threading.Lock()
+        process.register(self)
 
     def submit(self, rows: np.ndarray) -> Future[Loaded]:
         task: Future[Loaded] = Future()
-        if self._process != os.getpid():
-            self._begin_in_a_child()
         with self._lock:
             if self._broken is not None:
                 task.set_exception(self._broken)
@@ -112,34 +113,46 @@ class _Crew:
         self._fail_what_waits()
         return task
 
-    def _begin_in_a_child(self) -> None:
-        """Leave the parent's workers to it: this process gets its own with its first task."""
+    def after_fork(self) -> None:
+        """Leave the parent's workers to it: a forked child gets its own with its first task."""
+        # Else the workers would outlive the parent for as long as this child lives.
+        for connection in self._connections:
+            connection.close()
+        for descriptor in self._lifelines:
+            os.close(descriptor)
         self._tasks, self._lock = queue.SimpleQueue(), threading.Lock()
-        self._processes, self._threads, self._broken = [], [], None
-        self._process = os.getpid()
+        self._processes, self._threads, self._connections, self._lifelines = [], [], [], []
+        self._broken = None
 
     def _start(self) -> None:
         for number in range(self._count):
             ours, theirs = socket.socketpair()
-            with theirs:
-                process = subprocess.Popen(
-                    **python_command("-m", "hubarray.readers.worker", str(theirs.fileno())),
-                    pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
+            watched, lifeline = os.pipe()
+            self._connections.append(ours)
+            self._lifelines.append(lifeline)
+            try:
+                # In a group of their own: Ctrl-C is for the reader, which ends them with all that they began.
+                worker = subprocess.Popen(
+                    **process.python_command("-m", "hubarray.readers.worker", str(theirs.fileno()), str(watched)),
+                    pass_fds=[theirs.fileno(), watched], stdin=subprocess.DEVNULL, process_group=0,
                 )  # fmt: skip
-            self._processes.append(process)
+            finally:
+                theirs.close()
+                os.close(watched)
+            self._processes.append(worker)
             thread = threading.Thread(
-                target=self._serve, args=(ours, process), name=f"hubarray-worker-{number}", daemon=True
+                target=self._serve, args=(ours, worker), name=f"hubarray-worker-{number}", daemon=True
             )
             self._threads.append(thread)
             thread.start()
 
-    def _serve(self, connection: socket.socket, process: subprocess.Popen[bytes]) -> None:
+    def _serve(self, connection: socket.socket, worker: subprocess.Popen[bytes]) -> None:
         """Give one worker its tasks, one after the other."""
         with connection:
             task: _Task | None = None
             try:
                 connection.sendall(HEADER.pack(0, len(self._first)) + self._first)
-                while (task := self._next(process)) is not None and not self._stopped:
+                while (task := self._next(worker)) is not None and not self._stopped:
                     future, rows = task
                     if not future.set_running_or_notify_cancel():
                         continue
@@ -152,34 +165,33 @@ class _Crew:
                     else:
                         future.set_result(answer)
             except Exception as error:
-                self._break(process, error, task)
+                self._break(worker, error, task)
 
-    def _next(self, process: subprocess.Popen[bytes]) -> _Task | None:
+    def _next(self, worker: subprocess.Popen[bytes]) -> _Task | None:
         """The next task of a worker, which is watched while it has none."""
         while True:
             with contextlib.suppress(queue.Empty):
                 return self._tasks.get(timeout=_WATCH_SECONDS)
-            if process.poll() is not None:
+            if worker.poll() is not None:
                 raise ConnectionError("it had nothing to do")
 
-    def _break(self, process: subprocess.Popen[bytes], error: Exception, task: _Task | None) -> None:
+    def _break(self, worker: subprocess.Popen[bytes], error: Exception, task: _Task | None) -> None:
         """A worker is gone: whoever waits is told, and so is whoever comes.
 
         The others are ended with it, as whoever waits for one of them would wait until it has done its task.
         """
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(1.0)
-        code = process.poll()
+            worker.wait(1.0)
+        code = worker.poll()
         how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
         told = ReaderStoppedError(
-            f"worker process {process.pid} of the reader ended with {how} ({error}); if memory ran out, "
+            f"worker process {worker.pid} of the reader ended with {how} ({error}); if memory ran out, "
             "use fewer workers or smaller row groups"
         )
         with self._lock:
             self._broken = self._broken or told
         for other in self._processes:
-            if other.poll() is None:
-                other.kill()
+            _signal(other, signal.SIGKILL)
         if task is not None and not task[0].done():
             task[0].set_exception(self._broken)
         self._fail_what_waits()
@@ -200,29 +212,38 @@ class _Crew:
         self._fail_what_waits()
         for _ in self._threads:
             self._tasks.put(None)
+        for worker in self._processes:
+            _signal(worker, signal.SIGTERM)
 
     def kill(self) -> None:
-        if self._process != os.getpid():
-            return
         self.stop()
-        for process in self._processes:
-            if process.poll() is None:
-                process.kill()
+        for worker in self._processes:
+            _signal(worker, signal.SIGKILL)
 
     def join(self) -> None:
-        for process in self._processes:
-            process.terminate()
-        for process in self._processes:
-            try:
-                process.wait(_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        end = time.monotonic() + _TERMINATE_SECONDS
+        for worker in self._processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                worker.wait(max(0.0, end - time.monotonic()))
+        for worker in self._processes:
+            _signal(worker, signal.SIGKILL)
+            worker.wait()
+        end = time.monotonic() + _THREAD_SECONDS
         for thread in self._threads:
-            thread.join(_STOP_SECONDS)
+            thread.join(max(0.0, end - time.monotonic()))
+        for lifeline in self._lifelines:
+            os.close(lifeline)
+        self._lifelines.clear()
 
     def alive(self) -> int:
-        return sum(process.poll() is None for process in self._processes)
+        return sum(worker.poll() is None for worker in self._processes)
+
+
+def _signal(worker: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Signal a worker that has not ended, and the processes that its transform began."""
+    if worker.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(worker.pid, number)
 
 
 def _answer(connection: socket.socket) -> Loaded | BaseException | None:

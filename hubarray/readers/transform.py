@@ -13,6 +13,7 @@ from hubarray.readers.field_codecs import shape_fits
 from hubarray.readers.unischema import Unischema, UnischemaField
 from hubarray.values.foreign import plain_array
 
+_NUMBERS = "biufc"
 # What Petastorm takes in place of a field.
 EditedField = UnischemaField | tuple[str, Any, tuple[int | None, ...], bool]
 
@@ -99,11 +100,17 @@ def transform_schema(schema: Unischema, spec: TransformSpec) -> Unischema:
     return Unischema("transformed", [one for one in fields if one is not None])
 
 
-def as_declared(field: UnischemaField, value: Any, *, batched: bool = False) -> Any:
+def as_declared(field: UnischemaField, value: Any, *, batched: bool = False, is_edited: bool = True) -> Any:
     """The value, or values, that a transform gave for a field, in the dtype that the schema says.
 
     Arrays, those of PyTorch and others too, lists, numbers and text are judged, and become NumPy's; other objects are
     left as they are.
+
+    Parameters
+    ----------
+    is_edited : bool
+        Whether the transform says what it gives for the field. If not, as in many a program of Petastorm's, arrays and
+        numbers of another shape or kind than the source has are taken as they are.
 
     Raises
     ------
@@ -143,7 +150,10 @@ def as_declared(field: UnischemaField, value: Any, *, batched: bool = False) -> 
             return np.zeros([n or 0 for n in field.shape], dtype)
         found = value = found.astype(dtype)
     shape = found.shape[1:] if batched else found.shape
+    is_number = dtype.kind in _NUMBERS and found.dtype.kind in _NUMBERS
     if not shape_fits(field.shape, shape):
+        if is_number and not is_edited:
+            return found if is_list else value
         raise _refused(field, f"with shape {shape}", str(field.shape))
     if found.dtype == dtype or found.dtype.kind == "O" or (dtype.kind in "US" and found.dtype.kind in "US"):
         return found if is_list else value
@@ -151,6 +161,8 @@ def as_declared(field: UnischemaField, value: Any, *, batched: bool = False) -> 
     is_text = dtype.kind in "US" or found.dtype.kind in "US"
     made = found.astype(dtype) if whole or (not is_text and np.can_cast(found.dtype, dtype, "same_kind")) else None
     if made is None or (whole and not (made == found).all()):
+        if is_number and not is_edited:
+            return found if is_list else value
         raise _refused(field, f"as {found.dtype}", str(dtype))
     return made if batched or made.ndim else made[()]
 

@@ -1,4 +1,4 @@
-"""A worker process of a reader: ``python -m hubarray.readers.worker FD``.
+"""A worker process of a reader: ``python -m hubarray.readers.worker SOCKET LIFELINE``.
 
 It takes the pipeline by cloudpickle from the reader that started it, then row numbers; for each it sends a file with
 Arrow, which has no name and vanishes with whoever holds it. Nothing that comes from data is pickled.
@@ -6,12 +6,16 @@ Arrow, which has no name and vanishes with whoever holds it. Nothing that comes 
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import signal
 import socket
 import struct
 import sys
 import tempfile
+import threading
 import traceback
 from typing import Any
 
@@ -35,8 +39,27 @@ def unnamed_file() -> Any:
     return tempfile.TemporaryFile(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
 
 
-def main(descriptor: int) -> None:
+def end_with_reader(lifeline: int) -> None:
+    """Have this process, and those that it begins, killed when the reader's end of a pipe is closed, as by its death.
+
+    The kernel does it, where it can: a thread would wait for a transform that holds the interpreter's lock.
+    """
+
+    def watch() -> None:
+        os.read(lifeline, 1)
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+    if hasattr(fcntl, "F_SETSIG"):
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+            fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+            fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def main(descriptor: int, lifeline: int) -> None:
     """Serve one reader until it closes its end."""
+    end_with_reader(lifeline)
     connection = socket.socket(fileno=descriptor)
     # What a transform prints is not for the reader's stdout, which may be a protocol of its own.
     os.dup2(2, 1)
@@ -110,4 +133,4 @@ def _send(connection: socket.socket, number: int, told: dict[str, Any], descript
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

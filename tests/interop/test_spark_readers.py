@@ -109,3 +109,112 @@ def test_a_table_is_a_dataframe(session, s3_root):  # noqa: F811 - the fixture
     hub.array(4, "me/array:v1", root=s3_root)
     with pytest.raises(hub.ConfigError, match="is no table"):
         spark.to_dataframe("me/array:v1", session, root=s3_root)
+
+
+DIGITS = {"train": 1000, "test": 200}
+
+
+def made_digits(count, seed):
+    """Images of a bright bar whose place says the digit, with noise, as pairs of an image and a digit."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        digit = int(rng.integers(10))
+        image = rng.integers(0, 40, (28, 28))
+        image[4:24, 2 + 2 * digit : 6 + 2 * digit] += 200
+        yield image.astype(np.uint8), digit
+
+
+@pytest.fixture(scope="module")
+def digits_schema():
+    from pyspark.sql.types import IntegerType
+
+    from hubarray.interop.petastorm.codecs import NdarrayCodec, ScalarCodec
+    from hubarray.interop.petastorm.unischema import Unischema, UnischemaField
+
+    return Unischema(
+        "MnistSchema",
+        [
+            UnischemaField("idx", np.int_, (), ScalarCodec(IntegerType()), False),
+            UnischemaField("digit", np.int_, (), ScalarCodec(IntegerType()), False),
+            UnischemaField("image", np.uint8, (28, 28), NdarrayCodec(), False),
+        ],
+    )
+
+
+@pytest.fixture(scope="module")
+def digits_url(digits_schema, session, tmp_path_factory):  # noqa: F811 - the fixture
+    from hubarray.interop.petastorm.etl.dataset_metadata import materialize_dataset
+    from hubarray.interop.petastorm.unischema import dict_to_spark_row
+
+    url = f"file://{tmp_path_factory.mktemp('mnist')}"
+    for seed, (part, count) in enumerate(DIGITS.items()):
+        with materialize_dataset(session, f"{url}/{part}", digits_schema, 128):
+            rows = [
+                {"idx": idx, "digit": digit, "image": image.reshape(28, 28)}
+                for idx, (image, digit) in enumerate(made_digits(count, seed))
+            ]
+            frame = session.createDataFrame(
+                [dict_to_spark_row(digits_schema, row) for row in rows], digits_schema.as_spark_schema()
+            )
+            frame.coalesce(1).write.mode("overwrite").option("compression", "none").parquet(f"{url}/{part}")
+    return url
+
+
+def as_tensor(row):
+    """The transform: an image of bytes as a tensor of floats, with an axis of channels, about zero."""
+    import torch
+
+    image = torch.from_numpy(row["image"].reshape(28, 28, 1).transpose(2, 0, 1).copy()).to(torch.float32) / 255
+    return {"image": (image - 0.1307) / 0.3081, "digit": row["digit"]}
+
+
+def network():
+    from torch import nn
+
+    return nn.Sequential(
+        nn.Conv2d(1, 10, kernel_size=5), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(10, 20, kernel_size=5), nn.Dropout2d(),
+        nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(320, 50), nn.ReLU(), nn.Dropout(), nn.Linear(50, 10),
+        nn.LogSoftmax(dim=1),
+    )  # fmt: skip
+
+
+def test_the_program_of_petastorms_mnist_example_learns_with_its_imports_changed(digits_url):
+    """The schema, the writing by Spark, the transform and the loops are as in that example, without torchvision."""
+    import torch
+    import torch.nn.functional as F  # noqa: N812
+
+    from hubarray.interop.petastorm import TransformSpec, make_reader
+    from hubarray.interop.petastorm.pytorch import DataLoader
+
+    torch.manual_seed(1)
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.5)
+    transform = TransformSpec(as_tensor, removed_fields=["idx"])
+    options = {"num_epochs": 1, "transform_spec": transform}
+    correct = seen = 0
+    for _ in range(4):
+        model.train()
+        trained = 0
+        with DataLoader(
+            make_reader(f"{digits_url}/train", seed=1, shuffle_rows=True, **options), batch_size=64
+        ) as loader:
+            for row in loader:
+                data, target = row["image"], row["digit"]
+                assert data.shape[1:] == (1, 28, 28)
+                assert data.dtype == torch.float32
+                optimizer.zero_grad()
+                loss = F.nll_loss(model(data), target)
+                loss.backward()
+                optimizer.step()
+                trained += len(data)
+        assert trained == DIGITS["train"]
+        model.eval()
+        correct = seen = 0
+        with DataLoader(make_reader(f"{digits_url}/test", **options), batch_size=1000) as loader, torch.no_grad():
+            for row in loader:
+                data, target = row["image"], row["digit"]
+                found = model(data).max(1, keepdim=True)[1]
+                correct += found.eq(target.view_as(found)).sum().item()
+                seen += data.shape[0]
+        assert seen == DIGITS["test"]
+    assert correct > 0.8 * seen

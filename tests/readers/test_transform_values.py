@@ -5,7 +5,8 @@ import pytest
 import torch
 
 import hubarray as hub
-from hubarray.interop.petastorm.pytorch import DataLoader
+from hubarray.interop.petastorm.pytorch import BatchedDataLoader, DataLoader
+from hubarray.interop.petastorm.tf_utils import make_petastorm_dataset
 
 
 @pytest.fixture
@@ -85,3 +86,56 @@ def test_a_batch_of_nulls_alone_has_the_dtype_of_the_field(root):
             assert batch.f.dtype == "f4"
             assert np.isnan(batch.f).all()
             assert batch.i.tolist() == batch.s.tolist() == [None] * len(batch.i)
+
+
+def unannounced(row):
+    """As programs of Petastorm's have it: other arrays, of which edit_fields says nothing."""
+    return {"id": row["id"], "image": torch.from_numpy(row["image"][None] / 255)}
+
+
+@pytest.mark.parametrize("pool", ["dummy", "thread", "process"])
+def test_arrays_of_which_nothing_was_said_arrive_as_they_are(name, root, pool):
+    spec = hub.TransformSpec(unannounced)
+    options = {"transform_spec": spec, "shuffle_row_groups": False, "root": root}
+    with hub.make_reader(name, reader_pool_type=pool, workers_count=1, **options) as rows:
+        images = [row.image for row in rows]
+    assert [(image.shape, image.dtype) for image in images] == [((1, 4, 4), np.dtype("f8"))] * 8
+    assert [image[0, 0, 0] for image in images] == [i / 255 for i in range(8)]
+
+
+@pytest.mark.parametrize("kind", [DataLoader, BatchedDataLoader])
+def test_arrays_of_which_nothing_was_said_are_stacked(name, root, kind):
+    spec = hub.TransformSpec(unannounced)
+    with kind(hub.make_reader(name, transform_spec=spec, root=root), batch_size=4) as loader:
+        batches = list(loader)
+    assert [tuple(batch["image"].shape) for batch in batches] == [(4, 1, 4, 4)] * 2
+    assert batches[0]["image"].dtype == torch.float64
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (unannounced, r"'image' with shape \(1, 4, 4\).*edit_fields"),
+        (lambda row: row | {"image": row["image"] / 255}, "'image' as float64.*edit_fields"),
+        (lambda row: row | {"id": 0.5}, "'id' as float64.*edit_fields"),
+    ],
+)
+def test_tensorflow_which_must_know_before_refuses_them(name, root, made, why):
+    reader = hub.make_reader(name, transform_spec=hub.TransformSpec(made), root=root)
+    with reader, pytest.raises(Exception, match=why):
+        list(make_petastorm_dataset(reader))
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        (lambda row: row | {"image": None}, "'image' as null"),
+        (lambda row: row | {"image": "a cat"}, "'image'"),
+        (lambda row: row | {"image": np.ma.masked_array(np.zeros((4, 4), "f4"), True)}, "'image'.*mask"),
+        (lambda row: row | {"label": 1}, "'label'"),
+    ],
+)
+def test_what_is_no_array_of_numbers_has_to_be_said(name, root, made, why):
+    reader = hub.make_reader(name, transform_spec=hub.TransformSpec(made), root=root)
+    with reader, pytest.raises(hub.ConfigError, match=why):
+        next(reader)

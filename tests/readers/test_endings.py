@@ -1,0 +1,157 @@
+"""Workers end within two seconds when their reader is left, interrupted or killed, whatever a transform does."""
+
+import contextlib
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+import hubarray as hub
+
+LIMIT_SECONDS = 2.0
+
+PROGRAM = """
+import os, re, signal, subprocess, sys, time
+import hubarray as hub
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+root, pool, what, then = sys.argv[1:]
+
+def sleep(row): time.sleep(60); return row
+def compute(row):
+    while True: pass
+def hold_the_lock(row): re.match(r"(a+)+$", "a" * 60 + "b"); return row
+def ignore_signals(row):
+    for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP): signal.signal(one, signal.SIG_IGN)
+    time.sleep(60); return row
+def run_a_program(row): subprocess.run(["sleep", "61.25"]); return row
+def fork(row):
+    if os.fork() == 0: time.sleep(61.25); os._exit(0)
+    time.sleep(60); return row
+
+spec = hub.TransformSpec(globals()[what])
+reader = hub.make_reader("t/x:v1", root=root, workers_count=2, reader_pool_type=pool, transform_spec=spec)
+if then == "fork":
+    child = os.fork()
+    if child == 0:
+        time.sleep(8); os._exit(0)
+print("begin", flush=True)
+try:
+    with reader:
+        next(reader)
+except KeyboardInterrupt:
+    print("left", flush=True)
+"""
+
+
+@pytest.fixture
+def source(root):
+    hub.store(np.arange(40), "t/x:v1", chunks=4, root=root)
+    return root.path
+
+
+@contextlib.contextmanager
+def begun(source, pool, what, then="-"):
+    """A program whose workers are in the midst of a transform, and all processes that it began."""
+    command = [sys.executable, "-c", PROGRAM, source, pool, what, then]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL) as program:
+        try:
+            assert program.stdout.readline() == "begin\n"
+            tree = _tree_when_busy(psutil.Process(program.pid), pool, what)
+            yield program, tree
+        finally:
+            for process in [*psutil.Process(os.getpid()).children(recursive=True), *tree]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+
+
+def _tree_when_busy(program, pool, what):
+    """The processes below a program, once the workers have had time for their first task."""
+    wanted = {"thread": 0, "process": 2}[pool] * (2 if what in ("run_a_program", "fork") else 1)
+    deadline = time.monotonic() + 20
+    while True:
+        found = program.children(recursive=True)
+        if sum("sleep" in " ".join(one.cmdline()) or "hubarray" in " ".join(one.cmdline()) for one in found) >= wanted:
+            time.sleep(1.0)
+            return program.children(recursive=True)
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+
+
+def seconds_until_gone(tree):
+    began = time.monotonic()
+    _, alive = psutil.wait_procs(tree, timeout=10)
+    assert not alive, [one.cmdline() for one in alive]
+    return time.monotonic() - began
+
+
+TRANSFORMS = ["sleep", "compute", "hold_the_lock", "ignore_signals", "run_a_program", "fork"]
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("what", TRANSFORMS)
+def test_workers_die_with_a_reader_that_is_killed(source, what):
+    with begun(source, "process", what) as (program, tree):
+        assert len(tree) >= 2
+        program.kill()
+        assert seconds_until_gone(tree) < LIMIT_SECONDS
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("what", ["sleep", "hold_the_lock", "ignore_signals", "run_a_program"])
+def test_workers_end_with_ctrl_c(source, what):
+    with begun(source, "process", what) as (program, tree):
+        program.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        assert program.stdout.readline() == "left\n"
+        assert time.monotonic() - began < LIMIT_SECONDS
+        assert seconds_until_gone(tree) < LIMIT_SECONDS
+        assert program.wait(LIMIT_SECONDS) == 0
+
+
+@pytest.mark.alone
+def test_a_child_that_the_reader_forked_does_not_keep_the_workers(source):
+    with begun(source, "process", "sleep", "fork") as (program, tree):
+        workers = [one for one in tree if "hubarray.readers.worker" in " ".join(one.cmdline())]
+        assert len(workers) == 2
+        program.kill()
+        assert seconds_until_gone(workers) < LIMIT_SECONDS
+
+
+@pytest.mark.alone
+def test_threads_whose_transform_sleeps_keep_neither_the_program_nor_who_leaves(source):
+    with begun(source, "thread", "sleep") as (program, _):
+        program.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        assert program.stdout.readline() == "left\n"
+        assert time.monotonic() - began < LIMIT_SECONDS
+        assert program.wait(LIMIT_SECONDS) == 0
+
+
+def test_a_pool_that_nobody_holds_lets_its_threads_go(source):
+    reader = hub.make_reader("t/x:v1", root=source, workers_count=3)
+    next(reader)
+    assert any(one.name.startswith("hubarray-reader") for one in threading.enumerate())
+    del reader
+    gc.collect()
+    deadline = time.monotonic() + 5
+    while any(one.name.startswith("hubarray-reader") for one in threading.enumerate()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_leaving_says_what_still_runs(source, caplog):
+    spec = hub.TransformSpec(lambda row: time.sleep(4) or row)
+    reader = hub.make_reader("t/x:v1", root=source, workers_count=2, transform_spec=spec)
+    began = time.monotonic()
+    with reader, pytest.raises(TimeoutError):
+        reader._pool.submit(np.arange(1)).result(0.1)
+    assert 1.4 < time.monotonic() - began < LIMIT_SECONDS
+    assert "reader_pool_type='process'" in caplog.text
