@@ -124,3 +124,15 @@ def several(count: int, thing: str) -> str:
     ('1 row', '1,200 rows')
     """
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def shown_line(text: str) -> str:
+    """The first line of what a client or a server says, without secrets and control characters.
+
+    Examples
+    --------
+    >>> shown_line("cannot reach https://me:secret@host/a, given up\\nat line 3")
+    'cannot reach https://***@host/a, given up'
+    """
+    lines = text.strip().splitlines() or [""]
+    return shown_text(hidden_urls(lines[0][:600]))[:300]

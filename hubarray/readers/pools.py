@@ -10,7 +10,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -108,6 +108,7 @@ class ThreadPool:
         self._lock = threading.Lock()
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
+        self._running: set[Future[Loaded]] = set()
 
     def submit(self, rows: np.ndarray) -> Future[Loaded]:
         """Begin to load some rows."""
@@ -117,7 +118,9 @@ class ThreadPool:
                 raise ReaderStoppedError("this reader was stopped; make another one")
             if len(self._threads) < self.workers_count:
                 name = f"hubarray-reader-{len(self._threads)}"
-                thread = threading.Thread(target=_work, args=(self._tasks, self._pipeline), name=name, daemon=True)
+                thread = threading.Thread(
+                    target=_work, args=(self._tasks, self._running, self._pipeline), name=name, daemon=True
+                )
                 # A pool that nobody holds lets its threads go.
                 weakref.finalize(self, self._tasks.put, None).atexit = False
                 self._threads.append(thread)
@@ -135,6 +138,10 @@ class ThreadPool:
                     if task is not None:
                         task[0].cancel()
             self._dismiss()
+            # Whoever waits for a transform that goes on is told now.
+            for future in list(self._running):
+                with contextlib.suppress(InvalidStateError):
+                    future.set_exception(ReaderStoppedError("the reader was stopped"))
 
     def rest(self) -> None:
         """Keep no threads."""
@@ -165,15 +172,22 @@ class ThreadPool:
         return {"pool": "thread", "workers": self.workers_count}
 
 
-def _work(tasks: queue.SimpleQueue[_Task | None], pipeline: Pipeline) -> None:
+def _work(tasks: queue.SimpleQueue[_Task | None], running: set[Future[Loaded]], pipeline: Pipeline) -> None:
     while (task := tasks.get()) is not None:
         future, rows = task
         if not future.set_running_or_notify_cancel():
             continue
-        try:
-            future.set_result(pipeline.load(rows))
-        except BaseException as error:
-            future.set_exception(error)
+        running.add(future)
+        with contextlib.suppress(InvalidStateError):
+            try:
+                future.set_result(pipeline.load(rows))
+            except Exception as error:
+                future.set_exception(error)
+            except BaseException as error:
+                # It would end the program that reads, and not only this thread.
+                kind = type(error).__name__
+                future.set_exception(ReaderStoppedError(f"a function of yours raised {kind} in a worker of the reader"))
+        running.discard(future)
         # Else the last result would be held until there is another task.
         del task, future, rows
 

@@ -184,10 +184,13 @@ class _Crew:
             worker.wait(1.0)
         code = worker.poll()
         how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
-        told = ReaderStoppedError(
-            f"worker process {worker.pid} of the reader ended with {how} ({error}); if memory ran out, "
-            "use fewer workers or smaller row groups"
+        was_killed = code == -signal.SIGKILL
+        advice = (
+            "if memory ran out, use fewer workers or smaller row groups"
+            if was_killed
+            else "a function of yours ended it, or a library that it calls crashed"
         )
+        told = ReaderStoppedError(f"worker process {worker.pid} of the reader ended with {how} ({error}); {advice}")
         with self._lock:
             self._broken = self._broken or told
         for other in self._processes:
@@ -219,6 +222,7 @@ class _Crew:
         self.stop()
         for worker in self._processes:
             _signal(worker, signal.SIGKILL)
+        self._close_lifelines()
 
     def join(self) -> None:
         end = time.monotonic() + _TERMINATE_SECONDS
@@ -231,9 +235,12 @@ class _Crew:
         end = time.monotonic() + _THREAD_SECONDS
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
-        for lifeline in self._lifelines:
+        self._close_lifelines()
+
+    def _close_lifelines(self) -> None:
+        lifelines, self._lifelines = self._lifelines, []
+        for lifeline in lifelines:
             os.close(lifeline)
-        self._lifelines.clear()
 
     def alive(self) -> int:
         return sum(worker.poll() is None for worker in self._processes)

@@ -13,7 +13,6 @@ from hubarray.readers.field_codecs import shape_fits
 from hubarray.readers.unischema import Unischema, UnischemaField
 from hubarray.values.foreign import plain_array
 
-_NUMBERS = "biufc"
 # What Petastorm takes in place of a field.
 EditedField = UnischemaField | tuple[str, Any, tuple[int | None, ...], bool]
 
@@ -70,7 +69,7 @@ def _edited(one: Any) -> UnischemaField:
     try:
         np.dtype(None if one[1] is Decimal else one[1])
     except TypeError:
-        raise ConfigError(f"TransformSpec: edit_fields has {one!r}: {one[1]!r} is no dtype"[:300]) from None
+        raise ConfigError(f"TransformSpec: edit_fields has {one!r}: {one[1]!r} is no dtype of NumPy's"[:300]) from None
     shape = one[2] if one[2] is None or isinstance(one[2], (tuple, list)) else (one[2],)
     return UnischemaField(one[0], one[1], tuple(shape or ()), None, bool(one[3]))
 
@@ -130,7 +129,7 @@ def as_declared(field: UnischemaField, value: Any, *, batched: bool = False, is_
     if not isinstance(value, (np.generic, bool, int, float, str, bytes)):
         try:
             plain = plain_array(value)
-        except ConfigError as error:
+        except (ConfigError, ValueError) as error:
             raise ConfigError(f"the transform gave {field.name!r}: {error}") from None
         # A tensor without axes is a number.
         value = value if plain is None else plain[()]
@@ -150,21 +149,34 @@ def as_declared(field: UnischemaField, value: Any, *, batched: bool = False, is_
             return np.zeros([n or 0 for n in field.shape], dtype)
         found = value = found.astype(dtype)
     shape = found.shape[1:] if batched else found.shape
-    is_number = dtype.kind in _NUMBERS and found.dtype.kind in _NUMBERS
+    is_plain = isinstance(value, (bool, int, float))
+    if not is_edited and _is_number(dtype) and _is_number(found.dtype):
+        # A number of Python's has no dtype of its own.
+        is_kin = found.dtype.kind in "iuf" and np.can_cast(found.dtype, dtype, "same_kind")
+        fits = is_plain and is_kin and shape_fits(field.shape, shape)
+        if not fits or (found.dtype.kind in "iu" and found.astype(dtype) != found):
+            return found if is_list else found[()]
     if not shape_fits(field.shape, shape):
-        if is_number and not is_edited:
-            return found if is_list else value
         raise _refused(field, f"with shape {shape}", str(field.shape))
+    if is_plain and found.dtype == dtype:
+        # Of numbers of Python's a batch would be a list.
+        return found[()]
     if found.dtype == dtype or found.dtype.kind == "O" or (dtype.kind in "US" and found.dtype.kind in "US"):
         return found if is_list else value
     whole = found.dtype.kind in "iu" and dtype.kind in "iu"
     is_text = dtype.kind in "US" or found.dtype.kind in "US"
-    made = found.astype(dtype) if whole or (not is_text and np.can_cast(found.dtype, dtype, "same_kind")) else None
+    with np.errstate(over="ignore"):
+        made = found.astype(dtype) if whole or (not is_text and np.can_cast(found.dtype, dtype, "same_kind")) else None
     if made is None or (whole and not (made == found).all()):
-        if is_number and not is_edited:
-            return found if is_list else value
         raise _refused(field, f"as {found.dtype}", str(dtype))
+    if made.dtype.kind in "fc" and (np.isinf(made) & ~np.isinf(found)).any():
+        raise _refused(field, f"as {found.dtype}, with numbers beyond {dtype}", str(dtype))
     return made if batched or made.ndim else made[()]
+
+
+def _is_number(dtype: np.dtype[Any]) -> bool:
+    """Whether it is a number's, those of ml_dtypes included, which NumPy takes for bytes."""
+    return dtype.kind in "biufc" or (dtype.kind == "V" and dtype.type is not np.void)
 
 
 def _refused(field: UnischemaField, given: str, said: str) -> ConfigError:

@@ -10,10 +10,7 @@ be written to.
 from __future__ import annotations
 
 import abc
-import atexit
-import concurrent.futures.thread  # noqa: F401 - before what is to be called before its end
 import logging
-import random
 import re
 import threading
 import time
@@ -25,7 +22,8 @@ from typing import TypeAlias, TypeVar
 
 from hubarray import config, process
 from hubarray.errors import ReadOnlyError, StorageError, UnavailableError
-from hubarray.shown import hidden_urls, shown_text
+from hubarray.shown import shown_text
+from hubarray.storage.patience import UnansweredError, retried
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 T = TypeVar("T")
@@ -35,8 +33,6 @@ MAX_BUFFERS = 1024
 # How often a request is made of a server that asks to try later.
 BUSY_ATTEMPTS = 6
 _REQUEST_SECONDS = 20.0
-_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS, _LONGEST_RETRY_AFTER_SECONDS = 0.1, 5.0, 30.0
-_LIFELESS_SECONDS = 9.0
 _MOST_REMEMBERED_KEYS = 1 << 18
 _SLOWEST_BYTES_PER_SECOND = 256 * 1024
 # What a piece of a range that is still arriving has at least.
@@ -78,48 +74,6 @@ def leads_away(key: str) -> bool:
     if "/." not in key and "//" not in key and "\\" not in key and key.isprintable() and key[:1] not in "/.":
         return key[-1:] in ("", "/")
     return _LEADS_AWAY.search(key) is not None
-
-
-def unanswered(
-    where: str, reason: str, *, is_alive: bool = False, retry_after_seconds: float = 0.0
-) -> UnavailableError:
-    """The error of every engine for a server that is down, or answers what no handler could use.
-
-    Parameters
-    ----------
-    where, reason : str
-    is_alive : bool
-        Whether it gave a sign of life, such as a request to try later, or a reply that broke off: then it is asked
-        again for as long as the setting ``retry_timeout_seconds`` says, and else for some seconds.
-    retry_after_seconds : float
-        How long the server itself asks to wait.
-    """
-    told = (
-        f"{where}: the server did not answer as it should ({reason}); "
-        "try again, and check that it runs and that the root names the right endpoint"
-    )
-    return UnansweredError(told, is_alive=is_alive, retry_after_seconds=retry_after_seconds)
-
-
-def fit_to_be_shown(text: str) -> str:
-    """The first line of what a client or a server says, without secrets and control characters."""
-    lines = text.strip().splitlines() or [""]
-    return shown_text(hidden_urls(lines[0][:600]))[:300]
-
-
-class UnansweredError(UnavailableError):
-    """A call that may be made again, as :func:`unanswered` says; the verbs of a :class:`Store` do that themselves."""
-
-    # With defaults, as a pickled error is made anew of its message.
-    def __init__(self, message: str, *, is_alive: bool = False, retry_after_seconds: float = 0.0) -> None:
-        super().__init__(message)
-        self.is_alive, self.retry_after_seconds = is_alive, retry_after_seconds
-
-
-# Set when the program ends, whose pools are waited for then: a thread that sleeps must not keep it.
-_ending = threading.Event()
-# Those registered last are called first; the pools' own is registered when they are imported.
-getattr(threading, "_register_atexit", atexit.register)(_ending.set)
 
 
 class RequestStats:
@@ -418,31 +372,7 @@ class Store(abc.ABC):
         """
         if self.remote and config.is_offline():
             raise UnavailableError(f"{self.url}: offline=True is set, and what was asked for is not in the disk cache")
-        began, attempt = time.monotonic(), 0
-        while True:
-            try:
-                return call()
-            except UnansweredError as error:
-                allowed = self.retry_timeout_seconds
-                allowed = config.current().retry_timeout_seconds if allowed is None else allowed
-                # A server that is gone is to be named soon, but may only be starting anew.
-                allowed = allowed if error.is_alive else min(allowed, _LIFELESS_SECONDS)
-                asked, told = min(error.retry_after_seconds, _LONGEST_RETRY_AFTER_SECONDS), error.args
-                is_alive = error.is_alive
-            # In the handler, the error would keep alive what it was raised in.
-            left = allowed - (time.monotonic() - began)
-            if left <= asked:
-                raise UnavailableError(*told)
-            wait = random.uniform(0.5, 1.0) * min(_LONGEST_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2**attempt)
-            # As long as it waits, the last attempt may take.
-            if is_alive and 2 * wait > left:
-                raise UnavailableError(*told)
-            # Of a server that is gone, the last attempt is made when the time is up.
-            wait = max(asked, min(wait, left))
-            log.debug("%s: no answer yet; the next attempt is in %.1f s", self.url, wait)
-            if _ending.wait(wait):
-                raise UnavailableError(*told)
-            attempt += 1
+        return retried(call, self.url, self.retry_timeout_seconds)
 
     def _refuse_leading_away(self, key: str) -> None:
         if key in self._harmless:

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from hubarray.errors import AccessDeniedError, ConfigError, HubError
-from hubarray.storage.base import Buffer, ObjectInfo, Store, unanswered
+from hubarray.storage.base import Buffer, ObjectInfo, Store
+from hubarray.storage.patience import unanswered
 
 Credentials: TypeAlias = Callable[[], tuple[Mapping[str, Any], datetime | None]]
 Connect: TypeAlias = Callable[[Mapping[str, Any]], Store]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -29,12 +28,13 @@ from hubarray.errors import (
     UnavailableError,
     UnsafeStoreError,
 )
-from hubarray.storage.base import BUSY_ATTEMPTS, Buffer, ObjectInfo, Store, fit_to_be_shown, most_seconds, unanswered
-from hubarray.storage.refusals import refused
+from hubarray.shown import shown_line
+from hubarray.storage.base import BUSY_ATTEMPTS, Buffer, ObjectInfo, Store, most_seconds
+from hubarray.storage.patience import unanswered
+from hubarray.storage.refusals import code_of, refused, status_of
 
 _DELETE_BATCH = 64
 UNCACHED_OPTIONS = {"use_listings_cache": False, "skip_instance_cache": True}
-_STATUS = re.compile(r"(?:\bcode:? |\bstatus(?:=|: ?))(\d{3})\b|\((\d{3})\)|^(\d{3}),")
 
 
 class FilesystemStore(Store):
@@ -221,16 +221,16 @@ class FilesystemStore(Store):
             return error
         where = self.where(key)
         reason = _reason(error)
-        status = _status(error)
+        status = status_of(error)
         if _is_about_the_bucket(error):
             return StorageError(f"{where}: there is no such bucket; create it first, or check the root's URL")
         if isinstance(error, FileNotFoundError) or status == 404:
             return ObjectMissingError(f"{where}: no such object")
         if status != 401 and (isinstance(error, PermissionError) or "credentials" in reason.lower()):
             status = 403
-        if (denied := refused(where, status, reason, code=_code(error))) is not None:
+        if (denied := refused(where, status, reason, code=code_of(error))) is not None:
             return denied
-        if (status or 0) >= 500 or status in (408, 429) or _code(error) == "RequestTimeout":
+        if (status or 0) >= 500 or status in (408, 429) or code_of(error) == "RequestTimeout":
             return unanswered(where, reason, is_alive=True)
         if isinstance(error, (asyncio.TimeoutError, TimeoutError, ConnectionError)) or status is None:
             return unanswered(where, reason)
@@ -252,44 +252,24 @@ def _modified(info: Mapping[str, Any]) -> datetime | None:
 
 def _reason(error: BaseException) -> str:
     text = str(error).strip()
-    return f"{type(error).__name__}: {fit_to_be_shown(text)}" if text else type(error).__name__
-
-
-def _status(error: BaseException) -> int | None:
-    # s3fs raises an OSError of its own making, with botocore's error as the cause.
-    response = getattr(error.__cause__, "response", None) or {}
-    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-    if status:
-        return int(status)
-    for attribute in ("status", "code"):
-        value = getattr(error, attribute, None)
-        if isinstance(value, int):
-            return value
-    found = _STATUS.search(str(error))
-    return int(next(group for group in found.groups() if group)) if found else None
+    return f"{type(error).__name__}: {shown_line(text)}" if text else type(error).__name__
 
 
 def is_past_the_end(error: BaseException) -> bool:
     """Whether a failure says that a range has no byte of the object."""
     text = str(error)
-    return _status(error) == 416 or "InvalidRange" in text or "not satisfiable" in text.lower()
+    return status_of(error) == 416 or "InvalidRange" in text or "not satisfiable" in text.lower()
 
 
 def _is_precondition_failure(error: BaseException) -> bool:
-    return _status(error) == 412 or "conditionNotMet" in str(error)
-
-
-def _code(error: BaseException) -> str:
-    """The server's name for a failure: of s3fs the cause has it, and the text is the server's."""
-    code = (getattr(error.__cause__, "response", None) or {}).get("Error", {}).get("Code")
-    return fit_to_be_shown(str(code)) if code else ""
+    return status_of(error) == 412 or "conditionNotMet" in str(error)
 
 
 def _is_about_the_bucket(error: BaseException) -> bool:
     """Whether a failure says that there is no bucket."""
     text = str(error).lower()
-    return _code(error) == "NoSuchBucket" or "nosuchbucket" in text or "bucket does not exist" in text
+    return code_of(error) == "NoSuchBucket" or "nosuchbucket" in text or "bucket does not exist" in text
 
 
 def _is_busy(error: BaseException) -> bool:
-    return _status(error) in (409, 429)
+    return status_of(error) in (409, 429)

@@ -26,8 +26,10 @@ from hubarray.errors import (
     ObjectMissingError,
     StorageError,
 )
-from hubarray.storage.base import BUSY_ATTEMPTS, PIECE_BYTES, Buffer, ObjectInfo, Store, fit_to_be_shown, unanswered
+from hubarray.shown import shown_line
+from hubarray.storage.base import BUSY_ATTEMPTS, PIECE_BYTES, Buffer, ObjectInfo, Store
 from hubarray.storage.options import endpoint_from_environment, flatten_s3
+from hubarray.storage.patience import unanswered
 from hubarray.storage.refusals import refused
 
 _NO_STORE = {"Cache-Control": "no-store"}
@@ -303,4 +305,4 @@ def _broke_off(error: Exception) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    return fit_to_be_shown(str(error)) or type(error).__name__
+    return shown_line(str(error)) or type(error).__name__

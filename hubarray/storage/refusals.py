@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from hubarray.errors import AccessDeniedError
+from hubarray.shown import shown_line
 
 _EXPIRED = "they have expired; get new ones, such as by `aws sso login`, or give storage_options of a longer session"
 _CLOCK = "the clock of this computer is not the server's; set it, such as by a time server (NTP)"
@@ -27,6 +30,7 @@ _ADVICE = {
     "MissingAuthenticationToken": _WRONG,
     "AuthorizationQueryParametersError": _WRONG,
 }
+_STATUS_IN_TEXT = re.compile(r"(?:\bcode:? |\bstatus(?:=|: ?| ))(\d{3})\b|\((\d{3})\)|^(\d{3}),")
 _STATUSES = (400, 401, 403)
 _SAYS_NOTHING_ELSE = (401, 403)
 _UNAUTHORIZED = 401
@@ -60,8 +64,9 @@ def refused(where: str, status: int | None, reason: str, *, code: str = "") -> A
     """
     if status is not None and status not in _STATUSES:
         return None
-    told = f"{code} {reason}"
-    found = next((one for one in _ADVICE if one in told), None)
+    # Arrow writes EXPIRED_TOKEN.
+    told = f"{code} {reason}".replace("_", "").lower()
+    found = next((one for one in _ADVICE if one.lower() in told), None)
     if found is None and status not in _SAYS_NOTHING_ELSE:
         return None
     said = reason if not code or code in reason else f"{code}, {reason}"
@@ -70,3 +75,24 @@ def refused(where: str, status: int | None, reason: str, *, code: str = "") -> A
     )
     error.has_expired = status == _UNAUTHORIZED or found in _MAY_HAVE_EXPIRED
     return error
+
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status that an exception of fsspec or Arrow tells, if it does."""
+    # s3fs raises an OSError of its own making, with botocore's error as the cause.
+    response = getattr(error.__cause__, "response", None) or {}
+    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    if status:
+        return int(status)
+    for attribute in ("status", "code"):
+        value = getattr(error, attribute, None)
+        if isinstance(value, int):
+            return value
+    found = _STATUS_IN_TEXT.search(str(error))
+    return int(next(group for group in found.groups() if group)) if found else None
+
+
+def code_of(error: BaseException) -> str:
+    """The server's name for a failure: of s3fs the cause has it, and the text is the server's."""
+    code = (getattr(error.__cause__, "response", None) or {}).get("Error", {}).get("Code")
+    return shown_line(str(code)) if code else ""

@@ -172,30 +172,6 @@ def test_video_comes_frame_by_frame_with_its_rate(root, tmp_path):
     assert np.abs(array[...].astype("i4") - expected).max() <= 2
 
 
-def test_an_interrupted_import_goes_on_where_it_was(root, tmp_path, monkeypatch):
-    monkeypatch.setattr(importing, "IMPORT_STEP_BYTES", 10 * VALUES[0].nbytes)
-    np.save(tmp_path / "x.npy", VALUES)
-    real, appended = hub.Array.append, []
-
-    def append(self, rows, **options):
-        if len(appended) == 3:
-            raise KeyboardInterrupt
-        appended.append(len(rows))
-        real(self, rows, **options)
-
-    monkeypatch.setattr(hub.Array, "append", append)
-    with pytest.raises(KeyboardInterrupt):
-        hub.import_(tmp_path / "x.npy", "t/x:v0", root=root, chunks=(5, 12, 9))
-    assert not hub.exists("t/x:v0", root=root)
-    assert sum(appended) == 30
-    appended.clear()
-    monkeypatch.setattr(hub.Array, "append", lambda self, rows: (appended.append(len(rows)), real(self, rows)))
-    array = hub.import_(tmp_path / "x.npy", "t/x:v0", root=root, chunks=(5, 12, 9))
-    assert np.array_equal(array[...], VALUES)
-    assert sum(appended) == 20
-    assert hub.list(root=root) == ["t/x:v0"]
-
-
 def test_what_another_import_left_is_replaced_and_what_is_yours_is_not(root, tmp_path):
     np.save(tmp_path / "x.npy", VALUES)
     left = hub.array((5, 12, 9), "t/x:v0.importing", "u1", root=root, attrs={"hubarray.staging": {"source": "another"}})

@@ -155,3 +155,48 @@ def test_leaving_says_what_still_runs(source, caplog):
         reader._pool.submit(np.arange(1)).result(0.1)
     assert 1.4 < time.monotonic() - began < LIMIT_SECONDS
     assert "reader_pool_type='process'" in caplog.text
+
+
+@pytest.mark.parametrize("pool", ["thread", "process"])
+def test_a_reader_that_another_thread_stops_says_so_though_a_transform_goes_on(source, pool):
+    spec = hub.TransformSpec(lambda row: time.sleep(5) or row)
+    with hub.make_reader("t/x:v1", root=source, workers_count=2, reader_pool_type=pool, transform_spec=spec) as reader:
+        timer = threading.Timer(1, reader.stop)
+        timer.start()
+        began = time.monotonic()
+        with pytest.raises(hub.errors.ReaderStoppedError, match="was stopped"):
+            next(reader)
+        assert time.monotonic() - began < 1 + LIMIT_SECONDS
+        timer.join()
+
+
+@pytest.mark.parametrize("pool", ["thread", "process"])
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_a_transform_that_ends_the_program_ends_the_reader_instead(source, pool, kind):
+    def ends(row):
+        raise kind
+
+    spec = hub.TransformSpec(ends)
+    reader = hub.make_reader("t/x:v1", root=source, workers_count=1, reader_pool_type=pool, transform_spec=spec)
+    with reader, pytest.raises(hub.errors.ReaderStoppedError, match="a function of yours"):
+        next(reader)
+
+
+@pytest.mark.parametrize("pool", ["thread", "process"])
+def test_readers_that_are_left_or_forgotten_leave_no_descriptor(source, pool):
+    def use(forgotten):
+        reader = hub.make_reader("t/x:v1", root=source, workers_count=2, reader_pool_type=pool)
+        next(reader)
+        if not forgotten:
+            reader.stop()
+            reader.join()
+
+    use(False)
+    before = psutil.Process().num_fds()
+    for forgotten in (True, False, True):
+        use(forgotten)
+        gc.collect()
+    deadline = time.monotonic() + 5
+    while psutil.Process().num_fds() > before:
+        assert time.monotonic() < deadline, psutil.Process().num_fds() - before
+        time.sleep(0.05)

@@ -139,3 +139,51 @@ def test_what_is_no_array_of_numbers_has_to_be_said(name, root, made, why):
     reader = hub.make_reader(name, transform_spec=hub.TransformSpec(made), root=root)
     with reader, pytest.raises(hub.ConfigError, match=why):
         next(reader)
+
+
+@pytest.mark.parametrize("said", [True, False])
+@pytest.mark.parametrize(
+    ("made", "kind"),
+    [(lambda n: int(n), torch.int64), (lambda n: float(n), torch.float64), (lambda n: n > 3, torch.bool)],
+)
+def test_numbers_of_python_are_tensors_in_a_batch(name, root, made, kind, said):
+    dtypes = {torch.int64: np.int64, torch.float64: np.float64, torch.bool: np.bool_}
+    edits = [("id", dtypes[kind], (), False)] if said else None
+    spec = hub.TransformSpec(lambda row: {"id": made(int(row["id"]))}, edits, removed_fields=["image"])
+    with DataLoader(hub.make_reader(name, transform_spec=spec, root=root), batch_size=4) as loader:
+        assert [batch["id"].dtype for batch in loader] == [kind] * 2
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        np.array([16777217], np.int64),
+        np.array([16777217.0, 1e300]),
+        np.array([1, 2], np.int32),
+        torch.ones(2, dtype=torch.float16),
+        torch.ones(2, dtype=torch.bfloat16),
+    ],
+    ids=str,
+)
+def test_arrays_of_which_nothing_was_said_keep_every_bit(root, made):
+    schema = hub.Schema({"x": hub.Field("float32", (None,))})
+    with hub.table_writer("t/x:v1", schema, root=root) as writer, writer.partition("p") as part:
+        part.extend([{"x": np.zeros(3, "f4")}] * 2)
+    spec = hub.TransformSpec(lambda row: {"x": made})
+    with hub.make_reader("t/x:v1", transform_spec=spec, root=root) as reader:
+        found = next(reader).x
+    expected = made if isinstance(made, np.ndarray) else made.float().numpy()
+    assert found.astype(expected.dtype).tolist() == expected.tolist()
+    assert found.dtype.itemsize == (made.dtype.itemsize)
+
+
+def test_numbers_beyond_what_was_said_are_refused(name, root):
+    rows = reader(name, root, lambda image: np.full((1, 4, 4), 1e300))
+    with rows, pytest.raises(hub.ConfigError, match="'image' as float64, with numbers beyond float32"):
+        next(rows)
+
+
+def test_a_list_of_tensors_of_different_lengths_is_refused_by_name(name, root):
+    spec = hub.TransformSpec(lambda row: row | {"image": [torch.ones(2), torch.ones(3)]})
+    with hub.make_reader(name, transform_spec=spec, root=root) as rows, pytest.raises(hub.ConfigError, match="'image'"):
+        next(rows)

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import hubarray as hub
-from hubarray.storage import base
-from hubarray.storage.base import PIECE_BYTES, ObjectInfo, unanswered
+from hubarray.storage.base import PIECE_BYTES, ObjectInfo
 from hubarray.storage.memory import MemoryStore
+from hubarray.storage.patience import unanswered
 from hubarray.storage.s3_filesystem import S3FilesystemStore
 from hubarray.storage.url import open_store
 from tests.proxy import faulty_proxy
@@ -230,7 +230,7 @@ def test_a_listing_that_breaks_off_gives_each_key_once():
 
 
 def test_a_listing_that_breaks_off_behind_more_keys_than_are_remembered_is_an_error(monkeypatch):
-    monkeypatch.setattr(base, "_MOST_REMEMBERED_KEYS", 1)
+    monkeypatch.setattr("hubarray.storage.base._MOST_REMEMBERED_KEYS", 1)
     with pytest.raises(hub.UnavailableError, match="it broke off"):
         list(Breaking("memory://listed", {}).list(""))
 

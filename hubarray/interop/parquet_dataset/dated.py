@@ -9,6 +9,10 @@ from typing import Any
 
 from pyarrow import fs as pafs
 
+from hubarray.storage.refusals import status_of
+
+# What a server says of a file that is not there; None is an exception that says nothing of a server.
+_ABSENT = (None, 404, 410)
 # Of local files and SFTP; of S3 and HTTP; of Azure; of Google; of memory.
 _NAMES = ("mtime", "LastModified", "last_modified", "Last-Modified", "updated", "modified", "created")
 
@@ -21,10 +25,20 @@ class DatedHandler(pafs.FSSpecHandler):
         found = next((one for one in (_time(info.get(name)) for name in _NAMES) if one is not None), None)
         return pafs.FSSpecHandler._create_file_info(path, {**info, "mtime": found})
 
-    def get_file_info(self, paths: Sequence[str]) -> Any:
+    def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
         """Size and time of some files."""
         self.fs.invalidate_cache()
-        return super().get_file_info(paths)
+        return [self._file_info(path) for path in paths]
+
+    def _file_info(self, path: str) -> pafs.FileInfo:
+        try:
+            return self._create_file_info(path, self.fs.info(path))
+        except FileNotFoundError as error:
+            # fsspec's client of HTTP says so of whatever goes wrong.
+            below = error.__cause__ or error.__context__
+            if isinstance(below, Exception) and (isinstance(below, OSError) or status_of(below) not in _ABSENT):
+                raise below from None
+            return pafs.FileInfo(path, pafs.FileType.NotFound)
 
     def get_file_info_selector(self, selector: pafs.FileSelector) -> Any:
         """Size and time of the files of a folder."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -18,7 +20,6 @@ from pyarrow import fs as pafs
 
 from hubarray import process
 from hubarray.errors import (
-    AccessDeniedError,
     ConfigError,
     HubError,
     MissingPackageError,
@@ -31,23 +32,23 @@ from hubarray.interop.parquet_dataset.dated import DatedHandler
 from hubarray.shown import hidden_urls, shown_text, shown_url
 from hubarray.sources.folders import PARQUET_SUFFIXES, is_part, refuse_table_format
 from hubarray.storage.options import endpoint_from_environment, flatten_s3
+from hubarray.storage.patience import UnansweredError, retried, unanswered
+from hubarray.storage.refusals import code_of, refused, status_of
+
+T = TypeVar("T")
 
 MAX_FILES = 1 << 22
 _MAX_PATHS = 64
 _AWAY = (errno.EIO, errno.ESTALE, errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENOTCONN)
-# Of the errors that Arrow's S3 client names, those that say more than that the store refused.
-_OF_AWS: dict[str, type[HubError]] = {
-    "NO_SUCH_BUCKET": NotFoundError,
-    "ACCESS_DENIED": AccessDeniedError,
-    "INVALID_ACCESS_KEY_ID": AccessDeniedError,
-    "SIGNATURE": AccessDeniedError,
-    "NETWORK_CONNECTION": UnavailableError,
-    "SERVICE_UNAVAILABLE": UnavailableError,
-    "INTERNAL_FAILURE": UnavailableError,
-    "REQUEST_TIMEOUT": UnavailableError,
-    "SLOW_DOWN": UnavailableError,
-    "THROTTLING": UnavailableError,
-}
+# As Arrow's S3 client names errors.
+_ARROW_ERROR = re.compile(r"AWS Error ([A-Z_]+)(?: \(HTTP status (\d+)\))?")
+_REFUSED = ("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "INVALID_SIGNATURE")
+_BUSY = ("SERVICE_UNAVAILABLE", "INTERNAL_FAILURE", "REQUEST_TIMEOUT", "SLOW_DOWN", "THROTTLING", "RequestTimeout")
+_BUSY_STATUSES = (408, 425, 429, 500, 502, 503, 504)
+# The number that curl gives a transfer that ended before its end.
+_BROKE_OFF = "curlCode: 18"
+# Waits of 25 ms and twice as long each time, 26 s together: a stream that a file is written by cannot begin again.
+_WRITE_ATTEMPTS = 10
 # By this machine's clock, as the store's is not asked: so minutes, for what takes a second.
 _SETTLED_NS = 300 * 1_000_000_000
 
@@ -109,18 +110,26 @@ class Client:
     def after_fork(self) -> None:
         """Start afresh in a forked child."""
         self._lock = threading.Lock()
-        self._opened: pafs.FileSystem | None = None
+        self._opened: dict[bool, pafs.FileSystem] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Client, (self.scheme, self._options)
 
     @property
     def filesystem(self) -> pafs.FileSystem:
-        """The file system."""
+        """The file system, for calls that :func:`requested` makes again where need be."""
+        return self._filesystem(patient=False)
+
+    @property
+    def patient_filesystem(self) -> pafs.FileSystem:
+        """The file system, of which each request is made again for half a minute: to write files by streams."""
+        return self._filesystem(patient=True)
+
+    def _filesystem(self, *, patient: bool) -> pafs.FileSystem:
         with self._lock:
-            if self._opened is None:
-                self._opened = self._open()
-            return self._opened
+            if patient not in self._opened:
+                self._opened[patient] = self._open(patient)
+            return self._opened[patient]
 
     @property
     def endpoint(self) -> str:
@@ -136,7 +145,7 @@ class Client:
         """Whether its files are this machine's."""
         return self.scheme == "file"
 
-    def _open(self) -> pafs.FileSystem:
+    def _open(self, patient: bool) -> pafs.FileSystem:
         if self.scheme == "file":
             return pafs.LocalFileSystem()
         if self.scheme in ("s3", "s3a", "s3n") and "profile" not in self._options:
@@ -148,6 +157,7 @@ class Client:
                 "region": flat.get("region") or ("us-east-1" if flat.get("endpoint") else None),
                 "endpoint_override": flat.get("endpoint") or endpoint_from_environment(),
                 "anonymous": bool(flat.get("skip_signature", False)),
+                "retry_strategy": pafs.AwsDefaultS3RetryStrategy(max_attempts=_WRITE_ATTEMPTS) if patient else None,
             }
             return pafs.S3FileSystem(**{name: value for name, value in named.items() if value is not None})
         import fsspec
@@ -205,6 +215,9 @@ def located(source: str | os.PathLike[str], options: Mapping[str, Any] | None = 
     if parts.username or parts.password:
         raise ConfigError(f"{shown_url(text)}: credentials do not belong in a URL; give storage_options=")
     given = dict(options or {})
+    if scheme in ("http", "https"):
+        # Whose client in fsspec names files by whole URLs.
+        return Location(Client(scheme, given), text.rstrip("/"), shown_url(text))
     if scheme == "hdfs" and parts.netloc and "host" not in given:
         host, _, port = parts.netloc.partition(":")
         given |= {"host": host} | ({"port": int(port)} if port.isdigit() else {})
@@ -224,20 +237,72 @@ def readable(where: str) -> Iterator[None]:
         It is the store that failed, which says nothing of the file.
     """
     try:
+        with _translated(where):
+            yield
+    except UnansweredError as error:
+        raise UnavailableError(*error.args) from None
+
+
+def requested(location: Location, where: str, call: Callable[[], T]) -> T:
+    """Return what a call of a location's file system gives, made again while its store asks to try later.
+
+    Raises
+    ------
+    SourceError, NotFoundError, StorageError
+        As :func:`readable` does.
+    """
+
+    def attempt() -> T:
+        try:
+            with _translated(where):
+                return call()
+        except StorageError as error:
+            if "HeadObject" not in str(error) or isinstance(error, UnansweredError):
+                raise
+        # A reply to a HEAD has no body that says why; one to a listing does.
+        with _translated(where):
+            location.client.filesystem.get_file_info(pafs.FileSelector(location.path, allow_not_found=True))
+            return call()
+
+    return attempt() if location.client.is_local else retried(attempt, where)
+
+
+@contextmanager
+def _translated(where: str) -> Iterator[None]:
+    try:
         yield
     except FileNotFoundError:
         raise NotFoundError(f"{where}: there is no such file or folder") from None
-    except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, OverflowError) as error:
-        told = hidden_urls(shown_text(str(error)))[:300] or type(error).__name__
-        raise _class_of(error, told)(f"{where}: {told}") from None
+    except HubError:
+        raise
+    except Exception as error:
+        is_known = isinstance(error, (pa.ArrowException, OSError, EOFError, UnicodeDecodeError, OverflowError))
+        # Clients below fsspec have exceptions of their own, or raise ValueError.
+        is_theirs = type(error).__module__ != "builtins" or ("://" in where and isinstance(error, ValueError))
+        if not (is_known or is_theirs):
+            raise
+        raise _failure(error, where) from None
 
 
-def _class_of(error: Exception, told: str) -> type[HubError]:
-    """The class of an error: Arrow has OSError for damage, too, but then without a number or a word of AWS."""
-    if "AWS Error" in told:
-        return next((kind for word, kind in _OF_AWS.items() if word in told), StorageError)
+def _failure(error: Exception, where: str) -> HubError:
+    """Our error: Arrow has OSError for damage, too, but then without a number or a word of AWS."""
+    told = hidden_urls(shown_text(str(error)))[:300] or type(error).__name__
+    named = _ARROW_ERROR.search(told)
+    name = named.group(1) if named else ""
+    is_remote = "://" in where
+    status = int(named.group(2) or 0) if named else status_of(error) if is_remote else None
+    if status in _BUSY_STATUSES or (named and (name in _BUSY or "RequestTimeout" in told or _BROKE_OFF in told)):
+        return unanswered(where, told, is_alive=True)
+    if name == "NO_SUCH_BUCKET":
+        return NotFoundError(f"{where}: {told}")
+    if is_remote:
+        status = 403 if any(one in name for one in _REFUSED) or isinstance(error, PermissionError) else status or 400
+        if (denied := refused(where, status, told, code=code_of(error))) is not None:
+            return denied
     is_away = isinstance(error, (ConnectionError, TimeoutError)) or getattr(error, "errno", None) in _AWAY
-    return UnavailableError if is_away else SourceError
+    if name == "NETWORK_CONNECTION" or is_away:
+        return unanswered(where, told)
+    return StorageError(f"{where}: {told}") if named else SourceError(f"{where}: {told}")
 
 
 def listed(location: Location) -> list[DataFile]:
@@ -250,16 +315,9 @@ def listed(location: Location) -> list[DataFile]:
     SourceError
         The folder is a table of another format, whose rows are not all that its files hold.
     """
-    with readable(location.where):
-        info = location.client.filesystem.get_file_info(location.path)
-        if info.type == pafs.FileType.NotFound:
-            raise NotFoundError(f"{location.where}: there is no such file or folder")
-        if info.type == pafs.FileType.File:
-            return [replace(_file(location, info, os.path.basename(location.path)), is_named=True)]
-        if location.client.is_local:
-            found = list(_walked(location.path, location.where))
-        else:
-            found = location.client.filesystem.get_file_info(pafs.FileSelector(location.path, recursive=True))
+    is_file, found = requested(location, location.where, partial(_entries, location))
+    if is_file:
+        return [replace(_file(location, found[0], os.path.basename(location.path)), is_named=True)]
     files = []
     prefix = location.path.rstrip("/") + "/"
     below = [(one.path[len(prefix) :] if one.path.startswith(prefix) else one.path, one) for one in found]
@@ -274,6 +332,18 @@ def listed(location: Location) -> list[DataFile]:
     if not (named or files):
         raise NotFoundError(f"{location.where}: has no Parquet files")
     return sorted(named or files, key=lambda one: one.relative)
+
+
+def _entries(location: Location) -> tuple[bool, list[Any]]:
+    """Whether a location is a single file, and facts about it, or about all files below."""
+    info = location.client.filesystem.get_file_info(location.path)
+    if info.type == pafs.FileType.NotFound:
+        raise NotFoundError(f"{location.where}: there is no such file or folder")
+    if info.type == pafs.FileType.File:
+        return True, [info]
+    if location.client.is_local:
+        return False, list(_walked(location.path, location.where))
+    return False, location.client.filesystem.get_file_info(pafs.FileSelector(location.path, recursive=True))
 
 
 @dataclass(frozen=True)
@@ -356,18 +426,34 @@ def _file(location: Location, info: pafs.FileInfo | _Info, relative: str) -> Dat
 
 def read_small(location: Location, name: str, most_bytes: int) -> bytes | None:
     """The bytes of a file of metadata beside the data, or None."""
-    path = f"{location.path}/{name}"
-    with readable(f"{location.where}/{name}"):
+    path, where = f"{location.path}/{name}", f"{location.where}/{name}"
+
+    def read() -> bytes | None:
         info = location.client.filesystem.get_file_info(path)
         if info.type != pafs.FileType.File:
             return None
         if info.size > most_bytes:
-            raise SourceError(f"{location.where}/{name}: takes {info.size:,} bytes, more than is read")
+            raise SourceError(f"{where}: takes {info.size:,} bytes, more than is read")
         with location.client.filesystem.open_input_stream(path) as file:
             return bytes(file.read())
+
+    return requested(location, where, read)
+
+
+def write_small(location: Location, name: str, data: bytes | pa.Buffer) -> None:
+    """Write a file of metadata beside the data."""
+
+    def write() -> None:
+        with location.client.filesystem.open_output_stream(f"{location.path}/{name}") as out:
+            out.write(data)
+
+    requested(location, f"{location.where}/{name}", write)
 
 
 def modified_ns(location: Location, name: str) -> int:
     """When a file beside the data was written; 0 where that is not known."""
-    with readable(f"{location.where}/{name}"):
+
+    def look() -> int:
         return int(location.client.filesystem.get_file_info(f"{location.path}/{name}").mtime_ns or 0)
+
+    return requested(location, f"{location.where}/{name}", look)

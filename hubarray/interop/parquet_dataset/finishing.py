@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.parquet_dataset import petastorm_metadata, summary
-from hubarray.interop.parquet_dataset.files import Location, listed, located, readable
+from hubarray.interop.parquet_dataset.files import Location, listed, located, write_small
 from hubarray.interop.parquet_dataset.footers import footers_of
 from hubarray.interop.parquet_dataset.pickling import pickled_unischema
 from hubarray.interop.parquet_dataset.source import ParquetSource
@@ -36,9 +36,7 @@ def finish_dataset(location: Location, schema: Unischema | None) -> int:
             petastorm_metadata.ROW_GROUPS_KEY: json.dumps(counts).encode(),
         }
         petastorm_metadata.with_metadata(location, footers[0].schema, added | _for_petastorm(location, schema))
-    where = f"{location.where}/{summary.NAME}"
-    with readable(where), location.client.filesystem.open_output_stream(f"{location.path}/{summary.NAME}") as out:
-        out.write(summary.summary_bytes(files, footers))
+    write_small(location, summary.NAME, summary.summary_bytes(files, footers))
     return len(files)
 
 

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import blake3
@@ -22,7 +23,7 @@ import pyarrow.parquet as pq
 from hubarray import process
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.errors import NotFoundError, SourceError
-from hubarray.interop.parquet_dataset.files import DataFile, Location, readable
+from hubarray.interop.parquet_dataset.files import DataFile, Location, readable, requested
 from hubarray.limits import parse_json
 from hubarray.parquet_limits import arrow_schema
 from hubarray.progress import progress
@@ -115,8 +116,7 @@ class Metadata:
         elif kept is not None:
             found = pq.read_metadata(pa.BufferReader(kept))
         else:
-            with readable(where), opened_as_listed(location, file) as opened:
-                found, tag = pq.read_metadata(opened), _tag(opened)
+            found, tag = requested(location, where, partial(_read_footer, location, file))
         if disk is not None and kept is None:
             out = io.BytesIO()
             found.write_metadata_file(out)
@@ -165,6 +165,11 @@ def opened_as_listed(location: Location, file: DataFile) -> Iterator[pa.NativeFi
         if opened.size() != file.size_bytes or abs(changed_ns) >= exact_ns:
             raise _changed(location, file)
         yield opened
+
+
+def _read_footer(location: Location, file: DataFile) -> tuple[pq.FileMetaData, bytes | None]:
+    with opened_as_listed(location, file) as opened:
+        return pq.read_metadata(opened), _tag(opened)
 
 
 def _changed(location: Location, file: DataFile) -> SourceError:

@@ -19,7 +19,7 @@ import numpy as np
 from hubarray.blobs.pools import core_count
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.parquet_dataset import petastorm_metadata
-from hubarray.interop.parquet_dataset.files import read_small, readable
+from hubarray.interop.parquet_dataset.files import read_small, write_small
 from hubarray.interop.parquet_dataset.pickled import pickled_indexes
 from hubarray.limits import parse_json
 from hubarray.readers.source import row_values
@@ -135,9 +135,7 @@ def build_rowgroup_index(
                 values.setdefault(value, []).append(i)
         indexes[one.index_name] = {"field": one.index_field, "values": [[key, rows] for key, rows in values.items()]}
     made = json.dumps({"version": 1, "files": files, "indexes": indexes}, separators=(",", ":")).encode()
-    where = f"{source.where}/{NAME}"
-    with readable(where), source.location.client.filesystem.open_output_stream(f"{source.location.path}/{NAME}") as out:
-        out.write(made)
+    write_small(source.location, NAME, made)
 
 
 def _values(column: Any, name: str) -> set[Any]:

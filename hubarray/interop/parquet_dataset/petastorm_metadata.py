@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hubarray.errors import SourceError
-from hubarray.interop.parquet_dataset.files import DataFile, Location, read_small, readable
+from hubarray.interop.parquet_dataset.files import DataFile, Location, read_small, readable, requested, write_small
 from hubarray.interop.parquet_dataset.pickled import pickled_schema
 from hubarray.limits import parse_json
 from hubarray.readers.unischema import Unischema
@@ -53,9 +53,13 @@ def schema_of(location: Location) -> Unischema | None:
 def schema_in_file(location: Location, file: DataFile, *, skip_errors: bool = False) -> Unischema | None:
     """The Unischema in the metadata of a single file, or None; with ``skip_errors`` also if it cannot be read."""
     where = location.where
+
+    def read() -> dict[bytes, bytes]:
+        with location.client.filesystem.open_input_file(file.path) as opened:
+            return pq.read_metadata(opened).metadata or {}
+
     try:
-        with readable(where), location.client.filesystem.open_input_file(file.path) as opened:
-            found = pq.read_metadata(opened).metadata or {}
+        found = requested(location, where, read)
     except SourceError:
         if skip_errors:
             return None
@@ -69,7 +73,8 @@ def schema_above(location: Location, file: DataFile) -> Unischema | None:
     named = file.path if file.is_named else location.path if "=" in os.path.basename(location.path) else ""
     folder = os.path.dirname(named)
     while folder.strip("/"):
-        where = folder if location.client.is_local else f"{location.client.scheme}://{folder}"
+        is_whole = location.client.is_local or "://" in folder
+        where = folder if is_whole else f"{location.client.scheme}://{folder}"
         found = schema_of(Location(location.client, folder, shown_text(where)))
         if found is not None:
             return found
@@ -106,8 +111,4 @@ def with_metadata(location: Location, schema: pa.Schema, added: dict[bytes, byte
     merged.pop(b"ARROW:schema", None)
     sink = pa.BufferOutputStream()
     pq.write_metadata(schema.with_metadata(merged), sink)
-    with (
-        readable(f"{location.where}/{COMMON}"),
-        location.client.filesystem.open_output_stream(f"{location.path}/{COMMON}") as out,
-    ):
-        out.write(sink.getvalue())
+    write_small(location, COMMON, sink.getvalue())

@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +22,7 @@ from hubarray.blobs.disk_cache import DiskCache
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.parquet_dataset import petastorm_metadata, pruning, summary
 from hubarray.interop.parquet_dataset.cells import decoded, placed
-from hubarray.interop.parquet_dataset.files import DataFile, Location, listed_of, located, readable
+from hubarray.interop.parquet_dataset.files import DataFile, Location, listed_of, located, requested
 from hubarray.interop.parquet_dataset.footers import (
     Footer,
     cache_key,
@@ -327,23 +327,25 @@ class ParquetSource:
                 f"{self._named(f, group)}: its footer says other rows than a summary of the dataset; write the summary "
                 "anew, or delete it"
             )
-        with readable(self._named(f, group)):
-            with opened_as_listed(self.location, self.files[f]) as opened:
-                metadata.require_same(self.location, self.files[f], opened)
-                table = read_row_group(
-                    opened, found, group, columns, max_bytes=self._max_decoded_bytes, where=self._named(f, group),
-                    is_remote=not self.is_near,
-                )  # fmt: skip
-            there = set(table.column_names)
-            missing = [name for name in columns if name not in there]
-            if missing:
-                raise SourceError(f"{self._named(f, group)}: has no column {shown_text(missing[0])!r}")
+        table = requested(self.location, self._named(f, group), partial(self._row_group, f, group, found, columns))
+        there = set(table.column_names)
+        missing = [name for name in columns if name not in there]
+        if missing:
+            raise SourceError(f"{self._named(f, group)}: has no column {shown_text(missing[0])!r}")
         if disk is not None:
             sink = pa.BufferOutputStream()
             with pa.ipc.new_file(sink, table.schema) as out:
                 out.write_table(table)
             keep(disk, key, memoryview(sink.getvalue()))
         return table
+
+    def _row_group(self, f: int, group: int, found: Any, columns: Sequence[str]) -> pa.Table:
+        with opened_as_listed(self.location, self.files[f]) as opened:
+            metadata.require_same(self.location, self.files[f], opened)
+            return read_row_group(
+                opened, found, group, columns, max_bytes=self._max_decoded_bytes, where=self._named(f, group),
+                is_remote=not self.is_near,
+            )  # fmt: skip
 
     def _cache(self) -> DiskCache | None:
         if self._cache_place is None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError
-from hubarray.interop.parquet_dataset.files import Location, listed, located, readable
+from hubarray.interop.parquet_dataset.files import Location, listed, located, readable, requested
 from hubarray.interop.parquet_dataset.finishing import finish_dataset
 from hubarray.interop.parquet_dataset.keys import check_keys, folder_of
 from hubarray.readers.field_codecs import ScalarCodec, cell_dtype, is_moment, shape_fits
@@ -229,9 +229,10 @@ class _File:
         self._where, self._schema = f"{location.where}/{name}", schema
         self._row_group_bytes, self._rows_per_row_group = row_group_bytes, rows_per_row_group
         path = f"{location.path}/{name}"
+        filesystem = location.client.patient_filesystem
+        folder = path.rpartition("/")[0]
+        requested(location, self._where, lambda: location.client.filesystem.create_dir(folder, recursive=True))
         with readable(self._where):
-            filesystem = location.client.filesystem
-            filesystem.create_dir(path.rpartition("/")[0], recursive=True)
             self._sink = filesystem.open_output_stream(path)
             self._writer = pq.ParquetWriter(self._sink, schema, **_encodings(schema))
         self._pending: list[dict[str, Any]] = []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import wave
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,11 +10,7 @@ import numpy as np
 from hubarray.errors import SourceError
 from hubarray.interop.missing import needed
 from hubarray.interop.sources.base import MAX_ROW_BYTES, check_sizes, readable, stamp, whole_parts
-
-_FORMATS = {
-    ".wav": "wav", ".flac": "flac", ".mp3": "mp3", ".ogg": "ogg", ".mp4": "mov", ".mov": "mov", ".mkv": "matroska",
-    ".webm": "matroska", ".avi": "avi",
-}  # fmt: skip
+from hubarray.sources.media_files import container_of, declared_bytes
 
 
 class Media:
@@ -29,8 +23,15 @@ class Media:
         self._av = needed("av", extra="media", why="importing audio and video")
         self.where = where
         self._kind = kind
-        # By its suffix and not by what is inside: playlists, say, lead to other files.
-        self._format = _FORMATS[os.path.splitext(where)[1].lower()]
+        # One of few: FFmpeg would also read playlists, which lead to other files.
+        with open(where, "rb") as raw:
+            container = container_of(raw, where)
+            declared, there = declared_bytes(raw, container or ""), raw.seek(0, 2)
+        if container is None:
+            raise SourceError(f"{where}: is in no container of audio or video that is read")
+        if declared is not None and declared > there:
+            raise SourceError(f"{where}: is cut short: it says that it has {declared:,} bytes, and has {there:,}")
+        self._format = container
         with readable(where), self._opened() as file:
             streams = getattr(file.streams, kind)
             if not streams:
@@ -42,8 +43,6 @@ class Media:
             if kind == "video" and streams[0].width * streams[0].height * 3 > MAX_ROW_BYTES:
                 raise SourceError(f"{where}: its frames are larger than is read at once")
             first = next(self._frames(file), None)
-        if where.lower().endswith(".wav"):
-            self._seconds = max(self._seconds, _wav_seconds(where))
         if first is None:
             raise SourceError(f"{where}: its {kind} is empty")
         self.rows: int | None = None
@@ -97,12 +96,3 @@ class Media:
             values = frame.to_ndarray()
             channels = frame.layout.nb_channels
             yield np.ascontiguousarray(values.T if frame.format.is_planar else values.reshape(-1, channels))
-
-
-def _wav_seconds(where: str) -> float:
-    """The frames that a WAV file's header promises; FFmpeg goes by the file's size."""
-    try:
-        with wave.open(where) as file:
-            return file.getnframes() / file.getframerate()
-    except (wave.Error, EOFError):
-        return 0.0

@@ -187,6 +187,8 @@ def _batches(
                 table = read_row_group(
                     file, metadata, group, wanted, max_bytes=max_decoded_bytes, where=f"{where}, row group {group}"
                 )  # fmt: skip
+                # Text that is not UTF-8, as only damage makes it.
+                table.validate(full=True)
             for name, value in columns.items():
                 if name not in table.column_names and (names is None or name in names):
                     table = table.append_column(name, pa.array([value] * len(table), pa.string()))
