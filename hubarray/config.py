@@ -97,7 +97,7 @@ def _seconds(value: object) -> float:
 def _flag(value: object) -> bool:
     text = str(value).lower()
     if not isinstance(value, (bool, str)) or text not in _FLAGS:
-        raise ValueError("expected true or false")
+        raise ValueError("expected true or false (in a variable also 1 or 0)")
     return _FLAGS[text]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from hubarray import config
 from hubarray.blobs.fetch import Fetcher
 from hubarray.errors import CorruptDataError, FormatVersionError
 from hubarray.history.log import Log
@@ -111,18 +112,17 @@ class OfflineRecords:
         record = self.get(int(told[:_NUMBER_DIGITS]))
         return None if record is None else Sighting(record, min(time.time(), int(told[_NUMBER_DIGITS:])))
 
-    def remark(self, seen: Sighting) -> None:
-        """Say once in a process that a version comes from the cache, and how old it is."""
-        if self._newest_key in _told:
+    def remark(self, seen: Sighting, commit: str | None = None) -> None:
+        """Say once in a process that a version, or a tag of it, comes from the cache, and how old it is."""
+        name = f"{self._log.name}@{commit}" if commit else str(self._log.name)
+        key = f"{self._identity} {name}"
+        if key in _told:
             return
         if len(_told) >= _MAX_TOLD:
             _told.clear()
-        _told.add(self._newest_key)
-        log.warning(
-            "%s: read from the disk cache, as it was seen at %s, without the store; offline=True skips the wait for it",
-            self._log.name,
-            seen.moment,
-        )
+        _told.add(key)
+        advice = "" if config.is_offline() else "; the store did not answer, and offline=True skips the wait for it"
+        log.warning("%s: read from the disk cache, as it was seen at %s%s", name, seen.moment, advice)
 
     def at_hand(self) -> str:
         """Which commits can be opened without the store, as the end of an error message."""
@@ -135,8 +135,8 @@ class OfflineRecords:
             return "; no commit of it is in the disk cache"
         more = f" and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
         return (
-            f"; these commits can be read as far as the disk cache has their chunks: {', '.join(names[:_MAX_SHOWN])}"
-            f"{more} (the newest was seen at {seen.moment})"
+            f"; which commit is the newest cannot be told without it. These can be read, as far as the disk cache has "
+            f"their chunks: {', '.join(names[:_MAX_SHOWN])}{more} (the newest was seen at {seen.moment})"
         )
 
     def _numbers(self, newest: Record) -> Iterator[int]:

@@ -201,7 +201,7 @@ class Version:
             seen = self._offline.newest()
             if seen is None or tag not in seen.record.tags:
                 raise
-            self._offline.remark(seen)
+            self._offline.remark(seen, tag)
             tags = seen.record.tags
         if tag not in tags:
             known = f"its tags are {', '.join(sorted(tags)[:_SHOWN_TAGS])}" if tags else "it has no tags"

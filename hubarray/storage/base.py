@@ -167,7 +167,7 @@ class Store(abc.ABC):
         began = time.perf_counter()
         size = 0
         try:
-            data = self._patiently_done(lambda: self._get(key, start, length))
+            data = self._patiently_done(lambda: self._get(key, start, length), key)
             size = len(data)
             return data
         finally:
@@ -200,7 +200,7 @@ class Store(abc.ABC):
             while True:
                 began = time.perf_counter()
                 try:
-                    piece = self._patiently_done(following)
+                    piece = self._patiently_done(following, key)
                 finally:
                     seconds += time.perf_counter() - began
                 if piece is None:
@@ -226,7 +226,7 @@ class Store(abc.ABC):
         size = 0
         try:
             buffers = [out] if isinstance(out, memoryview) else out
-            size = self._patiently_done(lambda: self._read_into(key, start, buffers))
+            size = self._patiently_done(lambda: self._read_into(key, start, buffers), key)
             return size
         finally:
             self.stats.add("get", began=began, read_bytes=size)
@@ -251,7 +251,7 @@ class Store(abc.ABC):
         pieces = data if isinstance(data, (list, tuple)) else (data,)
         size = sum(len(piece) for piece in pieces)
         try:
-            self._patiently_done(lambda: self._put(key, pieces, no_store, unread))
+            self._patiently_done(lambda: self._put(key, pieces, no_store, unread), key)
         finally:
             self.stats.add("put", began=began, written_bytes=size)
             self._log("PUT", key, size, began)
@@ -276,7 +276,7 @@ class Store(abc.ABC):
         self._refuse_leading_away(key)
         began = time.perf_counter()
         try:
-            return self._patiently_done(lambda: self._put_if_absent(key, data))
+            return self._patiently_done(lambda: self._put_if_absent(key, data), key)
         finally:
             self.stats.add("put_if_absent", began=began, written_bytes=len(data))
             self._log("CREATE", key, len(data), began)
@@ -286,7 +286,7 @@ class Store(abc.ABC):
         self._refuse_leading_away(key)
         began = time.perf_counter()
         try:
-            return self._patiently_done(lambda: self._head(key))
+            return self._patiently_done(lambda: self._head(key), key)
         finally:
             self.stats.add("head", began=began)
             self._log("HEAD", key, 0, began)
@@ -318,7 +318,7 @@ class Store(abc.ABC):
             self._refuse_leading_away(key)
         began = time.perf_counter()
         try:
-            self._patiently_done(lambda: self._delete(keys))
+            self._patiently_done(lambda: self._delete(keys), keys[0])
         finally:
             self.stats.add("delete", began=began)
             self._log("DELETE", f"{keys[0]} and {len(keys) - 1} more" if len(keys) > 1 else keys[0], 0, began)
@@ -356,13 +356,13 @@ class Store(abc.ABC):
                 entries = self._list(prefix, shallow)
                 raise
 
-        while (info := self._patiently_done(following)) is not None:
+        while (info := self._patiently_done(following, prefix)) is not None:
             if info.key not in given:
                 if len(given) <= _MOST_REMEMBERED_KEYS:
                     given.add(info.key)
                 yield info
 
-    def _patiently_done(self, call: Callable[[], T]) -> T:
+    def _patiently_done(self, call: Callable[[], T], key: str) -> T:
         """Make a call, and again, after longer and longer waits, while a server asks to try later.
 
         Raises
@@ -371,7 +371,7 @@ class Store(abc.ABC):
             It still asked to when the time was up, or the setting ``offline`` forbids requests.
         """
         if self.remote and config.is_offline():
-            raise UnavailableError(f"{self.url}: offline=True is set, and what was asked for is not in the disk cache")
+            raise UnavailableError(f"{self.where(key)}: offline is set, so the store is not asked for it")
         return retried(call, self.url, self.retry_timeout_seconds)
 
     def _refuse_leading_away(self, key: str) -> None:

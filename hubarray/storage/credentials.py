@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from hubarray.errors import AccessDeniedError, ConfigError, HubError
+from hubarray.errors import AccessDeniedError, ConfigError, HubError, UnavailableError
 from hubarray.storage.base import Buffer, ObjectInfo, Store
 from hubarray.storage.patience import unanswered
 
@@ -83,15 +83,17 @@ def call_credentials(url: str, credentials: Credentials) -> tuple[Mapping[str, A
     ------
     ConfigError
         It does not return ``(options, expires_at)``.
+    UnavailableError
+        It fails, as most do where there is no network. What it raised may show a secret, and is not shown.
     AccessDeniedError
-        It fails, or returns credentials that have expired. What it raised may show a secret, and is not shown.
+        It returns credentials that have expired.
     """
     try:
         returned = credentials()
     except HubError:
         raise
     except Exception as error:
-        raise AccessDeniedError(
+        raise UnavailableError(
             f"{url}: credentials() raised {type(error).__name__}; call it by itself to see why"
         ) from error
     if not isinstance(returned, tuple) or len(returned) != 2 or not isinstance(returned[0], Mapping):
@@ -252,7 +254,7 @@ class RenewingStore(Store):
             except AccessDeniedError as error:
                 self._drop(session, error)
                 if attempt == _ATTEMPTS - 1:
-                    raise
+                    raise _refused_again(error) from None
         raise AssertionError("unreachable")
 
     def _yielding(self, verb: str, *args: Any) -> Iterator[Any]:
@@ -269,7 +271,7 @@ class RenewingStore(Store):
                 if has_begun:
                     raise unanswered(self.where(args[0]), str(error), is_alive=True) from None
                 if attempt == _ATTEMPTS - 1:
-                    raise
+                    raise _refused_again(error) from None
 
     def _get(self, key: str, start: int | None, length: int | None) -> Buffer:
         data: Buffer = self._using("_get", key, start, length)
@@ -296,3 +298,12 @@ class RenewingStore(Store):
 
     def _delete(self, keys: Sequence[str]) -> None:
         self._using("_delete", keys)
+
+
+def _refused_again(error: AccessDeniedError) -> AccessDeniedError:
+    """The error for keys that are new and are refused as well."""
+    told = str(error.args[0]).rpartition("): ")[0]
+    return AccessDeniedError(
+        f"{told}): credentials() returned these keys just now; have it get ones that the server takes, and check the "
+        "clocks of both"
+    )

@@ -10,6 +10,7 @@ import itertools
 import os
 import random
 import re
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -39,7 +40,12 @@ _CLIENT = {"connect_timeout": "4s", "read_timeout": "8s", "timeout": "300s"}
 _CAPPED_BYTES = 1 << 20
 _CREDENTIAL_SECONDS = 900
 _ASKS_FOR_LATER = (408, 429, 500, 502, 503, 504)
+# A conflict that goes on; and a proxy in between that wants a login.
+_OF_OTHERS = (407, 409)
 _STATUS = re.compile(r"status code: (\d{3})")
+# What obstore says of its own attempts, and what the system said below.
+_ATTEMPTS = re.compile(r" in [\d.]+\w?s, after \d+ retries, max_retries: \d+, retry_timeout: \S+ *")
+_CAUSE = re.compile(r'(?:message|error): "([^"]{1,200})"')
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 
 
@@ -101,7 +107,7 @@ class ObjectStore(Store):
             try:
                 found = call(*args, **kwargs)
             except Exception as error:
-                if not (_status(error) == 409 or (self._was_used and _reason(error) == "NoSuchBucket")):
+                if not (_status(error) == 409 or (self._was_used and _code(error) == "NoSuchBucket")):
                     raise
             else:
                 self._was_used = True
@@ -190,17 +196,45 @@ class ObjectStore(Store):
 
     def _list(self, prefix: str, shallow: bool) -> Iterator[ObjectInfo]:
         try:
-            if shallow:
-                listing = self._patiently(obstore.list_with_delimiter, self._store, prefix or None)
-                for folder in listing["common_prefixes"]:
-                    yield ObjectInfo(f"{folder}/", 0, None, is_folder=True)
-                yield from map(_info, listing["objects"])
-                return
-            pages = self._patiently(self._begun_list, prefix)
-            for page in pages:
-                yield from map(_info, page)
+            is_empty = True
+            for info in self._entries(prefix, shallow):
+                is_empty = False
+                yield info
+            if is_empty:
+                self._require_store(prefix)
         except Exception as error:
             raise self._error(error, prefix) from None
+
+    def _entries(self, prefix: str, shallow: bool) -> Iterator[ObjectInfo]:
+        if not shallow:
+            for page in self._patiently(self._begun_list, prefix):
+                yield from map(_info, page)
+            return
+        listing = self._patiently(obstore.list_with_delimiter, self._store, prefix or None)
+        for folder in listing["common_prefixes"]:
+            yield ObjectInfo(f"{folder}/", 0, None, is_folder=True)
+        yield from map(_info, listing["objects"])
+
+    def _require_store(self, prefix: str) -> None:
+        """Ask for a key that cannot be there, as obstore takes whatever page a server sends for an empty listing.
+
+        Raises
+        ------
+        UnansweredError
+            It is sent, too: what answers is no store, such as the page of a network that wants a login.
+        """
+        try:
+            obstore.get(self._store, f"{prefix}.absent-{secrets.token_hex(16)}", options={"range": (0, 1)}).bytes()
+        except (rust.NotFoundError, FileNotFoundError):
+            return
+        except Exception as error:
+            if _status(error) in (403, 416):
+                # It may be allowed to list and not to read.
+                return
+            raise
+        raise unanswered(
+            self.where(prefix), "it sends a page for whatever it is asked for; is this network to log in to?"
+        )
 
     def _begun_list(self, prefix: str) -> Iterator[Any]:
         """The pages of a listing, of which the first is there: as long as none was given, it can begin again."""
@@ -220,23 +254,22 @@ class ObjectStore(Store):
         if isinstance(error, StorageError):
             return error
         where = self.where(key)
-        status = _status(error)
-        reason = _reason(error)
-        if status in _ASKS_FOR_LATER or reason == "RequestTimeout" or _broke_off(error):
+        status, code, reason = _status(error), _code(error), _reason(error)
+        if status in _ASKS_FOR_LATER or code == "RequestTimeout" or _broke_off(error):
             return unanswered(where, reason, is_alive=True)
-        if reason == "NoSuchBucket":
+        if code == "NoSuchBucket":
             return StorageError(f"{where}: there is no such bucket; create it first, or check the root's URL")
         if isinstance(error, (rust.NotFoundError, FileNotFoundError)) or status == 404:
             return ObjectMissingError(f"{where}: no such object")
+        if isinstance(error, _NoCredentials) or "hubarray-no-credentials" in str(error):
+            return AccessDeniedError(f"{where}: {_NO_CREDENTIALS}")
         if isinstance(error, rust.PermissionDeniedError):
             status = 403
         elif isinstance(error, rust.UnauthenticatedError):
             status = 401
         if (denied := refused(where, status, reason)) is not None:
             return denied
-        if isinstance(error, _NoCredentials) or "hubarray-no-credentials" in str(error):
-            return AccessDeniedError(f"{where}: {_NO_CREDENTIALS}")
-        if status is None or status >= 500 or status == 409:
+        if status is None or status >= 500 or status in _OF_OTHERS:
             return unanswered(where, reason)
         return StorageError(f"{where}: {reason}")
 
@@ -292,10 +325,17 @@ def _status(error: Exception) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def _reason(error: Exception) -> str:
-    """The server's name for it, or else the first line of what is said."""
+def _code(error: Exception) -> str:
+    """The server's name for it, if it has one."""
     code = _CODE.search(str(error))
-    return code.group(1) if code else _first_line(error)
+    return code.group(1) if code else ""
+
+
+def _reason(error: Exception) -> str:
+    """The server's name for it, or what went wrong below, or else the first line of what is said; and the status."""
+    status, cause = _status(error), _CAUSE.search(str(error))
+    said = _code(error) or (shown_line(cause.group(1)) if cause else _first_line(error))
+    return said if status is None or str(status) in said else f"{said}, status {status}"
 
 
 def _broke_off(error: Exception) -> bool:
@@ -305,4 +345,4 @@ def _broke_off(error: Exception) -> bool:
 
 
 def _first_line(error: Exception) -> str:
-    return shown_line(str(error)) or type(error).__name__
+    return shown_line(_ATTEMPTS.sub("", str(error))) or type(error).__name__

@@ -25,6 +25,8 @@ _S3_NAMES = {
     "region_name": "region",
     "requester_pays": "request_payer",
 }
+# As users name them.
+_OURS = {"access_key_id": "key", "secret_access_key": "secret", "session_token": "token", "endpoint": "endpoint_url"}
 _FLAGS = ("skip_signature", "request_payer")
 _PRINTABLE = re.compile(r"[!-~]+")
 _CLIENT_NAMES = {"endpoint_url": "endpoint", "region_name": "region"}
@@ -60,8 +62,9 @@ def flatten_s3(options: Mapping[str, Any]) -> dict[str, Any]:
             continue
         # Clients put these into headers and URLs; what cannot stand there ends in a crash far below.
         if not isinstance(value, str) or not value or not _PRINTABLE.fullmatch(value):
+            named = _OURS.get(name, name)
             raise ConfigError(
-                f"storage_options: {name!r} is not text without spaces and line ends; was it read from a file?"
+                f"storage_options: {named!r} is not text without spaces and line ends; was it read from a file?"
             )
     if "endpoint" in flat:
         checked_endpoint(flat["endpoint"])

@@ -37,7 +37,9 @@ def unanswered(
         How long the server itself asks to wait.
     """
     told = (
-        f"{where}: the server did not answer as it should ({reason}); "
+        f"{where}: the server asks to try later, or broke off ({reason}); it is asked again for retry_timeout_seconds"
+        if is_alive
+        else f"{where}: the server did not answer as it should ({reason}); "
         "try again, and check that it runs and that the root names the right endpoint"
     )
     return UnansweredError(told, is_alive=is_alive, retry_after_seconds=retry_after_seconds)

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import hubarray as hub
+from hubarray.blobs import fetch
 from hubarray.storage.credentials import RenewingStore
 from hubarray.storage.memory import MemoryStore
 from hubarray.storage.refusals import refused
@@ -129,7 +130,7 @@ def test_a_function_that_fails_is_asked_again_while_its_last_keys_are_valid(make
     assert "RuntimeError" in caplog.text
     assert SECRET_KEY not in caplog.text
     time.sleep(0.5 * TOKEN_SECONDS)
-    with pytest.raises(hub.AccessDeniedError, match=r"credentials\(\) raised RuntimeError") as caught:
+    with pytest.raises(hub.UnavailableError, match=r"credentials\(\) raised RuntimeError") as caught:
         store.get("k")
     assert SECRET_KEY not in str(caught.value)
 
@@ -144,7 +145,7 @@ def test_keys_that_are_refused_again_and_again_are_an_error(make, proxy, calls, 
         lambda: list(store.pieces("k", 0, 9)),
     ):
         calls.unlink(missing_ok=True)
-        with pytest.raises(hub.AccessDeniedError, match="have expired"):
+        with pytest.raises(hub.AccessDeniedError, match=r"credentials\(\) returned these keys just now"):
             call()
         assert number_of(calls) == 3
 
@@ -222,6 +223,7 @@ WRONG = {
     "a number": (lambda: ({"key": "k", "secret": "s"}, 3600), "with a time zone"),
     "expired": (lambda: ({"key": "k", "secret": "s"}, datetime(2020, 1, 1, tzinfo=UTC)), "expired at 2020-01-01"),
     "names of boto": (lambda: ({"AccessKeyId": "k"}, None), "'AccessKeyId' is not supported"),
+    "a number for a key": (lambda: ({"key": 1, "secret": "s"}, None), "'key' is not text"),
     "another place": (lambda: ({"key": "k", "endpoint_url": "http://x"}, None), "belongs into storage_options"),
     "raises": (lambda: 1 / 0, "ZeroDivisionError"),
 }
@@ -291,3 +293,16 @@ def test_files_are_imported_with_the_keys_of_now(make, proxy, calls, tmp_path):
     root.store.put("x.npy", Path(tmp_path / "x.npy").read_bytes())
     time.sleep(TOKEN_SECONDS + 0.2)
     assert hub.import_(root.below("x.npy"), "t/x:v1")[...].tolist() == list(range(9))
+
+
+def test_without_a_network_what_is_cached_opens_though_the_function_fails(make, calls):
+    root = make()
+    hub.store(np.arange(9), "t/x:v1", root=root)
+    hub.tag("t/x:v1", "paper", root=root)
+    fetch._shared._memory.clear()
+    assert hub.load("t/x:v1@paper", root=root)[...].sum() == 36
+    fetch._shared._memory.clear()
+    offline = make(fails_after=0)
+    assert hub.load("t/x:v1@paper", root=offline)[...].sum() == 36
+    with pytest.raises(hub.UnavailableError, match="t/x:v1@paper"):
+        hub.load("t/x:v1", root=offline)

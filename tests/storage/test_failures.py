@@ -1,8 +1,10 @@
 """Servers that are down, buckets that do not exist, credentials that are wrong."""
 
 import concurrent.futures
+import http.server
 import logging
 import socket
+import threading
 import time
 import uuid
 from datetime import timedelta
@@ -295,3 +297,55 @@ def test_a_url_that_is_no_root_is_refused(url):
 def test_a_folder_that_cannot_be_made_is_named():
     with pytest.raises(hub.StorageError, match="/proc/x"):
         hub.array(3, "t/x", root="/proc/x")
+
+
+class Portal(http.server.BaseHTTPRequestHandler):
+    """A network's page to log in, sent for whatever is asked for."""
+
+    page = b"<html><body><h1>Welcome to the hotel</h1></body></html>"
+    status = 200
+
+    def do_GET(self):
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.send_response(self.status)
+        self.send_header("Content-Length", str(len(self.page)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(self.page)
+
+    def do_HEAD(self):
+        self.do_GET()
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.mark.parametrize("status", [200, 407, 511])
+def test_a_page_to_log_in_is_no_empty_bucket(status):
+    hub.configure(retry_timeout_seconds=0)
+    handler = type("Portal", (Portal,), {"status": status})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    options = {"key": "k", "secret": "s", "endpoint_url": f"http://127.0.0.1:{server.server_port}"}
+    root = hub.Root("s3://bkt/hub", storage_options=options)
+    try:
+        for call in (
+            lambda: hub.list(root=root),
+            lambda: hub.list("lab", root=root),
+            lambda: list(root.store.list("lab/")),
+            lambda: hub.load("lab/x:v1", root=root),
+        ):
+            with pytest.raises(hub.UnavailableError):
+                call()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_why_a_server_cannot_be_reached_is_said(down):
+    hub.configure(retry_timeout_seconds=0)
+    for endpoint, reason in ((down, "Connection refused"), ("http://nowhere.invalid:1", "lookup|resolve|not known")):
+        root = hub.Root("s3://bkt/x", storage_options={"key": "k", "secret": SECRET, "endpoint_url": endpoint})
+        with pytest.raises(hub.UnavailableError, match=reason) as caught:
+            root.store.get("k")
+        assert "retries" not in str(caught.value)
