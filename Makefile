@@ -1,11 +1,12 @@
-# make demo | test | test-whole | test-oldest | check | bench | docs | dist | format | clean.
+# make demo | test | test-whole | test-oldest | test-petastorm | check | bench | docs | dist | format | clean.
 # Everything is installed into .venv, and what test-oldest needs into .venv-oldest.
 PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
+PETASTORM := .venv-petastorm
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-whole test-oldest check bench docs dist screenshots format clean
+.PHONY: demo test test-whole test-oldest test-petastorm check bench docs dist screenshots format clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
@@ -26,6 +27,10 @@ test-whole: $(VENV)/.test
 TESTS ?=
 test-oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python -m pytest $(TESTS)
+
+# Petastorm itself reads what is written for it.
+test-petastorm: $(VENV)/.test $(PETASTORM)/.test
+	$(BIN)/python tests/try_petastorm.py $(PETASTORM)/bin/python
 
 check: $(VENV)/.check
 	$(BIN)/ruff format --check .
@@ -58,7 +63,7 @@ format: $(VENV)/.check
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) $(OLDEST) build dist docs/_build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(PETASTORM) build dist docs/_build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -66,6 +71,13 @@ $(BIN)/python:
 
 $(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.bench $(VENV)/.docs $(VENV)/.dist: $(VENV)/.%: setup.cfg pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
+	@touch $@
+
+# What Petastorm 0.13.1 runs on: it was written for these.
+$(PETASTORM)/.test:
+	$(PYTHON) -m venv --clear $(PETASTORM)
+	$(PETASTORM)/bin/python -m pip install --quiet petastorm==0.13.1 pyarrow==14.0.2 'numpy<2' 'pyspark==3.5.*' \
+	    'setuptools<70' 'pandas<3' 'opencv-python-headless<4.12'
 	@touch $@
 
 $(OLDEST)/.test: setup.cfg pyproject.toml
