@@ -52,6 +52,16 @@ def tiled_tiff(path):
     tifffile.imwrite(path, np.tile(VALUES[0], (8, 8)), tile=(16, 16), photometric="minisblack", compression="lzw")
 
 
+def ome_tiff(path):
+    tifffile.imwrite(path, VALUES, photometric="minisblack", ome=True)
+
+
+def tiff_of_pages(path):
+    with tifffile.TiffWriter(path) as file:
+        for page in VALUES[:10]:
+            file.write(page, photometric="minisblack", contiguous=False, metadata=None)
+
+
 def png(path):
     iio.imwrite(path, VALUES[0])
 
@@ -77,7 +87,7 @@ def parquet(path):
 
 
 FILES = {
-    npy: ".npy", npz: ".npz", hdf5: ".h5", netcdf: ".nc", tiff: ".tif", tiled_tiff: ".tif", png: ".png", jpeg: ".jpg",
+    npy: ".npy", npz: ".npz", hdf5: ".h5", netcdf: ".nc", tiff: ".tif", tiled_tiff: ".tif", ome_tiff: ".tif", tiff_of_pages: ".tif", png: ".png", jpeg: ".jpg",
     flac: ".flac", wav: ".wav", mkv: ".mkv", parquet: ".parquet",
 }  # fmt: skip
 TABLES = (parquet,)

@@ -6,6 +6,7 @@ import enum
 import math
 import os
 import re
+import struct
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, BinaryIO
@@ -54,9 +55,10 @@ def images_of(where: str, file: Any) -> list[Any]:
     Raises
     ------
     SourceError
-        Its description says more planes than it has pages.
+        Its description says more planes than it has pages, or its last page says that there is another one.
     """
     _check_description(where, file)
+    _check_chain(where, file)
     every = list(file.series)
     whole = [one for one in every if not (one.keyframe.is_reduced or one.keyframe.is_mask)]
     return whole or every
@@ -77,6 +79,33 @@ def _check_description(where: str, file: Any) -> None:
         )
 
 
+def _check_chain(where: str, file: Any) -> None:
+    """Refuse a file whose pages end before their chain does: tifffile gives those that are there.
+
+    Each directory is a number of tags, the tags, and where the next directory is: TIFF 6.0, section 2.
+    """
+    layout, raw = file.tiff, file.filehandle
+    raw.seek(file.pages[len(file.pages) - 1].offset)
+    (count,) = struct.unpack(layout.tagnoformat, raw.read(layout.tagnosize))
+    raw.seek(count * layout.tagsize, os.SEEK_CUR)
+    following = raw.read(layout.offsetsize)
+    if len(following) < layout.offsetsize or any(following):
+        raise SourceError(f"{where}: is cut short: there are pages behind the {len(file.pages):,} that it has")
+
+
+def check_within(where: str, page: Any) -> None:
+    """Refuse a page whose tiles or strips are not all in its file, before room is made for them.
+
+    Raises
+    ------
+    SourceError
+    """
+    size = page.parent.filehandle.size
+    ends = (offset + count for offset, count in zip(page.dataoffsets, page.databytecounts, strict=False) if count)
+    if max(ends, default=0) > size:
+        raise SourceError(f"{where}: is cut short: a page has pixels behind its end, at {size:,} bytes")
+
+
 def check_whole(where: str, page: Any) -> None:
     """Refuse a page of which tiles or strips are not even named: others read them as zeros.
 
@@ -88,6 +117,7 @@ def check_whole(where: str, page: Any) -> None:
     expected = math.prod(page.chunked)
     if tag is not None and tag.count < expected:
         raise SourceError(f"{where}: is cut short: it has {expected:,} tiles or strips, and names {tag.count:,}")
+    check_within(where, page)
 
 
 def as_meant(where: str, page: Any, values: np.ndarray) -> np.ndarray:
@@ -282,10 +312,12 @@ class Tiff:
                 if self._turn != 1:
                     yield place, self._page(page)
                     continue
+                check_within(self.where, page)
                 for where, values in pieces_of(page, most_bytes):
                     yield (*place, *where), as_meant(self.where, page.keyframe, values)
 
     def _page(self, page: Any) -> np.ndarray:
+        check_within(self.where, page)
         return turned(as_meant(self.where, page.keyframe, page.asarray()), self._turn, self._row_axis)
 
 
