@@ -23,7 +23,7 @@ _BY_SUFFIX = {
     ".npy": NPY, ".npz": NPZ,
     **dict.fromkeys((".h5", ".hdf5", ".hdf", ".nc", ".nc4", ".he5", ".h5ad", ".mat"), HDF5),
     **dict.fromkeys((".tif", ".tiff"), TIFF),
-    **dict.fromkeys((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".ppm", ".pgm"), IMAGE),
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".jfif", ".jpe", ".bmp", ".gif", ".webp", ".ppm", ".pgm"), IMAGE),
     **dict.fromkeys((".wav", ".flac", ".mp3", ".ogg"), AUDIO),
     **dict.fromkeys((".mp4", ".mkv", ".avi", ".mov", ".webm"), VIDEO),
     **dict.fromkeys((".parquet", ".parq", ".pq"), PARQUET),

@@ -487,3 +487,51 @@ def test_inks_and_alpha_in_planes_are_refused_by_the_name_of_the_file(root, tmp_
     tifffile.imwrite(tmp_path / "a.tif", number("u1", (4, 6, 5)), photometric="separated", planarconfig="separate")
     with pytest.raises(hub.SourceError, match=r"a\.tif: is of inks in planes of their own"):
         hub.import_(tmp_path / "a.tif", "t/a:v1", root=root)
+
+
+@pytest.mark.parametrize(
+    "values", [np.array([[1, 2.5]], "f4"), np.array([[1, -2]], "i2"), np.array([[70000, 2]], "u4")]
+)
+def test_a_table_of_images_has_the_numbers_that_an_array_of_them_has(root, tmp_path, values):
+    (tmp_path / "tt").mkdir()
+    tifffile.imwrite(tmp_path / "tt" / "a.tif", values, photometric="minisblack")
+    assert hub.import_(tmp_path / "tt", "t/a:v1", root=root)[0].tolist() == values.tolist()
+    found = hub.import_table(tmp_path / "tt", "t/t:v1", root=root)[0]["image"]
+    assert (found.dtype, found.tolist()) == (values.dtype, values.tolist())
+
+
+def test_a_table_of_images_keeps_all_bands(root, tmp_path):
+    (tmp_path / "tt").mkdir()
+    values = np.arange(100, dtype="u1").reshape(4, 5, 5)
+    tifffile.imwrite(tmp_path / "tt" / "a.tif", values, photometric="minisblack", planarconfig="contig")
+    assert np.array_equal(hub.import_table(tmp_path / "tt", "t/t:v1", root=root)[0]["image"], values)
+
+
+def test_images_of_other_numbers_are_not_mixed_in_a_table(root, tmp_path):
+    (tmp_path / "tt").mkdir()
+    for name, kind in (("a", "f4"), ("b", "i2")):
+        tifffile.imwrite(tmp_path / "tt" / f"{name}.tif", np.zeros((4, 5), kind), photometric="minisblack")
+    with pytest.raises(hub.SourceError, match="1 x float32 and of 1 x int16 a pixel"):
+        hub.import_table(tmp_path / "tt", "t/t:v1", root=root)
+
+
+def test_what_is_missing_in_miniswhite_is_missing_in_what_it_means(root, tmp_path):
+    nodata = [(42113, 2, None, "0", True)]
+    values = np.array([[0, 1, 255]], "u1")
+    tifffile.imwrite(tmp_path / "w.tif", values, photometric="miniswhite", metadata=None, extratags=nodata)
+    array = hub.import_(tmp_path / "w.tif", "t/w:v1", root=root)
+    assert array[...].ravel().tolist() == [255, 254, 0]
+    assert array.attrs["_FillValue"] == 255
+    assert np.isnan(np.asarray(array.decoded[...])).ravel().tolist() == [True, False, False]
+
+
+def test_a_page_that_says_more_bytes_than_its_file_has_is_refused(root, tmp_path):
+    path = tmp_path / "m.tif"
+    tifffile.imwrite(path, np.zeros((60, 70), "u1"), compression="lzw", bigtiff=True, metadata=None, rowsperstrip=60)
+    with tifffile.TiffFile(path) as file:
+        offset = file.pages[0].tags[279].offset
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<HQQ", data, offset + 2, 16, 1, 1 << 40)
+    path.write_bytes(data)
+    with pytest.raises(hub.SourceError, match=r"m\.tif: is cut short"):
+        hub.import_(path, "t/m:v1", root=root)

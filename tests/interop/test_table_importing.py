@@ -335,3 +335,34 @@ def test_a_petastorm_dataset_is_read_by_the_fields_of_a_given_schema(root):
     table = hub.import_table(place, "me/some:v1", schema, root=root)
     assert {int(row["id"]): int(row["id2"]) for row in table} == wanted
     assert set(table[0]) == {"id", "id2"}
+
+
+@pytest.mark.parametrize(
+    ("frame", "why"),
+    [
+        (lambda: pd.DataFrame({"a": [1, 2]}, index=pd.Index([5, 6], name="a")), "a column and an index 'a'"),
+        (lambda: pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), "two columns 'a'"),
+    ],
+)
+def test_a_frame_with_two_columns_of_a_name_is_refused_by_that_name(root, frame, why):
+    with pytest.raises(hub.ConfigError, match=why):
+        hub.import_table(frame(), "t/x:v1", root=root)
+
+
+@pytest.mark.parametrize("values", [pd.period_range("2020", periods=3, freq="M"), pd.interval_range(0, 3)])
+def test_a_column_of_an_extension_of_pandas_is_refused_by_name(root, tmp_path, values):
+    pd.DataFrame({"when": values, "a": [1, 2, 3]}).to_parquet(tmp_path / "p.parquet")
+    with pytest.raises(hub.ConfigError, match="'when'"):
+        hub.import_table(tmp_path / "p.parquet", "t/x:v1", root=root)
+
+
+def test_tensors_as_pyarrow_makes_them_are_taken(root):
+    tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(np.arange(12, dtype="f4").reshape(3, 2, 2))
+    table = hub.import_table(pa.table({"x": tensors, "i": [0, 1, 2]}), "t/x:v1", root=root)
+    assert table[1]["x"].tolist() == [[4, 5], [6, 7]]
+
+
+def test_a_null_that_a_dictionary_has_is_null(root):
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
+    table = hub.import_table(pa.table({"word": words, "i": [0, 1]}), "t/x:v1", root=root)
+    assert [table[i]["word"] for i in range(2)] == ["a", None]

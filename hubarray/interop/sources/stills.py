@@ -43,6 +43,8 @@ class Still(NamedTuple):
         The colours of its numbers, to be compared with those of another image.
     orientation : int
         1 to 8, as EXIF counts; 1 is upright.
+    dtype : str
+        Of a pixel's numbers.
     """
 
     kind: str
@@ -54,6 +56,7 @@ class Still(NamedTuple):
     frames: int
     palette: bytes | None
     orientation: int
+    dtype: str
 
     def size(self, *, upright: bool) -> tuple[int, int]:
         """Height and width, of the image that was turned if it is to be upright."""
@@ -85,6 +88,7 @@ def still_of(where: str, data: bytes | None = None) -> Still:
                     "TIFF", height, width, channels, channels if told is None else 3,
                     np.dtype(page.dtype).itemsize > 1, frames,
                     None if told is None else repr(told).encode(), _turn(page.tags.valueof(_ORIENTATION)),
+                    str(np.dtype(page.dtype)),
                 )  # fmt: skip
         with _opened(where, file) as image:
             palette = _palette(image)
@@ -96,7 +100,10 @@ def still_of(where: str, data: bytes | None = None) -> Still:
             is_wide = image.mode.startswith(("I", "F")) or _has_wide_colours(file)
             orientation = _orientation(image)
             colours = channels if palette is None else 4 if "transparency" in image.info else 3
-            return Still(kind, image.height, image.width, channels, colours, is_wide, frames, palette, orientation)
+            dtype = "uint16" if is_wide else "uint8"
+            return Still(
+                kind, image.height, image.width, channels, colours, is_wide, frames, palette, orientation, dtype
+            )  # fmt: skip
 
 
 def pixels(where: str, data: bytes | None = None, *, numbers: bool = True, upright: bool = False) -> np.ndarray:

@@ -408,7 +408,8 @@ def _tiff_attrs(where: str, file: Any, page: Any) -> dict[str, Any]:
         found |= gdal_attrs(str(tags["GDAL_METADATA"].value), page.samplesperpixel)
     fill = _fill_value(tags["GDAL_NODATA"].value, np.dtype(page.dtype)) if "GDAL_NODATA" in tags else None
     if fill is not None:
-        found["_FillValue"] = fill
+        is_turned = page.photometric == _MIN_IS_WHITE and np.dtype(page.dtype).kind in "bu"
+        found["_FillValue"] = (1 << page.bitspersample) - 1 - fill if is_turned else fill
     palette = palette_of(page)
     if palette is not None:
         found["colormap"] = palette

@@ -35,12 +35,18 @@ def opened(source: Any, schema: Schema | None, key: str | None) -> TableSource:
             warnings.warn(
                 "the frame's index has no name, and is left out: name it with rename_axis(...) to keep it", stacklevel=4
             )
+        both = next((name for name in named if name in source.columns), None)
+        if both is not None:
+            raise ConfigError(f"the frame has a column and an index {shown_text(str(both))[:80]!r}; rename one")
         source = source.reset_index() if named else source
         if not source.columns.is_unique:
             twice = source.columns[source.columns.duplicated()][0]
             raise ConfigError(f"the frame has two columns {shown_text(str(twice))[:80]!r}; rename one")
         return _pandas(source, schema, key)
     given = arrow_batches(source).read_all()
+    twice = next((name for name in given.column_names if given.column_names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"the frame has two columns {shown_text(twice)[:80]!r}; rename one")
     table = plain_table(given, "the frame")
     _require_key(key, table.column_names)
     kept = table.select(taken(table.column_names, schema, "the table", key=key))
@@ -74,7 +80,14 @@ def _images(declared: pa.Schema, table: pa.Table, filled: pa.Schema, schema: Sch
 
 def _as_filled(table: pa.Table) -> pa.Schema:
     """The columns of a frame, of which those without a null cannot be null: Arrow calls all of pandas' so."""
-    return pa.schema([one.with_nullable(bool(table[i].null_count)) for i, one in enumerate(table.schema)])
+    return pa.schema([one.with_nullable(_has_null(table[i])) for i, one in enumerate(table.schema)])
+
+
+def _has_null(column: pa.ChunkedArray) -> bool:
+    """Whether a value is null, also where a dictionary has the null."""
+    if column.null_count or not pa.types.is_dictionary(column.type):
+        return bool(column.null_count)
+    return any(chunk.dictionary.null_count and chunk.dictionary_decode().null_count for chunk in column.chunks)
 
 
 def plain_key(value: Any) -> str | int:

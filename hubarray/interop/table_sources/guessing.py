@@ -48,7 +48,8 @@ def guessed_field(one: pa.Field) -> Field:
     if any(is_kind(kind) for is_kind in _BINARY):
         return Field(bytes, nullable=one.nullable)
     shape: list[int | None] = []
-    if isinstance(kind, pa.FixedShapeTensorType) and not kind.permutation:
+    # PyArrow writes the permutation also where it changes nothing.
+    if isinstance(kind, pa.FixedShapeTensorType) and list(kind.permutation or []) in ([], list(range(len(kind.shape)))):
         shape, kind = list(kind.shape), kind.value_type
     while pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         shape.append(kind.list_size if pa.types.is_fixed_size_list(kind) else None)
@@ -61,7 +62,8 @@ def guessed_field(one: pa.Field) -> Field:
     else:
         try:
             dtype = np.dtype(kind.to_pandas_dtype())
-        except NotImplementedError:
+        except (NotImplementedError, TypeError):
+            # pandas's extensions, such as periods, name types that NumPy has not.
             dtype = np.dtype(object)
         if dtype.kind not in "biuf":
             raise ConfigError(

@@ -18,6 +18,7 @@ from hubarray.tables.schema import Field, Schema
 
 _MOST_IMAGE_BYTES = MAX_BLOCK_BYTES // 2
 _BATCH_BYTES = 64 << 20
+_PNG_DTYPES, _MAX_PNG_CHANNELS = ("bool", "uint8", "uint16"), 4
 
 
 class StoredImages:
@@ -30,8 +31,9 @@ class StoredImages:
     stills : mapping of str to Still
         Facts of the images, by what errors call them.
     given : Field, optional
-        By default one that loses nothing: JPEG where all are JPEG, else PNG; grey where all are, or are masks of one
-        palette, with alpha where one has it, and 16 bits where all have them.
+        By default one that loses nothing: JPEG where all are JPEG, plain pixels where PNG has no such numbers, else
+        PNG. Grey where all are, or are masks of one palette, with alpha where one has it, and 16 bits where all have
+        them.
     nullable : bool
         Whether some rows have no image.
 
@@ -94,6 +96,8 @@ class StoredImages:
                 f"{where}: is no JPEG, as the images before it are, and would lose by becoming one; give schema= with "
                 "an image of codec png"
             )
+        if self._codec is None and (still.dtype, still.channels) != (self._like[0].dtype, self._like[0].channels):
+            raise SourceError(f"{where}: has other numbers a pixel than the images before it; import it apart")
         if still.is_wide != self._like[0].is_wide:
             raise SourceError(f"{where}: has other bits a colour than the images before it; import it apart")
         if self._numbers and not is_class_palette([*self._like, still]):
@@ -167,6 +171,12 @@ def with_fields(guessed: Schema, images: Mapping[str, StoredImages]) -> Schema:
 
 def _field_of(where: str, stills: Mapping[str, Still], *, numbers: bool, nullable: bool) -> Field:
     every = list(stills.values())
+    if any(one.dtype not in _PNG_DTYPES or one.channels > _MAX_PNG_CHANNELS for one in every):
+        kinds = sorted({f"{one.channels} x {one.dtype}" for one in every})
+        if len(kinds) > 1:
+            raise SourceError(f"{where}: has images of {' and of '.join(kinds[:3])} a pixel; import them apart")
+        channels = every[0].channels
+        return Field(every[0].dtype, (None, None) if channels == 1 else (None, None, channels), nullable=nullable)
     if all(one.kind == "JPEG" for one in every):
         channels, dtype, codec = (1 if every and all(one.channels == 1 for one in every) else 3), "u1", "jpeg"
         odd = sum(one.channels != channels for one in every)
