@@ -151,10 +151,10 @@ def as_declared(field: UnischemaField, value: Any, *, batched: bool = False, is_
     shape = found.shape[1:] if batched else found.shape
     is_plain = isinstance(value, (bool, int, float))
     if not is_edited and _is_number(dtype) and _is_number(found.dtype):
-        # A number of Python's has no dtype of its own.
-        is_kin = found.dtype.kind in "iuf" and np.can_cast(found.dtype, dtype, "same_kind")
-        fits = is_plain and is_kin and shape_fits(field.shape, shape)
-        if not fits or (found.dtype.kind in "iu" and found.astype(dtype) != found):
+        # A number of Python's has no dtype of its own; of others no value decides what becomes of the dtype.
+        is_kin = found.dtype.kind in "iuf" and np.can_cast(found.dtype, dtype, "same_kind" if is_plain else "safe")
+        fits = is_kin and shape_fits(field.shape, shape)
+        if not fits or (is_plain and found.dtype.kind in "iu" and found.astype(dtype) != found):
             return found if is_list else found[()]
     if not shape_fits(field.shape, shape):
         raise _refused(field, f"with shape {shape}", str(field.shape))

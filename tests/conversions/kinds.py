@@ -65,11 +65,16 @@ def h5py_dataset(values: Any) -> Any:
     return file.create_dataset("x", data=values)
 
 
+# Whose files are kept: the library is not safe for threads, and a thread that collects garbage would close them.
+_netcdf4_files: list[Any] = []
+
+
 def netcdf4_variable(values: Any, dtype: str) -> Any:
     file = netCDF4.Dataset(f"{uuid.uuid4().hex}.nc", "w", diskless=True)
     file.createDimension(DIM, len(values))
     variable = file.createVariable("x", dtype, (DIM,), fill_value=-9)
     variable[:] = values
+    _netcdf4_files.append(file)
     return variable
 
 

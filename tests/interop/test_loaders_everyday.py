@@ -88,11 +88,12 @@ def test_small_data_is_shuffled_as_a_whole(root, where):
     assert len(set((first // 1000).tolist())) == 10
 
 
+ID = [("id", np.int64, (), False)]
 WRONG = [
-    (lambda row: {"id": row["id"] + 0.5, "x": row["x"]}, [], "'id' as float64, and the schema says int64"),
+    (lambda row: {"id": row["id"] + 0.5, "x": row["x"]}, ID, "'id' as float64, and the schema says int64"),
     (lambda row: {"id": "a", "x": row["x"]}, [], "'id' as <U1"),
     (lambda row: {"id": None, "x": row["x"]}, [], "not nullable"),
-    (lambda row: {"id": np.zeros(3, "i8"), "x": row["x"]}, [], "shape"),
+    (lambda row: {"id": np.zeros(3, "i8"), "x": row["x"]}, ID, "shape"),
     (lambda row: row | {"y": [1, 2, 3]}, [("y", np.float32, (2,), False)], "shape"),
     (lambda row: row | {"y": ["a", "b"]}, [("y", np.float32, (2,), False)], "as <U1"),
 ]
