@@ -16,7 +16,7 @@ from hubarray.blobs.ref import new_id
 from hubarray.history import machine_queue
 from hubarray.history.commit import _as_told
 from hubarray.history.machine_queue import MachineQueue, Turn
-from hubarray.history.record import encode
+from hubarray.history.record import encode, record_key
 from hubarray.history.version import Version
 from hubarray.process import uptime_seconds
 
@@ -400,7 +400,8 @@ def test_a_version_that_was_made_anew_does_not_go_on_from_what_the_file_says(mak
         array[0] = i + 1
     hub.flush()
     version = array._version
-    version.fetcher.disk.put(version._cache_key(6), encode(version.known)[0])
+    cache_key = f"{version.fetcher.identity} {record_key(version.name, 6)}"
+    version.fetcher.disk.put(cache_key, encode(version.known)[0], replace=True)
     turn = version.queue.turn()
     turn.take()
     turn.end(6)

@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import os
 import signal
 import subprocess
 import sys
@@ -62,12 +61,16 @@ def begun(source, pool, what, then="-"):
     """A program whose workers are in the midst of a transform, and all processes that it began."""
     command = [sys.executable, "-c", PROGRAM, source, pool, what, then]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL) as program:
+        tree: list[psutil.Process] = []
         try:
             assert program.stdout.readline() == "begin\n"
             tree = _tree_when_busy(psutil.Process(program.pid), pool, what)
             yield program, tree
         finally:
-            for process in [*psutil.Process(os.getpid()).children(recursive=True), *tree]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                tree += psutil.Process(program.pid).children(recursive=True)
+            program.kill()
+            for process in tree:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
 
