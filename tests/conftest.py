@@ -19,6 +19,7 @@ from hubarray.history import version as versions
 from hubarray.history.hints import hint_writer
 from hubarray.tables import metadata as table_metadata
 from tests import servers
+from tests.proxy import FaultyProxy, faulty_proxy
 
 hypothesis.settings.register_profile(
     "hubarray", deadline=None, derandomize=True, suppress_health_check=list(hypothesis.HealthCheck), print_blob=True
@@ -46,6 +47,13 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Con
     say(pytestconfig, "starting SeaweedFS, an S3 server …")
     with servers.seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def proxy(s3_server: servers.Server) -> Iterator[FaultyProxy]:
+    """A proxy in front of the S3 server, which fails as a test plans it."""
+    with faulty_proxy(s3_server.endpoint) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import numpy as np
 
 from hubarray.errors import ConfigError
 from hubarray.interop.missing import needed
+from hubarray.readers.field_codecs import shape_fits
 from hubarray.readers.transform import as_declared
 from hubarray.readers.unischema import Unischema, UnischemaField
 
@@ -128,9 +129,17 @@ def _item(item: Any, reader: Any) -> Any:
 
 
 def _values(row: Any, schema: Unischema) -> Any:
-    # A transform may give another dtype or shape than the schema says, which TensorFlow would convert without a word.
-    values = (as_declared(schema.fields[name], value) for name, value in zip(row._fields, row, strict=True))
+    values = (_declared(schema.fields[name], value) for name, value in zip(row._fields, row, strict=True))
     return type(row)(*map(_value, row._fields, values))
+
+
+def _declared(field: UnischemaField, value: Any) -> Any:
+    """Return a value in its field's dtype: TensorFlow would cut what a transform gives without a word."""
+    is_array = isinstance(value, (np.ndarray, np.generic))
+    if not is_array or field.numpy_dtype is Decimal or value.dtype.kind not in "biufc":
+        return value
+    same = value.dtype == np.dtype(field.numpy_dtype) and shape_fits(field.shape, value.shape)
+    return value if same else as_declared(field, value)
 
 
 def _value(name: str, value: Any) -> Any:

@@ -106,9 +106,16 @@ class ThreadPool:
     def after_fork(self) -> None:
         """Start afresh in a forked child."""
         self._lock = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Have no threads, and a queue of tasks for the next ones."""
         self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._running: set[Future[Loaded]] = set()
+        # A pool that nobody holds lets its threads go.
+        self._forgotten = weakref.finalize(self, _dismiss, self._tasks, self.workers_count)
+        self._forgotten.atexit = False
 
     def submit(self, rows: np.ndarray) -> Future[Loaded]:
         """Begin to load some rows."""
@@ -121,8 +128,6 @@ class ThreadPool:
                 thread = threading.Thread(
                     target=_work, args=(self._tasks, self._running, self._pipeline), name=name, daemon=True
                 )
-                # A pool that nobody holds lets its threads go.
-                weakref.finalize(self, self._tasks.put, None).atexit = False
                 self._threads.append(thread)
                 thread.start()
             self._tasks.put((future, rows))
@@ -137,7 +142,7 @@ class ThreadPool:
                     task = self._tasks.get_nowait()
                     if task is not None:
                         task[0].cancel()
-            self._dismiss()
+            _dismiss(self._tasks, len(self._threads))
             # Whoever waits for a transform that goes on is told now.
             for future in list(self._running):
                 with contextlib.suppress(InvalidStateError):
@@ -146,16 +151,13 @@ class ThreadPool:
     def rest(self) -> None:
         """Keep no threads."""
         with self._lock:
-            self._dismiss()
-            self._tasks, self._threads = queue.SimpleQueue(), []
+            self._forgotten.detach()
+            _dismiss(self._tasks, len(self._threads))
+            self._begin()
 
-    def _dismiss(self) -> None:
-        for _ in self._threads:
-            self._tasks.put(None)
-
-    def join(self) -> None:
-        """Wait until nothing runs, for 1.5 seconds at most."""
-        end = time.monotonic() + _JOIN_SECONDS
+    def join(self, max_seconds: float = _JOIN_SECONDS) -> None:
+        """Wait until nothing runs, for so long at most."""
+        end = time.monotonic() + max_seconds
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
         running = sum(thread.is_alive() for thread in self._threads)
@@ -192,13 +194,20 @@ def _work(tasks: queue.SimpleQueue[_Task | None], running: set[Future[Loaded]], 
         del task, future, rows
 
 
+def _dismiss(tasks: queue.SimpleQueue[_Task | None], threads_count: int) -> None:
+    """Have threads end once they come to it."""
+    for _ in range(threads_count):
+        tasks.put(None)
+
+
 def _end_all() -> None:
     """Stop the pools at the end of the program, before the interpreter goes: a thread must not be in the midst then."""
     pools = list(_open_pools)
     for pool in pools:
         pool.stop()
+    end = time.monotonic() + _JOIN_SECONDS
     for pool in pools:
-        pool.join()
+        pool.join(max(0.0, end - time.monotonic()))
 
 
 # Those registered last are called first, before the pools that the threads fetch with end.

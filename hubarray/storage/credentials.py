@@ -68,7 +68,7 @@ def merged_options(url: str, fixed: Mapping[str, Any], supplied: Mapping[str, An
         raise ConfigError(f"{url}: credentials() returned no options, such as {{'key': ..., 'secret': ...}}")
     inner = supplied.get("client_kwargs")
     if _PLACE in supplied or (isinstance(inner, Mapping) and _PLACE in inner):
-        raise ConfigError(f"{url}: credentials() returned {_PLACE!r}, which belongs into storage_options=")
+        raise ConfigError(f"{url}: credentials() returned {_PLACE!r}, which belongs in storage_options=")
     merged = dict(fixed)
     for name, value in supplied.items():
         there = merged.get(name)

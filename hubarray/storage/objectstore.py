@@ -233,7 +233,7 @@ class ObjectStore(Store):
                 return
             raise
         raise unanswered(
-            self.where(prefix), "it sends a page for whatever it is asked for; is this network to log in to?"
+            self.where(prefix), "it sends a page for whatever it is asked for; does this network want a login?"
         )
 
     def _begun_list(self, prefix: str) -> Iterator[Any]:

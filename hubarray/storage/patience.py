@@ -37,7 +37,8 @@ def unanswered(
         How long the server itself asks to wait.
     """
     told = (
-        f"{where}: the server asks to try later, or broke off ({reason}); it is asked again for retry_timeout_seconds"
+        f"{where}: the server asked to try later, or broke off its reply ({reason}), for as long as "
+        "retry_timeout_seconds allows; try again later, or allow more"
         if is_alive
         else f"{where}: the server did not answer as it should ({reason}); "
         "try again, and check that it runs and that the root names the right endpoint"

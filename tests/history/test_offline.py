@@ -16,15 +16,8 @@ import hubarray as hub
 from hubarray.blobs import fetch
 from hubarray.history import offline
 from hubarray.history import version as versions
-from tests.proxy import faulty_proxy
 
 VALUES = np.arange(600).reshape(60, 10)
-
-
-@pytest.fixture(scope="module")
-def proxy(s3_server):
-    with faulty_proxy(s3_server.endpoint) as proxy:
-        yield proxy
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import hubarray as hub
-from tests.proxy import faulty_proxy
 
 CALLS = {
     "hint": ("GET", "head.json"),
@@ -19,12 +18,6 @@ CALLS = {
     "commit": ("PUT", "0000000000000003.json"),
 }
 FAULTS = ["reset", "lost reply", "cut", 409, 429, 500, 503]
-
-
-@pytest.fixture(scope="module")
-def proxy(s3_server):
-    with faulty_proxy(s3_server.endpoint) as proxy:
-        yield proxy
 
 
 @pytest.fixture

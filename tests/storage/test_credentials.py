@@ -224,7 +224,7 @@ WRONG = {
     "expired": (lambda: ({"key": "k", "secret": "s"}, datetime(2020, 1, 1, tzinfo=UTC)), "expired at 2020-01-01"),
     "names of boto": (lambda: ({"AccessKeyId": "k"}, None), "'AccessKeyId' is not supported"),
     "a number for a key": (lambda: ({"key": 1, "secret": "s"}, None), "'key' is not text"),
-    "another place": (lambda: ({"key": "k", "endpoint_url": "http://x"}, None), "belongs into storage_options"),
+    "another place": (lambda: ({"key": "k", "endpoint_url": "http://x"}, None), "belongs in storage_options"),
     "raises": (lambda: 1 / 0, "ZeroDivisionError"),
 }
 

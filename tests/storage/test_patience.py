@@ -17,18 +17,11 @@ from hubarray.storage.memory import MemoryStore
 from hubarray.storage.patience import unanswered
 from hubarray.storage.s3_filesystem import S3FilesystemStore
 from hubarray.storage.url import open_store
-from tests.proxy import faulty_proxy
 from tests.servers import free_port
 
 BUSY_SECONDS = 1.5
 BUSY = ["503 SlowDown", 500, 502, 429, "400 RequestTimeout"]
 NOISE = np.random.default_rng(0).bytes(3 * PIECE_BYTES)
-
-
-@pytest.fixture(scope="module")
-def proxy(s3_server):
-    with faulty_proxy(s3_server.endpoint) as proxy:
-        yield proxy
 
 
 @pytest.fixture

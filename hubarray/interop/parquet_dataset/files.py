@@ -264,7 +264,7 @@ def requested(location: Location, where: str, call: Callable[[], T]) -> T:
             location.client.filesystem.get_file_info(pafs.FileSelector(location.path, allow_not_found=True))
             return call()
 
-    return attempt() if location.client.is_local else retried(attempt, where)
+    return retried(attempt, where)
 
 
 @contextmanager
@@ -300,8 +300,10 @@ def _failure(error: Exception, where: str) -> HubError:
         if (denied := refused(where, status, told, code=code_of(error))) is not None:
             return denied
     is_away = isinstance(error, (ConnectionError, TimeoutError)) or getattr(error, "errno", None) in _AWAY
-    if name == "NETWORK_CONNECTION" or is_away:
+    if name == "NETWORK_CONNECTION" or (is_remote and is_away):
         return unanswered(where, told)
+    if is_away:
+        return UnavailableError(f"{where}: {told}")
     return StorageError(f"{where}: {told}") if named else SourceError(f"{where}: {told}")
 
 

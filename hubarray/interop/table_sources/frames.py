@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -44,9 +45,9 @@ def opened(source: Any, schema: Schema | None, key: str | None) -> TableSource:
             raise ConfigError(f"the frame has two columns {shown_text(str(twice))[:80]!r}; rename one")
         return _pandas(source, schema, key)
     given = arrow_batches(source).read_all()
-    twice = next((name for name in given.column_names if given.column_names.count(name) > 1), None)
-    if twice is not None:
-        raise ConfigError(f"the frame has two columns {shown_text(twice)[:80]!r}; rename one")
+    twice = [name for name, count in Counter(given.column_names).items() if count > 1]
+    if twice:
+        raise ConfigError(f"the frame has two columns {shown_text(twice[0])[:80]!r}; rename one")
     table = plain_table(given, "the frame")
     _require_key(key, table.column_names)
     kept = table.select(taken(table.column_names, schema, "the table", key=key))

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import hubarray as hub
-from tests.proxy import faulty_proxy
 from tests.servers import closed_port
 
 BUSY_SECONDS = 1.5
@@ -26,12 +25,6 @@ SCHEMA = hub.Unischema(
 
 def rows(count):
     return ({"id": i, "image": np.full((64, 64), i % 250, "u1")} for i in range(count))
-
-
-@pytest.fixture(scope="module")
-def proxy(s3_server):
-    with faulty_proxy(s3_server.endpoint) as proxy:
-        yield proxy
 
 
 @pytest.fixture
