@@ -13,7 +13,15 @@ from hubarray.arrays.images import imagecodecs
 from hubarray.errors import SourceError
 from hubarray.interop.missing import needed
 from hubarray.interop.sources.base import MAX_ROW_BYTES, readable
-from hubarray.interop.sources.tiff import as_meant, check_whole, images_of, open_tiff, page_shape, palette_of, turned
+from hubarray.interop.sources.tiff_pages import (
+    as_meant,
+    check_whole,
+    images_of,
+    open_tiff,
+    page_shape,
+    palette_of,
+    turned,
+)
 from hubarray.sources import content
 
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM")

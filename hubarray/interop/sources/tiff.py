@@ -6,10 +6,9 @@ import enum
 import math
 import os
 import re
-import struct
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, BinaryIO
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -20,6 +19,19 @@ from hubarray.interop.sources.base import MAX_ROW_BYTES, check_sizes, chosen, re
 from hubarray.interop.sources.found import json_attrs
 from hubarray.interop.sources.members import Members, refuse_many, storable
 from hubarray.interop.sources.rows import boxes_of
+from hubarray.interop.sources.tiff_pages import (
+    MIN_IS_WHITE,
+    ORIENTATION,
+    PALETTE,
+    as_meant,
+    check_whole,
+    check_within,
+    images_of,
+    open_tiff,
+    page_shape,
+    palette_of,
+    turned,
+)  # fmt: skip
 
 _TAGS = ("ImageDescription", "Software", "DateTime", "XResolution", "YResolution", "ResolutionUnit", "Orientation",
          "GDAL_NODATA")  # fmt: skip
@@ -28,179 +40,8 @@ _MOST_LETTERS = 4096
 _MOST_XML_LETTERS = 1 << 20
 # tifffile's letters, in the words that xarray and OME use.
 _AXES = {"S": "c", "I": "page", "Q": "page"}
-# TIFF 6.0, "PhotometricInterpretation".
-_MIN_IS_WHITE, _PALETTE, _SEPARATED = 0, 3, 5
 _READ_AT_ONCE_BYTES = 16 << 20
-_ORIENTATION, _STRIP_OFFSETS, _TILE_OFFSETS = 274, 273, 324
-# The OME model, "Pixels".
-_OME_PIXELS = re.compile(r"<(?:\w{1,20}:)?Pixels\b[^>]{1,10000}>")
-_OME_SIZES = re.compile(r"\bSize([TCZ])=[\"'](\d{1,18})[\"']")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
-_SLAB_ROWS = 256
-
-
-def open_tiff(file: str | BinaryIO) -> Any:
-    """A TIFF file, given by its path or open, that tifffile reads; nothing but this file is looked at.
-
-    Raises
-    ------
-    MissingPackageError
-    """
-    return needed("tifffile", extra="images", why="importing TIFF").TiffFile(file, _multifile=False)
-
-
-def images_of(where: str, file: Any) -> list[Any]:
-    """The series of an open file, without overviews and masks of another one.
-
-    Raises
-    ------
-    SourceError
-        Its description says more planes than it has pages, or its last page says that there is another one.
-    """
-    _check_description(where, file)
-    _check_chain(where, file)
-    every = list(file.series)
-    whole = [one for one in every if not (one.keyframe.is_reduced or one.keyframe.is_mask)]
-    return whole or every
-
-
-def _check_description(where: str, file: Any) -> None:
-    """Refuse an OME-TIFF that says more planes than it has pages, before room is made for each of them."""
-    if not file.is_ome:
-        return
-    planes = 0
-    for pixels in _OME_PIXELS.findall(file.ome_metadata):
-        sizes = {name: int(number) for name, number in _OME_SIZES.findall(pixels)}
-        planes += math.prod(sizes.get(name, 1) for name in "TCZ")
-    there = len(file.pages) * max(1, int(file.pages.first.samplesperpixel))
-    if planes > there:
-        raise SourceError(
-            f"{where}: is cut short: its description says {planes:,} planes, and it has {len(file.pages):,} pages"
-        )
-
-
-def _check_chain(where: str, file: Any) -> None:
-    """Refuse a file whose pages end before their chain does: tifffile gives those that are there.
-
-    Each directory is a number of tags, the tags, and where the next directory is: TIFF 6.0, section 2.
-    """
-    layout, raw = file.tiff, file.filehandle
-    raw.seek(file.pages[len(file.pages) - 1].offset)
-    (count,) = struct.unpack(layout.tagnoformat, raw.read(layout.tagnosize))
-    raw.seek(count * layout.tagsize, os.SEEK_CUR)
-    following = raw.read(layout.offsetsize)
-    if len(following) < layout.offsetsize or any(following):
-        raise SourceError(f"{where}: is cut short: there are pages behind the {len(file.pages):,} that it has")
-
-
-def check_within(where: str, page: Any) -> None:
-    """Refuse a page whose tiles or strips are not all in its file, before room is made for them.
-
-    Raises
-    ------
-    SourceError
-    """
-    size = page.parent.filehandle.size
-    ends = (offset + count for offset, count in zip(page.dataoffsets, page.databytecounts, strict=False) if count)
-    if max(ends, default=0) > size:
-        raise SourceError(f"{where}: is cut short: a page has pixels behind its end, at {size:,} bytes")
-
-
-def check_whole(where: str, page: Any) -> None:
-    """Refuse a page of which tiles or strips are not even named: others read them as zeros.
-
-    Raises
-    ------
-    SourceError
-    """
-    tag = page.tags.get(_TILE_OFFSETS) or page.tags.get(_STRIP_OFFSETS)
-    expected = math.prod(page.chunked)
-    if tag is not None and tag.count < expected:
-        raise SourceError(f"{where}: is cut short: it has {expected:,} tiles or strips, and names {tag.count:,}")
-    check_within(where, page)
-
-
-def as_meant(where: str, page: Any, values: np.ndarray) -> np.ndarray:
-    """Pixels of a page as they are to be seen: light is more, and inks are RGB. Those of a palette stay numbers.
-
-    Raises
-    ------
-    SourceError
-        It counts white as least, and has alpha in a plane of its own.
-    """
-    if page.photometric == _MIN_IS_WHITE and values.dtype.kind in "bu":
-        if page.extrasamples and page.planarconfig != 1:
-            raise SourceError(f"{where}: counts white as least, and has alpha in a plane of its own; convert it first")
-        shades = values[..., : values.shape[-1] - len(page.extrasamples)] if page.extrasamples else values
-        most = values.dtype.type((1 << page.bitspersample) - 1)
-        found = values.copy()
-        found[..., : shades.shape[-1]] = ~shades if values.dtype == bool else most - shades
-        return found
-    if is_inks(page, values.dtype):
-        found = np.empty((*values.shape[:-1], 3), np.uint8)
-        # Some rows at a time, as it takes numbers of 16 bits.
-        for first in range(0, len(values), _SLAB_ROWS):
-            some = slice(first, first + _SLAB_ROWS)
-            colours, black = (255 - values[some][..., which].astype(np.uint16) for which in (slice(3), slice(3, 4)))
-            found[some] = (colours * black + 127) // 255
-        return found
-    return values
-
-
-def is_inks(page: Any, dtype: np.dtype[Any]) -> bool:
-    """Whether a page is of cyan, magenta, yellow and black in 8 bits."""
-    return bool(page.photometric == _SEPARATED and page.samplesperpixel == 4 and dtype == np.uint8)
-
-
-def turned(values: np.ndarray, orientation: int, axis: int = 0) -> np.ndarray:
-    """Pixels that lie on a side, upright.
-
-    Parameters
-    ----------
-    values : ndarray
-    orientation : int
-        1 to 8, as TIFF 6.0 and EXIF count.
-    axis : int
-        The axis of rows; that of columns follows.
-
-    Examples
-    --------
-    >>> turned(np.array([[1, 2, 3]]), 6).tolist()
-    [[1], [2], [3]]
-    """
-    rows, columns = axis, axis + 1
-    mirrored = {2: (columns,), 3: (rows, columns), 4: (rows,), 6: (rows,), 7: (rows, columns), 8: (columns,)}
-    found = np.flip(values, mirrored.get(orientation, ()))
-    return np.ascontiguousarray(found.swapaxes(rows, columns) if orientation >= 5 else found)
-
-
-def page_shape(where: str, page: Any) -> tuple[int, ...]:
-    """The shape of a page's pixels as :func:`as_meant` gives them.
-
-    Raises
-    ------
-    SourceError
-        It is of inks in planes.
-    """
-    shape = tuple(map(int, page.shape))
-    if not is_inks(page, np.dtype(page.dtype)):
-        return shape
-    if shape[-1] != 4:
-        raise SourceError(f"{where}: is of inks in planes of their own; convert it to RGB")
-    return (*shape[:-1], 3)
-
-
-def palette_of(page: Any) -> list[list[float]] | None:
-    """The colours of the numbers of a page: red, green and blue of 0 to 255; None where it has no palette."""
-    found = page.colormap if page.photometric == _PALETTE else None
-    if found is None or found.ndim != 2 or len(found) != 3:
-        return None
-    wide = found.T.astype(np.int64)
-    # Of 16 bits, which writers make of 8 by two rules.
-    for step in (257, 256):
-        if not (wide % step).any():
-            return [[int(one) for one in colour] for colour in wide // step]
-    return [[one / 257 for one in colour] for colour in wide.tolist()]
 
 
 class Tiff:
@@ -244,7 +85,7 @@ class Tiff:
                 # One image is a stack of one, as a folder with one image is.
                 self._leading, axes = (1,), f"I{axes}" if axes else ""
             self._check_pages(pages, upright=upright)
-            told = about.tags.valueof(_ORIENTATION)
+            told = about.tags.valueof(ORIENTATION)
             self._turn = told if upright and told in range(1, 9) else 1
             # Planes of bands come before rows.
             self._row_axis = 1 if len(page) == 3 and about.shaped[0] > 1 else 0
@@ -268,9 +109,9 @@ class Tiff:
         own = [page for page in pages if page.keyframe is page]
         for page in own:
             check_whole(self.where, page)
-        if upright and len({page.tags.valueof(_ORIENTATION) for page in own}) > 1:
+        if upright and len({page.tags.valueof(ORIENTATION) for page in own}) > 1:
             raise ConfigError(f"{self.where}: its pages lie on different sides, and are turned only one by one")
-        if len({repr(palette_of(page)) for page in own if page.photometric == _PALETTE}) > 1:
+        if len({repr(palette_of(page)) for page in own if page.photometric == PALETTE}) > 1:
             raise ConfigError(f"{self.where}: its pages have different palettes; import them one by one, with key=")
 
     def _check_segments(self, page: Any, page_bytes: int) -> None:
@@ -408,7 +249,7 @@ def _tiff_attrs(where: str, file: Any, page: Any) -> dict[str, Any]:
         found |= gdal_attrs(str(tags["GDAL_METADATA"].value), page.samplesperpixel)
     fill = _fill_value(tags["GDAL_NODATA"].value, np.dtype(page.dtype)) if "GDAL_NODATA" in tags else None
     if fill is not None:
-        is_turned = page.photometric == _MIN_IS_WHITE and np.dtype(page.dtype).kind in "bu"
+        is_turned = page.photometric == MIN_IS_WHITE and np.dtype(page.dtype).kind in "bu"
         found["_FillValue"] = (1 << page.bitspersample) - 1 - fill if is_turned else fill
     palette = palette_of(page)
     if palette is not None:
