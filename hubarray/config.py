@@ -204,17 +204,22 @@ def current() -> Settings:
 
 
 def is_offline() -> bool:
-    """Whether stores beyond this machine are not to be asked. Each request looks, so the file is read only once."""
+    """Return whether requests to stores beyond this machine are forbidden.
+
+    Each request asks, so the config file is read once, and its place is not looked for again.
+    """
     if "offline" in _arguments:
         return bool(_arguments["offline"])
-    told = os.environ.get("HUBARRAY_OFFLINE")
-    if told:
-        return bool(_parsed("offline", told, "HUBARRAY_OFFLINE"))
-    return _is_offline_by_file(_file_path())
+    variable = os.environ.get("HUBARRAY_OFFLINE")
+    if variable:
+        return bool(_parsed("offline", variable, "HUBARRAY_OFFLINE"))
+    return _is_offline_by_file(os.environ.get("HUBARRAY_CONFIG"), os.environ.get("XDG_CONFIG_HOME"))
 
 
 @functools.lru_cache(maxsize=8)
-def _is_offline_by_file(path: Path) -> bool:
+def _is_offline_by_file(*_places: str | None) -> bool:
+    """Return what the config file says; the arguments are what its path depends on, for the cache."""
+    path = _file_path()
     return bool(_parsed("offline", _file_values(path).get("offline", False), str(path)))
 
 

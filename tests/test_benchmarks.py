@@ -3,7 +3,7 @@
 import pytest
 
 import hubarray as hub
-from benchmarks import data, harness, peers, report
+from benchmarks import compare, data, harness, peers, report
 from benchmarks import epochs as epochs_module
 from benchmarks import table_scans as table_scans_module
 from benchmarks.datasets import datasets
@@ -54,6 +54,14 @@ def test_a_case_of_tables_and_epochs_runs(case, isolated, monkeypatch):
     monkeypatch.setattr(table_scans_module, "STEP_ROWS", 1024)
     for row in case(1):
         assert not [one.error for one in row.timings.values() if one.error], row.case
+
+
+def test_two_versions_are_compared_turn_by_turn(monkeypatch, capsys):
+    command = ["compare", str(compare.HERE), "--rounds", "2", "--case", "bulk local, 3 MB"]
+    monkeypatch.setattr(compare.sys, "argv", command)
+    compare.main()
+    *_, row = capsys.readouterr().out.splitlines()
+    assert row.startswith("| bulk local, 3 MB | 0.")
 
 
 def test_a_contender_that_returns_other_values_is_not_ranked():

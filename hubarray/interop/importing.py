@@ -45,7 +45,7 @@ def import_(
     source: Any,
     name: str,
     *,
-    key: str | None = None,
+    key: str | int | None = None,
     follow_links: bool = False,
     chunks: Any = "auto",
     codec: Any = "auto",
@@ -123,6 +123,7 @@ def import_(
         from hubarray.interop.sources.opened import opened_at
     where, parsed = locate(name, root)
     checked_attrs(attrs)
+    key = None if key is None else str(key)
     limits: dict[str, Any] = {
         "follow_links": follow_links, "max_decoded_bytes": config.max_decoded_bytes(max_decoded_bytes),
         "upright": orientation == "apply",

@@ -16,12 +16,13 @@ from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.parquet_dataset import petastorm_metadata
 from hubarray.interop.parquet_dataset.files import located
 from hubarray.interop.parquet_dataset.source import parquet_source
-from hubarray.interop.sources.base import refuse_links_out, tree
+from hubarray.interop.sources.base import readable, refuse_links_out, tree
 from hubarray.interop.table_sources import frames, images, parquet, petastorm
 from hubarray.interop.table_sources.base import TableSource
 from hubarray.lookup import RootLike
 from hubarray.progress import announce, progress
 from hubarray.shown import shown_text, shown_url
+from hubarray.sources.content import ARROW, PARQUET, is_image, kind_of, warn_of_unread_images
 from hubarray.sources.folders import PARQUET_SUFFIXES, data_among, is_hidden, is_part, natural, refuse_table_format
 from hubarray.tables.frames import is_frame
 from hubarray.tables.schema import Field, Schema
@@ -158,7 +159,19 @@ def _opened(
         return _files(matching, schema, max_decoded_bytes)
     if path.suffix.lower() == ".csv":
         return images.table(path, schema, key, follow_links, max_decoded_bytes)
+    _refuse_other_kinds(where)
     return parquet.opened({path.stem: path}, path.parent, schema, max_decoded_bytes)
+
+
+def _refuse_other_kinds(where: str) -> None:
+    """Refuse a file whose content is known not to be Parquet, and name the function that reads it."""
+    shown = shown_text(where)
+    with readable(shown):
+        kind = kind_of(where)
+    if kind == ARROW:
+        raise ConfigError(f"{shown} is an Arrow IPC or Feather file. Import pyarrow.feather.read_table(...).")
+    if kind not in (None, PARQUET):
+        raise ConfigError(f"{shown} is {kind}, not Parquet. Use hub.import_, or import a folder of images.")
 
 
 def _is_petastorm(where: str) -> bool:
@@ -205,11 +218,12 @@ def _folder(path: Path, schema: Schema | None, follow_links: bool, max_decoded_b
     if not follow_links:
         refuse_links_out(str(path), [str(every[one]) for one in seen])
     found = _by_key([every[one] for one in seen if is_part(one) and one.lower().endswith(PARQUET_SUFFIXES)], path)
-    pictures = [every[one] for one in seen if every[one].suffix.lower() in images.SUFFIXES]
+    pictures = [every[one] for one in seen if is_image(str(every[one]))]
+    warn_of_unread_images(shown, seen)
     if found:
         if pictures:
             announce(f"{shown}: has Parquet; its {len(pictures):,} images are left out")
         return parquet.opened(found, path, schema, max_decoded_bytes)
     if not pictures:
-        raise SourceError(f"{shown}: has neither .parquet files nor .jpg, .jpeg and .png images")
+        raise SourceError(f"{shown}: has neither Parquet files nor images")
     return images.folder(path, pictures, schema)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
+from hubarray.shown import shown_text
+
 HDF5, CLASSIC_NETCDF, NPY, NPZ = "HDF5", "NetCDF", ".npy", ".npz"
-TIFF, IMAGE, AUDIO, VIDEO, PARQUET = "TIFF", "image", "audio", "video", "Parquet"
+TIFF, IMAGE, AUDIO, VIDEO, PARQUET, ARROW = "TIFF", "image", "audio", "video", "Parquet", "Arrow"
 # https://docs.hdfgroup.org/hdf5/develop/_f_m_t3.html, "Superblock": at 0, 512, 1024, 2048 and so on.
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 _MOST_USER_BLOCK_BYTES = 1 << 20
@@ -15,6 +20,7 @@ _BEGINNINGS = (
     (b"\x93NUMPY", NPY), (_HDF5_SIGNATURE, HDF5), (b"CDF\x01", CLASSIC_NETCDF), (b"CDF\x02", CLASSIC_NETCDF),
     (b"CDF\x05", CLASSIC_NETCDF), (b"II*\0", TIFF), (b"MM\0*", TIFF), (b"II+\0", TIFF), (b"MM\0+", TIFF),
     (b"\x89PNG\r\n\x1a\n", IMAGE), (b"\xff\xd8\xff", IMAGE), (b"GIF8", IMAGE), (b"PAR1", PARQUET),
+    (b"ARROW1\0\0", ARROW), (b"FEA1", ARROW),
     (b"fLaC", AUDIO), (b"ID3", AUDIO), (b"OggS", AUDIO), (b"\x1aE\xdf\xa3", VIDEO),
 )  # fmt: skip
 # What RIFF files hold, told by four letters behind their size.
@@ -27,8 +33,13 @@ _BY_SUFFIX = {
     **dict.fromkeys((".wav", ".flac", ".mp3", ".ogg"), AUDIO),
     **dict.fromkeys((".mp4", ".mkv", ".avi", ".mov", ".webm"), VIDEO),
     **dict.fromkeys((".parquet", ".parq", ".pq"), PARQUET),
+    **dict.fromkeys((".feather", ".arrow"), ARROW),
 }  # fmt: skip
-IMAGE_SUFFIXES = tuple(suffix for suffix, kind in _BY_SUFFIX.items() if kind in (IMAGE, TIFF))
+# Image formats that hubarray does not read.
+_UNREAD_IMAGES = frozenset(
+    (".arw", ".avif", ".cr2", ".cr3", ".dcm", ".dib", ".dng", ".exr", ".fits", ".hdr", ".heic", ".heif", ".j2k", ".jp2",
+     ".jpf", ".jpx", ".jxl", ".jxr", ".nef", ".pbm", ".pcx", ".pnm", ".psd", ".raf", ".raw", ".svg", ".tga")
+)  # fmt: skip
 
 
 def kind_of(path: str) -> str | None:
@@ -51,6 +62,47 @@ def kind_of_name(path: str) -> str | None:
     'HDF5'
     """
     return _BY_SUFFIX.get(Path(path.split("?")[0]).suffix.lower())
+
+
+def is_image_name(name: str) -> bool:
+    """Return whether a name has the suffix of an image format that hubarray reads.
+
+    Examples
+    --------
+    >>> [is_image_name(name) for name in ("a.PNG", "a.tif", "a.txt", "a.jp2")]
+    [True, True, False, False]
+    """
+    return kind_of_name(name) in (IMAGE, TIFF)
+
+
+def is_image(path: str) -> bool:
+    """Return whether a file in a folder is an image: by its suffix, or by its content if it has none.
+
+    Raises
+    ------
+    OSError
+    """
+    if Path(path).suffix:
+        return is_image_name(path)
+    return os.path.isfile(path) and kind_of(path) in (IMAGE, TIFF)
+
+
+def warn_of_unread_images(where: str, paths: Iterable[str]) -> None:
+    """Warn that files of a folder are left out because hubarray does not read their image format.
+
+    Parameters
+    ----------
+    where : str
+        The folder, fit to be shown.
+    paths : iterable of str
+    """
+    unread = [path for path in paths if Path(path).suffix.lower() in _UNREAD_IMAGES]
+    if unread:
+        warnings.warn(
+            f"{where}: {len(unread):,} images are left out, such as {shown_text(os.path.basename(unread[0]))}: "
+            "hubarray does not read their format. Convert them to PNG or TIFF.",
+            stacklevel=4,
+        )
 
 
 def kind_of_content(file: BinaryIO) -> str | None:

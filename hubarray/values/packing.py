@@ -14,6 +14,10 @@ from hubarray.errors import ConfigError
 
 _SCALES = ("scale_factor", "add_offset")
 _FILLS = ("_FillValue", "missing_value")
+# rioxarray's names for one scale and one offset per band, which CF does not have.
+_OF_BANDS = ("scales", "offsets")
+# The attributes that together say how to decode counts.
+ATTRIBUTES = (*_SCALES, *_FILLS, *_OF_BANDS)
 _MOST_BITS = 1024
 _HALF = 2
 
@@ -26,7 +30,7 @@ def is_packed(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> bool:
     >>> is_packed({"scale_factor": 0.5}, np.dtype("i2")), is_packed({"units": "K"}, np.dtype("i2"))
     (True, False)
     """
-    if dtype.kind not in "iu" or not attrs:
+    if dtype.kind not in "iu" or not attrs or any(name in attrs for name in _OF_BANDS):
         return False
     return any(_number(attrs.get(name)) is not None for name in (*_SCALES, *_FILLS))
 
@@ -113,6 +117,12 @@ def require_packed(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> None:
     ------
     ConfigError
     """
+    several = [name for name in _OF_BANDS if name in attrs]
+    if several:
+        raise ConfigError(
+            f"decoded needs one scale for the whole array, and the attribute {several[0]} has one per band. Apply it "
+            "to the bands you read."
+        )
     if not is_packed(attrs, dtype):
         raise ConfigError(
             "decoded is of packed arrays: integers with the attributes scale_factor, add_offset or _FillValue"

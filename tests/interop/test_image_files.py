@@ -228,7 +228,7 @@ def test_what_gdal_says_of_bands_becomes_attributes(root, tmp_path):
     items += ['<Item name="SENSOR">S2 &amp; more</Item>', item("GAIN", 1, "high")]
     gdal(tmp_path / "a.tif", "".join(items), nodata="65535")
     attrs = hub.import_(tmp_path / "a.tif", "t/a:v1", root=root).attrs
-    assert attrs["scale_factor"] == 0.5
+    assert attrs["scales"] == [0.5, 0.5]
     assert attrs["offsets"] == [1.0, 2.0]
     assert attrs["long_name"] == ["red", "nir"]
     assert attrs["_FillValue"] == 65535
@@ -535,3 +535,58 @@ def test_a_page_that_says_more_bytes_than_its_file_has_is_refused(root, tmp_path
     path.write_bytes(data)
     with pytest.raises(hub.SourceError, match=r"m\.tif: is cut short"):
         hub.import_(path, "t/m:v1", root=root)
+
+
+def enlarged(kind, data):
+    """Return a compressed tile whose own header declares 60,000 rows and columns."""
+    for at in range(len(data) - 8):
+        if kind == "jpeg" and data[at : at + 2] in (b"\xff\xc0", b"\xff\xc1"):
+            return data[: at + 5] + struct.pack(">HH", 60_000, 60_000) + data[at + 9 :]
+        if kind == "jpeg2000" and data[at : at + 4] == b"\xff\x4f\xff\x51":
+            return data[: at + 8] + struct.pack(">2I", 60_000, 60_000) + data[at + 16 :]
+        if kind == "png" and data[at : at + 4] == b"IHDR":
+            header = b"IHDR" + struct.pack(">2I", 60_000, 60_000) + data[at + 12 : at + 17]
+            return data[:at] + header + struct.pack(">I", zlib.crc32(header)) + data[at + 21 :]
+        if kind == "lerc" and data[at : at + 6] == b"Lerc2 ":
+            return data[: at + 14] + struct.pack("<2i", 60_000, 60_000) + data[at + 22 :]
+        if kind == "jpegxr" and data[at : at + 2] == b"\x80\xbc":
+            return (
+                data[: at + 8]
+                + struct.pack("<I", 60_000)
+                + data[at + 12 : at + 20]
+                + struct.pack("<I", 60_000)
+                + data[at + 24 :]
+            )
+        if kind == "jpegxl" and data[at : at + 2] == b"\xff\x0a":
+            # Two sides of 30 bits, and no ratio.
+            bits = 3 << 1 | 59_999 << 3 | 3 << 36 | 59_999 << 38
+            return data[: at + 2] + bits.to_bytes(9, "little") + data[at + 11 :]
+    raise AssertionError(kind)
+
+
+@pytest.mark.parametrize("kind", ["jpeg", "jpeg2000", "png", "jpegxl", "jpegxr", "lerc"])
+def test_a_tile_whose_header_declares_more_than_its_page_is_refused(root, tmp_path, kind):
+    (tmp_path / "d").mkdir()
+    path = tmp_path / "d" / "a.tif"
+    tifffile.imwrite(path, number("u1", (32, 32, 3)), tile=(32, 32), photometric="rgb", compression=kind)
+    with tifffile.TiffFile(path) as file:
+        (offset,), (count,) = file.pages[0].dataoffsets, file.pages[0].databytecounts
+    data = path.read_bytes()
+    path.write_bytes(data[:offset] + enlarged(kind, data[offset : offset + count]) + data[offset + count :])
+    for use in (hub.import_, hub.import_table):
+        for source in (path, path.parent):
+            if (use, source) != (hub.import_table, path):
+                with pytest.raises(hub.SourceError, match=r"a\.tif: the header of a tile declares [\d,]{10,} samples"):
+                    use(source, "t/a:v1", root=root)
+
+
+@pytest.mark.parametrize("kind", ["jpeg", "jpeg2000", "png", "webp", "jpegxl", "jpegxr", "lerc"])
+def test_tiles_with_a_size_of_their_own_are_read(root, tmp_path, kind):
+    values = np.zeros((70, 50, 3), "u1") + np.arange(70, dtype="u1")[:, None, None]
+    lossless = {"lossless": True} if kind in ("webp", "jpegxl") else {"level": 100} if kind == "jpegxr" else {}
+    tifffile.imwrite(
+        tmp_path / "a.tif", values, tile=(32, 32), photometric="rgb", compression=kind, compressionargs=lossless
+    )
+    array = hub.import_(tmp_path / "a.tif", "t/a:v1", root=root)
+    assert np.array_equal(array[0], tifffile.imread(tmp_path / "a.tif"))
+    assert np.abs(array[0].astype(int) - values).max() < 10

@@ -6,6 +6,7 @@ import zipfile
 import h5py
 import numpy as np
 import pytest
+import tifffile
 import zarr
 
 import hubarray as hub
@@ -90,10 +91,62 @@ def test_arrays_of_an_npz_become_a_dataset(root, tmp_path):
     assert hub.import_(tmp_path / "x.npz", "t/y:v1", key="x", root=root)[...].tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_objects_in_an_npz_stop_the_import(root, tmp_path):
-    np.savez(tmp_path / "x.npz", a=np.arange(3), b=np.array([{}], object))
-    with pytest.raises(hub.SourceError, match="Python objects, which are never loaded"):
-        hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)
+def test_objects_in_an_npz_are_left_out_and_named(root, tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.arange(3), b=np.array([{}], object), c=np.arange(4))
+    with pytest.warns(UserWarning, match="b cannot be stored and are left out: .*Python objects"):
+        found = hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)
+    assert sorted(found) == ["a", "c"]
+    with pytest.raises(hub.ConfigError, match="Python objects, which are never loaded"):
+        hub.import_(tmp_path / "x.npz", "t/y:v1", key="b", root=root)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f8", "U3", "M8[s]", [("a", "i4"), ("b", "f4")]])
+@pytest.mark.parametrize("shape", [(5, 4), (3, 4, 5), (1, 7), (0, 3)])
+def test_arrays_in_fortran_order_are_read_from_an_npz(root, tmp_path, dtype, shape):
+    values = np.asfortranarray(np.arange(np.prod(shape)).reshape(shape).astype(dtype))
+    np.savez_compressed(tmp_path / "x.npz", f=values, c=np.arange(3))
+    found = hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)
+    np.testing.assert_array_equal(found["f"][...], values)
+
+
+def test_a_large_array_in_fortran_order_is_left_out_and_named(root, tmp_path, monkeypatch):
+    monkeypatch.setattr(numpy_files, "MAX_ROW_BYTES", 1000)
+    np.savez(tmp_path / "x.npz", f=np.asfortranarray(np.zeros((20, 30))), c=np.arange(3), d=np.arange(3))
+    with pytest.warns(UserWarning, match="f cannot be stored .* Fortran order, in which up to 1,000 bytes are read"):
+        found = hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)
+    assert sorted(found) == ["c", "d"]
+
+
+def test_links_of_hdf5_are_named_and_taken_by_their_key(root, tmp_path):
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file["a"] = np.arange(3)
+        file["b"] = np.arange(4)
+        file["soft"] = h5py.SoftLink("/a")
+        file["hard"] = file["a"]
+        file["group/up"] = h5py.SoftLink("/")
+        file["elsewhere"] = h5py.ExternalLink("other.h5", "/a")
+        file["type"] = np.dtype("f4")
+    with pytest.warns(UserWarning, match="4 links are left out: /elsewhere, /hard, /soft, /group/up"):
+        found = hub.import_(path, "t/x:v1", root=root)
+    assert sorted(found) == ["a", "b"]
+    assert hub.import_(path, "t/y:v1", key="soft", root=root)[...].tolist() == [0, 1, 2]
+
+
+def test_names_of_an_enumeration_are_kept(root, tmp_path):
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        kind = h5py.enum_dtype({"RED": 0, "NEAR INFRARED": 1}, "u1")
+        file.create_dataset("bands", data=np.array([1, 0], "u1"), dtype=kind)
+        file["b"] = np.arange(4)
+    found = hub.import_(tmp_path / "x.h5", "t/x:v1", root=root)
+    assert found["bands"].attrs["enum"] == {"RED": 0, "NEAR INFRARED": 1}
+
+
+def test_the_number_of_a_series_may_be_a_number(root, tmp_path):
+    with tifffile.TiffWriter(tmp_path / "x.tif") as file:
+        file.write(np.zeros((4, 5), "u1"), photometric="minisblack")
+        file.write(np.ones((6, 7), "u1"), photometric="minisblack")
+    assert hub.import_(tmp_path / "x.tif", "t/x:v1", key=1, root=root).shape == (1, 6, 7)
 
 
 def test_a_member_of_an_npz_is_decompressed_once(root, tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 from imagecodecs import jpeg_encode, png_encode
@@ -366,3 +367,11 @@ def test_a_null_that_a_dictionary_has_is_null(root):
     words = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
     table = hub.import_table(pa.table({"word": words, "i": [0, 1]}), "t/x:v1", root=root)
     assert [table[i]["word"] for i in range(2)] == ["a", None]
+
+
+def test_a_file_of_another_kind_is_refused_by_what_reads_it(root, tmp_path):
+    feather.write_feather(pa.table({"x": [1, 2]}), tmp_path / "x.feather")
+    np.save(tmp_path / "x.npy", np.arange(3))
+    for name, words in (("x.feather", "Import pyarrow.feather.read_table"), ("x.npy", "Use hub.import_")):
+        with pytest.raises(hub.ConfigError, match=words):
+            hub.import_table(tmp_path / name, "t/x:v1", root=root)

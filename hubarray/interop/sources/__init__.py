@@ -163,6 +163,6 @@ def _opened(
         if "://" not in where and not os.path.exists(where):
             raise SourceError(f"{shown}: there is no such file or folder")
     raise ConfigError(
-        f"{shown}: not known how to read; Parquet and CSV become tables, by hub.import_table; known are .npy, .npz, "
-        "Zarr, HDF5, TIFF, folders and globs of images, audio and video"
+        f"{shown}: not known how to read; Parquet, CSV and Arrow become tables, by hub.import_table; known are .npy, "
+        ".npz, Zarr, HDF5, TIFF, folders and globs of images, audio and video"
     )

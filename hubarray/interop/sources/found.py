@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from hubarray.shown import shown_text
+from hubarray.values import packing
 from hubarray.values.attributes import plain_value
 
 
@@ -30,6 +31,53 @@ class Found:
     attrs: dict[str, Any] = field(default_factory=dict)
     dims: tuple[str | None, ...] | None = None
     fill: Any = None
+
+
+def common_attrs(what: str, every: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the attributes that all parts of a source share; warn of those that differ, by name, and drop them.
+
+    Parameters
+    ----------
+    what : str
+        What the parts are, for the warning, such as ``"scan.tif: its pages"``.
+    every : iterable of mapping
+        The attributes of each part. Mappings among them are compared key by key.
+
+    Examples
+    --------
+    >>> common_attrs("tiles", [{"crs": 4326, "tiff": {"Software": "a"}}, {"crs": 4326, "tiff": {"Software": "a"}}])
+    {'crs': 4326, 'tiff': {'Software': 'a'}}
+    """
+    shared: dict[tuple[str, ...], Any] = {}
+    differing: dict[tuple[str, ...], None] = {}
+    for i, attributes in enumerate(every):
+        flat = {path: value for name, one in attributes.items() for path, value in _below(name, one)}
+        if not i:
+            shared = dict(flat)
+        # Compare as text, in which NaN equals NaN.
+        odd = [path for path in {**shared, **flat} if path not in shared or repr(flat.get(path)) != repr(shared[path])]
+        if any(path[0] in packing.ATTRIBUTES for path in odd):
+            # A scale without its offset or fill value would decode to wrong numbers.
+            odd += [path for path in shared if path[0] in packing.ATTRIBUTES and path not in odd]
+        for path in odd:
+            shared.pop(path, None)
+            differing[path] = None
+    if differing:
+        shown = shown_text(", ".join(map(".".join, differing)))[:400]
+        warnings.warn(f"{what} differ in attributes, which are left out: {shown}", stacklevel=6)
+    found: dict[str, Any] = {}
+    for path, value in shared.items():
+        if len(path) == 1:
+            found[path[0]] = value
+        else:
+            found.setdefault(path[0], {})[path[1]] = value
+    return found
+
+
+def _below(name: str, value: Any) -> list[tuple[tuple[str, ...], Any]]:
+    if isinstance(value, dict) and value:
+        return [((name, str(inner)), one) for inner, one in value.items()]
+    return [((name,), value)]
 
 
 def json_attrs(where: str, attributes: Mapping[Any, Any]) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import posixpath
+import warnings
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -24,6 +26,7 @@ _HDF5_OWN = frozenset(
      "_nc3_strict", "_NCProperties")
 )  # fmt: skip
 _MOST_LINKS = 64
+_SHOWN_LETTERS = 400
 _NETCDF_PREFIX = "_nc4_non_coord_"
 # What NetCDF-4 calls the scale of a dimension that has no coordinates.
 _NETCDF_DIMENSION = "This is a netCDF dimension but not a netCDF variable"
@@ -89,6 +92,7 @@ def members_of_group(
     every, groups = _hdf5_tree(h5py, group)
     refuse_many(where, every | groups)
     opened = partial(hdf5_rows, where, follow_links=follow_links, max_decoded_bytes=max_decoded_bytes)
+    _warn_of_links(where, group, groups, every)
     arrays = storable(where, {path: partial(opened, one) for path, one in sorted(every.items())})
     netcdf = _is_netcdf(group.file)
     its = _hdf5_attrs(where, group.attrs, netcdf=netcdf)
@@ -115,6 +119,32 @@ def _hdf5_tree(h5py: Any, group: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
     group.visititems(visit)
     return datasets, groups
+
+
+def _warn_of_links(where: str, group: Any, groups: Mapping[str, Any], every: Mapping[str, Any]) -> None:
+    """Warn of links that are left out: HDF5 visits each object under one name, and none in other files."""
+    seen = {one.name for one in (*groups.values(), *every.values())}
+    links = [
+        posixpath.join(folder.name, name)
+        for folder in (group, *groups.values())
+        for name in folder
+        if posixpath.join(folder.name, name) not in seen and _is_link(folder, name)
+    ]
+    if links:
+        warnings.warn(
+            f"{where}: {len(links):,} links are left out: {shown_text(', '.join(links))[:_SHOWN_LETTERS]}. "
+            "Import what a link leads to with key=.",
+            stacklevel=6,
+        )
+
+
+def _is_link(folder: Any, name: str) -> bool:
+    """Return whether a name is a link to a dataset or a group that has another name."""
+    h5py = needed("h5py", extra="hdf5", why="importing HDF5")
+    if not isinstance(folder.get(name, getlink=True), h5py.HardLink):
+        return True
+    kind = folder.get(name, getclass=True)
+    return kind is h5py.Group or (kind is h5py.Dataset and not _is_only_a_dimension(folder[name]))
 
 
 def _netcdf_name(path: str) -> str:
@@ -179,6 +209,9 @@ def hdf5_array(named: str, dataset: Any, *, stored_bytes: int | None, max_decode
     h5py = needed("h5py", extra="hdf5", why="importing HDF5")
     check_chunks(named, dataset, stored_bytes, max_decoded_bytes)
     attrs = decoded_attributes(_hdf5_attrs(named, dataset.attrs, netcdf=_is_netcdf(dataset.file)), dataset.dtype)
+    named_values = h5py.check_enum_dtype(dataset.dtype)
+    if named_values and "enum" not in attrs:
+        attrs["enum"] = {str(name): int(value) for name, value in named_values.items()}
     text = h5py.check_string_dtype(dataset.dtype)
     is_text = text is not None and (text.length is None or text.encoding == "utf-8")
     array = dataset.asstr() if is_text else dataset

@@ -13,9 +13,10 @@ import numpy as np
 
 from hubarray.errors import SourceError
 from hubarray.interop.sources.base import check_sizes, refuse_links_out, stamp, whole_parts
-from hubarray.interop.sources.stills import Still, colours_of, is_class_palette, pixels, still_of
+from hubarray.interop.sources.found import common_attrs
+from hubarray.interop.sources.stills import Still, colours_of, is_class_palette, pixels, read_attrs, still_of
 from hubarray.shown import shown_text
-from hubarray.sources.content import IMAGE_SUFFIXES
+from hubarray.sources.content import is_image, warn_of_unread_images
 from hubarray.sources.folders import data_among, fixed_part, is_hidden
 
 
@@ -58,21 +59,25 @@ class Images:
                 )
             stills.append(still)
         self._numbers = is_class_palette(stills)
+        shown = shown_text(where)
         first = self._image(self._paths[0])
         self.row_shape, self.dtype = first.shape, first.dtype
         self.rows: int | None = len(self._paths)
-        self.attrs: dict[str, Any] = {"classes": self.classes} if self.classes else {}
+        self.attrs: dict[str, Any] = common_attrs(f"{shown}: its images", map(read_attrs, self._paths))
+        if self.classes:
+            self.attrs["classes"] = self.classes
         palettes = [(len(one.palette), path) for one, path in zip(stills, self._paths, strict=True) if one.palette]
         if palettes and self._numbers:
             self.attrs["colormap"] = colours_of(max(palettes)[1])
         turned = sum(one.orientation != 1 for one in stills)
         if turned and not upright:
             warnings.warn(
-                f"{shown_text(where)}: {turned:,} of {len(stills):,} images lie on a side, says their EXIF, and are "
+                f"{shown}: {turned:,} of {len(stills):,} images lie on a side, says their EXIF, and are "
                 'stored as they lie; orientation="apply" turns them',
                 stacklevel=2,
             )
-        self.dims: tuple[str | None, ...] | None = ("sample", "y", "x", "c")[: 1 + len(self.row_shape)]
+        axes = ("sample", "c", "y", "x") if stills[0].bands_first else ("sample", "y", "x", "c")
+        self.dims: tuple[str | None, ...] | None = axes[: 1 + len(self.row_shape)]
         self.fingerprint: list[Any] | None = [[upright], *(stamp(path) for path in self._paths)]
         check_sizes(self, whole_rows=True)
 
@@ -93,7 +98,7 @@ class Images:
         return whole_parts(self, row)
 
     def _image(self, path: str) -> np.ndarray:
-        return pixels(path, numbers=self._numbers, upright=self._upright)
+        return pixels(path, numbers=self._numbers, upright=self._upright, bands_last=False)
 
 
 def _found(where: str) -> tuple[list[str], bool]:
@@ -129,12 +134,14 @@ def _first_below(where: str, levels: int) -> list[str]:
         folders[:] = sorted(one for one in folders if not is_hidden(one))
         if len(Path(inner).relative_to(where).parts) >= levels:
             for name in sorted(names):
-                if Path(name).suffix.lower() in IMAGE_SUFFIXES and not is_hidden(name):
-                    return [os.path.join(inner, name)]
+                path = os.path.join(inner, name)
+                if not is_hidden(name) and is_image(path):
+                    return [path]
     return []
 
 
 def _images(pattern: str, folder: str | None = None) -> list[str]:
     """The images that a pattern matches, by the numbers in their names."""
     found = data_among(glob.glob(pattern, recursive=True), pattern, lambda path: not is_hidden(path), folder=folder)
-    return [one for one in found if Path(one).suffix.lower() in IMAGE_SUFFIXES]
+    warn_of_unread_images(shown_text(folder or pattern), found)
+    return [one for one in found if is_image(one)]

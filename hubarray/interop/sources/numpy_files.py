@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import math
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,7 @@ import numpy as np
 
 from hubarray.arrays.foreign_dtypes import check_header
 from hubarray.errors import ConfigError, SourceError
-from hubarray.interop.sources.base import check_sizes, chosen, readable, row_bytes, stamp, whole_parts
+from hubarray.interop.sources.base import MAX_ROW_BYTES, check_sizes, chosen, readable, row_bytes, stamp, whole_parts
 from hubarray.interop.sources.found import Found
 from hubarray.interop.sources.members import Members, refuse_many, storable
 from hubarray.interop.sources.rows import Rows, Single, rows_or_single
@@ -105,14 +106,15 @@ def _marks(url: str, options: Mapping[str, Any]) -> dict[str, str]:
 
 
 class Npz:
-    """One array of a ``.npz``, compressed or not, read from its beginning on."""
+    """One array of a ``.npz``, compressed or not, read from its beginning on; one in Fortran order whole."""
 
     fill: Any = None
 
     def __init__(
-        self, where: str, archive: zipfile.ZipFile, member: str, shape: tuple[int, ...], dtype: np.dtype[Any]
-    ) -> None:
-        self.where, self._archive, self._member, self.dtype = where, archive, member, dtype
+        self, where: str, archive: zipfile.ZipFile, member: str, shape: tuple[int, ...], dtype: np.dtype[Any],
+        *, fortran: bool = False,
+    ) -> None:  # fmt: skip
+        self.where, self._archive, self._member, self.dtype, self._fortran = where, archive, member, dtype, fortran
         self.rows: int | None = shape[0]
         self.shape, self.row_shape = shape, shape[1:]
         self.attrs: dict[str, Any] = {}
@@ -126,12 +128,24 @@ class Npz:
         """See :class:`Source`."""
         size = row_bytes(self)
         with readable(self.where):
+            if self._fortran:
+                whole = self._whole()
+                for first in range(start, self.rows or 0, block_rows):
+                    yield whole[first : first + block_rows]
+                return
             file = self._at(start)
             for first in range(start, self.rows or 0, block_rows):
                 count = min(block_rows, (self.rows or 0) - first)
                 rows = _rows_of(file.read(count * size), count, self.row_shape, self.dtype, self.where)
                 self._open = (first + count, file) if first + count < (self.rows or 0) else None
                 yield rows
+
+    def _whole(self) -> np.ndarray:
+        """All of it, as its first axis is the one that goes on fastest."""
+        with self._archive.open(self._member) as file:
+            _header(file, self.where)
+            data = file.read(math.prod(self.shape) * self.dtype.itemsize)
+        return _rows_of(data, self.shape[-1], self.shape[-2::-1], self.dtype, self.where).T
 
     def _at(self, row: int) -> Any:
         known, self._open = self._open, None
@@ -189,9 +203,13 @@ def _member(where: str, archive: zipfile.ZipFile, name: str) -> Npz | Single:
         shape, fortran, dtype = _header(file, where)
         if not shape:
             return Single(where, Found(_rows_of(file.read(dtype.itemsize), 1, (), dtype, where).reshape(())))
-    if fortran and len(shape) > 1:
-        raise ConfigError(f"{where}: {shown_text(name)} is in Fortran order; save it in C order")
-    return Npz(where, archive, name, shape, dtype)
+    fortran = fortran and len(shape) > 1
+    if fortran and math.prod(shape) * dtype.itemsize > MAX_ROW_BYTES:
+        raise ConfigError(
+            f"{where}: {shown_text(name)} is in Fortran order, in which up to {MAX_ROW_BYTES:,} bytes are read; "
+            "save it in C order, or as .npy"
+        )
+    return Npz(where, archive, name, shape, dtype, fortran=fortran)
 
 
 def _header(file: Any, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -211,7 +229,7 @@ def _header(file: Any, where: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]
         # Python's parser, of brackets or signs without end; NumPy's, of numbers.
         raise SourceError(f"{where}: its header cannot be read") from None
     if dtype.hasobject:
-        raise SourceError(f"{where}: holds Python objects, which are never loaded; save it with a plain dtype")
+        raise ConfigError(f"{where}: holds Python objects, which are never loaded; save it with a plain dtype")
     if any(length < 0 for length in shape):
         raise SourceError(f"{where}: says that it has the shape {shape}")
     return shape, fortran, dtype

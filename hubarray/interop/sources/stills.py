@@ -13,6 +13,7 @@ from hubarray.arrays.images import imagecodecs
 from hubarray.errors import SourceError
 from hubarray.interop.missing import needed
 from hubarray.interop.sources.base import MAX_ROW_BYTES, readable
+from hubarray.interop.sources.tiff import tiff_attrs
 from hubarray.interop.sources.tiff_pages import (
     as_meant,
     check_whole,
@@ -53,6 +54,8 @@ class Still(NamedTuple):
         1 to 8, as EXIF counts; 1 is upright.
     dtype : str
         Of a pixel's numbers.
+    bands_first : bool
+        Whether each channel is a plane of its own.
     """
 
     kind: str
@@ -65,6 +68,7 @@ class Still(NamedTuple):
     palette: bytes | None
     orientation: int
     dtype: str
+    bands_first: bool = False
 
     def size(self, *, upright: bool) -> tuple[int, int]:
         """Height and width, of the image that was turned if it is to be upright."""
@@ -96,7 +100,7 @@ def still_of(where: str, data: bytes | None = None) -> Still:
                     "TIFF", height, width, channels, channels if told is None else 3,
                     np.dtype(page.dtype).itemsize > 1, frames,
                     None if told is None else repr(told).encode(), _turn(page.tags.valueof(_ORIENTATION)),
-                    str(np.dtype(page.dtype)),
+                    str(np.dtype(page.dtype)), not _is_flat(page),
                 )  # fmt: skip
         with _opened(where, file) as image:
             palette = _palette(image)
@@ -114,7 +118,14 @@ def still_of(where: str, data: bytes | None = None) -> Still:
             )  # fmt: skip
 
 
-def pixels(where: str, data: bytes | None = None, *, numbers: bool = True, upright: bool = False) -> np.ndarray:
+def pixels(
+    where: str,
+    data: bytes | None = None,
+    *,
+    numbers: bool = True,
+    upright: bool = False,
+    bands_last: bool = True,
+) -> np.ndarray:
     """The pixels of an image file: height by width, or by channels too.
 
     Parameters
@@ -125,6 +136,8 @@ def pixels(where: str, data: bytes | None = None, *, numbers: bool = True, uprig
         Of an image with a palette its numbers, or else its colours.
     upright : bool
         Turn what says that it lies on a side.
+    bands_last : bool
+        Return channels as the last axis. If false, planes of channels keep the first axis.
 
     Raises
     ------
@@ -132,8 +145,21 @@ def pixels(where: str, data: bytes | None = None, *, numbers: bool = True, uprig
         It cannot be read, or is larger than is read at once.
     """
     with readable(where), _begun(where, data) as file:
-        found, orientation = _decoded(where, file, numbers=numbers)
-        return turned(found, orientation) if upright else found
+        found, orientation, row_axis = _decoded(where, file, numbers=numbers)
+        found = turned(found, orientation, row_axis) if upright else found
+        return np.ascontiguousarray(np.moveaxis(found, 0, -1)) if bands_last and row_axis else found
+
+
+def read_attrs(path: str) -> dict[str, Any]:
+    """Return the attributes of a TIFF file as :func:`tiff_attrs` does, and none of other kinds."""
+    with readable(path), _begun(path, None) as file:
+        if content.kind_of_content(file) != content.TIFF:
+            return {}
+        with open_tiff(file) as tiff:
+            found = tiff_attrs(path, tiff, [_only_page(path, tiff)[0]])
+            # Masks that share a palette may each have only the beginning of it.
+            found.pop("colormap", None)
+            return found
 
 
 def colours_of(path: str) -> list[list[float]]:
@@ -152,7 +178,8 @@ def _begun(where: str, data: bytes | None) -> BinaryIO:
     return open(where, "rb") if data is None else io.BytesIO(data)
 
 
-def _decoded(where: str, file: BinaryIO, *, numbers: bool) -> tuple[np.ndarray, int]:
+def _decoded(where: str, file: BinaryIO, *, numbers: bool) -> tuple[np.ndarray, int, int]:
+    """Return the stored pixels, their EXIF orientation, and their axis of rows."""
     if content.kind_of_content(file) == content.TIFF:
         with open_tiff(file) as tiff:
             page, _ = _only_page(where, tiff)
@@ -161,24 +188,21 @@ def _decoded(where: str, file: BinaryIO, *, numbers: bool) -> tuple[np.ndarray, 
             palette = None if numbers else palette_of(page)
             if palette is not None:
                 found = np.asarray(palette)[found].astype(np.uint8)
-            if not _is_flat(page):
-                # Planes of bands: as other images have them, last.
-                found = np.moveaxis(found, 0, -1)
-            return np.ascontiguousarray(found), _turn(page.tags.valueof(_ORIENTATION))
+            return np.ascontiguousarray(found), _turn(page.tags.valueof(_ORIENTATION)), 0 if _is_flat(page) else 1
     with _opened(where, file) as image:
         # Before anything is decoded: what is declared is what will be taken.
         _check_size(where, image.width * image.height * (4 if image.mode == "P" else len(image.getbands())))
         orientation = _orientation(image)
         if _has_wide_colours(file) or (_has_clear_colour(image) and image.mode.startswith("I")):
             file.seek(0)
-            return np.asarray(imagecodecs().png_decode(file.read())), orientation
+            return np.asarray(imagecodecs().png_decode(file.read())), orientation, 0
         if image.mode in ("P", "PA") and not (numbers and image.mode == "P"):
             image = image.convert("RGBA" if image.mode == "PA" or "transparency" in image.info else "RGB")
         elif image.mode == "CMYK":
             image = image.convert("RGB")
         elif _has_clear_colour(image):
             image = image.convert("RGBA" if image.mode == "RGB" else "LA")
-        return np.asarray(image), orientation
+        return np.asarray(image), orientation, 0
 
 
 def _only_page(where: str, file: Any) -> tuple[Any, int]:

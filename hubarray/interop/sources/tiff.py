@@ -6,7 +6,7 @@ import enum
 import math
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 from xml.etree import ElementTree
@@ -16,7 +16,7 @@ import numpy as np
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.missing import needed
 from hubarray.interop.sources.base import MAX_ROW_BYTES, check_sizes, chosen, readable, stamp
-from hubarray.interop.sources.found import json_attrs
+from hubarray.interop.sources.found import common_attrs, json_attrs
 from hubarray.interop.sources.members import Members, refuse_many, storable
 from hubarray.interop.sources.rows import boxes_of
 from hubarray.interop.sources.tiff_pages import (
@@ -97,7 +97,8 @@ class Tiff:
             self.rows: int | None = self.shape[0]
             self.row_shape, self.dtype = self.shape[1:], np.dtype(pages[0].dtype)
             self.dims: tuple[str | None, ...] | None = _dims(axes) if len(axes) == len(self.shape) else None
-            self.attrs = _tiff_attrs(where, file, about)
+            own = [page for page in pages if page is not None and page.keyframe is page]
+            self.attrs = tiff_attrs(where, file, own or [about])
             page_bytes = math.prod(page) * self.dtype.itemsize
             if page_bytes > MAX_ROW_BYTES:
                 self._check_segments(about, page_bytes)
@@ -224,8 +225,17 @@ def _dims(axes: str) -> tuple[str, ...]:
     return tuple(name if names.count(name) == 1 else f"{name}{i}" for i, name in enumerate(names))
 
 
-def _tiff_attrs(where: str, file: Any, page: Any) -> dict[str, Any]:
-    """Physical sizes, channels and place, and the tags that people look at."""
+def tiff_attrs(where: str, file: Any, pages: Sequence[Any]) -> dict[str, Any]:
+    """Return physical sizes, channels, georeference, common tags, and what the pages say of their values.
+
+    Parameters
+    ----------
+    where : str
+    file : tifffile.TiffFile
+    pages : sequence of tifffile.TiffPage
+        The pages of the image. The tags are those of the first one.
+    """
+    page = pages[0]
     found: dict[str, Any] = {}
     tags = page.tags
     kept = {name: _plain(tags[name].value) for name in _TAGS if name in tags}
@@ -245,18 +255,23 @@ def _tiff_attrs(where: str, file: Any, page: Any) -> dict[str, Any]:
     geo |= {name: _plain(tags[name].value) for name in _GEO_TAGS if name in tags}
     if geo:
         found["geotiff"] = {name: _plain(value) for name, value in geo.items()}
-    if "GDAL_METADATA" in tags:
-        found |= gdal_attrs(str(tags["GDAL_METADATA"].value), page.samplesperpixel)
-    fill = _fill_value(tags["GDAL_NODATA"].value, np.dtype(page.dtype)) if "GDAL_NODATA" in tags else None
-    if fill is not None:
-        is_turned = page.photometric == MIN_IS_WHITE and np.dtype(page.dtype).kind in "bu"
-        found["_FillValue"] = (1 << page.bitspersample) - 1 - fill if is_turned else fill
     palette = palette_of(page)
     if palette is not None:
         found["colormap"] = palette
     if kept:
         found["tiff"] = kept
-    return json_attrs(where, found)
+    return json_attrs(where, found | common_attrs(f"{where}: its pages", map(_facts, pages)))
+
+
+def _facts(page: Any) -> dict[str, Any]:
+    """Return what a page says of its values: GDAL's facts of bands, and the fill value."""
+    tags = page.tags
+    found = gdal_attrs(str(tags["GDAL_METADATA"].value), page.samplesperpixel) if "GDAL_METADATA" in tags else {}
+    fill = _fill_value(tags["GDAL_NODATA"].value, np.dtype(page.dtype)) if "GDAL_NODATA" in tags else None
+    if fill is not None:
+        is_turned = page.photometric == MIN_IS_WHITE and np.dtype(page.dtype).kind in "bu"
+        found["_FillValue"] = (1 << page.bitspersample) - 1 - fill if is_turned else fill
+    return found
 
 
 def gdal_attrs(text: str, bands: int) -> dict[str, Any]:
@@ -284,7 +299,7 @@ def gdal_attrs(text: str, bands: int) -> dict[str, Any]:
             of_bands.setdefault(role or name, {})[int(sample)] = value
         else:
             others[name] = value
-    found: dict[str, Any] = {}
+    scaling: dict[tuple[str, str], list[float]] = {}
     for role, alone, several, default in (
         ("scale", "scale_factor", "scales", 1.0),
         ("offset", "add_offset", "offsets", 0.0),
@@ -296,7 +311,11 @@ def gdal_attrs(text: str, bands: int) -> dict[str, Any]:
             others[role] = [told.get(i) for i in range(bands)]
             continue
         if numbers:
-            found |= {alone: numbers[0]} if len(set(numbers)) == 1 else {several: numbers}
+            scaling |= {(alone, several): numbers}
+    # If one differs by band, list both: a scale without its offset would decode to wrong numbers.
+    is_one = all(len(set(numbers)) == 1 for numbers in scaling.values())
+    found: dict[str, Any] = {(alone if is_one else several): numbers[0] if is_one else numbers
+             for (alone, several), numbers in scaling.items()}  # fmt: skip
     for role, named in (("description", "long_name"), ("unittype", "units")):
         told = of_bands.pop(role, {})
         if told:

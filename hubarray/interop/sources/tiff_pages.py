@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import re
@@ -12,6 +13,7 @@ import numpy as np
 
 from hubarray.errors import SourceError
 from hubarray.interop.missing import needed
+from hubarray.interop.sources.tile_sizes import declared_samples, has_own_size
 
 # TIFF 6.0, "PhotometricInterpretation".
 MIN_IS_WHITE, PALETTE = 0, 3
@@ -19,6 +21,10 @@ _SEPARATED = 5
 ORIENTATION = 274
 _STRIP_OFFSETS, _TILE_OFFSETS = 273, 324
 _SLAB_ROWS = 256
+# A tile of up to so many samples is left to the decoder, whatever the page says.
+_MIN_CHECKED_SAMPLES = 1 << 24
+# The header is within this many bytes, unless a profile or a preview comes before it.
+_HEADER_BYTES = 4096
 # The OME model, "Pixels".
 _OME_PIXELS = re.compile(r"<(?:\w{1,20}:)?Pixels\b[^>]{1,10000}>")
 _OME_SIZES = re.compile(r"\bSize([TCZ])=[\"'](\d{1,18})[\"']")
@@ -79,16 +85,39 @@ def _check_chain(where: str, file: Any) -> None:
 
 
 def check_within(where: str, page: Any) -> None:
-    """Refuse a page whose tiles or strips are not all in its file, before room is made for them.
+    """Refuse a page whose tiles or strips are not all in its file, or decode to more than it says.
 
     Raises
     ------
     SourceError
     """
     size = page.parent.filehandle.size
-    ends = (offset + count for offset, count in zip(page.dataoffsets, page.databytecounts, strict=False) if count)
-    if max(ends, default=0) > size:
+    pieces = [one for one in zip(page.dataoffsets, page.databytecounts, strict=False) if one[1]]
+    if max((offset + count for offset, count in pieces), default=0) > size:
         raise SourceError(f"{where}: is cut short: a page has pixels behind its end, at {size:,} bytes")
+    about = page.keyframe
+    if has_own_size(int(about.compression)):
+        max_samples = max(_MIN_CHECKED_SAMPLES, 2 * min(math.prod(about.chunks), math.prod(about.shape)))
+        for offset, count in pieces:
+            try:
+                samples = _declared_samples(about, offset, count)
+            except ValueError as error:
+                raise SourceError(f"{where}: the header of a tile cannot be read: {error}") from None
+            if samples > max_samples:
+                raise SourceError(
+                    f"{where}: the header of a tile declares {samples:,} samples, and the page {max_samples:,} at most"
+                )
+
+
+def _declared_samples(page: Any, offset: int, count: int) -> int:
+    """Return the samples that a compressed tile of ``count`` bytes declares."""
+    raw, compression, before = page.parent.filehandle, int(page.compression), page.jpegheader or b""
+    raw.seek(offset)
+    header = before + raw.read(min(_HEADER_BYTES, count))
+    with contextlib.suppress(ValueError):
+        return declared_samples(compression, header)
+    raw.seek(offset)
+    return declared_samples(compression, before + raw.read(count))
 
 
 def check_whole(where: str, page: Any) -> None:

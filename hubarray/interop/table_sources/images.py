@@ -11,7 +11,8 @@ import numpy as np
 
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.sources.base import readable, refuse_links_out
-from hubarray.interop.sources.stills import still_of
+from hubarray.interop.sources.found import common_attrs
+from hubarray.interop.sources.stills import read_attrs, still_of
 from hubarray.interop.table_sources.base import ALL, Rows, TableSource, taken
 from hubarray.interop.table_sources.csv_cells import delimiter_of, typed_cells
 from hubarray.interop.table_sources.frames import plain_key
@@ -19,10 +20,9 @@ from hubarray.interop.table_sources.stored_images import StoredImages
 from hubarray.limits import Budget
 from hubarray.progress import announce
 from hubarray.shown import shown_text
-from hubarray.sources.content import IMAGE_SUFFIXES
+from hubarray.sources.content import is_image_name
 from hubarray.tables.schema import PARTITION, Field, Schema
 
-SUFFIXES = IMAGE_SUFFIXES
 _LOOKED_AT = 100
 _MAX_COLUMNS = 1 << 16
 _MAX_LINE_LETTERS = 4 << 20
@@ -56,7 +56,8 @@ def folder(path: Path, images: Sequence[Path], schema: Schema | None) -> TableSo
     named: dict[str | int, Callable[[], Rows]] = {}
     for name, some in classes.items():
         named[name] = rows("" if name == "." else name, some)
-    return TableSource(schema or Schema(fields), named, schema is None)
+    attrs = common_attrs(f"{where}: its images", (read_attrs(str(one)) for one in images))
+    return TableSource(schema or Schema(fields), named, schema is None, attrs)
 
 
 def _value(stored: StoredImages, path: Path) -> bytes | np.ndarray:
@@ -94,6 +95,7 @@ def table(
             # Text stays text, though it may look like a number.
             typed[name] = values
     stored, image_name = None, ""
+    attrs: dict[str, Any] = {}
     if images is not None:
         files = [path.parent / value for value in columns[images] if value]
         if not follow_links:
@@ -103,6 +105,7 @@ def table(
         stills = {shown_text(str(one)): still_of(str(one)) for one in dict.fromkeys(files)}
         stored = StoredImages(where, stills, given, nullable="" in columns[images])
         fields[image_name] = stored.field
+        attrs = common_attrs(f"{where}: its images", (read_attrs(str(one)) for one in dict.fromkeys(files)))
     names = taken(list(fields), schema, where, key=key)
 
     def row(i: int) -> dict[str, Any]:
@@ -120,7 +123,7 @@ def table(
     for i in range(row_count):
         groups.setdefault(ALL if key is None else plain_key(typed[key][i]), []).append(i)
     partitions = {one: lazily(some) for one, some in groups.items()}
-    return TableSource(schema or Schema(fields), partitions, schema is None)
+    return TableSource(schema or Schema(fields), partitions, schema is None, attrs)
 
 
 def _csv_columns(path: Path, where: str, max_decoded_bytes: int) -> dict[str, list[str]]:
@@ -165,7 +168,7 @@ def _plain(value: Any) -> Any:
 
 def _is_image_column(folder: Path, values: Sequence[str]) -> bool:
     there = [value for value in values if value]
-    if not there or not all(Path(one).suffix.lower() in SUFFIXES for one in there):
+    if not there or not all(map(is_image_name, there)):
         return False
     # One that is missing is an error when it is read, and no reason to take paths for text.
     return any((folder / one).is_file() for one in there[:_LOOKED_AT])

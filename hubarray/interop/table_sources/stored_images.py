@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.images import image_header
+from hubarray.arrays.images import check_image
 from hubarray.errors import SourceError
 from hubarray.interop.sources.stills import Still, is_class_palette, pixels, still_of
 from hubarray.interop.table_sources.base import Rows
@@ -105,7 +105,7 @@ class StoredImages:
 
     def _is_stored_as_it_is(self, data: bytes) -> bool:
         try:
-            shape, dtype = image_header(str(self._codec), data)
+            shape, dtype = check_image(str(self._codec), data)
         except ValueError:
             return False
         channels = shape[2] if len(shape) == 3 else 1

@@ -1,0 +1,135 @@
+"""Compare two versions of hubarray, turn by turn: ``python -m benchmarks.compare CHECKOUT [--case WORDS]``.
+
+One process per version runs the same cases on the same server. They take turns in a random order, so what else the
+machine does falls on both alike, and a difference of a few percent shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parents[1]
+_CHILD = "import hubarray, sys; sys.path.insert(0, sys.argv.pop(1)); from benchmarks import compare; compare.serve()"
+
+
+def main() -> None:
+    """Print the medians of both versions, and the median ratio of their turns, for each case."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.compare",
+        epilog="example: git worktree add ../before v0.1.0; python -m benchmarks.compare ../before --case 'bulk s3'",
+    )
+    parser.add_argument("checkout", type=Path, help="the folder of the version to compare this one with")
+    parser.add_argument("--case", default="", metavar="WORDS", help="only cases whose names contain these words")
+    parser.add_argument("--rounds", type=int, default=40, help="turns of each version (default %(default)s)")
+    arguments = parser.parse_args()
+    from benchmarks import places
+
+    with places.s3() as s3, tempfile.TemporaryDirectory(prefix="hubarray-bench-") as folder:
+        where = [folder, s3.endpoint, s3.bucket, str(s3.server)]
+        before, after = (_Version(checkout, where) for checkout in (arguments.checkout, HERE))
+        print("| case | before (s) | after (s) | after / before |\n| --- | ---: | ---: | ---: |")
+        for case in after.cases:
+            if arguments.case not in case or case not in before.cases:
+                continue
+            turns: dict[_Version, list[float]] = {before: [], after: []}
+            for version in turns:
+                version.run(case)
+            for round_ in range(arguments.rounds):
+                for version in random.Random(round_).sample(list(turns), 2):
+                    turns[version].append(version.run(case))
+            ratio = statistics.median(b / a for a, b in zip(turns[before], turns[after], strict=True))
+            medians = (f"{statistics.median(seconds):.4f}" for seconds in turns.values())
+            print(f"| {case} | {' | '.join(medians)} | {ratio:.3f} |", flush=True)
+
+
+class _Version:
+    """A process that runs cases with the hubarray of a checkout."""
+
+    def __init__(self, checkout: Path, where: list[str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _CHILD, str(HERE), *where], cwd=checkout, text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )  # fmt: skip
+        self.cases = self._line().split("\t")
+
+    def run(self, case: str) -> float:
+        """Return the seconds that a case takes."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{case}\n")
+        self._process.stdin.flush()
+        return float(self._line())
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("a version ended; what it printed says why")
+        return line.rstrip("\n")
+
+
+def serve() -> None:
+    """Run the cases that are asked for on the input, and print the seconds of each."""
+    warnings.simplefilter("ignore")
+    output, sys.stdout = sys.stdout, sys.stderr
+    folder, endpoint, bucket, server = sys.argv[1:]
+    cases = dict(_cases(Path(folder), endpoint, bucket, int(server)))
+    print("\t".join(cases), file=output, flush=True)
+    for line in sys.stdin:
+        print(cases[line.rstrip("\n")](), file=output, flush=True)
+
+
+def _cases(folder: Path, endpoint: str, bucket: str, server: int) -> Iterator[tuple[str, Callable[[], float]]]:
+    import hubarray as hub
+    from benchmarks import data, epochs, loader, places
+    from benchmarks.ours import OURS
+
+    hub.configure(memory_cache_bytes=64 << 20, disk_cache_bytes=0)
+    corner = places.Place("local", folder).corner("version")
+    s3 = places.Place("s3", corner.folder, endpoint, bucket, corner.prefix, server)
+    photographs, samples = data.photographs(150, 256), loader._samples(10)
+    volume = data.volume((64, 512, 512))
+    bulk = {
+        "197 KB": (photographs, (1, *photographs.shape[1:])),
+        "3 MB": (photographs, (16, *photographs.shape[1:])),
+        "8 MB float32": (volume, (64, 128, 256)),
+    }
+    for place in (corner, s3):
+        for chunk, (values, chunks) in bulk.items():
+            stored = place.corner("bulk")
+            OURS.create(stored, values, chunks)
+            yield f"bulk {place.kind}, {chunk}", _timed(partial(OURS.open(stored), ...), place)
+        for name, make in epochs.OURS_BY_SOURCE.items():
+            made = make(place.corner("epochs"), samples)
+            epoch = made if callable(made) else next(iter(made.values()))
+            yield f"epoch {place.kind}, {name}", _timed(lambda epoch=epoch: list(map(len, epoch())), place)
+    for workers, epoch in loader.MAKERS["hubarray"](corner.corner("loader"), samples).items():
+        yield f"loader, {workers} workers", _timed(lambda epoch=epoch: list(map(len, epoch())), corner)
+
+
+def _timed(work: Callable[[], Any], place: Any) -> Callable[[], float]:
+    """Time some work, with empty caches where the data is in a bucket."""
+    from benchmarks.ours import cold
+
+    def seconds() -> float:
+        if place.kind == "s3":
+            cold()
+        began = time.perf_counter()
+        work()
+        return time.perf_counter() - began
+
+    return seconds
+
+
+if __name__ == "__main__":
+    main()
