@@ -17,7 +17,7 @@ from hubarray.history.overlay import Numbers
 from hubarray.history.referrers import write_referrer
 from hubarray.history.version import Version
 from hubarray.tables import index_piece, locations, ranges
-from hubarray.tables.diff import digests_of
+from hubarray.tables.digests import digests_of
 from hubarray.tables.metadata import MAX_PARTITIONS, TableMetadata
 from hubarray.tables.part import MAX_PART_FILE_BYTES, PartFile, TablePart
 from hubarray.tables.rows import located

@@ -22,7 +22,7 @@ from hubarray.storage.base import Buffer
 from hubarray.tables.appending import lay_out, stored_values
 from hubarray.tables.block import described, is_intact
 from hubarray.tables.chunk_file import ChunkFile
-from hubarray.tables.diff import digests_of
+from hubarray.tables.digests import digests_of
 from hubarray.tables.index_piece import Key, arrow_type, column_of
 from hubarray.tables.loader import RowLoader
 from hubarray.tables.locations import Locations, begin_blocks, empty
