@@ -39,7 +39,7 @@ def scale(megabytes: int) -> list[dict[str, Any]]:
 
 def _reopened(root: hub.Root) -> hub.Array:
     from benchmarks.ours import cold
-    from hubarray.history import version
+    from hubarray.history.log import version
 
     cold()
     version._versions = version._Versions()

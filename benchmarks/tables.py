@@ -23,9 +23,9 @@ from benchmarks.ours import cold, root_of
 from benchmarks.peers import peers
 from benchmarks.places import Place
 from hubarray.blobs.ref import BlobPlace, blob_place
-from hubarray.tables.picks import REQUEST_BYTES
-from hubarray.tables.rows import located
-from hubarray.tables.state import TableState
+from hubarray.tables.read.picks import REQUEST_BYTES
+from hubarray.tables.read.rows import located
+from hubarray.tables.snapshot.state import TableState
 from hubarray.tables.table import Table
 
 SIDE = 224

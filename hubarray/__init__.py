@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 from hubarray import process
 from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff
-from hubarray.arrays.spec import ArraySpec
-from hubarray.arrays.transaction import Transaction
-from hubarray.arrays.worker import Part, PartWriter, Worker
+from hubarray.arrays.metadata.spec import ArraySpec
+from hubarray.arrays.write.transaction import Transaction
+from hubarray.arrays.write.worker import Part, PartWriter, Worker
 from hubarray.blobs.fetch import stats
 from hubarray.blobs.stats import Stats
 from hubarray.catalog import array, diff, exists, flush, load, log
@@ -59,14 +59,14 @@ from hubarray.errors import (
     UnsortedRowsError,
 )
 from hubarray.gathering import dataset
-from hubarray.history.compact import Compaction
-from hubarray.history.garbage import Garbage
-from hubarray.history.repair import Repair
-from hubarray.history.retry import retry
-from hubarray.history.timeline import Commit
-from hubarray.history.transfer import Transferred
-from hubarray.history.usage import Usage
-from hubarray.history.verify import Report
+from hubarray.history.commits.retry import retry
+from hubarray.history.log.timeline import Commit
+from hubarray.history.maintenance.compact import Compaction
+from hubarray.history.maintenance.garbage import Garbage
+from hubarray.history.maintenance.repair import Repair
+from hubarray.history.maintenance.transfer import Transferred
+from hubarray.history.maintenance.usage import Usage
+from hubarray.history.maintenance.verify import Report
 from hubarray.interop.dask import store
 from hubarray.interop.exporting import export
 from hubarray.interop.importing import import_
@@ -110,14 +110,14 @@ if TYPE_CHECKING:
     from hubarray.readers.transform import TransformSpec
     from hubarray.readers.unischema import Unischema, UnischemaField
     from hubarray.readers.weighted import WeightedSamplingReader
-    from hubarray.tables.diff import TableDiff
-    from hubarray.tables.loader import RowLoader
-    from hubarray.tables.merging import merge, merge_asof
-    from hubarray.tables.part import TablePart
-    from hubarray.tables.schema import Field, Schema
+    from hubarray.tables.format.part import TablePart
+    from hubarray.tables.format.schema import Field, Schema
+    from hubarray.tables.index.diff import TableDiff
+    from hubarray.tables.index.merging import merge, merge_asof
+    from hubarray.tables.read.loader import RowLoader
     from hubarray.tables.table import Table
-    from hubarray.tables.worker import TablePartition, TableWorker
-    from hubarray.tables.writer import TableWriter
+    from hubarray.tables.write.worker import TablePartition, TableWorker
+    from hubarray.tables.write.writer import TableWriter
     from hubarray.tabling import read_index, row_loader, table_writer, write_index
     from hubarray.viewer.serving import view
 
@@ -125,20 +125,20 @@ if TYPE_CHECKING:
 _LAZY = {
     "CompressedImageCodec": "hubarray.readers.field_codecs",
     "CompressedNdarrayCodec": "hubarray.readers.field_codecs",
-    "Field": "hubarray.tables.schema",
+    "Field": "hubarray.tables.format.schema",
     "NGram": "hubarray.readers.ngram",
     "NdarrayCodec": "hubarray.readers.field_codecs",
     "PredicateBase": "hubarray.readers.predicates",
     "Reader": "hubarray.readers.reader",
-    "RowLoader": "hubarray.tables.loader",
+    "RowLoader": "hubarray.tables.read.loader",
     "ScalarCodec": "hubarray.readers.field_codecs",
-    "Schema": "hubarray.tables.schema",
+    "Schema": "hubarray.tables.format.schema",
     "Table": "hubarray.tables.table",
-    "TableDiff": "hubarray.tables.diff",
-    "TablePart": "hubarray.tables.part",
-    "TablePartition": "hubarray.tables.worker",
-    "TableWorker": "hubarray.tables.worker",
-    "TableWriter": "hubarray.tables.writer",
+    "TableDiff": "hubarray.tables.index.diff",
+    "TablePart": "hubarray.tables.format.part",
+    "TablePartition": "hubarray.tables.write.worker",
+    "TableWorker": "hubarray.tables.write.worker",
+    "TableWriter": "hubarray.tables.write.writer",
     "TransformSpec": "hubarray.readers.transform",
     "Unischema": "hubarray.readers.unischema",
     "UnischemaField": "hubarray.readers.unischema",
@@ -151,8 +151,8 @@ _LAZY = {
     "in_set": "hubarray.readers.predicates",
     "make_batch_reader": "hubarray.readers.making",
     "make_reader": "hubarray.readers.making",
-    "merge": "hubarray.tables.merging",
-    "merge_asof": "hubarray.tables.merging",
+    "merge": "hubarray.tables.index.merging",
+    "merge_asof": "hubarray.tables.index.merging",
     "parquet_writer": "hubarray.interop.parquet_dataset.writing",
     "write_dask": "hubarray.interop.parquet_dataset.writing",
     "materialize_dataset": "hubarray.interop.spark_readers",

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 from hubarray import kinds, names
 from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff
-from hubarray.arrays.metadata import metadata_of
-from hubarray.arrays.operations import Overwrite, creation
-from hubarray.arrays.spec import ArraySpec
+from hubarray.arrays.metadata.metadata import metadata_of
+from hubarray.arrays.metadata.spec import ArraySpec
+from hubarray.arrays.write.operations import Overwrite, creation
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError
-from hubarray.history import listing, timeline
-from hubarray.history.commit import commit, create_version
-from hubarray.history.hints import hint_writer
-from hubarray.history.record import Record
-from hubarray.history.timeline import Commit
-from hubarray.history.version import version_of
+from hubarray.history.commits.commit import commit, create_version
+from hubarray.history.log import listing, timeline
+from hubarray.history.log.hints import hint_writer
+from hubarray.history.log.timeline import Commit
+from hubarray.history.log.version import version_of
+from hubarray.history.records.record import Record
 from hubarray.lookup import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.shown import shown_url
 from hubarray.storage.url import resolve
 
 if TYPE_CHECKING:
-    from hubarray.tables.diff import TableDiff
+    from hubarray.tables.index.diff import TableDiff
 
 
 def array(

@@ -9,17 +9,17 @@ import numpy as np
 
 from hubarray import kinds
 from hubarray.arrays.array import Array
-from hubarray.arrays.metadata import metadata_of
-from hubarray.arrays.spec import ArraySpec
+from hubarray.arrays.metadata.metadata import metadata_of
+from hubarray.arrays.metadata.spec import ArraySpec
 from hubarray.blobs.pack import PackWriter
 from hubarray.datasets.adding import steps_to_add
 from hubarray.datasets.dataset import Dataset
 from hubarray.datasets.description import checked_name, description_of, view
 from hubarray.datasets.operations import creation
 from hubarray.errors import AlreadyExistsError, ConfigError
-from hubarray.history.commit import create_version
-from hubarray.history.record import Record
-from hubarray.history.version import version_of
+from hubarray.history.commits.commit import create_version
+from hubarray.history.log.version import version_of
+from hubarray.history.records.record import Record
 from hubarray.lookup import RootLike, checked_grace, locate
 from hubarray.process import uptime_seconds
 from hubarray.values.attributes import checked_attrs

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 from hubarray import process
 from hubarray.blobs.ref import Refs
 from hubarray.errors import AlreadyExistsError, FormatVersionError, NotFoundError
-from hubarray.history.commit import Operation
-from hubarray.history.record import Record, record_key
-from hubarray.history.version import Version, version_of
+from hubarray.history.commits.commit import Operation
+from hubarray.history.log.version import Version, version_of
+from hubarray.history.records.record import Record, record_key
 from hubarray.names import Name
 from hubarray.storage.url import Root
 

@@ -8,11 +8,13 @@ from typing import Any
 from hubarray import kinds, names
 from hubarray.arrays.array import Array
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, ReadOnlyError
-from hubarray.history import copying, garbage, listing, operations, timeline
-from hubarray.history.commit import commit, create_version
-from hubarray.history.record import Record
-from hubarray.history.usage import holders_of
-from hubarray.history.version import Version, version_of
+from hubarray.history.commits import operations
+from hubarray.history.commits.commit import commit, create_version
+from hubarray.history.log import listing, timeline
+from hubarray.history.log.version import Version, version_of
+from hubarray.history.maintenance import copying, garbage
+from hubarray.history.maintenance.usage import holders_of
+from hubarray.history.records.record import Record
 from hubarray.lookup import RootLike, existing, locate, suggestions
 from hubarray.process import uptime_seconds
 from hubarray.progress import progress

@@ -7,10 +7,10 @@ import os
 
 from hubarray import names
 from hubarray.errors import ConfigError, HubError, NotFoundError, TagNotFoundError
-from hubarray.history import listing
-from hubarray.history.head import MAX_GRACE_SECONDS
-from hubarray.history.record import Record
-from hubarray.history.version import Version, version_of
+from hubarray.history.log import listing
+from hubarray.history.log.version import Version, version_of
+from hubarray.history.records.head import MAX_GRACE_SECONDS
+from hubarray.history.records.record import Record
 from hubarray.names import Name
 from hubarray.shown import shown_url
 from hubarray.storage.url import Root, resolve

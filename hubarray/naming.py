@@ -5,9 +5,10 @@ from __future__ import annotations
 from hubarray import kinds, names
 from hubarray.arrays.array import Array
 from hubarray.errors import ConfigError, ConflictError, NotFoundError
-from hubarray.history import operations, renaming
-from hubarray.history.commit import commit
-from hubarray.history.version import version_of
+from hubarray.history.commits import operations
+from hubarray.history.commits.commit import commit
+from hubarray.history.log.version import version_of
+from hubarray.history.maintenance import renaming
 from hubarray.lookup import RootLike, existing, locate
 from hubarray.process import uptime_seconds
 

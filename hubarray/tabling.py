@@ -8,24 +8,24 @@ from typing import Any
 
 from hubarray import names
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError
-from hubarray.history.commit import check_message, check_writable
-from hubarray.history.record import Record
-from hubarray.history.version import Version, version_of
+from hubarray.history.commits.commit import check_message, check_writable
+from hubarray.history.log.version import Version, version_of
+from hubarray.history.records.record import Record
 from hubarray.lookup import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.storage.url import Root, resolve
-from hubarray.tables import known_roots
-from hubarray.tables.columns import matching
-from hubarray.tables.index import as_kind, read
-from hubarray.tables.index_rows import partition_column
-from hubarray.tables.index_writer import write_index as publish_index
-from hubarray.tables.loader import RowLoader, loader_of
-from hubarray.tables.merge_keys import refuse_edited
-from hubarray.tables.metadata import metadata_of
-from hubarray.tables.operations import AddParts
-from hubarray.tables.schema import Field, Schema
-from hubarray.tables.state import TableState
+from hubarray.tables.format.metadata import metadata_of
+from hubarray.tables.format.schema import Field, Schema
+from hubarray.tables.index.index import as_kind, read
+from hubarray.tables.index.index_writer import write_index as publish_index
+from hubarray.tables.index.merge_keys import refuse_edited
+from hubarray.tables.read import known_roots
+from hubarray.tables.read.columns import matching
+from hubarray.tables.read.index_rows import partition_column
+from hubarray.tables.read.loader import RowLoader, loader_of
+from hubarray.tables.snapshot.state import TableState
 from hubarray.tables.table import Table
-from hubarray.tables.writer import TableWriter, checked_schema
+from hubarray.tables.write.operations import AddParts
+from hubarray.tables.write.writer import TableWriter, checked_schema
 from hubarray.values.attributes import checked_attrs
 
 _VALUE = "value"

@@ -8,19 +8,20 @@ from collections.abc import Iterator
 from hubarray import kinds
 from hubarray.blobs.fetch import fetcher_for
 from hubarray.errors import ConfigError, HubError, NotFoundError, ReadOnlyError
-from hubarray.history import garbage, listing, publishing
-from hubarray.history import repair as repairing
-from hubarray.history import transfer as transferring
-from hubarray.history import verify as verification
-from hubarray.history.commit import commit
-from hubarray.history.compact import MAX_MOVED_CHUNKS, Compact, Compaction, packs_of, worth_moving
-from hubarray.history.garbage import Garbage
-from hubarray.history.record import record_key
-from hubarray.history.repair import Repair
-from hubarray.history.transfer import Transferred
-from hubarray.history.usage import Usage, usage
-from hubarray.history.verify import Report
-from hubarray.history.version import Version, version_of
+from hubarray.history.commits.commit import commit
+from hubarray.history.log import listing
+from hubarray.history.log.version import Version, version_of
+from hubarray.history.maintenance import garbage, publishing
+from hubarray.history.maintenance import repair as repairing
+from hubarray.history.maintenance import transfer as transferring
+from hubarray.history.maintenance import verify as verification
+from hubarray.history.maintenance.compact import MAX_MOVED_CHUNKS, Compact, Compaction, packs_of, worth_moving
+from hubarray.history.maintenance.garbage import Garbage
+from hubarray.history.maintenance.repair import Repair
+from hubarray.history.maintenance.transfer import Transferred
+from hubarray.history.maintenance.usage import Usage, usage
+from hubarray.history.maintenance.verify import Report
+from hubarray.history.records.record import record_key
 from hubarray.lookup import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.process import uptime_seconds
 from hubarray.shown import shown_url

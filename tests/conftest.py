@@ -12,12 +12,12 @@ import pytest
 
 import hubarray as hub
 from hubarray import config
-from hubarray.arrays import metadata
+from hubarray.arrays.metadata import metadata
 from hubarray.blobs import fetch
 from hubarray.datasets import description
-from hubarray.history import version as versions
-from hubarray.history.hints import hint_writer
-from hubarray.tables import metadata as table_metadata
+from hubarray.history.log import version as versions
+from hubarray.history.log.hints import hint_writer
+from hubarray.tables.format import metadata as table_metadata
 from tests import servers
 from tests.proxy import FaultyProxy, faulty_proxy
 

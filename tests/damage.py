@@ -3,7 +3,7 @@
 import numpy as np
 
 import hubarray as hub
-from hubarray.history.hints import hint_writer
+from hubarray.history.log.hints import hint_writer
 from hubarray.names import parse
 
 

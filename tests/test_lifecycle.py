@@ -66,7 +66,7 @@ def test_restoring_needs_a_commit_and_a_version_that_is_not_frozen():
 
 
 def test_undo_never_takes_back_what_somebody_else_just_committed(root, other_machine, monkeypatch):
-    from hubarray.history.operations import Restore
+    from hubarray.history.commits.operations import Restore
 
     array = hub.array(3, "t/x:v0", "i8", root=root)
     array[0] = 1

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 import hubarray as hub
-from hubarray.history import garbage
-from hubarray.history.head import Head
-from hubarray.history.record import Record
+from hubarray.history.maintenance import garbage
+from hubarray.history.records.head import Head
+from hubarray.history.records.record import Record
 from tests.ageing import age
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from hubarray.arrays.array import Array
-    from hubarray.arrays.transaction import Transaction
+    from hubarray.arrays.write.transaction import Transaction
     from hubarray.interop.decoded import DecodedView
     from hubarray.interop.lazy import LazyView
     from hubarray.interop.zarr import HubStore

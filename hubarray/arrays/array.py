@@ -9,29 +9,30 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays import chunking, dtypes, selection
 from hubarray.arrays.adapters import Adapters
-from hubarray.arrays.assignment import along, assignable, checked_axis, rows_that_fit
-from hubarray.arrays.attributes import Attributes
-from hubarray.arrays.fields import names_fields, read_fields
-from hubarray.arrays.image_codecs import is_lossy
-from hubarray.arrays.metadata import ArrayMetadata, checked_dims
-from hubarray.arrays.operations import Append, Resize, SetDims, SetElements
+from hubarray.arrays.codecs import dtypes
+from hubarray.arrays.codecs.image_codecs import is_lossy
+from hubarray.arrays.indexing import chunking, selection
+from hubarray.arrays.indexing.plan import plan
+from hubarray.arrays.metadata.attributes import Attributes
+from hubarray.arrays.metadata.metadata import ArrayMetadata, checked_dims
 from hubarray.arrays.operators import NoOperators
-from hubarray.arrays.plan import plan
-from hubarray.arrays.prefetching import load_chunks, require_few
-from hubarray.arrays.read import read, worth_keeping
-from hubarray.arrays.read_ahead import Pace, rows_ahead
-from hubarray.arrays.single_chunk import read_within_chunk
-from hubarray.arrays.state import State
-from hubarray.arrays.transaction import Transaction
-from hubarray.arrays.worker import View
+from hubarray.arrays.read.prefetching import load_chunks, require_few
+from hubarray.arrays.read.read import read, worth_keeping
+from hubarray.arrays.read.read_ahead import Pace, rows_ahead
+from hubarray.arrays.read.single_chunk import read_within_chunk
+from hubarray.arrays.read.state import State
+from hubarray.arrays.write.assignment import along, assignable, checked_axis, rows_that_fit
+from hubarray.arrays.write.fields import names_fields, read_fields
+from hubarray.arrays.write.operations import Append, Resize, SetDims, SetElements
+from hubarray.arrays.write.transaction import Transaction
+from hubarray.arrays.write.worker import View
 from hubarray.blobs.pools import pools
 from hubarray.errors import ConfigError, CorruptDataError, NotFoundError
-from hubarray.history.handle import Handle, unpickled
-from hubarray.history.operations import SetAttributes
-from hubarray.history.record import Record
-from hubarray.history.version import Version
+from hubarray.history.commits.handle import Handle, unpickled
+from hubarray.history.commits.operations import SetAttributes
+from hubarray.history.log.version import Version
+from hubarray.history.records.record import Record
 from hubarray.names import Name
 from hubarray.storage.url import Root
 from hubarray.values.packing import is_packed

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hubarray.arrays import numbering
-from hubarray.arrays.assignment import changed_elements
-from hubarray.arrays.chunk_grid import clipped, merged_boxes
-from hubarray.arrays.metadata import metadata_of
-from hubarray.arrays.state import State
+from hubarray.arrays.indexing import numbering
+from hubarray.arrays.indexing.chunk_grid import clipped, merged_boxes
+from hubarray.arrays.metadata.metadata import metadata_of
+from hubarray.arrays.read.state import State
+from hubarray.arrays.write.assignment import changed_elements
 from hubarray.blobs.ref import Refs
 from hubarray.errors import ConfigError
-from hubarray.history.contents import differing_numbers, numbered_alike, present_refs
-from hubarray.history.record import Record
-from hubarray.history.version import Version
+from hubarray.history.log.version import Version
+from hubarray.history.records.contents import differing_numbers, numbered_alike, present_refs
+from hubarray.history.records.record import Record
 
 _BATCH_BYTES = 32 << 20
 

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays.array import Array
+from hubarray.arrays.codecs.dtypes import dtype_name
+from hubarray.arrays.codecs.image_codecs import is_lossy
 from hubarray.arrays.diff import Diff, diff_elements, differing_chunks
 from hubarray.arrays.diff import diff as diff_records
-from hubarray.arrays.dtypes import dtype_name
-from hubarray.arrays.image_codecs import is_lossy
 from hubarray.arrays.merge import Merge
-from hubarray.arrays.metadata import metadata_of
+from hubarray.arrays.metadata.metadata import metadata_of
 from hubarray.blobs.ref import Refs
 from hubarray.errors import ConfigError
-from hubarray.history.record import Record
-from hubarray.history.version import Version
+from hubarray.history.log.version import Version
+from hubarray.history.records.record import Record
 from hubarray.storage.url import Root
 from hubarray.values import packing
 

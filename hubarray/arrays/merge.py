@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.assignment import changed_elements
-from hubarray.arrays.chunk_grid import clipped
 from hubarray.arrays.diff import differing_chunks
-from hubarray.arrays.metadata import ArrayMetadata, metadata_of
-from hubarray.arrays.operations import draft_of
-from hubarray.arrays.rebase import region_text
-from hubarray.arrays.staging import Staging
-from hubarray.arrays.state import State
+from hubarray.arrays.indexing.chunk_grid import clipped
+from hubarray.arrays.metadata.metadata import ArrayMetadata, metadata_of
+from hubarray.arrays.read.state import State
+from hubarray.arrays.write.assignment import changed_elements
+from hubarray.arrays.write.operations import draft_of
+from hubarray.arrays.write.rebase import region_text
+from hubarray.arrays.write.staging import Staging
 from hubarray.blobs.pack import PackWriter
 from hubarray.errors import (
     ConfigError,
@@ -28,10 +28,10 @@ from hubarray.errors import (
     NotFoundError,
     ObjectMissingError,
 )
-from hubarray.history.commit import Draft
-from hubarray.history.log import Log
-from hubarray.history.record import Record
-from hubarray.history.version import Version
+from hubarray.history.commits.commit import Draft
+from hubarray.history.log.log import Log
+from hubarray.history.log.version import Version
+from hubarray.history.records.record import Record
 from hubarray.names import Name, parse
 
 CONFLICT_SIDES = (None, "ours", "theirs")
@@ -141,7 +141,7 @@ class Merge:
         self._given = bases
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
-        """See :class:`hubarray.history.commit.Operation`."""
+        """See :class:`hubarray.history.commits.commit.Operation`."""
         # Looked for on every base: another merge may have been made meanwhile.
         theirs = (self._version, self._theirs)
         self._bases = find_bases(theirs, (version, base)) if self._given is None else self._given

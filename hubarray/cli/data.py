@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 import hubarray as hub
-from hubarray.arrays.codec_chains import NAMED_CHAINS
-from hubarray.arrays.image_codecs import IMAGE_CODECS
+from hubarray.arrays.codecs.codec_chains import NAMED_CHAINS
+from hubarray.arrays.codecs.image_codecs import IMAGE_CODECS
 from hubarray.cli.command import ARRAY, DONE, MESSAGE, NOT_DONE, argument, command, loaded_array, made
 from hubarray.cli.output import Output, confirmed
 from hubarray.errors import AlreadyExistsError, ConfigError

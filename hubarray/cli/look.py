@@ -13,7 +13,7 @@ from hubarray import kinds, names
 from hubarray.cli.command import DONE, PROBLEMS, argument, command, count
 from hubarray.cli.output import Output, table_lines
 from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError
-from hubarray.history import listing
+from hubarray.history.log import listing
 from hubarray.interop.html import human_bytes
 from hubarray.shown import shown_text
 from hubarray.storage.url import Root, resolve

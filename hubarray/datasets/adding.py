@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from hubarray.arrays import selection
 from hubarray.arrays.array import Array
-from hubarray.arrays.operations import SetElements
-from hubarray.arrays.spec import ArraySpec
+from hubarray.arrays.indexing import selection
+from hubarray.arrays.metadata.spec import ArraySpec
+from hubarray.arrays.write.operations import SetElements
 from hubarray.datasets import growing, operations
 from hubarray.datasets.operations import Step
 from hubarray.errors import ConfigError
-from hubarray.history.version import Version
+from hubarray.history.log.version import Version
 from hubarray.values.foreign import unmasked
 from hubarray.values.objects import plain_objects, refuse_objects
 

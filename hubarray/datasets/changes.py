@@ -20,14 +20,14 @@ from hubarray.datasets.description import (
     view_of,
 )
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError
-from hubarray.history.attribute_changes import AttributeChanges
-from hubarray.history.commit import Draft
-from hubarray.history.contents import present_refs
-from hubarray.history.extents import Extents
-from hubarray.history.overlay import EMPTY_OVERLAY, Numbers
-from hubarray.history.record import Record
-from hubarray.history.referrers import write_referrer
-from hubarray.history.version import Version
+from hubarray.history.commits.attribute_changes import AttributeChanges
+from hubarray.history.commits.commit import Draft
+from hubarray.history.log.version import Version
+from hubarray.history.records.contents import present_refs
+from hubarray.history.records.extents import Extents
+from hubarray.history.records.overlay import EMPTY_OVERLAY, Numbers
+from hubarray.history.records.record import Record
+from hubarray.history.records.referrers import write_referrer
 from hubarray.shown import shown_text
 
 _BATCH_BYTES = 64 << 20

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubarray.arrays import chunking, dtypes
 from hubarray.arrays.adapters import RowsShown, adapter, needed_adapter
 from hubarray.arrays.array import Array
-from hubarray.arrays.assignment import along
-from hubarray.arrays.attributes import Attributes
-from hubarray.arrays.image_codecs import is_lossy
-from hubarray.arrays.metadata import metadata_of
-from hubarray.arrays.operations import Append, Resize
-from hubarray.arrays.spec import ArraySpec
-from hubarray.arrays.together import fetch_together, rows_at
+from hubarray.arrays.codecs import dtypes
+from hubarray.arrays.codecs.image_codecs import is_lossy
+from hubarray.arrays.indexing import chunking
+from hubarray.arrays.metadata.attributes import Attributes
+from hubarray.arrays.metadata.metadata import metadata_of
+from hubarray.arrays.metadata.spec import ArraySpec
+from hubarray.arrays.read.together import fetch_together, rows_at
+from hubarray.arrays.write.assignment import along
+from hubarray.arrays.write.operations import Append, Resize
 from hubarray.blobs.scheduling import side_by_side
 from hubarray.datasets import growing, operations
 from hubarray.datasets.adding import steps_to_add
@@ -27,10 +28,10 @@ from hubarray.datasets.member import DatasetArray
 from hubarray.datasets.operations import Step, Steps
 from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.errors import ConfigError
-from hubarray.history.handle import Handle, unpickled
-from hubarray.history.operations import SetAttributes
-from hubarray.history.record import Record
-from hubarray.history.version import Version
+from hubarray.history.commits.handle import Handle, unpickled
+from hubarray.history.commits.operations import SetAttributes
+from hubarray.history.log.version import Version
+from hubarray.history.records.record import Record
 from hubarray.names import Name
 from hubarray.shown import shown_text
 from hubarray.storage.url import Root

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hubarray.errors import ConfigError, NotFoundError
-from hubarray.history.descriptions import Descriptions
-from hubarray.history.extents import MAX_EXTENTS, MOST_NUMBERS, Extents, are_apart
-from hubarray.history.fields import MAX_INT64, Fields, numbers_from_json, numbers_to_json
-from hubarray.history.record import Member, Record, record_key
+from hubarray.history.records.descriptions import Descriptions
+from hubarray.history.records.extents import MAX_EXTENTS, MOST_NUMBERS, Extents, are_apart
+from hubarray.history.records.fields import MAX_INT64, Fields, numbers_from_json, numbers_to_json
+from hubarray.history.records.record import Member, Record, record_key
 from hubarray.shown import shown_text
 
 MAX_ARRAYS = 10_000

@@ -8,10 +8,10 @@ from typing import Any
 
 from hubarray.arrays.diff import Diff, diff_elements
 from hubarray.arrays.diff import diff as diff_chunks
-from hubarray.arrays.metadata import metadata_of
+from hubarray.arrays.metadata.metadata import metadata_of
 from hubarray.datasets.description import description_of, view
-from hubarray.history.record import Record
-from hubarray.history.version import Version
+from hubarray.history.log.version import Version
+from hubarray.history.records.record import Record
 
 Side = tuple[Version, Record]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.assignment import rows_that_fit
-from hubarray.arrays.metadata import ArrayMetadata
+from hubarray.arrays.metadata.metadata import ArrayMetadata
+from hubarray.arrays.write.assignment import rows_that_fit
 from hubarray.datasets.description import SHOWN_NAMES, Description, names_there
 from hubarray.errors import ConfigError, NotFoundError
 

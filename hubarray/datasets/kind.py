@@ -7,17 +7,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from hubarray.arrays import kind as array_kind
-from hubarray.arrays.image_codecs import is_lossy
-from hubarray.arrays.metadata import metadata_of
+from hubarray.arrays.codecs.image_codecs import is_lossy
+from hubarray.arrays.metadata.metadata import metadata_of
 from hubarray.blobs.ref import Refs, blob_names
 from hubarray.datasets.dataset import Dataset
 from hubarray.datasets.description import description_of, view
 from hubarray.datasets.diff import DatasetDiff, diff_datasets
 from hubarray.datasets.merge import MergeDataset
 from hubarray.errors import ConfigError
-from hubarray.history.contents import present_refs
-from hubarray.history.record import Record
-from hubarray.history.version import Version
+from hubarray.history.log.version import Version
+from hubarray.history.records.contents import present_refs
+from hubarray.history.records.record import Record
 from hubarray.shown import several
 from hubarray.storage.url import Root
 

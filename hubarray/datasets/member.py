@@ -6,16 +6,16 @@ from functools import partial
 from typing import Any
 
 from hubarray.arrays.array import Array
-from hubarray.arrays.worker import View
+from hubarray.arrays.write.worker import View
 from hubarray.blobs.pack import PackWriter
 from hubarray.datasets.description import description_of, view
 from hubarray.datasets.diff import DatasetDiff, diff_datasets
 from hubarray.datasets.operations import Steps, on_array
 from hubarray.errors import ConfigError, ConflictError, NotFoundError
-from hubarray.history.commit import Operation, commit
-from hubarray.history.handle import unpickled
-from hubarray.history.record import Member, Record
-from hubarray.history.version import Version
+from hubarray.history.commits.commit import Operation, commit
+from hubarray.history.commits.handle import unpickled
+from hubarray.history.log.version import Version
+from hubarray.history.records.record import Member, Record
 from hubarray.names import Name
 from hubarray.storage.url import Root
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from hubarray.arrays.diff import differing_chunks
 from hubarray.arrays.merge import CONFLICT_SIDES, Merge, find_bases, merged_attrs
-from hubarray.arrays.operations import Resize
+from hubarray.arrays.write.operations import Resize
 from hubarray.blobs.pack import PackWriter
 from hubarray.datasets.changes import Changes
 from hubarray.datasets.description import description_of, view
 from hubarray.datasets.operations import naming
 from hubarray.errors import ConfigError, ConflictError
-from hubarray.history.commit import Draft
-from hubarray.history.record import Record
-from hubarray.history.version import Version
+from hubarray.history.commits.commit import Draft
+from hubarray.history.log.version import Version
+from hubarray.history.records.record import Record
 
 Side = tuple[Version, Record]
 
@@ -44,7 +44,7 @@ class MergeDataset:
         self._theirs, self._on_conflict = (version, record), on_conflict
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
-        """See :class:`hubarray.history.commit.Operation`."""
+        """See :class:`hubarray.history.commits.commit.Operation`."""
         return _Attempt(self._theirs, (version, base), self._on_conflict).draft(packs)
 
 

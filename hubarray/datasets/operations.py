@@ -6,22 +6,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from hubarray.arrays import numbering
 from hubarray.arrays.array import Array
 from hubarray.arrays.diff import diff
-from hubarray.arrays.metadata import ArrayMetadata
-from hubarray.arrays.state import State
-from hubarray.arrays.together import fetch_together, tail
+from hubarray.arrays.indexing import numbering
+from hubarray.arrays.metadata.metadata import ArrayMetadata
+from hubarray.arrays.read.state import State
+from hubarray.arrays.read.together import fetch_together, tail
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import new_id
 from hubarray.datasets.changes import Changes
 from hubarray.datasets.description import Description, Entry, view
 from hubarray.errors import ConfigError, ConflictError
-from hubarray.history.attribute_changes import AttributeChanges
-from hubarray.history.commit import Contents, Draft, Operation
-from hubarray.history.head import Head
-from hubarray.history.record import Record
-from hubarray.history.version import Version
+from hubarray.history.commits.attribute_changes import AttributeChanges
+from hubarray.history.commits.commit import Contents, Draft, Operation
+from hubarray.history.log.version import Version
+from hubarray.history.records.head import Head
+from hubarray.history.records.record import Record
 
 Step = Callable[[Changes, Version, PackWriter], None]
 
@@ -69,7 +69,7 @@ class Steps:
         self._steps, self._seen, self.quick = steps, seen, quick
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
-        """See :class:`hubarray.history.commit.Operation`."""
+        """See :class:`hubarray.history.commits.commit.Operation`."""
         changes = Changes(version, base)
         for step in self._steps:
             step(changes, version, packs)

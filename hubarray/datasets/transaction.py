@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hubarray.arrays.array import Array
-from hubarray.arrays.attributes import Attributes
-from hubarray.arrays.block_life import BlockLife
-from hubarray.arrays.metadata import metadata_of
-from hubarray.arrays.spec import ArraySpec
-from hubarray.arrays.state import State
-from hubarray.arrays.transaction import Transaction
-from hubarray.arrays.worker import Part, Worker
+from hubarray.arrays.metadata.attributes import Attributes
+from hubarray.arrays.metadata.metadata import metadata_of
+from hubarray.arrays.metadata.spec import ArraySpec
+from hubarray.arrays.read.state import State
+from hubarray.arrays.write.block_life import BlockLife
+from hubarray.arrays.write.transaction import Transaction
+from hubarray.arrays.write.worker import Part, Worker
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import new_id
 from hubarray.datasets import growing, operations
@@ -32,8 +32,8 @@ from hubarray.datasets.member import DatasetArray
 from hubarray.datasets.operations import Steps
 from hubarray.datasets.worker import DatasetWorker, Parts, added_array
 from hubarray.errors import ConfigError
-from hubarray.history.attribute_changes import AttributeChanges
-from hubarray.history.commit import check_message, check_writable
+from hubarray.history.commits.attribute_changes import AttributeChanges
+from hubarray.history.commits.commit import check_message, check_writable
 from hubarray.process import uptime_seconds
 from hubarray.values.foreign import unmasked
 from hubarray.values.objects import plain_objects, refuse_objects

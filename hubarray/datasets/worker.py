@@ -6,10 +6,10 @@ import threading
 from dataclasses import replace
 from typing import Any
 
-from hubarray.arrays.worker import Part, PartWriter, Worker
+from hubarray.arrays.write.worker import Part, PartWriter, Worker
 from hubarray.datasets.description import Description, Entry, view_of
 from hubarray.errors import ConfigError, HubError
-from hubarray.history.record import Record
+from hubarray.history.records.record import Record
 
 Parts = dict[str, Part]
 """What a worker wrote, by array."""

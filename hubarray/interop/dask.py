@@ -13,12 +13,12 @@ import numpy as np
 
 from hubarray import catalog, kinds, process
 from hubarray.arrays.array import Array
-from hubarray.arrays.dtypes import planned_bytes
-from hubarray.arrays.worker import Part, Worker
+from hubarray.arrays.codecs.dtypes import planned_bytes
+from hubarray.arrays.write.worker import Part, Worker
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError, NotFoundError, SourceError
-from hubarray.history.publishing import NOTE, publish, removed_on_failure, staging_name
-from hubarray.history.version import version_of
+from hubarray.history.log.version import version_of
+from hubarray.history.maintenance.publishing import NOTE, publish, removed_on_failure, staging_name
 from hubarray.interop import blocks
 from hubarray.lookup import RootLike, existing, locate
 from hubarray.storage.url import Root

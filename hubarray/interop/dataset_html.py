@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 
-from hubarray.arrays.dtypes import dtype_name
+from hubarray.arrays.codecs.dtypes import dtype_name
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import HubError
 from hubarray.interop.html import STYLE, human_bytes, thumbnails

@@ -14,8 +14,8 @@ import numpy as np
 
 from hubarray import catalog, process
 from hubarray.arrays.array import Array
-from hubarray.arrays.dtypes import is_ml
-from hubarray.arrays.image_codecs import is_image_codec
+from hubarray.arrays.codecs.dtypes import is_ml
+from hubarray.arrays.codecs.image_codecs import is_image_codec
 from hubarray.blobs.scheduling import run_all
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, HubError, ObjectMissingError

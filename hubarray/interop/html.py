@@ -10,9 +10,9 @@ from datetime import datetime
 
 from hubarray import names
 from hubarray.arrays.array import Array
-from hubarray.arrays.image_codecs import is_lossy
+from hubarray.arrays.codecs.image_codecs import is_lossy
 from hubarray.errors import HubError
-from hubarray.history import listing
+from hubarray.history.log import listing
 from hubarray.interop.pictures import drawing, images
 from hubarray.shown import shown_text
 from hubarray.values import packing

@@ -14,12 +14,12 @@ import blake3
 import numpy as np
 
 from hubarray import catalog, gathering
-from hubarray.arrays.spec import ArraySpec
+from hubarray.arrays.metadata.spec import ArraySpec
 from hubarray.datasets import growing
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError, ConflictError, NotFoundError, SourceError
-from hubarray.history.publishing import NOTE, left_over, publish, remove, staging_name
-from hubarray.history.version import Version, version_of
+from hubarray.history.log.version import Version, version_of
+from hubarray.history.maintenance.publishing import NOTE, left_over, publish, remove, staging_name
 from hubarray.interop.plain import fitting_attrs
 from hubarray.interop.sources.dimensions import agreeing
 from hubarray.names import Name

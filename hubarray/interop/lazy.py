@@ -13,7 +13,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from hubarray.arrays.adapters import NumpyProtocols
 from hubarray.arrays.array import Array
-from hubarray.arrays.dtypes import is_ml
+from hubarray.arrays.codecs.dtypes import is_ml
 from hubarray.arrays.operators import NoOperators
 from hubarray.arrays.statistics import Statistics
 from hubarray.blobs.pools import BLOCK_THREADS, pools

@@ -14,14 +14,14 @@ import pyarrow.parquet as pq
 
 from hubarray import limits
 from hubarray.errors import ConfigError, HubError, SourceError
-from hubarray.history.fields import Fields, parse_json
+from hubarray.history.records.fields import Fields, parse_json
 from hubarray.parquet_limits import read_row_group
 from hubarray.progress import progress
 from hubarray.readers.unischema import is_shape
-from hubarray.tables.columns import matching
-from hubarray.tables.index_piece import Key
-from hubarray.tables.loader import RowLoader
-from hubarray.tables.schema import PARTITION, Field, Schema
+from hubarray.tables.format.index_piece import Key
+from hubarray.tables.format.schema import PARTITION, Field, Schema
+from hubarray.tables.read.columns import matching
+from hubarray.tables.read.loader import RowLoader
 from hubarray.tables.table import Table
 
 # In the file's own metadata: the schema of the table, so that hub.import_table makes the same one again.

@@ -17,9 +17,9 @@ from hubarray.interop.missing import needed
 from hubarray.interop.parquet import loader_schema, row_batch
 from hubarray.readers.making import open_source
 from hubarray.readers.table_source import TableSource
-from hubarray.tables.loader import RowLoader
-from hubarray.tables.worker import TableWorker
-from hubarray.tables.writer import TableWriter
+from hubarray.tables.read.loader import RowLoader
+from hubarray.tables.write.worker import TableWorker
+from hubarray.tables.write.writer import TableWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,7 +20,7 @@ from hubarray.readers.steps import column_part, empty_array, join_column, steps
 from hubarray.readers.streams import keep_if_small, loop_of
 from hubarray.readers.table_source import TableSource
 from hubarray.readers.unischema import UnischemaField
-from hubarray.tables.loader import RowLoader
+from hubarray.tables.read.loader import RowLoader
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -11,8 +11,8 @@ from torch.utils.data import Dataset
 from hubarray.interop.torch_stream import Stream, only_streams
 from hubarray.interop.torch_values import tensors
 from hubarray.readers.table_source import TableSource
-from hubarray.tables.loader import RowLoader
-from hubarray.tables.row_reads import Row
+from hubarray.tables.read.loader import RowLoader
+from hubarray.tables.read.row_reads import Row
 
 
 def to_pytorch(

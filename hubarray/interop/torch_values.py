@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from hubarray.arrays.dtypes import is_ml
+from hubarray.arrays.codecs.dtypes import is_ml
 from hubarray.readers.sampler import Segment
 from hubarray.readers.source import Column
 from hubarray.readers.steps import join_column

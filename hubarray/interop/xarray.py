@@ -15,11 +15,11 @@ from xarray.core import indexing
 
 from hubarray import catalog, gathering, kinds
 from hubarray.arrays.array import Array
-from hubarray.arrays.spec import ArraySpec
+from hubarray.arrays.metadata.spec import ArraySpec
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError
-from hubarray.history.publishing import NOTE, publish, removed_on_failure, staging_name
-from hubarray.history.version import version_of
+from hubarray.history.log.version import version_of
+from hubarray.history.maintenance.publishing import NOTE, publish, removed_on_failure, staging_name
 from hubarray.interop.dask import as_blocks, delayed_writes
 from hubarray.interop.lazy import computed
 from hubarray.interop.xarray_encoding import encoded

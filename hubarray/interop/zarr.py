@@ -16,17 +16,18 @@ import numpy as np
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from hubarray.arrays import numbering, zarr_images
 from hubarray.arrays.array import Array, refuse_expired
-from hubarray.arrays.assignment import changed_elements
-from hubarray.arrays.chunk_codec import is_all_fill
-from hubarray.arrays.metadata import ArrayMetadata
-from hubarray.arrays.operations import Overwrite
-from hubarray.arrays.transaction import Transaction
+from hubarray.arrays.codecs import zarr_images
+from hubarray.arrays.indexing import numbering
+from hubarray.arrays.metadata.metadata import ArrayMetadata
+from hubarray.arrays.read.chunk_codec import is_all_fill
+from hubarray.arrays.write.assignment import changed_elements
+from hubarray.arrays.write.operations import Overwrite
+from hubarray.arrays.write.transaction import Transaction
 from hubarray.errors import ConfigError, CorruptDataError, HubError, ReadOnlyError
-from hubarray.history.commit import commit
-from hubarray.history.operations import SetAttributes
-from hubarray.history.retry import retry
+from hubarray.history.commits.commit import commit
+from hubarray.history.commits.operations import SetAttributes
+from hubarray.history.commits.retry import retry
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, decoded_attributes, zarr_json
 from hubarray.values.attributes import checked_attrs
 

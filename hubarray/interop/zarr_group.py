@@ -11,14 +11,14 @@ from typing import Any
 from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from hubarray.arrays import zarr_images
 from hubarray.arrays.array import Array
-from hubarray.arrays.metadata import ArrayMetadata
-from hubarray.arrays.spec import ArraySpec
+from hubarray.arrays.codecs import zarr_images
+from hubarray.arrays.metadata.metadata import ArrayMetadata
+from hubarray.arrays.metadata.spec import ArraySpec
 from hubarray.datasets.dataset import Dataset
 from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.errors import ConfigError, ReadOnlyError
-from hubarray.history.operations import SetAttributes
+from hubarray.history.commits.operations import SetAttributes
 from hubarray.interop.zarr import HubStore, cut, replace_attributes
 from hubarray.interop.zarr_attributes import decoded_attributes, zarr_group_json
 from hubarray.values.attributes import checked_attrs

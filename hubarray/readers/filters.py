@@ -13,9 +13,9 @@ from hubarray.errors import ConfigError
 from hubarray.readers.predicates import PredicateBase, VectorPredicate, mask_of
 from hubarray.readers.source import Column, taken
 from hubarray.readers.unischema import Unischema, UnischemaField, no_field
-from hubarray.tables import conditions
-from hubarray.tables.conditions import Clause, as_arrow_takes
-from hubarray.tables.ranges import comparable
+from hubarray.tables.format import conditions
+from hubarray.tables.format.conditions import Clause, as_arrow_takes
+from hubarray.tables.format.ranges import comparable
 
 
 class FilterPredicate(VectorPredicate):

@@ -33,7 +33,7 @@ from hubarray.readers.unischema import Unischema, UnischemaField, no_field
 from hubarray.readers.windows import has_repeated_rows
 from hubarray.readers.world import place_in_the_world
 from hubarray.storage.url import resolve
-from hubarray.tables.loader import RowLoader, loader_of
+from hubarray.tables.read.loader import RowLoader, loader_of
 from hubarray.tables.table import Table
 
 MAX_DROP_PARTITIONS = 1 << 16

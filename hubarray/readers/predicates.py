@@ -14,7 +14,7 @@ from hubarray.readers.frames import frame_of, mask_of_answer
 from hubarray.readers.moments import Moment, moment
 from hubarray.readers.source import Column, row_values
 from hubarray.readers.unischema import Unischema
-from hubarray.tables.conditions import Clause
+from hubarray.tables.format.conditions import Clause
 
 # Petastorm's: the largest index of a 64-bit machine.
 _BUCKETS = (1 << 63) - 1

@@ -15,9 +15,9 @@ from hubarray.readers.planning import EXPANSION
 from hubarray.readers.predicates import AsFrames, PredicateBase, mask_of
 from hubarray.readers.source import Columns, Stretched
 from hubarray.readers.unischema import Unischema, UnischemaField
-from hubarray.tables.loader import RowLoader
-from hubarray.tables.schema import PARTITION, Group
-from hubarray.tables.windows import EveryRow
+from hubarray.tables.format.schema import PARTITION, Group
+from hubarray.tables.read.loader import RowLoader
+from hubarray.tables.read.windows import EveryRow
 
 
 class TableSource:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hubarray.arrays.foreign_dtypes import dtype_of
+from hubarray.arrays.codecs.foreign_dtypes import dtype_of
 from hubarray.errors import ConfigError
 from hubarray.readers.field_codecs import FieldCodec, codec_from_json
 from hubarray.shown import shown_text

@@ -8,15 +8,15 @@ import numpy as np
 
 from hubarray.blobs.ref import BlobName, Refs, blob_place
 from hubarray.errors import CorruptDataError, ObjectMissingError
-from hubarray.history.contents import refs_of
-from hubarray.history.record import Record
-from hubarray.history.version import Version
+from hubarray.history.log.version import Version
+from hubarray.history.records.contents import refs_of
+from hubarray.history.records.record import Record
 from hubarray.shown import shown_text
 from hubarray.storage.base import Buffer
-from hubarray.tables import locations
-from hubarray.tables.block import is_intact
-from hubarray.tables.metadata import Append
-from hubarray.tables.state import TableState
+from hubarray.tables.format import locations
+from hubarray.tables.format.block import is_intact
+from hubarray.tables.format.metadata import Append
+from hubarray.tables.snapshot.state import TableState
 
 _NUMBERS = 1 << 16
 

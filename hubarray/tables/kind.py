@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from hubarray.errors import ConfigError
-from hubarray.history.record import Record
-from hubarray.history.version import Version
+from hubarray.history.log.version import Version
+from hubarray.history.records.record import Record
 from hubarray.shown import several
 from hubarray.storage.url import Root
 from hubarray.tables.damage import affected, unreadable
-from hubarray.tables.diff import TableDiff, diff_tables, same_rows
-from hubarray.tables.metadata import metadata_of
+from hubarray.tables.format.metadata import metadata_of
+from hubarray.tables.index.diff import TableDiff, diff_tables, same_rows
 from hubarray.tables.table import Table, field_text
 
 __all__ = ["affected", "unreadable"]

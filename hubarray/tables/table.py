@@ -12,18 +12,19 @@ import numpy as np
 
 from hubarray.arrays.adapters import RowsShown, adapter, needed_adapter
 from hubarray.errors import ConfigError
-from hubarray.history.handle import Handle
-from hubarray.history.record import Record
-from hubarray.history.version import Version, version_of
+from hubarray.history.commits.handle import Handle
+from hubarray.history.log.version import Version, version_of
+from hubarray.history.records.record import Record
 from hubarray.names import Name
 from hubarray.shown import counted
 from hubarray.storage.url import Root
-from hubarray.tables import index, known_roots
-from hubarray.tables.loader import RowLoader
-from hubarray.tables.metadata import metadata_of
-from hubarray.tables.schema import Schema
-from hubarray.tables.state import TableState
-from hubarray.tables.windows import EveryRow
+from hubarray.tables.format.metadata import metadata_of
+from hubarray.tables.format.schema import Schema
+from hubarray.tables.index import index
+from hubarray.tables.read import known_roots
+from hubarray.tables.read.loader import RowLoader
+from hubarray.tables.read.windows import EveryRow
+from hubarray.tables.snapshot.state import TableState
 
 
 class Table(Handle, RowsShown):

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.dtypes import dtype_name, is_ml
-from hubarray.arrays.image_codecs import is_lossy
+from hubarray.arrays.codecs.dtypes import dtype_name, is_ml
+from hubarray.arrays.codecs.image_codecs import is_lossy
 from hubarray.errors import ConfigError
 from hubarray.interop.pictures import colours, drawing
 from hubarray.shown import shown_text, shown_url

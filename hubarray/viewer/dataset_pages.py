@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hubarray import kinds
-from hubarray.arrays.dtypes import dtype_name
+from hubarray.arrays.codecs.dtypes import dtype_name
 from hubarray.errors import ConfigError, HubError
 from hubarray.shown import shown_text
 from hubarray.viewer import values

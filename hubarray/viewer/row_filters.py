@@ -11,7 +11,7 @@ import numpy as np
 
 from hubarray.errors import ConfigError
 from hubarray.shown import shown_text
-from hubarray.tables.schema import PARTITION
+from hubarray.tables.format.schema import PARTITION
 from hubarray.viewer.expressions import Clause, clauses_of
 from hubarray.viewer.opened import title
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from hubarray.arrays.codec_chains import NAMED_CHAINS
+from hubarray.arrays.codecs.codec_chains import NAMED_CHAINS
 
 DTYPES = [
     "bool",

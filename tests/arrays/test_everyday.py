@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hubarray as hub
-from hubarray.arrays import fields
-from hubarray.arrays.chunking import cube_chunks
+from hubarray.arrays.indexing.chunking import cube_chunks
+from hubarray.arrays.write import fields
 
 SPAWN = multiprocessing.get_context("spawn")
 RECORD = np.dtype([("id", "i8"), ("score", "f4")])

@@ -10,7 +10,8 @@ import tensorstore
 import torch
 
 import hubarray as hub
-from hubarray.arrays import dtypes, metadata
+from hubarray.arrays.codecs import dtypes
+from hubarray.arrays.metadata import metadata
 
 NAMES = [name for name in dtypes._ML_NAMES if hasattr(ml_dtypes, name)]
 VALUES = np.array([[0.0, 1.0, -2.0], [0.5, 4.0, -0.0]])

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hubarray as hub
-from hubarray.arrays import text_codec as codec_module
-from hubarray.arrays.codec_chains import NAMED_CHAINS, chain_of
-from hubarray.arrays.codecs import codec_for
-from hubarray.arrays.compressors import COMPRESSORS
-from hubarray.arrays.dtypes import TEXT
-from hubarray.arrays.text_codec import held_bytes
+from hubarray.arrays.codecs import text_codec as codec_module
+from hubarray.arrays.codecs.codec_chains import NAMED_CHAINS, chain_of
+from hubarray.arrays.codecs.codecs import codec_for
+from hubarray.arrays.codecs.compressors import COMPRESSORS
+from hubarray.arrays.codecs.dtypes import TEXT
+from hubarray.arrays.codecs.text_codec import held_bytes
 from hubarray.errors import ConfigError, CorruptDataError
 from hubarray.interop.sources import texts
 

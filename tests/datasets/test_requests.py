@@ -8,7 +8,7 @@ import pytest
 import hubarray as hub
 from hubarray.blobs import fetch
 from hubarray.datasets.member import DatasetArray
-from hubarray.history import version as versions
+from hubarray.history.log import version as versions
 from tests.promises.test_requests import Counting, _without_hints
 
 NAME = "t/many:v0"

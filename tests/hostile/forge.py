@@ -14,8 +14,8 @@ import xxhash
 
 import hubarray as hub
 from hubarray.blobs.ref import blob_hash
-from hubarray.history.hints import hint_writer
-from hubarray.history.manifest import CHILD, FANOUT
+from hubarray.history.log.hints import hint_writer
+from hubarray.history.records.manifest import CHILD, FANOUT
 from hubarray.names import parse
 
 NAME = "t/x:v0"

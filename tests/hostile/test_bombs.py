@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numcodecs import LZ4, Blosc, Zstd
 
 import hubarray as hub
-from hubarray.arrays.codecs import codec_for
+from hubarray.arrays.codecs.codecs import codec_for
 from hubarray.limits import ANNOUNCED, decompressed
 from tests.hostile.child import MAX_SECONDS
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hubarray as hub
-from hubarray.history.hints import hint_writer
+from hubarray.history.log.hints import hint_writer
 from hubarray.names import parse
 from tests.hostile.forge import record_bytes
 

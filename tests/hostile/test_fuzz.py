@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import hubarray as hub
 from hubarray.blobs import fetch
 from hubarray.blobs.ref import REF
-from hubarray.history import version as versions
-from hubarray.history.hints import encode_hint
-from hubarray.history.manifest import CHILD, FANOUT
+from hubarray.history.log import version as versions
+from hubarray.history.log.hints import encode_hint
+from hubarray.history.records.manifest import CHILD, FANOUT
 from tests.hostile.forge import NAME, RECORD, fields_of, forge, newest, put_node, record_bytes, small_array
 from tests.rounds import rounds
 

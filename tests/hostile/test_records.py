@@ -8,8 +8,8 @@ import pytest
 
 import hubarray as hub
 from hubarray.blobs.ref import REF
-from hubarray.history.manifest import FANOUT
-from hubarray.history.overlay import _ENTRY
+from hubarray.history.records.manifest import FANOUT
+from hubarray.history.records.overlay import _ENTRY
 from tests.hostile.forge import NAME, RECORD, children, forge, newest, put_node, record_bytes, small_array
 
 TRAVERSAL = "../../../../../../../../../../tmp/x"
@@ -274,7 +274,7 @@ def test_inner_nodes_that_are_met_again_on_another_way_are_no_tree(root, forget)
 
 
 def test_a_hint_that_is_far_ahead_costs_no_loop(served, forget):
-    from hubarray.history.hints import encode_hint
+    from hubarray.history.log.hints import encode_hint
 
     small_array(served.own)
     served.own.store.put("t/x/log/v0/head.json", encode_hint(10**15))
@@ -292,7 +292,7 @@ def test_a_record_numbered_without_end_costs_no_loop(root, forget):
     fields = json.loads(bytes(root.store.get(RECORD.format(5))))
     fields["head"]["number"] = number
     root.store.put(RECORD.format(number), record_bytes(fields))
-    from hubarray.history.hints import encode_hint
+    from hubarray.history.log.hints import encode_hint
 
     root.store.put("t/x/log/v0/head.json", encode_hint(number))
     forget()

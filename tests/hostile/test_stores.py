@@ -11,7 +11,7 @@ import pytest
 import hubarray as hub
 from hubarray.blobs import fetch
 from hubarray.blobs.disk_cache import DiskCache
-from hubarray.history import version as versions
+from hubarray.history.log import version as versions
 from hubarray.storage.http import HttpStore
 from tests import servers
 from tests.hostile.forge import small_array

@@ -12,9 +12,9 @@ import hubarray as hub
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import blob_hash
 from hubarray.errors import HubError
-from hubarray.history.hints import hint_writer
+from hubarray.history.log.hints import hint_writer
 from hubarray.names import parse
-from hubarray.tables import group_writer
+from hubarray.tables.write import group_writer
 from tests.hostile.forge import forge
 from tests.rounds import rounds
 from tests.tables import rows as model

@@ -13,9 +13,9 @@ import pytest
 import hubarray as hub
 from hubarray import errors
 from hubarray.blobs.disk_cache import DiskCache
-from hubarray.history.manifest import NodeRef
-from hubarray.history.record import Changed, decode, encode
-from hubarray.tables import known_roots
+from hubarray.history.records.manifest import NodeRef
+from hubarray.history.records.record import Changed, decode, encode
+from hubarray.tables.read import known_roots
 from tests.hostile.child import assert_refused
 
 HOSTILE_MODULES = (

@@ -13,7 +13,7 @@ from distributed import Client, LocalCluster
 import hubarray as hub
 from hubarray import names
 from hubarray.errors import AlreadyExistsError, ConfigError
-from hubarray.history import listing
+from hubarray.history.log import listing
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_what_was_uploaded_stays_where_only_the_name_could_not_be_given(root, mo
         raise hub.StorageError("the store is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr("hubarray.history.copying.copy", refuse)
+        patch.setattr("hubarray.history.maintenance.copying.copy", refuse)
         with pytest.raises(hub.StorageError, match="away"):
             hub.store(da.arange(10, chunks=3), "t/x:v0", root=root)
     assert hub.list(root=root) == []

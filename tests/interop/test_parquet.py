@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import hubarray as hub
 from hubarray.interop import parquet
-from hubarray.tables import frames
-from hubarray.tables.schema import Field
+from hubarray.tables.format import frames
+from hubarray.tables.format.schema import Field
 from tests.tables import rows as model
 from tests.tables.strategies import values
 

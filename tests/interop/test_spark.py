@@ -10,9 +10,9 @@ import pytest
 
 import hubarray as hub
 from hubarray.interop import spark
-from hubarray.tables.part import TablePart
+from hubarray.tables.format.part import TablePart
 from tests.tables import rows as model
-from tests.tables.test_writer import hashes
+from tests.tables.write.test_writer import hashes
 
 SCHEMA = hub.Schema(
     {

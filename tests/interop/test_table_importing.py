@@ -13,7 +13,7 @@ import pytest
 from imagecodecs import jpeg_encode, png_encode
 
 import hubarray as hub
-from hubarray.tables.worker import TablePartition
+from hubarray.tables.write.worker import TablePartition
 
 RNG = np.random.default_rng(0)
 

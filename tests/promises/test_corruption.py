@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import hubarray as hub
-from hubarray.arrays import codecs
+from hubarray.arrays.codecs import codecs
 from hubarray.errors import CorruptDataError
-from hubarray.history.hints import encode_hint
+from hubarray.history.log.hints import encode_hint
 from tests.damage import DAMAGE, damage, flip, keys, stored_array
 
 KINDS = ["local", "s3"]

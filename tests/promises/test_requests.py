@@ -7,11 +7,11 @@ import pytest
 
 import hubarray as hub
 from hubarray.blobs.ref import REF, homes, new_id
-from hubarray.history import manifest as manifests
-from hubarray.history.hints import encode_hint, hint_key, hint_writer
-from hubarray.history.manifest import FANOUT, Manifest, NodeRef, TreeRoot
-from hubarray.history.record import encode, record_key
-from hubarray.history.version import version_of
+from hubarray.history.log.hints import encode_hint, hint_key, hint_writer
+from hubarray.history.log.version import version_of
+from hubarray.history.records import manifest as manifests
+from hubarray.history.records.manifest import FANOUT, Manifest, NodeRef, TreeRoot
+from hubarray.history.records.record import encode, record_key
 from hubarray.names import parse
 
 KINDS = ["memory", "s3"]

@@ -12,7 +12,7 @@ import zarr
 import hubarray as hub
 from hubarray.interop import importing, importing_groups
 from hubarray.lookup import resolve
-from hubarray.tables import writer as table_writing
+from hubarray.tables.write import writer as table_writing
 from tests.promises.killing import killed_writers
 from tests.rounds import rounds
 

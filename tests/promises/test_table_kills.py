@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hubarray as hub
-from hubarray.tables import writer
+from hubarray.tables.write import writer
 from tests.ageing import age
 from tests.promises.killing import killed_writers
 from tests.rounds import rounds

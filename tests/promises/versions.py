@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 import hubarray as hub
 from hubarray.blobs import fetch
-from hubarray.history import garbage, scatter
-from hubarray.history import version as versions
+from hubarray.history.log import version as versions
+from hubarray.history.maintenance import garbage, scatter
 from tests import servers
 from tests.rounds import rounds
 

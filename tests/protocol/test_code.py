@@ -8,13 +8,15 @@ import pytest
 
 import hubarray as hub
 from hubarray.arrays import array as arrays
-from hubarray.arrays import block_life, read_ahead
-from hubarray.arrays import transaction as transactions
-from hubarray.arrays.worker import Part
-from hubarray.history import commit, log, safety, search, version
+from hubarray.arrays.read import read_ahead
+from hubarray.arrays.write import block_life
+from hubarray.arrays.write import transaction as transactions
+from hubarray.arrays.write.worker import Part
+from hubarray.history.commits import commit
+from hubarray.history.log import log, safety, search, version
 from hubarray.storage.local import LocalStore
 
-retrying = importlib.import_module("hubarray.history.retry")
+retrying = importlib.import_module("hubarray.history.commits.retry")
 
 
 def workers_that_wrote_one_element_are_refused(root):

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from hubarray.tables.schema import Field
+from hubarray.tables.format.schema import Field
 
 DTYPES = ["u1", "i8", "f4", "c8", "?", "M8[us]", "U3", "S2"]
 CODECS = [None, "lz4", "zstd", "blosc"]

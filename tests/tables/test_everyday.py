@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 import hubarray as hub
-from hubarray.tables import writer as writer_module
+from hubarray.tables.write import writer as writer_module
 from tests.tables.rows import assert_rows, drive, write
 
 NUMBERS = hub.Schema({"i": hub.Field("i8", index=True)})

@@ -15,9 +15,10 @@ from imagecodecs import jpeg_encode, png_encode
 from PIL import Image
 
 import hubarray as hub
-from hubarray.tables import appending, index_piece
-from hubarray.tables.index_piece import partitions_schema
-from hubarray.tables.windows import EveryRow
+from hubarray.tables.format import index_piece
+from hubarray.tables.format.index_piece import partitions_schema
+from hubarray.tables.read.windows import EveryRow
+from hubarray.tables.write import appending
 from tests.tables import rows as model
 
 PLAIN = hub.Schema({"t": hub.Field("i8", index=True), "v": hub.Field("f4"), "u": hub.Field("f4")})

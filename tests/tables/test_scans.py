@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hubarray as hub
-from hubarray.tables import rows as rows_module
+from hubarray.tables.read import rows as rows_module
 from tests.tables.rows import write
 
 ROWS = 500
@@ -68,8 +68,8 @@ def test_columns_of_any_rows_are_those_that_were_written(scanned, data):
 
 def test_a_block_among_others_that_says_other_rows_is_refused(root, monkeypatch):
     from hubarray import CorruptDataError
-    from hubarray.tables.block_making import encode
-    from hubarray.tables.plain_blocks import PlainBlocks
+    from hubarray.tables.format.block_making import encode
+    from hubarray.tables.format.plain_blocks import PlainBlocks
 
     group = SCHEMA.groups["p"]
     made = {name: columns()[name][:16] for name, _ in group.fields}
@@ -83,8 +83,8 @@ def test_a_block_among_others_that_says_other_rows_is_refused(root, monkeypatch)
 
 def test_a_block_with_text_among_others_that_says_what_is_not_there_is_refused():
     from hubarray import CorruptDataError
-    from hubarray.tables.block_making import encode
-    from hubarray.tables.text_blocks import TextBlocks
+    from hubarray.tables.format.block_making import encode
+    from hubarray.tables.format.text_blocks import TextBlocks
 
     group = SCHEMA.groups["t"]
     made = {name: columns()[name][152:160] for name, _ in group.fields}
@@ -106,7 +106,7 @@ def test_a_block_with_text_among_others_that_says_what_is_not_there_is_refused()
 
 
 def test_a_range_of_positions_is_looked_at_before_it_is_spread_out():
-    from hubarray.tables.positions import positions_of
+    from hubarray.tables.read.positions import positions_of
 
     for some in (range(5), range(-3, 3), range(4, -1, -2), range(0)):
         assert positions_of(some, 5).tolist() == [i % 5 for i in some]

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hubarray.arrays.foreign_dtypes import dtype_of
+from hubarray.arrays.codecs.foreign_dtypes import dtype_of
 from hubarray.errors import SourceError
 from hubarray.readers.field_codecs import (
     CompressedImageCodec,

@@ -45,7 +45,7 @@ from hubarray.readers.selectors import RowGroupSelectorBase
 from hubarray.readers.source import Column, Columns, Stretched, taken
 from hubarray.readers.unischema import Unischema, UnischemaField, no_field
 from hubarray.shown import shown_text
-from hubarray.tables.conditions import Clause
+from hubarray.tables.format.conditions import Clause
 
 # Of a row of a row group, whatever its columns are: its places in orders of rows, while it is read.
 _ROW_BYTES = 64

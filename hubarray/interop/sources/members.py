@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hubarray.arrays.dtypes import checked_dtype
+from hubarray.arrays.codecs.dtypes import checked_dtype
 from hubarray.datasets.description import MAX_ARRAYS
 from hubarray.errors import ConfigError, SourceError
 from hubarray.shown import shown_text

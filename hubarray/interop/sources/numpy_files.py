@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.foreign_dtypes import check_header
+from hubarray.arrays.codecs.foreign_dtypes import check_header
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.sources.base import MAX_ROW_BYTES, check_sizes, chosen, readable, row_bytes, stamp, whole_parts
 from hubarray.interop.sources.found import Found

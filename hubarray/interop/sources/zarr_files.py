@@ -119,7 +119,7 @@ def _opened_zarr(where: str, options: Mapping[str, Any], *, follow_links: bool) 
     """The array or group there, and marks of its files, where they are local."""
     import zarr
 
-    from hubarray.arrays import zarr_images
+    from hubarray.arrays.codecs import zarr_images
 
     zarr_images.register()
     local = os.path.isdir(where)
@@ -183,7 +183,7 @@ def zarr_array(
         Its chunks are too large, or too many for ``stored_bytes``.
     """
     with process.importing:
-        from hubarray.arrays.zarr_chain import bounded_array
+        from hubarray.arrays.codecs.zarr_chain import bounded_array
     opened = bounded_array(opened, max_decoded_bytes)
     check_chunks(shown, opened, stored_bytes, max_decoded_bytes)
     kept = json_attrs(shown, {name: value for name, value in opened.attrs.items() if not name.startswith("_ARRAY")})

@@ -8,7 +8,7 @@ from typing import Any
 
 from hubarray.progress import announce
 from hubarray.shown import shown_text
-from hubarray.tables.schema import Schema
+from hubarray.tables.format.schema import Schema
 
 ALL = "all"
 """The key of what is one partition as a whole."""

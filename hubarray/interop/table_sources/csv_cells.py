@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.tables.schema import Field
+from hubarray.tables.format.schema import Field
 
 # As a number is written: 00123 is a name, and so is 1_000. No integer has more digits than 20.
 _WHOLE = re.compile("0|-?[1-9][0-9]{0,19}")

@@ -17,8 +17,8 @@ from hubarray.interop.table_sources.base import ALL, Rows, TableSource, taken
 from hubarray.interop.table_sources.guessing import class_attrs, guessed_field, guessed_schema, values_type
 from hubarray.interop.table_sources.stored_images import StoredImages, stored_images, with_fields, with_images
 from hubarray.shown import shown_text
-from hubarray.tables.frames import arrow_batches
-from hubarray.tables.schema import PARTITION, Field, Schema
+from hubarray.tables.format.frames import arrow_batches
+from hubarray.tables.format.schema import PARTITION, Field, Schema
 
 
 def opened(source: Any, schema: Schema | None, key: str | None) -> TableSource:

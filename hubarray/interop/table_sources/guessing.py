@@ -11,7 +11,7 @@ import pyarrow as pa
 from hubarray.arrow_types import class_names, plain_type
 from hubarray.errors import ConfigError
 from hubarray.progress import announce
-from hubarray.tables.schema import PARTITION, Field, Schema
+from hubarray.tables.format.schema import PARTITION, Field, Schema
 from hubarray.values.attributes import checked_attrs
 
 

@@ -21,7 +21,7 @@ from hubarray.limits import Budget
 from hubarray.progress import announce
 from hubarray.shown import shown_text
 from hubarray.sources.content import is_image_name
-from hubarray.tables.schema import PARTITION, Field, Schema
+from hubarray.tables.format.schema import PARTITION, Field, Schema
 
 _LOOKED_AT = 100
 _MAX_COLUMNS = 1 << 16

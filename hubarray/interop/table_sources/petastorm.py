@@ -15,7 +15,7 @@ from hubarray.readers.field_codecs import CompressedImageCodec, ScalarCodec, cel
 from hubarray.readers.source import row_values
 from hubarray.readers.spark_names import spark_name
 from hubarray.readers.unischema import UnischemaField
-from hubarray.tables.schema import Field, Schema
+from hubarray.tables.format.schema import Field, Schema
 
 
 def opened(source: ParquetSource, given: Schema | None) -> TableSource:

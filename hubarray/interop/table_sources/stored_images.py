@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.images import check_image
+from hubarray.arrays.codecs.images import check_image
 from hubarray.errors import SourceError
 from hubarray.interop.sources.stills import Still, is_class_palette, pixels, still_of
 from hubarray.interop.table_sources.base import Rows
 from hubarray.progress import announce
 from hubarray.shown import shown_text
-from hubarray.tables.block import MAX_BLOCK_BYTES
-from hubarray.tables.schema import Field, Schema
+from hubarray.tables.format.block import MAX_BLOCK_BYTES
+from hubarray.tables.format.schema import Field, Schema
 
 _MOST_IMAGE_BYTES = MAX_BLOCK_BYTES // 2
 _BATCH_BYTES = 64 << 20

@@ -1,0 +1,1 @@
+"""Data types, and the codecs that encode chunks of them."""

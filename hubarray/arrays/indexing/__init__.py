@@ -1,0 +1,1 @@
+"""From an index to chunk numbers and places in them."""

@@ -1,0 +1,1 @@
+"""The description of an array in a record."""

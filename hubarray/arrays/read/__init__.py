@@ -1,0 +1,1 @@
+"""Reading elements: the snapshot of an array, and the fetches of its chunks."""

@@ -1,0 +1,83 @@
+"""Fetching ahead: the chunks of a selection into the caches, before somebody reads them."""
+
+from __future__ import annotations
+
+from hubarray.arrays.codecs.text_codec import held_bytes
+from hubarray.arrays.indexing import numbering
+from hubarray.arrays.indexing.plan import Plan
+from hubarray.arrays.metadata.metadata import ArrayMetadata
+from hubarray.arrays.read.chunk_codec import chunk_keys, decoded
+from hubarray.arrays.read.state import State
+from hubarray.blobs.disk_cache import DiskCache
+from hubarray.blobs.fetch import Fetcher
+from hubarray.blobs.ref import Refs
+from hubarray.errors import ConfigError
+from hubarray.history.log.version import Version
+from hubarray.storage.base import Buffer
+
+_MOST_CHUNKS = 1 << 20
+
+
+def require_few(state: State, chosen: Plan) -> None:
+    """Refuse, by arithmetic alone, to look for more chunks than caches would ever hold.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if chosen.count > _MOST_CHUNKS:
+        raise ConfigError(
+            f"{state.version.name}: what is to be fetched ahead is {chosen.count:,} chunks, more than "
+            f"{_MOST_CHUNKS:,}; fetch less at a time"
+        )
+
+
+def load_chunks(state: State, chosen: Plan) -> None:
+    """Bring the chunks of a plan into the caches: decoded into memory if they fit half of it, else on disk.
+
+    Raises
+    ------
+    ConfigError
+        They fit neither, or cannot be written to the disk.
+    """
+    version, metadata, fetcher = state.version, state.metadata, state.fetcher
+    refs = state.numbered(chosen.numbers(numbering.strides(state.record.grid)))
+    refs = refs[refs["length"] > 0]
+    disk = fetcher.disk
+    if len(refs) * metadata.chunk_bytes <= fetcher.memory.budget_bytes // 2:
+        _load_into_memory(fetcher, metadata, refs)
+    elif disk is not None and int(refs["length"].sum()) <= disk.budget_bytes // 2:
+        _load_onto_disk(version, disk, metadata, refs)
+    elif fetcher.store.remote:
+        if fetcher.memory.budget_bytes == 0 and disk is None:
+            raise ConfigError(
+                f"{version.name}: both caches are off, so there is nowhere to fetch ahead to; set "
+                "memory_cache_bytes or disk_cache_bytes"
+            )
+        raise ConfigError(
+            f"{version.name}: what is to be fetched ahead takes {len(refs) * metadata.chunk_bytes:,} bytes, more than "
+            "half of either cache; fetch less, or set memory_cache_bytes or disk_cache_bytes"
+        )
+
+
+def _load_into_memory(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs) -> None:
+    keys = chunk_keys(fetcher, refs, metadata)
+    missing = [i for i, key in enumerate(keys) if fetcher.memory.get(key) is None]
+
+    def consume(position: int, data: Buffer) -> None:
+        i = missing[position]
+        chunk = decoded(fetcher, metadata, data, refs[i])
+        fetcher.memory.put(keys[i], chunk, held_bytes(chunk))
+
+    fetcher.fetch(refs[missing], consume, most_bytes=metadata.most_blob_bytes)
+
+
+def _load_onto_disk(version: Version, disk: DiskCache, metadata: ArrayMetadata, refs: Refs) -> None:
+    failures = disk.space.failures
+    if disk.space.writable:
+        version.fetcher.fetch(refs, lambda position, data: None, most_bytes=metadata.most_blob_bytes)
+    if not disk.space.writable or disk.space.failures != failures:
+        raise ConfigError(
+            f"{version.name}: what is fetched ahead cannot be kept, because the disk cache at "
+            f"{disk.space.folder} cannot be written; set cache_dir, or a memory_cache_bytes that is large enough"
+        )

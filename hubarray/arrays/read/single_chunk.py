@@ -1,0 +1,72 @@
+"""Reads that lie within one chunk: the commonest kind, without the general plan.
+
+What they return is what :func:`hubarray.arrays.read.read.read` would; where anything
+is out of the ordinary they return None, and that does the work, or raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hubarray.arrays.codecs.text_codec import held_bytes
+from hubarray.arrays.indexing.plan import within_one_chunk
+from hubarray.arrays.read.chunk_codec import chunk_key, decode_into
+from hubarray.arrays.read.state import State
+from hubarray.blobs.fetch import Fetcher
+from hubarray.blobs.local_files import SCRATCH_BYTES, scratch
+
+
+def read_within_chunk(state: State, key: Any, fetched: Callable[[int], None]) -> Any | None:
+    """The elements that a key selects, if they lie within one chunk that is present; else None.
+
+    Costs no request when the chunk is in the memory cache. The first time that a chunk is read whole from a local
+    file, it is decoded into the result itself, and kept only when it is read again: the page cache has it anyway.
+
+    ``fetched`` is told the chunk's coordinate along the first axis when a remote root is read in chunks, whether or not
+    this one had to be fetched.
+    """
+    metadata = state.metadata
+    found = within_one_chunk(key, metadata.shape, metadata.chunks)
+    if found is None:
+        return None
+    coords, index = found
+    blob = state.place(coords)
+    if blob is None:
+        return None
+    fetcher = state.fetcher
+    if coords and fetcher.store.remote:
+        fetched(coords[0])
+    where = chunk_key(fetcher, blob.name, metadata)
+    chunk = fetcher.memory.get(where)
+    if chunk is not None:
+        return _own(chunk[index])
+    if blob.length > SCRATCH_BYTES:
+        return None
+    decoded = np.empty(metadata.chunks, metadata.dtype)
+    directly = metadata.codec.raw_header_bytes(blob.length, decoded.nbytes) == 0
+    encoded = decoded.reshape(-1).view("u1").data if directly else scratch(blob.length)
+    if not fetcher.read_at_hand(blob, encoded):
+        if not fetcher.store.remote:
+            return None
+        decode_into(fetcher, metadata, fetcher.blob(blob), decoded, blob)
+        return _kept(fetcher, where, decoded, index)
+    if not directly:
+        decode_into(fetcher, metadata, encoded, decoded, blob)
+    result = decoded[index]
+    if isinstance(result, np.ndarray) and result.size == decoded.size and not fetcher.memory.seen_before(where):
+        return result
+    return _kept(fetcher, where, decoded, index)
+
+
+def _kept(fetcher: Fetcher, where: tuple[Any, ...], decoded: np.ndarray, index: tuple[int | slice, ...]) -> Any:
+    """A part of a chunk that goes into the memory cache; what is kept is never handed out writable."""
+    decoded.setflags(write=False)
+    fetcher.memory.put(where, decoded, held_bytes(decoded))
+    return _own(decoded[index])
+
+
+def _own(part: Any) -> Any:
+    return part.copy() if isinstance(part, np.ndarray) else part

@@ -1,0 +1,134 @@
+"""An array at one commit: whose log, which record, and what that says; and from there to refs and chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from hubarray.arrays.indexing import numbering
+from hubarray.arrays.metadata.metadata import ArrayMetadata, metadata_of
+from hubarray.arrays.read.chunk_codec import chunk_keys, decoded
+from hubarray.blobs.fetch import Fetcher
+from hubarray.blobs.ref import REF, BlobPlace, Refs, blob_place
+from hubarray.history.log.version import Version
+from hubarray.history.records.contents import present_refs, ref_of, refs_of
+from hubarray.history.records.record import Record
+from hubarray.process import cached_property
+from hubarray.storage.base import Buffer
+
+Coords = tuple[int, ...]
+
+_REMEMBERED_PLACES = 16384
+_BATCH_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """The beginning of every read and every operation.
+
+    Attributes
+    ----------
+    version : Version
+    record : Record
+        Of an array.
+    metadata : ArrayMetadata
+        What the record says of it.
+    """
+
+    version: Version
+    record: Record
+    metadata: ArrayMetadata
+    _places: dict[int, BlobPlace] = field(default_factory=dict, repr=False)
+
+    @staticmethod
+    def of(version: Version, record: Record) -> State:
+        """The state that a record has.
+
+        Raises
+        ------
+        FormatVersionError, CorruptDataError
+            As :func:`hubarray.arrays.metadata.metadata.metadata_of`.
+        """
+        return State(version, record, metadata_of(record))
+
+    @property
+    def fetcher(self) -> Fetcher:
+        """The engine that reads its blobs."""
+        return self.version.fetcher
+
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """How many chunks each axis has."""
+        return numbering.chunk_counts(self.metadata.shape, self.metadata.chunks)
+
+    def numbered(self, numbers: numbering.Numbers) -> Refs:
+        """The refs of chunks within the array by their numbers, null where absent."""
+        return refs_of(self.fetcher, self.record, numbers)
+
+    def refs(self, coords: Sequence[Coords]) -> Refs:
+        """The refs of chunks, null where they are absent or beyond the array's edge."""
+        refs = np.zeros(len(coords), REF)
+        if not len(coords):
+            return refs
+        grid = self.record.grid
+        inside = [all(c < n for c, n in zip(one, self.counts, strict=True)) for one in coords]
+        numbers = [numbering.number_of(one, grid) for one, keep in zip(coords, inside, strict=True) if keep]
+        refs[inside] = self.numbered(np.array(numbers, np.uint64))
+        return refs
+
+    def place(self, coords: Coords) -> BlobPlace | None:
+        """The place where one chunk is stored; None if it is absent. Remembered for the next time."""
+        number = numbering.number_of(coords, self.record.grid)
+        found = self._places.get(number)
+        if found is None:
+            ref = ref_of(self.fetcher, self.record, number)
+            if ref is None or not ref["length"]:
+                return None
+            if len(self._places) >= _REMEMBERED_PLACES:
+                self._places.clear()
+            found = self._places[number] = blob_place(ref)
+        return found
+
+    def chunks(self, coords: Sequence[Coords], refs: Refs | None = None) -> dict[Coords, np.ndarray]:
+        """Decoded chunks, from the memory cache where it has them; absent ones are fill value. Not to be written into.
+
+        Parameters
+        ----------
+        coords : sequence of tuple
+        refs : array of REF, optional
+            What to read for each, of an array stored alike; by default the state's own.
+        """
+        refs = self.refs(coords) if refs is None else refs
+        fetcher, metadata = self.fetcher, self.metadata
+        chunks: dict[Coords, np.ndarray] = {}
+        missing = []
+        present = np.flatnonzero(refs["length"]).tolist()
+        for i, key in zip(present, chunk_keys(fetcher, refs[present], metadata), strict=True):
+            chunk = fetcher.memory.get(key)
+            if chunk is None:
+                missing.append(i)
+            else:
+                chunks[coords[i]] = chunk
+
+        def consume(position: int, data: Buffer) -> None:
+            i = missing[position]
+            chunks[coords[i]] = decoded(fetcher, metadata, data, refs[i])
+
+        if missing:
+            fetcher.fetch(refs[missing], consume, most_bytes=metadata.most_blob_bytes)
+        for i in np.flatnonzero(refs["length"] == 0).tolist():
+            chunks[coords[i]] = np.full(metadata.chunks, metadata.fill)
+        return chunks
+
+    def present(self, *, batch_bytes: int = _BATCH_BYTES) -> Iterator[tuple[npt.NDArray[np.uint64], Refs]]:
+        """The coordinates and refs of every chunk that is stored, in batches of about so many stored bytes."""
+        for numbers, refs in present_refs(self.fetcher, self.record, batch_bytes=batch_bytes):
+            inside = numbering.within(numbers, self.record.grid, self.counts)
+            yield numbering.coords_array(numbers[inside], self.record.grid, len(self.counts)), refs[inside]
+
+    def stored_bytes(self) -> int:
+        """Bytes of its chunks in the bucket; reads the whole manifest. Blobs that copies share count in each."""
+        return sum(int(refs["length"].sum()) for _, refs in self.present())

@@ -1,0 +1,1 @@
+"""Writing elements: assignments, transactions and their chunks."""

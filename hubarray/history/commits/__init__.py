@@ -1,0 +1,1 @@
+"""Making commits: operations, the commit loop and retries."""

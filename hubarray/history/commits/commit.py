@@ -1,0 +1,526 @@
+"""Commits: an operation is applied to the newest record until its result is in the log.
+
+The order of writes is what keeps data safe (``docs/FORMAT.md``, "Write
+order"): packs, then manifest nodes, then the record, by one atomic
+create-if-absent. A writer that loses the race for a number applies its
+operation again, to the newest record whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import getpass
+import json
+import socket
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import numpy as np
+
+from hubarray import config
+from hubarray.blobs.pack import PackWriter
+from hubarray.blobs.pools import pools
+from hubarray.blobs.ref import REF, Refs, blob_hash, homes, new_id
+from hubarray.errors import (
+    ConfigError,
+    ConflictError,
+    CorruptDataError,
+    FormatVersionError,
+    FrozenError,
+    NotFoundError,
+    ObjectMissingError,
+)
+from hubarray.history.log.machine_queue import Turn
+from hubarray.history.log.safety import require_atomic_create
+from hubarray.history.log.turns import retry_seconds
+from hubarray.history.log.version import Version
+from hubarray.history.records.fields import MAX_NUMBER, NUMBER_KEY
+from hubarray.history.records.head import Head
+from hubarray.history.records.long_descriptions import LongDescription
+from hubarray.history.records.manifest import Manifest, NodeRef, TreeRoot
+from hubarray.history.records.overlay import EMPTY_OVERLAY, Numbers, Overlay, split_for_fold
+from hubarray.history.records.packing import NODE_FROM_BYTES, PACKED_FROM_BYTES, deflated
+from hubarray.history.records.record import (
+    FORMAT_OF_NUMBERS,
+    MAX_CHANGED_RUNS,
+    MAX_MESSAGE_BYTES,
+    Changed,
+    Record,
+    check_length,
+    encode,
+    encode_runs,
+    runs_of,
+)
+from hubarray.process import uptime_seconds
+from hubarray.storage.base import Buffer
+
+QUICK_BYTES = 1 << 20
+"""Values that a quick operation has at most."""
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All chunks at once, as another record has them."""
+
+    manifest: TreeRoot | None
+    overlay: Overlay
+    homes: tuple[str, ...]
+
+    @staticmethod
+    def of(record: Record) -> Contents:
+        """The contents of a record."""
+        return Contents(record.manifest, record.overlay, record.homes)
+
+    @staticmethod
+    def made(version: Version, numbers: Numbers, refs: Refs) -> Contents:
+        """Contents of these chunks alone; writes the manifest nodes that they need."""
+        home = version.name.home
+        kept, folded = split_for_fold(EMPTY_OVERLAY.merged(numbers, refs))
+        manifest = Manifest(version.fetcher, None).folded(folded.numbers, folded.refs, home)
+        return Contents(manifest.root, kept, (home, *sorted(homes.names(refs) - {home})))
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The changes that an operation makes of a base record; all that it does not name stays as the base has it.
+
+    The first record of a line has no base to speak of; its draft names the kind, and what else it does not name is
+    empty, and not frozen.
+
+    Attributes
+    ----------
+    kind, description, attrs, tags, grid, frozen, expired_to
+        As in the record.
+    dropped : sequence of (int, int)
+        Stretches of chunk numbers, first and end, that are absent from now on.
+    renumbered : callable or None
+        Gives the numbers and refs that stand for some of the base's, of which the manifest is built anew.
+    numbers, refs : arrays
+        Chunks that are set, after all that; a null ref makes a chunk absent.
+    contents : Contents or None
+        Chunks taken over whole from another record, instead of the base's.
+    fresh : bool
+        A new generation: nothing of the base's chunks remains.
+    source : str or None
+        Of a merge or a restore, the commit that was merged or restored.
+    message : str
+        What the log says if the caller gave no message.
+    """
+
+    kind: str | None = None
+    description: dict[str, Any] | None = None
+    attrs: dict[str, Any] | None = None
+    tags: dict[str, int] | None = None
+    grid: tuple[int, ...] | None = None
+    frozen: bool | None = None
+    expired_to: int | None = None
+    dropped: Sequence[tuple[int, int]] = ()
+    renumbered: Callable[[Numbers, Refs], tuple[Numbers, Refs]] | None = None
+    numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.uint64))
+    refs: Refs = field(default_factory=lambda: np.zeros(0, REF))
+    contents: Contents | None = None
+    fresh: bool = False
+    source: str | None = None
+    message: str = ""
+
+
+class Operation(Protocol):
+    """A change that can be applied to any record of its version, again and again.
+
+    ``apply`` may upload blobs through the pack writer, and should remember
+    what it uploaded, so that applying again uploads only what differs.
+
+    Attributes
+    ----------
+    on_frozen : bool
+        Whether it may follow the record that froze the version.
+    quick : bool
+        Whether it has so little to encode and upload that this machine's other writers may wait for it, and it for
+        them: it begins with what they made. Others upload first.
+    """
+
+    on_frozen: bool
+    quick: bool
+
+    def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
+        """The changes to ``base``; None when it is so already.
+
+        Raises
+        ------
+        ConflictError
+            The base changed in a way this operation cannot be applied to.
+        """
+
+
+def commit(
+    version: Version,
+    operation: Operation,
+    *,
+    base: Record,
+    message: str | None = None,
+    packs: PackWriter | None = None,
+    began: float | None = None,
+) -> Record:
+    """Apply an operation and return the record it is in.
+
+    Costs the packs, one record, and nodes when the overlay is full; a lost
+    race costs reading the winner, a probe, and what the operation must redo.
+
+    Parameters
+    ----------
+    version : Version
+    operation : Operation
+    base : Record
+        The record to try first, normally the newest known.
+    message : str, optional
+        For the log; by default the operation says what it did.
+    packs, began : PackWriter and float, optional
+        Of an operation that uploaded before: where, and when it began (by :func:`~hubarray.process.uptime_seconds`).
+
+    Raises
+    ------
+    ConflictError
+        Nothing was written.
+    FrozenError, NotFoundError
+        The version was frozen or deleted.
+    CommitOutcomeUnknown
+        The store stopped answering at the last moment.
+    """
+    began = uptime_seconds() if began is None else began
+    line, generation = base.head.line, base.head.generation
+    if uptime_seconds() - version.checked_at > base.head.grace_seconds / 4:
+        # What this would build on was the newest too long ago to be sure that it still exists.
+        base = version.refresh()
+    check_message(message)
+    packs = packs or PackWriter(version.store, version.name.home)
+    proof: Future[None] = Future()
+    if version.store.proven_create:
+        proof.set_result(None)
+    else:
+        # The probe runs while the first packs are encoded and uploaded.
+        proof = pools.io.submit(require_atomic_create, version.store)
+    commit_id = new_id()
+    tried = False
+    attempt = 0
+    turn = version.queue.turn()
+    handing: Callable[[], bytes] | None = None
+    try:
+        if operation.quick:
+            turn.take()
+        time.sleep(turn.traffic.pause_seconds(time.monotonic()))
+        base, proof_of_base = _as_told(turn, version, base)
+        while True:
+            attempt_began = time.monotonic()
+            try:
+                check_writable(base, operation)
+                if (base.head.line, base.head.generation) != (line, generation):
+                    raise ConflictError(f"{version.name}: was created anew by somebody else meanwhile; load it again")
+                draft = operation.apply(base, version, packs)
+            except Exception:
+                if proof_of_base is None or (proven := _proven(version, base, proof_of_base)) is base:
+                    raise
+                base, proof_of_base = proven, None
+                continue
+            if proof_of_base is not None:
+                proven, proof_of_base = _proven(version, base, proof_of_base), None
+                if proven is not base:
+                    base = proven
+                    continue
+            if draft is None:
+                # "So already" holds only against the newest record, looked for during this call.
+                newest = version.refresh()
+                if newest.head.number == base.head.number:
+                    return base
+                base = newest
+                continue
+            packs.finish()
+            proof.result()
+            # What is uploaded holds up nobody.
+            turn.take()
+            with version.commit_lock:
+                known = version.known
+                if known is not None and known.head.number > base.head.number:
+                    base = known
+                    continue
+                record = build(version, base, draft, commit_id, message)
+                check_age(version, base.head.grace_seconds, began)
+                tried = True
+                there, ours = version.log.create(record)
+                if ours:
+                    version.committed(there)
+                    turn.traffic.won(time.monotonic(), time.monotonic() - attempt_began)
+                    if version.store.remote:
+                        handing = functools.partial(_handed_over, version, there, packs.small)
+                    return there
+                version.saw(there)
+            attempt += 1
+            turn.traffic.lost(time.monotonic())
+            time.sleep(retry_seconds(attempt, turn.traffic.commit_seconds))
+            base = version.refresh()
+    except BaseException:
+        if not tried:
+            packs.abandon()
+        raise
+    finally:
+        turn.end(version.known.head.number if version.known else 0, handing)
+
+
+def _handed_over(version: Version, record: Record, small: tuple[str, list[Buffer]] | None) -> bytes:
+    """A record that was just created, for this machine's next writer, which finds a small pack in the disk cache."""
+    if small is not None:
+        version.fetcher.keep(*small)
+    return encode(record)[0]
+
+
+def _as_told(turn: Turn, version: Version, base: Record) -> tuple[Record, Future[Record] | None]:
+    """The record that another writer of this machine says is the newest, if it is there; else the base.
+
+    A record that was handed over is only a hint, whoever wrote it into the file. It comes with a future of the one that
+    the log has, which is read while the operation is applied.
+    """
+    if not base.head.number < turn.newest <= MAX_NUMBER:
+        return base, None
+    if turn.handed:
+        with contextlib.suppress(CorruptDataError, FormatVersionError):
+            record = version.log.decode(turn.handed, turn.newest)
+            if (record.head.line, record.head.generation) == (base.head.line, base.head.generation):
+                return record, pools.io.submit(version.log.read, turn.newest)
+    try:
+        # From the log, and not from a cache: what is built on has to be there.
+        return version.saw(version.log.read(turn.newest)), None
+    except ObjectMissingError:
+        return base, None
+
+
+def _proven(version: Version, handed: Record, proof: Future[Record]) -> Record:
+    """The record that was handed over, if the log has the same one; else the newest one of the log."""
+    try:
+        there = proof.result()
+    except (ObjectMissingError, CorruptDataError, FormatVersionError):
+        return version.refresh()
+    if there.digest != handed.digest:
+        return version.refresh()
+    version.saw(handed)
+    return handed
+
+
+def create_version(
+    version: Version,
+    draft: Draft,
+    *,
+    base: Record | None,
+    message: str | None,
+    began: float | None = None,
+    **head: Any,
+) -> tuple[Record, bool]:
+    """Write the first record of a line: of a new version, of one that had been deleted, or of a copy.
+
+    Parameters
+    ----------
+    version : Version
+    draft : Draft
+        With its kind.
+    base : Record or None
+        The deletion, if the version existed before; numbers continue after it.
+    began : float, optional
+        When what it builds on was read, in :func:`~hubarray.process.uptime_seconds`.
+    **head
+        Fields of the head that differ from a plain creation's, such as ``source``.
+
+    Returns
+    -------
+    (record, ours)
+        The created one, or the one that somebody else wrote first.
+    """
+    check_message(message)
+    began = uptime_seconds() if began is None else began
+    require_atomic_create(version.store)
+    if base is not None:
+        # Somebody may rely on the longer one: callers may only lengthen it.
+        head["grace_seconds"] = max(base.head.grace_seconds, head.get("grace_seconds", 0.0))
+    if base is not None and version.deleted_long_ago(base):
+        # A collector may be at work on what was before the deletion, so that must not come to life again.
+        draft = replace(draft, expired_to=base.head.number)
+    with version.commit_lock:
+        record = build(version, base, draft, new_id(), message, **head)
+        check_age(version, record.head.grace_seconds, began)
+        there, ours = version.log.create(record)
+        if ours:
+            version.committed(there)
+        else:
+            version.saw(there)
+    return there, ours
+
+
+def build(
+    version: Version, base: Record | None, draft: Draft, commit_id: str, message: str | None, **given: Any
+) -> Record:
+    """The record that follows ``base``; writes the manifest nodes it needs."""
+    head = _next_head(version, base, draft, commit_id, message, given)
+    before = base if base is not None else Record(head)
+    described = _described(version, before, draft)
+    record = Record(
+        head=head,
+        described=described,
+        least_format=_least_format(before, described),
+        attrs=before.attrs if draft.attrs is None else draft.attrs,
+        # They go on through a deletion, for a restore; whoever creates the version anew begins without any.
+        tags=before.tags if draft.tags is None else draft.tags,
+        grid=before.grid if draft.grid is None else draft.grid,
+        changed=_changed(version, draft.numbers),
+    )
+    if draft.contents is not None:
+        taken = draft.contents
+        return replace(record, manifest=taken.manifest, overlay=taken.overlay, homes=taken.homes)
+    if base is None or draft.fresh or "deleted" in (head.kind, base.head.kind):
+        return replace(record, homes=(version.name.home,))
+    manifest, overlay = _carry_over(version, base, draft)
+    overlay = overlay.merged(draft.numbers, draft.refs)
+    kept, folded = split_for_fold(overlay)
+    manifest = manifest.folded(folded.numbers, folded.refs, version.name.home)
+    used = {version.name.home, *base.homes, *homes.names(kept.refs), *homes.names(folded.refs)}
+    ordered = (version.name.home, *sorted(used - {version.name.home}))
+    return replace(record, manifest=manifest.root, overlay=kept, homes=ordered)
+
+
+def _carry_over(version: Version, base: Record, draft: Draft) -> tuple[Manifest, Overlay]:
+    """The base's chunks, without those that were dropped, under the numbers that they have now."""
+    home = version.name.home
+    manifest, overlay = Manifest(version.fetcher, base.manifest), base.overlay
+    for first, end in draft.dropped:
+        manifest = manifest.without(first, end, home)
+        overlay = overlay.where((overlay.numbers < np.uint64(first)) | (overlay.numbers > np.uint64(end - 1)))
+    if draft.renumbered is not None:
+        parts = [draft.renumbered(*part) for part in manifest.entries()]
+        manifest = Manifest(version.fetcher, None)
+        if parts:
+            numbers, refs = (np.concatenate(some) for some in zip(*parts, strict=True))
+            manifest = manifest.folded(numbers, refs, home)
+        overlay = Overlay(*draft.renumbered(overlay.numbers, overlay.refs))
+    return manifest, overlay
+
+
+def _next_head(
+    version: Version, base: Record | None, draft: Draft, commit_id: str, message: str | None, given: dict[str, Any]
+) -> Head:
+    now = datetime.now(UTC).isoformat(timespec="microseconds")
+    name = version.name
+    common: dict[str, Any] = {
+        "id": commit_id,
+        "message": message if message is not None else draft.message,
+        "author": author(),
+        **({} if draft.kind is None else {"kind": draft.kind}),
+        **given,
+    }
+    if base is None:
+        fresh: dict[str, Any] = {"line": new_id(), "generation": new_id(), "frozen": bool(draft.frozen)}
+        return Head(name.owner, name.name, name.version, 1, time=now, **(fresh | common))
+    revived = base.head.kind == "deleted"
+    changes: dict[str, Any] = {
+        "number": base.head.number + 1,
+        "parent": base.digest,
+        "time": max(now, base.head.time),
+        "source": draft.source,
+        **common,
+    }
+    if revived:
+        changes["line"] = new_id()
+    if draft.fresh or revived:
+        changes |= {"generation": new_id(), "frozen": bool(draft.frozen)}
+    elif draft.frozen is not None:
+        changes["frozen"] = draft.frozen
+    if draft.expired_to is not None:
+        changes["expired_to"] = max(draft.expired_to, base.head.expired_to)
+    return replace(base.head, **changes)
+
+
+def _described(version: Version, before: Record, draft: Draft) -> dict[str, Any] | LongDescription:
+    """The description of the next record: the base's, the draft's, or a node that has it, which is written."""
+    given, there = draft.description, before.described
+    if isinstance(there, LongDescription):
+        # One under another home was left there by a rename.
+        if there.node.home == version.name.home and (given is None or (there.is_read and there.value == given)):
+            return there
+        given = there.value if given is None else given
+    elif given is None:
+        return there
+    text = json.dumps(given, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    if len(text) <= PACKED_FROM_BYTES:
+        return given
+    check_length(version.name, text)
+    data = deflated(text)
+    if len(data) <= NODE_FROM_BYTES:
+        return given
+    node = _written(version, data)
+    # Whoever opens the version here, be it without a network, has it as they have its record.
+    version.fetcher.keep_object(node.key, data)
+    return LongDescription.of(node, given)
+
+
+def _least_format(before: Record, described: dict[str, Any] | LongDescription) -> int:
+    """The format that attributes in the node of a long description ask for; a record tells of its own."""
+    if not isinstance(described, LongDescription):
+        return 0
+    if described is before.described:
+        return before.least_format
+    return FORMAT_OF_NUMBERS if NUMBER_KEY in json.dumps(described.value) else 0
+
+
+def _written(version: Version, data: bytes) -> NodeRef:
+    """A node that holds bytes, under the version's own home."""
+    node = NodeRef(version.name.home, new_id(), len(data), blob_hash(data))
+    version.store.put(node.key, data)
+    return node
+
+
+def _changed(version: Version, numbers: Numbers) -> Changed:
+    runs = runs_of(np.sort(numbers))
+    if len(runs) <= MAX_CHANGED_RUNS:
+        return Changed(runs=tuple(runs))
+    return Changed(node=_written(version, encode_runs(runs)))
+
+
+def check_writable(base: Record, operation: Operation) -> None:
+    """Refuse what can never be written."""
+    if base.head.kind == "deleted":
+        raise NotFoundError(f"{base.name.at(None)}: was deleted at commit {base.head.number}; create it again first")
+    if base.head.frozen and not operation.on_frozen:
+        raise FrozenError(
+            f"{base.name.at(None)}: is frozen, which is final; copy an array or a dataset to another version and write "
+            "there; of a table, write another version, with reference= or hub.write_index"
+        )
+
+
+def check_age(version: Version, grace_seconds: float, began: float) -> None:
+    """Refuse a commit whose base or packs the collector may soon take for abandoned."""
+    age = uptime_seconds() - began
+    if age > grace_seconds / 2:
+        raise ConflictError(
+            f"{version.name}: this write took {age:.0f} s, more than half its grace period of "
+            f"{grace_seconds:.0f} s, so its parts may be collected; write it again in smaller pieces"
+        )
+
+
+def check_message(message: str | None) -> None:
+    """Refuse messages that are no text or too long."""
+    if message is not None and not isinstance(message, str):
+        raise ConfigError(f"a commit message is a string, not {type(message).__name__}")
+    if message is not None and len(message.encode("utf-8", "surrogatepass")) > MAX_MESSAGE_BYTES:
+        raise ConfigError(f"a commit message has at most {MAX_MESSAGE_BYTES} bytes")
+
+
+def author() -> str:
+    """Who commits: the setting, or ``user@host``."""
+    configured = config.current().author
+    if configured:
+        return configured[:200]
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = "unknown"
+    return f"{user}@{socket.gethostname()}"

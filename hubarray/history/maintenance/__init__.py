@@ -1,0 +1,1 @@
+"""Looking after versions: collection, compaction, verification, repair and transfer."""

@@ -1,0 +1,94 @@
+"""Giving a version another name, with its history: its records are written anew, and its data stays where it is.
+
+Order: referrers, then the records from the first on, and last the deletion of the old name. So what is killed midway
+has left the old name whole, and whoever calls it again goes on where it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hubarray.errors import AlreadyExistsError, ConflictError, CorruptDataError, NotFoundError
+from hubarray.history.commits.commit import check_age
+from hubarray.history.log.safety import require_atomic_create
+from hubarray.history.log.version import Version
+from hubarray.history.maintenance.reach import read_log
+from hubarray.history.records.record import Record
+from hubarray.history.records.referrers import write_referrer
+from hubarray.names import Name, parse
+from hubarray.process import uptime_seconds
+
+
+def write_anew(source: Version, target: Version) -> Record | None:
+    """Write the log of a version anew under another name, as far as that is not done; gives the newest new record.
+
+    None if the source is a deletion whose log is there already: somebody else, or an earlier call, came to the end.
+
+    Raises
+    ------
+    NotFoundError
+        There is no source, or it was deleted by somebody else.
+    AlreadyExistsError
+        Something else is, or was, under the target's name.
+    ConflictError
+        It took longer than half the grace period.
+    """
+    began = uptime_seconds()
+    # In this order: another process that renames it too writes nothing there that is not in the source before.
+    there = _there(target)
+    records, _ = read_log(source.store, source.name)
+    if not records:
+        raise NotFoundError(f"{source.name}: there is no such version under {source.store.url}")
+    newest = records[max(records)]
+    if newest.head.kind == "deleted":
+        there = _there(target)
+        moved = {number: one.head.id for number, one in records.items() if number < newest.head.number}
+        if moved and moved.items() <= {number: one.head.id for number, one in there.items()}.items():
+            return None
+        raise NotFoundError(f"{source.name}: was deleted at commit {newest.head.number}")
+    _refuse_others(there, source, target, records)
+    require_atomic_create(target.store)
+    for home in sorted({home for one in records.values() for home in one.homes} - {target.name.home}):
+        write_referrer(target.store, home, target.name.home)
+    parent, made = None, None
+    for number, record in records.items():
+        check_age(target, newest.head.grace_seconds, began)
+        made = there.get(number)
+        if made is None:
+            made, ours = target.log.create(_renamed(record, source.name, target.name, parent))
+            if not ours:
+                raise ConflictError(f"{target.name}: somebody else committed {number} meanwhile; nothing was deleted")
+        parent = made.digest
+    if made is not None:
+        target.committed(made)
+    return made
+
+
+def _there(target: Version) -> dict[int, Record]:
+    """The records under the new name, such as those that an earlier attempt has written."""
+    try:
+        return read_log(target.store, target.name)[0]
+    except CorruptDataError as error:
+        raise AlreadyExistsError(f"{target.name}: is taken, and cannot be read ({error}); choose another") from None
+
+
+def _refuse_others(there: dict[int, Record], source: Version, target: Version, records: dict[int, Record]) -> None:
+    for number, record in there.items():
+        if number not in records or records[number].head.id != record.head.id:
+            raise AlreadyExistsError(
+                f"{target.name}: has a log of its own, whose commits are not those of {source.name}; choose another "
+                "version, or bring what was deleted back with hub.restore"
+            )
+
+
+def _renamed(record: Record, old: Name, name: Name, parent: str | None) -> Record:
+    head = replace(record.head, owner=name.owner, name=name.name, version=name.version, parent=parent)
+    source = parse(head.source, commit_allowed=True) if head.source else None
+    if source is not None and source.at(None) == old:
+        # A restore of an own commit, which has the same number now.
+        head = replace(head, source=str(name.at(source.commit)))
+    if head.kind == "expired":
+        return Record(head=head)
+    others = sorted(set(record.homes) - {name.home})
+    # Nobody reads a digest that is filled in on encoding.
+    return replace(record, head=head, homes=(name.home, *others), digest="")

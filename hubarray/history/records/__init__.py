@@ -1,0 +1,1 @@
+"""What is in a commit: its record, manifest and overlay."""

@@ -1,0 +1,1 @@
+"""How tables are stored: schemas, blocks, part files and their metadata."""

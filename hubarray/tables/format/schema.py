@@ -1,0 +1,467 @@
+"""The schema of a table: fields, their types, and the column groups that they are stored in. Pure."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hubarray.arrays.codecs.codec_chains import NAMED_CHAINS
+from hubarray.arrays.codecs.compressors import COMPRESSORS
+from hubarray.arrays.codecs.dtypes import UnknownTypeError, checked_dtype, dtype_from_json, dtype_to_json
+from hubarray.arrays.codecs.unicode import has_text
+from hubarray.errors import ConfigError, FormatVersionError
+from hubarray.history.records.fields import Fields
+
+MAX_FIELDS = 4096
+MAX_NAME_LETTERS = 256
+MAX_DIMS = 32
+MAX_ROWS_PER_BLOCK = 1 << 15
+REST = "rest"
+# The column of the index that has the partition's key.
+PARTITION = "partition"
+# Parquet has no seconds.
+INDEX_TIME_UNITS = ("ms", "us", "ns")
+# What the names of the index's columns of row numbers begin with.
+SERVICE_PREFIX = "hubarray:"
+MAX_VALUE_BYTES = 1 << 30
+# Smaller fields of fixed size share the group of those that have no other.
+_REST_FIELD_BYTES = 4 << 10
+# A group whose rows are larger has a block for each of them.
+_ROW_BLOCK_BYTES = 16 << 10
+_BLOCK_BYTES = 32 << 10
+_COMPRESSORS = ("blosc", "lz4", "zstd")
+_IMAGES = ("jpeg", "png")
+_DEFAULT_JPEG_QUALITY = 95
+
+Shape = tuple[int | None, ...]
+
+
+class Field:
+    """One named, typed value of a row.
+
+    Parameters
+    ----------
+    dtype : dtype-like, ``str`` or ``bytes``
+        Of the elements; text and byte strings are of any length.
+    shape : tuple of (int or None)
+        Length of each dimension; None where it differs from row to row (the field is then *ragged*).
+    codec : str or mapping, optional
+        ``"blosc"``, ``"lz4"``, ``"zstd"``, ``"jpeg"`` or ``"png"``, or ``{"name": "jpeg", "quality": 90}``. JPEG
+        changes values a little. By default values are stored as they are.
+    group : str or sequence of str, optional
+        The column groups that it is stored in, fetched whole. By default what is before the first dot of its name; of
+        names without a dot, ``"rest"`` for small fields of fixed size, else a group of its own.
+    index : bool
+        Whether it is a column of the index: a scalar, which can be queried. Without ``group`` it is nowhere else.
+    nullable : bool
+        Whether a row may have None.
+
+    Attributes
+    ----------
+    row_bytes : int or None
+        Bytes of its value in a row; None where that differs.
+
+    Raises
+    ------
+    ConfigError
+
+    Examples
+    --------
+    >>> Field("uint8", (None, None, 3), codec="jpeg", group="camera")
+    Field('uint8', (None, None, 3), codec={'name': 'jpeg', 'quality': 95}, group=('camera',))
+    >>> Field(str, index=True)
+    Field('string', index=True)
+    """
+
+    __slots__ = ("_hash", "_key", "codec", "dtype", "groups", "index", "kind", "nullable", "row_bytes", "shape")
+
+    def __init__(
+        self,
+        dtype: Any,
+        shape: Sequence[int | None] = (),
+        *,
+        codec: str | Mapping[str, Any] | None = None,
+        group: str | Sequence[str] | None = None,
+        index: bool = False,
+        nullable: bool = False,
+    ) -> None:
+        self.kind, self.dtype = _checked_type(dtype)
+        self.shape = _checked_shape(shape)
+        if not (group is None or isinstance(group, (str, list, tuple))):
+            raise ConfigError(f"group={group!r}: give the name of a group, or a list of several")
+        self.groups = () if group is None else (group,) if isinstance(group, str) else tuple(group)
+        self.index, self.nullable = _flag(index, "index"), _flag(nullable, "nullable")
+        if len(set(self.groups)) != len(self.groups):
+            raise ConfigError(f"group={list(self.groups)}: names one twice")
+        for one in self.groups:
+            check_name(one, "group")
+        if self.kind != "fixed" and self.shape:
+            raise ConfigError(f"a field of {self.kind} is one value, so it has no shape {self.shape}")
+        known = math.prod(n for n in self.shape if n is not None) * (self.dtype.itemsize if self.dtype else 1)
+        if known > MAX_VALUE_BYTES:
+            raise ConfigError(
+                f"shape={self.shape}: a value has {known:,} bytes or more, and at most {MAX_VALUE_BYTES:,}"
+            )
+        is_alike = self.dtype is not None and None not in self.shape
+        self.row_bytes: int | None = known if is_alike else None
+        if self.index and (self.shape or (self.dtype is not None and self.dtype.kind not in "biufmM")):
+            raise ConfigError(
+                f"index=True: the index has numbers, times, text and bytes, one a row, not {self.dtype} of shape "
+                f"{self.shape}"
+            )
+        if self.index and self.dtype is not None and self.dtype.kind in "mM":
+            unit, count = np.datetime_data(self.dtype)
+            if count != 1 or unit not in INDEX_TIME_UNITS:
+                raise ConfigError(
+                    f"index=True: times of the index are in {', '.join(INDEX_TIME_UNITS)}, not {self.dtype}"
+                )
+        self.codec = None if codec is None or codec == "none" else _checked_codec(codec, self)
+        codec_text = None if self.codec is None else json.dumps(self.codec, sort_keys=True, default=dict)
+        # What it is, for comparisons: blocks are looked up by their fields many times a millisecond.
+        self._key = (self.kind, self.dtype, self.shape, self.groups, codec_text, self.index, self.nullable)
+        self._hash = hash(self._key)
+
+    @property
+    def ragged(self) -> bool:
+        """Whether its size differs from row to row."""
+        return self.kind != "fixed" or None in self.shape
+
+    @property
+    def is_image(self) -> bool:
+        """Whether it is stored as JPEG or PNG."""
+        return self.codec is not None and self.codec["name"] in _IMAGES
+
+    def to_json(self) -> dict[str, Any]:
+        """The field in a record; :meth:`from_json` reads it."""
+        described: dict[str, Any] = {"dtype": self.kind if self.dtype is None else dtype_to_json(self.dtype)}
+        described |= {"shape": list(self.shape)} if self.shape else {}
+        described |= {"codec": dict(self.codec)} if self.codec else {}
+        described |= {"groups": list(self.groups)} if self.groups else {}
+        return described | {name: True for name in ("index", "nullable") if getattr(self, name)}
+
+    @staticmethod
+    def from_json(found: Fields) -> Field:
+        """A field that a bucket describes.
+
+        Raises
+        ------
+        CorruptDataError, FormatVersionError
+        """
+        found.only(frozenset({"name", "dtype", "shape", "codec", "groups", "index", "nullable"}))
+        dtype = found.take("dtype", (str, dict))
+        shape = found.items("shape", MAX_DIMS, [])
+        groups = found.items("groups", MAX_FIELDS, [])
+        codec = found.take("codec", dict, None)
+        if not all(isinstance(one, str) for one in groups):
+            found.refuse("groups", "holds what is no text")
+        try:
+            known = dtype if dtype in ("string", "bytes") else dtype_from_json(dtype)
+            return Field(
+                known, shape, codec=codec, group=groups or None, index=found.flag("index", False),
+                nullable=found.flag("nullable", False),
+            )  # fmt: skip
+        except UnknownTypeError as error:
+            raise FormatVersionError(f"{found.where}: {error}; upgrade hubarray") from None
+        except (ValueError, TypeError, KeyError) as error:
+            found.refuse("", f"describes no field: {error}")
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Field) and self._key == other._key)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Made anew, as hashes of text differ from process to process.
+        kind = self.kind if self.dtype is None else self.dtype
+        return _field, (kind, self.shape, self.codec, self.groups, self.index, self.nullable)
+
+    def __repr__(self) -> str:
+        shape = f", {self.shape}" if self.shape else ""
+        codec = f", codec={dict(self.codec)}" if self.codec else ""
+        group = f", group={self.groups}" if self.groups else ""
+        flags = "".join(f", {name}=True" for name in ("index", "nullable") if getattr(self, name))
+        return f"Field({self.kind if self.dtype is None else str(self.dtype)!r}{shape}{codec}{group}{flags})"
+
+
+def _field(dtype: Any, shape: Shape, codec: Any, groups: tuple[str, ...], index: bool, nullable: bool) -> Field:
+    return Field(dtype, shape, codec=codec, group=groups or None, index=index, nullable=nullable)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Fields that are stored, and so fetched, together.
+
+    Attributes
+    ----------
+    name : str
+    fields : tuple of (str, Field)
+        In the order of the schema.
+    rows_per_block : int
+        1, or a power of two.
+    """
+
+    name: str
+    fields: tuple[tuple[str, Field], ...]
+    rows_per_block: int
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether every value takes equally many bytes, and none is compressed: a block is a count and its values."""
+        return all(
+            field.kind == "fixed" and field.codec is None and not field.nullable and not field.ragged
+            for _, field in self.fields
+        )
+
+    @cached_property
+    def layout(self) -> tuple[tuple[str, Field, int], ...] | None:
+        """Fields with the bytes of a row, 0 for text; None if a block's header has more than lengths of text."""
+        found = []
+        for name, field in self.fields:
+            is_fixed = field.kind == "fixed"
+            if field.codec is not None or field.nullable or None in field.shape or (is_fixed and not field.row_bytes):
+                return None
+            found.append((name, field, (field.row_bytes or 0) if is_fixed else 0))
+        return tuple(found)
+
+    @cached_property
+    def has_codec(self) -> bool:
+        """Whether a field is decoded."""
+        return any(field.codec is not None for _, field in self.fields)
+
+    @cached_property
+    def has_text(self) -> bool:
+        """Whether a field is of arrays of text, whose letters are looked at before they are used."""
+        return any(field.dtype is not None and has_text(field.dtype) for _, field in self.fields)
+
+
+class Schema:
+    """The fields of a table, in order, and its column groups.
+
+    Parameters
+    ----------
+    fields : mapping of str to Field
+    rows_per_block : mapping of str to int, or int, optional
+        How many rows of a group, or of each, are stored together, a power of two. By default 1 for ragged or encoded
+        groups and for rows of 16 KiB and more, else what makes about 32 KiB.
+
+    Raises
+    ------
+    ConfigError
+
+    Examples
+    --------
+    >>> camera = Field("u1", (None, None, 3))
+    >>> schema = Schema({"log": Field(str, index=True), "speed": Field("f4"), "camera.image": camera})
+    >>> [(group.name, group.rows_per_block) for group in schema.groups.values()]
+    [('rest', 8192), ('camera', 1)]
+    """
+
+    __slots__ = ("_fields", "_rows_per_block", "groups")
+
+    def __init__(self, fields: Mapping[str, Field], *, rows_per_block: Mapping[str, int] | int | None = None) -> None:
+        if not isinstance(fields, Mapping):
+            raise ConfigError(f"a schema is a mapping of names to fields, not a {type(fields).__name__}")
+        if not 0 < len(fields) <= MAX_FIELDS:
+            raise ConfigError(f"a schema has 1 to {MAX_FIELDS} fields, not {len(fields)}")
+        for name, field in fields.items():
+            check_name(name, "field")
+            if not isinstance(field, Field):
+                raise ConfigError(f"field {name!r}: give a hub.Field, not a {type(field).__name__}")
+            if field.index and name == PARTITION:
+                raise ConfigError(f"field {name!r}: the index has a column of that name, for the partition's key")
+        self._fields = dict(fields)
+        members: dict[str, list[str]] = {}
+        for name, field in self._fields.items():
+            for group in _groups_of(name, field):
+                members.setdefault(group, []).append(name)
+        given = rows_per_block or {}
+        self._rows_per_block = dict(given) if isinstance(given, Mapping) else dict.fromkeys(members, given)
+        for group in self._rows_per_block:
+            if group not in members:
+                raise ConfigError(f"rows_per_block: there is no group {group!r}; there are {', '.join(members)}")
+        self.groups = {
+            group: Group(group, tuple((name, self._fields[name]) for name in names), self._block_rows(group, names))
+            for group, names in members.items()
+        }
+
+    @property
+    def index(self) -> tuple[str, ...]:
+        """The fields that are columns of the index."""
+        return tuple(name for name, field in self._fields.items() if field.index)
+
+    def groups_of(self, name: str) -> tuple[str, ...]:
+        """The groups that a field is stored in; none for one that is in the index alone."""
+        return _groups_of(name, self._fields[name])
+
+    def to_json(self) -> dict[str, Any]:
+        """The schema in a record; :meth:`from_json` reads it."""
+        fields = [{"name": name, **field.to_json()} for name, field in self._fields.items()]
+        rows = {name: group.rows_per_block for name, group in self.groups.items()}
+        return {"fields": fields, "rows_per_block": rows}
+
+    @staticmethod
+    def from_json(found: Fields) -> Schema:
+        """A schema that a bucket describes.
+
+        Raises
+        ------
+        CorruptDataError, FormatVersionError
+        """
+        found.only(frozenset({"fields", "rows_per_block"}))
+        fields: dict[str, Field] = {}
+        for i, one in enumerate(found.items("fields", MAX_FIELDS)):
+            inner = Fields(one, found.where, f"schema.fields.{i}")
+            name = inner.text("name")
+            if name in fields:
+                inner.refuse("name", "comes twice")
+            fields[name] = Field.from_json(inner)
+        rows = Fields(found.take("rows_per_block", dict), found.where, "schema.rows_per_block")
+        wanted = {group: rows.integer(group, 1, MAX_ROWS_PER_BLOCK) for group in rows.raw}
+        try:
+            schema = Schema(fields, rows_per_block=wanted)
+        except ConfigError as error:
+            found.refuse("", f"describes no schema: {error}")
+        if wanted.keys() != schema.groups.keys():
+            found.refuse("rows_per_block", "does not name the groups that the fields are in")
+        return schema
+
+    def _block_rows(self, group: str, names: Sequence[str]) -> int:
+        given = self._rows_per_block.get(group)
+        if given is not None:
+            if type(given) is not int or not 1 <= given <= MAX_ROWS_PER_BLOCK or given & (given - 1):
+                raise ConfigError(
+                    f"rows_per_block of {group!r}: {given!r} is no power of two up to {MAX_ROWS_PER_BLOCK}"
+                )
+            return given
+        fields = [self._fields[name] for name in names]
+        sizes = [field.row_bytes for field in fields]
+        row_bytes = sum(size or 0 for size in sizes)
+        if None in sizes or any(field.codec for field in fields) or row_bytes >= _ROW_BLOCK_BYTES:
+            return 1
+        return min(1 << (_BLOCK_BYTES // max(1, row_bytes)).bit_length() - 1, MAX_ROWS_PER_BLOCK)
+
+    def __getitem__(self, name: str) -> Field:
+        return self._fields[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._fields
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Schema) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._fields))
+
+    def __repr__(self) -> str:
+        lines = "".join(f"\n  {name!r}: {field}," for name, field in self._fields.items())
+        return f"Schema({{{lines}\n}})"
+
+
+def check_name(name: Any, what: str) -> None:
+    """Refuse what cannot be a field's or a group's name.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LETTERS or not name.isprintable():
+        raise ConfigError(f"{what} {str(name)[:80]!r}: a name is 1 to {MAX_NAME_LETTERS} printable letters")
+    if name.startswith(SERVICE_PREFIX):
+        raise ConfigError(f"{what} {name!r}: names of the index's own columns begin with {SERVICE_PREFIX!r}")
+    if name != name.strip() or any(letter in name for letter in "*?["):
+        raise ConfigError(f"{what} {name!r}: a name has no spaces around it, and no *, ? or [, which choose columns")
+
+
+def _groups_of(name: str, field: Field) -> tuple[str, ...]:
+    if field.groups:
+        return field.groups
+    if field.index:
+        return ()
+    prefix, dot, _ = name.partition(".")
+    if dot and prefix:
+        return (prefix,)
+    small = field.row_bytes is not None and field.codec is None and field.row_bytes <= _REST_FIELD_BYTES
+    return (REST,) if small else (name,)
+
+
+def _checked_type(dtype: Any) -> tuple[str, np.dtype[Any] | None]:
+    if dtype is str or (isinstance(dtype, str) and dtype in ("str", "string")):
+        return "string", None
+    if dtype is bytes or (isinstance(dtype, str) and dtype == "bytes"):
+        return "bytes", None
+    return "fixed", checked_dtype(dtype)
+
+
+def _checked_shape(shape: Any) -> Shape:
+    if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence) or len(shape) > MAX_DIMS:
+        raise ConfigError(f"shape={shape!r}: give a length for each dimension, None where it differs, up to {MAX_DIMS}")
+    for n in shape:
+        if n is not None and (isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 0 < n < 1 << 31):
+            raise ConfigError(f"shape={tuple(shape)}: {n!r} is no length; give a number above 0, or None")
+    return tuple(None if n is None else int(n) for n in shape)
+
+
+def _flag(value: Any, what: str) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise ConfigError(f"{what}={value!r}: give True or False")
+    return bool(value)
+
+
+def _checked_codec(codec: Any, field: Field) -> Mapping[str, Any]:
+    given: Any = {"name": codec} if isinstance(codec, str) else codec
+    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+        raise ConfigError(f"codec={codec!r}: give a name, or a mapping with one")
+    name = given["name"]
+    if name in _IMAGES:
+        return _checked_image(given, field)
+    row = COMPRESSORS.get(name)
+    if row is not None and isinstance(given.get("configuration"), Mapping):
+        configuration = dict(given["configuration"])
+        if given.keys() == {"name", "configuration"} and row.takes(configuration) and _can_make(row, configuration):
+            return {"name": name, "configuration": configuration}
+    elif given.keys() == {"name"} and name in _COMPRESSORS:
+        (chained,) = NAMED_CHAINS["auto" if name == "blosc" else name].compressor(field.dtype or np.dtype("u1"))
+        return chained
+    raise ConfigError(f"codec={codec!r}: known are {', '.join((*_COMPRESSORS, *_IMAGES))} and none")
+
+
+def _can_make(row: Any, configuration: dict[str, Any]) -> bool:
+    try:
+        row.made(configuration)
+    except (KeyError, ValueError, TypeError):
+        return False
+    return True
+
+
+def _checked_image(given: Mapping[str, Any], field: Field) -> Mapping[str, Any]:
+    name = given["name"]
+    dtypes = {"jpeg": ("uint8",), "png": ("uint8", "uint16")}[name]
+    channels = {"jpeg": (3,), "png": (2, 3, 4)}[name]
+    fits = field.dtype is not None and field.dtype.name in dtypes
+    fits = fits and (len(field.shape) == 2 or (len(field.shape) == 3 and field.shape[2] in channels))
+    if not fits:
+        raise ConfigError(
+            f"codec {name}: is for images of {' or '.join(dtypes)} and of shape (height, width) or (height, width, "
+            f"channels), with {' or '.join(map(str, channels))} channels, not for {field.dtype} of shape {field.shape}"
+        )
+    if name == "png":
+        if given.keys() != {"name"}:
+            raise ConfigError(f"codec={dict(given)}: png has no options")
+        return {"name": "png"}
+    quality = given.get("quality", _DEFAULT_JPEG_QUALITY)
+    if given.keys() - {"name", "quality"} or type(quality) is not int or not 1 <= quality <= 100:
+        raise ConfigError(f"codec={dict(given)}: jpeg has a quality of 1 to 100, and no other option")
+    return {"name": "jpeg", "quality": quality}

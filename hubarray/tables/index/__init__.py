@@ -1,0 +1,1 @@
+"""The pandas index of a table: reading, joining and publishing it."""

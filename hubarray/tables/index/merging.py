@@ -1,0 +1,287 @@
+"""Merging indexes: as pandas does, with the names of service columns telling what rows were merged on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hubarray.errors import ConfigError
+from hubarray.tables.format.schema import PARTITION
+from hubarray.tables.format.service_column import is_service, merge_id, parse
+from hubarray.tables.index.merge_keys import tables_with_keys
+from hubarray.tables.read.loader import loader_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_OTHER_PARTITION = "partition of the second index"
+
+
+def merge(
+    a: pd.DataFrame,
+    b: pd.DataFrame,
+    on: str | Sequence[str],
+    how: str = "inner",
+    *,
+    suffixes: tuple[str, str] | None = None,
+) -> pd.DataFrame:
+    """Merge two indexes as ``pd.merge`` does; loaders then know what neighbouring rows have in common.
+
+    For that the stored keys of the rows are read once more: one request a slab, unless the caches have it since the
+    index was read. Keys that were changed, or are no index fields of both, merge as well; windows over both tables are
+    an error then, as of :func:`merge_asof`.
+
+    Parameters
+    ----------
+    a, b : DataFrame
+        Indexes, or what they were filtered and merged to.
+    on : str or sequence of str
+        Columns of both.
+    how : "inner", "left", "right" or "outer"
+        A row that a table lacks has None in its columns.
+    suffixes : (str, str), optional
+        Follow the names of fields and columns that both have; without them such names are an error. Of the column
+        ``partition`` the first index's stays; rows that only the second has get the second's.
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    ConfigError
+    """
+    import pandas as pd
+
+    keys = _keys(on, a, b)
+    if how not in ("inner", "left", "right", "outer"):
+        raise ConfigError(f"how={how!r}: give 'inner', 'left', 'right' or 'outer'")
+    left, right = _sides(a, b, keys, suffixes, links=keys, fills=how in ("right", "outer"))
+    if PARTITION in keys:
+        # Categories of their own are not merged.
+        left, right = (one.assign(**{PARTITION: _plain(one[PARTITION])}) for one in (left, right))
+    left, right = _exact_integers(left, right, keys)
+    if how != "inner":
+        left, right = _nullable(left, keys), _nullable(right, keys)
+    try:
+        found = pd.merge(left, right, on=keys, how=how, suffixes=suffixes or ("", ""))
+        return _one_partition(found) if _OTHER_PARTITION in found.columns else found
+    except (ValueError, TypeError, KeyError) as error:
+        raise ConfigError(f"on={keys}: {error}") from None
+
+
+def merge_asof(
+    a: pd.DataFrame,
+    b: pd.DataFrame,
+    on: str,
+    *,
+    by: str | Sequence[str] | None = None,
+    tolerance: Any = None,
+    direction: str = "backward",
+    suffixes: tuple[str, str] | None = None,
+) -> pd.DataFrame:
+    """Merge each row of an index with the row of another whose value is next to it: streams of different rates.
+
+    Keeps the rows of ``a`` in their order; neither has to be sorted. Single rows can be loaded of the result. Windows
+    over both tables cannot, as neighbours of one are not those of the other: publish it with :func:`write_index` first.
+
+    Parameters
+    ----------
+    a, b : DataFrame
+    on : str
+        A column of both, of numbers or times, without nulls.
+    by : str or sequence of str, optional
+        Columns that have to be equal.
+    tolerance : number or Timedelta, optional
+        How far apart at most; what has no match has None in the columns of ``b``'s table.
+    direction : "backward", "forward" or "nearest"
+    suffixes : (str, str), optional
+
+    Returns
+    -------
+    DataFrame
+
+    Raises
+    ------
+    ConfigError
+    """
+    import pandas as pd
+
+    equal = [] if by is None else _keys(by, a, b)
+    (key,) = _keys(on, a, b)
+    left, right = _sides(a, b, [*equal, key], suffixes, links=())
+    right = _nullable(right, [*equal, key])
+    if left[key].isna().any() or right[key].isna().any():
+        raise ConfigError(f"on={key!r}: has nulls, which are near to nothing; filter them out")
+    left, right = _of_one_unit(left, right, key)
+    if PARTITION in equal:
+        # Categories of their own are not merged.
+        left, right = (one.assign(**{PARTITION: _plain(one[PARTITION])}) for one in (left, right))
+    left, right = _exact_integers(left, right, [*equal, key])
+    order = np.argsort(left[key].to_numpy(), kind="stable")
+    try:
+        found = pd.merge_asof(
+            left.iloc[order], right.sort_values(key, kind="stable"), on=key, by=equal or None, tolerance=tolerance,
+            direction=direction, suffixes=suffixes or ("", ""),
+        )  # fmt: skip
+    except (ValueError, TypeError) as error:
+        raise ConfigError(f"on={key!r}: {error}") from None
+    return found.iloc[np.argsort(order, kind="stable")].reset_index(drop=True)
+
+
+def _of_one_unit(left: pd.DataFrame, right: pd.DataFrame, key: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Times that two clocks tell in different units, in the finer one."""
+    dtypes = [frame[key].dtype for frame in (left, right)]
+    if dtypes[0] == dtypes[1] or not all(isinstance(one, np.dtype) and one.kind in "mM" for one in dtypes):
+        return left, right
+    if dtypes[0].kind != dtypes[1].kind:
+        return left, right
+    finer = np.promote_types(dtypes[0], dtypes[1])
+    return left.astype({key: finer}), right.astype({key: finer})
+
+
+def _exact_integers(left: pd.DataFrame, right: pd.DataFrame, keys: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Keys of signed and unsigned numbers in one type, which holds all of them: pandas would compare them as floats.
+
+    Raises
+    ------
+    ConfigError
+        No type of 64 bits holds both.
+    """
+    from pandas.api.types import is_integer_dtype, is_signed_integer_dtype
+
+    for key in keys:
+        dtypes = [frame[key].dtype for frame in (left, right)]
+        if not all(map(is_integer_dtype, dtypes)) or len({is_signed_integer_dtype(one) for one in dtypes}) == 1:
+            continue
+        there = [frame[key].dropna() for frame in (left, right)]
+        lows = [int(one.min()) if len(one) else 0 for one in there]
+        highs = [int(one.max()) if len(one) else 0 for one in there]
+        fits = "Int64" if max(highs) < 1 << 63 else "UInt64" if min(lows) >= 0 else None
+        if fits is None:
+            raise ConfigError(
+                f"on={key!r}: is {dtypes[0]} in one index and {dtypes[1]} in the other, and no type holds all of them; "
+                "filter out what is negative, or beyond 2**63, first"
+            )
+        nullable = any(frame[key].isna().any() for frame in (left, right))
+        kind = fits if nullable else fits.lower()
+        left, right = (frame.astype({key: kind}) for frame in (left, right))
+    return left, right
+
+
+def _plain(column: pd.Series) -> pd.Series:
+    categories = getattr(column.dtype, "categories", None)
+    return column if categories is None else column.astype(categories.dtype)
+
+
+def _one_partition(found: pd.DataFrame) -> pd.DataFrame:
+    """The first index's partition, and where that has no row, the second's."""
+    other, own = found[_OTHER_PARTITION], found[PARTITION]
+    whole = own.astype(object).where(own.notna(), other.astype(object))
+    return found.assign(**{PARTITION: whole.astype("category")}).drop(columns=_OTHER_PARTITION)
+
+
+def _nullable(frame: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:
+    """Whole numbers and bools as pandas' nullable types: as floats beside nulls, large ones would be others."""
+    from pandas.api.types import is_bool_dtype, is_integer_dtype, pandas_dtype
+
+    names = {}
+    for name in frame.columns:
+        dtype = frame[name].dtype
+        if name in keys or is_service(name) or not isinstance(dtype, np.dtype):
+            continue
+        if is_bool_dtype(dtype):
+            names[name] = pandas_dtype("boolean")
+        elif is_integer_dtype(dtype):
+            names[name] = pandas_dtype(dtype.name.replace("i", "I", 1).replace("u", "U", 1))
+    return frame.astype(names) if names else frame
+
+
+def _refuse_mixed_keys(keys: Sequence[str], a: pd.DataFrame, b: pd.DataFrame) -> None:
+    from pandas.api.types import is_float_dtype, is_integer_dtype
+
+    for key in keys:
+        one, two = a[key].dtype, b[key].dtype
+        if (is_integer_dtype(one) and is_float_dtype(two)) or (is_float_dtype(one) and is_integer_dtype(two)):
+            raise ConfigError(
+                f"on={key!r}: is {one} in one index and {two} in the other, and as floats whole numbers beyond 2**53 "
+                "are equal to others; cast one of them first, .astype('Int64')"
+            )
+
+
+def _keys(on: str | Sequence[str], a: pd.DataFrame, b: pd.DataFrame) -> list[str]:
+    for which, frame in (("first", a), ("second", b)):
+        if not hasattr(frame, "columns") or not hasattr(frame, "merge"):
+            raise ConfigError(
+                f"the {which} index is a {type(frame).__module__.partition('.')[0]} {type(frame).__name__}, and a "
+                "DataFrame of pandas is wanted, as hub.read_index gives"
+            )
+    if not isinstance(on, (str, list, tuple)):
+        raise ConfigError(f"on={on!r}: give the name of a column of both indexes, or several")
+    keys = [on] if isinstance(on, str) else list(on)
+    for key in filter(is_service, keys):
+        raise ConfigError(f"on={key[:80]!r}: numbers the rows of one table; merge on what both tables say")
+    for key in keys:
+        for which, frame in (("first", a), ("second", b)):
+            if key not in frame.columns:
+                raise ConfigError(f"on={key!r}: the {which} index has no such column; it has {_shown(frame)}")
+    _refuse_mixed_keys(keys, a, b)
+    if not keys:
+        raise ConfigError("on: name one column of both indexes at least")
+    return keys
+
+
+def _shown(frame: pd.DataFrame) -> str:
+    return ", ".join(str(name) for name in frame.columns if not is_service(name))[:300]
+
+
+def _sides(
+    a: pd.DataFrame,
+    b: pd.DataFrame,
+    keys: Sequence[str],
+    suffixes: tuple[str, str] | None,
+    *,
+    links: Sequence[str],
+    fills: bool = False,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Both indexes with service columns that know of the merge, and without a second partition.
+
+    Unless it ``fills`` the first where only the second index has a row; then it has another name. ``links`` are the
+    keys by which neighbouring rows belong together, too.
+    """
+    if PARTITION in a.columns and PARTITION in b.columns and PARTITION not in keys:
+        b = b.rename(columns={PARTITION: _OTHER_PARTITION}) if fills else b.drop(columns=PARTITION)
+    clashing = _clashing(a, b, keys)
+    if clashing and suffixes is None:
+        raise ConfigError(
+            f"both tables have {', '.join(sorted(clashing))[:300]}; merge on it too, or give suffixes=('_a', '_b')"
+        )
+    given = suffixes or ("", "")
+    is_pair = isinstance(given, (tuple, list)) and len(given) == 2 and all(isinstance(one, str) for one in given)
+    if not is_pair or (clashing and given[0] == given[1]):
+        raise ConfigError(f"suffixes={suffixes!r}: give two different ones")
+    columns = [{name: parse(name) for name in frame.columns if is_service(name)} for frame in (a, b)]
+    merge_name = merge_id(keys, *(own.values() for own in columns))
+    having = [tables_with_keys(frame, links) if links else set() for frame in (a, b)]
+    sides = []
+    for frame, own, there, side, suffix in zip((a, b), columns, having, "lr", given, strict=True):
+        # Without a field it still says that the tables were merged.
+        merged = [(merge_name + side, "")]
+        linked = [(merge_name + side, key) for key in links if key != PARTITION] if all(having) else []
+        renamed: Mapping[str, str] = {
+            name: str(column.merged((linked if name in there else ()) or merged, suffix=suffix if clashing else ""))
+            for name, column in own.items()
+        }
+        sides.append(frame.rename(columns=dict(renamed)))
+    return sides[0], sides[1]
+
+
+def _clashing(a: pd.DataFrame, b: pd.DataFrame, keys: Sequence[str]) -> set[str]:
+    """The names of fields and columns that both sides have, besides the keys."""
+    has = []
+    for frame in (a, b):
+        own = {str(name) for name in frame.columns if not is_service(name)}
+        has.append((own | set(loader_of(frame, None).columns)) - set(keys))
+    return has[0] & has[1]

@@ -1,0 +1,310 @@
+"""Rows of tables by their numbers: which columns there are, which groups have them, and their values.
+
+What :class:`hubarray.RowLoader` is made of, without the ways to ask that are its users'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from hubarray.errors import ConfigError, ConflictError, NotFoundError
+from hubarray.history.log.version import version_of
+from hubarray.storage.url import Root, resolve
+from hubarray.tables.format.locations import SLAB_ROWS
+from hubarray.tables.format.schema import PARTITION
+from hubarray.tables.format.service_column import ServiceColumn
+from hubarray.tables.read import direct, known_roots, rows
+from hubarray.tables.read.alignment import Alignment
+from hubarray.tables.read.columns import matching
+from hubarray.tables.read.in_place import places as places_of
+from hubarray.tables.read.loader_columns import Column, name_columns
+from hubarray.tables.read.picks import Pick, fill_from_index, parts_of, picks_of, split
+from hubarray.tables.read.rows import Numbers, Wanted
+from hubarray.tables.read.windows import EveryRow, window
+from hubarray.tables.snapshot.state import TableState
+
+_MOST_ASKED = 64
+
+Row = dict[str, Any]
+# Memory for a column of a name, shape and dtype.
+Empty = Callable[[str, tuple[int, ...], np.dtype[Any]], np.ndarray]
+
+
+def empty_array(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """Memory for a column."""
+    return np.empty(shape, dtype)
+
+
+class RowReads:
+    """Reads of one or several tables, of whose rows an index has the numbers.
+
+    Parameters
+    ----------
+    numbers : sequence of (ServiceColumn, Numbers or EveryRow)
+        Of each table the row at each position, -1 for none.
+    names : sequence of str
+        The other columns of the index.
+    root : Root, optional
+        Where the tables are, if not where they were read from.
+    """
+
+    def __init__(
+        self, numbers: Sequence[tuple[ServiceColumn, Numbers | EveryRow]], names: Sequence[str], root: Root | None
+    ) -> None:
+        self._numbers = list(numbers)
+        self._index_names = frozenset(names)
+        self._root = root
+        self._tables: list[TableState] | None = None
+        self._columns: dict[str, Column] = {}
+        self._ambiguous: dict[str, str] = {}
+        self._picks: dict[tuple[str, ...], list[Pick]] = {}
+        self._asked: dict[Any, tuple[list[str], list[Pick]]] = {}
+        self._aligned: Alignment | None = None
+
+    def __len__(self) -> int:
+        return len(self._numbers[0][1])
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of all columns, in the order of the tables and their schemas."""
+        self.tables()
+        return list(self._columns)
+
+    @property
+    def numbers(self) -> list[Numbers]:
+        """Of each table the row that stands at each position, -1 where it has none."""
+        self._require_pieces()
+        return [np.asarray(numbers, np.int64) for _, numbers in self._numbers]
+
+    @property
+    def selections(self) -> list[Numbers | EveryRow]:
+        """As :attr:`numbers`, where all rows of a table are not written out."""
+        self._require_pieces()
+        return [numbers for _, numbers in self._numbers]
+
+    def _require_pieces(self) -> None:
+        """Look for the slabs of tables of which all rows are meant: what a record says may be more than memory."""
+        if len(self) > SLAB_ROWS:
+            for table, (_, numbers) in zip(self.tables(), self._numbers, strict=True):
+                if isinstance(numbers, EveryRow):
+                    table.require_pieces()
+
+    def suffix(self, table: int) -> str:
+        """The suffix of a table's names that clash."""
+        return self._numbers[table][0].suffix
+
+    def foreign_columns(self) -> list[str]:
+        """The columns of the index that are of none of its tables: whoever added them has them alone."""
+        self.tables()
+        known = {*self._columns, *self._ambiguous}
+        # pandas gives a second partition a suffix.
+        return sorted(name for name in self._index_names if name not in known and not name.startswith(PARTITION))
+
+    def every_column(self) -> list[Column]:
+        """Each column: the field and the tables behind it."""
+        self.tables()
+        return list(self._columns.values())
+
+    def column(self, name: str) -> Column:
+        """The field and the tables behind a column."""
+        self.tables()
+        return self._columns[name]
+
+    def _columns_at(self, at: np.ndarray, columns: str | Sequence[str] | None, empty: Empty) -> Row:
+        names, picks = self._chosen(columns)
+        found = [numbers[at] for _, numbers in self._numbers]
+        out: Row = {name: self._empty(name, found, len(at), empty) for name in names}
+        filled = {name: np.zeros(len(at), bool) for name in names}
+        self._fill(found, picks, out=out, rows_out=None, filled=filled)
+        for name, there in filled.items():
+            # A block that a published index left out is null, whatever its field says.
+            if isinstance(out[name], np.ndarray) and not there.all():
+                out[name] = [value if has else None for value, has in zip(out[name], there, strict=True)]
+        return out
+
+    def are_exclusive(self, some: Sequence[int]) -> bool:
+        """Whether no row is of two of some tables."""
+        present = np.zeros(len(self), np.int64)
+        for i in some:
+            present += self._numbers[i][1] >= 0
+        return not (present > 1).any()
+
+    def check_columns(self, columns: str | Sequence[str] | None) -> list[str]:
+        """The names that columns mean; ConfigError if they are not the loader's."""
+        return list(self._chosen(columns)[0])
+
+    def tables(self) -> list[TableState]:
+        """The tables, each at its commit; opened when they are first needed."""
+        if self._tables is None:
+            tables = [_opened(column, self._root) for column, _ in self._numbers]
+            for table, (column, numbers) in zip(tables, self._numbers, strict=True):
+                if len(numbers) and (numbers.max() >= table.metadata.rows or numbers.min() < -1):
+                    raise ConfigError(f"{column.table}: the index has a row that the table has not; read it again")
+            named = [(column, table.metadata.schema) for table, (column, _) in zip(tables, self._numbers, strict=True)]
+            self._columns, self._ambiguous = name_columns(named, self._index_names, self.are_exclusive)
+            self._tables = tables
+        return self._tables
+
+    def _chosen(self, columns: str | Sequence[str] | None) -> tuple[list[str], list[Pick]]:
+        asked = tuple(columns) if isinstance(columns, list) else columns
+        try:
+            return self._asked[asked]
+        except (KeyError, TypeError):
+            chosen = self._choose(columns)
+        if asked is None or isinstance(asked, (str, tuple)):
+            if len(self._asked) >= _MOST_ASKED:
+                self._asked.clear()
+            self._asked[asked] = chosen
+        return chosen
+
+    def _choose(self, columns: str | Sequence[str] | None) -> tuple[list[str], list[Pick]]:
+        tables = self.tables()
+        names = matching(columns, [*self._columns, *self._ambiguous])
+        for name in names:
+            if name in self._ambiguous:
+                raise ConfigError(
+                    f"columns: {name!r} is in {self._ambiguous[name]}; merge them with hub.merge(..., suffixes=...), "
+                    "or leave it out"
+                )
+        key = tuple(names)
+        picks = self._picks.get(key)
+        if picks is None:
+            by_table: dict[int, list[Column]] = {}
+            for name in names:
+                for i in self._columns[name].tables:
+                    by_table.setdefault(i, []).append(self._columns[name])
+            picks = [pick for i, some in by_table.items() for pick in picks_of(i, tables[i], some)]
+            self._picks[key] = picks
+        return names, picks
+
+    def _read(
+        self, found: Sequence[Numbers], names: Sequence[str], picks: Sequence[Pick], count: int, encoded: bool
+    ) -> list[Row]:
+        out: list[Row] = [dict.fromkeys(names) for _ in range(count)]
+        is_only = sum(pick.group is not None for pick in picks) == 1
+        rest = [pick for pick in picks if not self._at_hand(pick, found, out, encoded, is_only)]
+        if rest:
+            self._fill(found, rest, out=None, rows_out=out, encoded=encoded)
+        return out
+
+    def _at_hand(self, pick: Pick, found: Sequence[Numbers], out: list[Row], encoded: bool, is_only: bool) -> bool:
+        """Whether a pick's values for a few rows could be read at once; then they are set."""
+        if pick.group is None or pick.is_shared or len(out) > direct.MOST_ROWS:
+            return False
+        numbers = found[pick.table].tolist()
+        blocks = direct.blocks_at_hand(self.tables()[pick.table], pick.group, numbers, is_only=is_only)
+        if blocks is None:
+            return False
+        for row, block in zip(out, blocks, strict=True):
+            if block is not None:
+                values = block.row(0, pick.fields, encoded=encoded)
+                for field, name in zip(pick.fields, pick.names, strict=True):
+                    row[name] = values[field]
+        return True
+
+    def _fill(
+        self,
+        found: Sequence[Numbers],
+        picks: Sequence[Pick],
+        *,
+        out: Row | None,
+        rows_out: list[Row] | None,
+        filled: Mapping[str, np.ndarray] = MappingProxyType({}),
+        encoded: bool = False,
+    ) -> None:
+        """Read what picks say, into columns or into rows; of a column that several tables have, the first counts."""
+        tables = self.tables()
+        wanted: list[Wanted] = []
+        for pick in picks:
+            parts = [part for part in parts_of(pick, self._columns, found) if part.mask is None or part.mask.any()]
+            if not parts:
+                continue
+            if pick.group is None:
+                for part in parts:
+                    fill_from_index(part, found[pick.table], tables[pick.table], out, rows_out, filled)
+                continue
+            takes = []
+            at = None
+            for part in parts:
+                if rows_out is not None:
+                    take = rows.values_into(rows_out, part.fields, part.names, pick.group, encoded=encoded)
+                else:
+                    assert out is not None
+                    take = rows.columns_into(out, part.fields, part.names, filled)
+                    if len(parts) == 1 and part.mask is None:
+                        at = places_of(pick.group, out, part.fields, part.names, filled)
+                takes.append((take, part.mask))
+            numbers, places = found[pick.table], None
+            masks = [part.mask for part in parts if part.mask is not None]
+            if len(masks) == len(parts):
+                places = np.flatnonzero(np.logical_or.reduce(masks))
+                numbers = numbers[places]
+            single = takes[0][0] if len(takes) == 1 and places is None else partial(split, takes, places)
+            wanted.append(Wanted(tables[pick.table], pick.group, numbers, single, copies=out is not None, places=at))
+        rows.read(wanted)
+
+    def _windows(
+        self, at: int, offsets: np.ndarray, pad: str | None, names: Sequence[str], picks: Sequence[Pick]
+    ) -> list[Numbers]:
+        tables = self.tables()
+        # Of a column that several tables have, the first with the row counts.
+        having_row = [i for i in range(len(tables)) if self._numbers[i][1][at] >= 0]
+        firsts = (next((i for i in self._columns[name].tables if i in having_row), None) for name in names)
+        used = sorted({i for i in firsts if i is not None})
+        found: list[Numbers] = [np.full(len(offsets), -1, np.int64) for _ in tables]
+        for i in used:
+            row = int(self._numbers[i][1][at])
+            if row >= 0:
+                first, end = tables[i].partition_of(row)
+                where = f"row {at}, which is row {row} of {self._numbers[i][0].table}"
+                found[i] = window(row, first, end, offsets, pad=pad, where=where)
+        # One that has no row in the window, being past its edge there, may have had some beside the others'.
+        having = used if any((found[i] >= 0).any() for i in used) else []
+        if having and offsets.any():
+            for name in names:
+                for i in self._columns[name].tables:
+                    if not set(self._columns[name].tables) & set(having_row):
+                        self._alignment().require_never_merged(i, having, at)
+        if len(having) > 1:
+            self._alignment().require(having, found, at)
+        return found
+
+    def _alignment(self) -> Alignment:
+        if self._aligned is None:
+            self._aligned = Alignment([column for column, _ in self._numbers], self.tables(), self.are_exclusive)
+        return self._aligned
+
+    def _empty(self, name: str, found: Sequence[Numbers], count: int, empty: Empty) -> Any:
+        column = self._columns[name]
+        field, *others = (self.tables()[i].metadata.schema[column.field] for i in column.tables)
+        alike = all(
+            (one.dtype, one.shape, one.nullable) == (field.dtype, field.shape, False) for one in [field, *others]
+        )
+        if field.ragged or not alike or (count and reduce(np.maximum, [found[i] for i in column.tables]).min() < 0):
+            return [None] * count
+        assert field.dtype is not None
+        return empty(name, (count, *(n or 0 for n in field.shape)), field.dtype)
+
+    def _row_bytes(self, picks: Sequence[Pick]) -> float:
+        tables = self.tables()
+        sizes = [tables[pick.table].group_row_bytes(pick.group.name) for pick in picks if pick.group is not None]
+        return sum(sizes) + 64.0
+
+
+def _opened(column: ServiceColumn, root: Root | None) -> TableState:
+    where = root or known_roots.of(column.id) or resolve(None)
+    assert column.table.commit is not None
+    try:
+        record = version_of(where, column.table).cached(column.table.commit)
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"{error}. The index is of {column.table}: give the root that it is under, root=..."
+        ) from None
+    if record.head.id != column.id:
+        raise ConflictError(f"{column.table}: was deleted and made again since the index was read; read it again")
+    return TableState.of(version_of(where, column.table), record)

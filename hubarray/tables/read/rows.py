@@ -1,0 +1,442 @@
+"""Rows by their numbers: which blocks they are in, one fetch for all of them, and their values."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hubarray.blobs.fetch import Fetcher
+from hubarray.blobs.ref import Refs, blob_place
+from hubarray.storage.base import Buffer
+from hubarray.tables.format import locations
+from hubarray.tables.format.block import Block, are_intact, described, is_intact
+from hubarray.tables.format.locations import Locations, rows_in_blocks
+from hubarray.tables.format.plain_blocks import PlainBlocks
+from hubarray.tables.format.schema import Group
+from hubarray.tables.format.text_blocks import TextBlocks
+from hubarray.tables.read.in_place import Places
+from hubarray.tables.snapshot.state import TableState
+
+Numbers = npt.NDArray[np.int64]
+# Positions, and rows of the block, that follow one another.
+Run = tuple[slice, slice]
+AnyBlock = Block | PlainBlocks | TextBlocks
+Take = Callable[[Any, npt.NDArray[np.intp], npt.NDArray[np.intp], Run | None], None]
+
+
+_JOINED_BYTES = 1 << 20
+# Of fewer rows it costs more to look at their slab than at each of them.
+_LEAST_STRETCH = 64
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Some rows of one group of a table.
+
+    Attributes
+    ----------
+    table : TableState
+    group : Group
+    numbers : array of int64
+        Rows of the table, in any order, some of them again and again.
+    take : callable
+        Called once a block, on whatever thread has it, with the block, positions in ``numbers``, which of the block's
+        rows each of these is, and both as slices where they follow one another. Rows that are null as a whole are in no
+        block.
+    copies : bool
+        Whether ``take`` keeps nothing of the block: then its bytes may be those of the request.
+    places : Places, optional
+        Where blocks may be read to instead of being taken.
+    """
+
+    table: TableState
+    group: Group
+    numbers: Numbers
+    take: Take
+    copies: bool = False
+    places: Places | None = None
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One block that is fetched, or whole ones that follow each other, and who wants it."""
+
+    wanted: Wanted
+    positions: npt.NDArray[np.intp]
+    rows: npt.NDArray[np.intp]
+    checks: Sequence[int]
+    ends: Sequence[int]
+    run: Run | None
+
+    def is_proven(self, pieces: Sequence[Buffer]) -> bool:
+        """Whether bytes are those of the block, or blocks."""
+        if len(self.checks) == 1:
+            return is_intact(*pieces, check=self.checks[0])
+        return are_intact(b"".join(pieces) if len(pieces) > 1 else pieces[0], ends=self.ends, checks=self.checks)
+
+    def finish_all(self, data: Buffer, where: str) -> None:
+        """Hand out whole blocks that follow each other as one."""
+        group = self.wanted.group
+        if group.is_plain:
+            self.finish(PlainBlocks(group, data, self.ends[0], where))
+        else:
+            self.finish(TextBlocks(group, data, self.ends, where))
+
+    @property
+    def places(self) -> Places | None:
+        """Where its row belongs, if it is one, and its values may be put there."""
+        return self.wanted.places if len(self.positions) == 1 and not self.rows[0] else None
+
+    def put(self, data: Buffer) -> bool:
+        """Whether the values are where they belong already."""
+        places = self.places
+        return places is not None and places.put(int(self.positions[0]), data)
+
+    def finish(self, block: AnyBlock) -> None:
+        block.require_row(int(self.rows.max()) if self.run is None else self.run[1].stop - 1)
+        self.wanted.take(block, self.positions, self.rows, self.run)
+
+
+def read(wanted: Sequence[Wanted]) -> None:
+    """Hand out the blocks that have the rows: each is fetched once, neighbours by one request.
+
+    Raises
+    ------
+    CorruptDataError, StorageError
+    """
+    by_fetcher: dict[int, tuple[Fetcher, list[_Job], list[Refs]]] = {}
+    for one in wanted:
+        fetcher = one.table.fetcher
+        _, jobs, refs = by_fetcher.setdefault(id(fetcher), (fetcher, [], []))
+        _plan(one, jobs, refs)
+    for fetcher, jobs, refs in by_fetcher.values():
+        if jobs:
+            _fetch(fetcher, jobs, refs)
+
+
+def _plan(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> None:
+    if one.copies and one.group.rows_per_block > 1 and _plan_stretch(one, jobs, refs):
+        return
+    found, chunks = located(one.table, one.group, one.numbers)
+    if len(found) == 1:
+        if not found["length"][0]:
+            return
+        positions, rows = np.zeros(1, np.intp), rows_in_blocks(found)
+        alone = slice(0, 1), slice(int(rows[0]), int(rows[0]) + 1)
+        jobs.append(_Job(one, positions, rows, found["check"].tolist(), found["length"].tolist(), alone))
+        refs.append(one.table.block_refs(one.group, chunks, found))
+        return
+    positions, rows, breaks, bounds = _in_order(found, chunks) or _sorted(found, chunks)
+    if not len(positions):
+        return
+    firsts = positions[bounds[:-1]]
+    heads = _heads(one, found[firsts], chunks[firsts], bounds, positions, rows, breaks)
+    joined = found[firsts[heads[:-1]]]
+    lengths = found["length"][firsts].astype(np.int64)
+    if len(heads) - 1 < len(firsts):
+        joined["length"] = np.add.reduceat(lengths, heads[:-1])
+    refs.append(one.table.block_refs(one.group, chunks[firsts[heads[:-1]]], joined))
+    checks = found["check"][firsts].tolist()
+    for low, high in itertools.pairwise(heads.tolist()):
+        begin, end = int(bounds[low]), int(bounds[high])
+        run: Run | None = None
+        if high - low > 1:
+            at = int(positions[begin])
+            run = slice(at, at + end - begin), slice(0, end - begin)
+        elif breaks[begin] == breaks[end - 1]:
+            at, row = int(positions[begin]), int(rows[begin])
+            run = slice(at, at + end - begin), slice(row, row + end - begin)
+        ends = np.cumsum(lengths[low:high]).tolist()
+        jobs.append(_Job(one, positions[begin:end], rows[begin:end], checks[low:high], ends, run))
+
+
+def _plan_stretch(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> bool:
+    """As :func:`_plan` of rows that follow each other, block by block; False where that cannot be."""
+    count = len(one.numbers)
+    if count < _LEAST_STRETCH or one.numbers[0] < 0 or one.numbers[-1] - one.numbers[0] != count - 1:
+        return False
+    # Whole numbers that rise from the first to as many less one beyond it leave none out.
+    if not (one.numbers[1:] > one.numbers[:-1]).all():
+        return False
+    stretches = []
+    first, at = int(one.numbers[0]), 0
+    while at < count:
+        append = one.table.metadata.append_of(first + at)
+        slab, within = divmod(first + at - append.first_row, locations.SLAB_ROWS)
+        end = min(append.slab_rows(slab), within + count - at)
+        table = one.table.block_table(append, slab, one.group.name)
+        if table is None:
+            return False
+        stretches.append((at, append, table.cut(within, end)))
+        at += end - within
+    group = one.group
+    every = np.arange(max(count, group.rows_per_block))
+    joins = group.layout is not None and not group.has_text
+    for at, append, stretch in stretches:
+        blocks, bounds = stretch.blocks, stretch.bounds
+        if joins:
+            heads = stretch.heads(block_rows=group.rows_per_block, alike=group.is_plain, joined_bytes=_JOINED_BYTES)
+        else:
+            heads = np.arange(len(blocks) + 1)
+        joined = blocks[heads[:-1]]
+        lengths = blocks["length"].astype(np.int64)
+        if len(heads) - 1 < len(blocks):
+            joined["length"] = np.add.reduceat(lengths, heads[:-1])
+        refs.append(one.table.block_refs(group, joined["chunk"].astype(np.uint64) + np.uint64(append.first), joined))
+        checks = blocks["check"].tolist()
+        for low, high in itertools.pairwise(heads.tolist()):
+            begin, end, row = int(bounds[low]), int(bounds[high]), int(stretch.first_rows[low])
+            run = slice(at + begin, at + end), slice(row, row + end - begin)
+            ends = np.cumsum(lengths[low:high]).tolist()
+            jobs.append(_Job(one, every[run[0]], every[run[1]], checks[low:high], ends, run))
+    return True
+
+
+_Sorted = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]
+
+
+def _in_order(found: Locations, chunks: npt.NDArray[np.uint64]) -> _Sorted | None:
+    """As :func:`_sorted` of rows that lie as they are asked for, none null: what a scan finds, in a fourth of the time.
+
+    None where they do not.
+    """
+    key = (chunks << np.uint64(32)) | found["offset"]
+    rows = rows_in_blocks(found)
+    begins = key[1:] != key[:-1]
+    cuts = np.flatnonzero(begins) + 1
+    if not (key[cuts] > key[cuts - 1]).all() or not (begins | (np.diff(rows) == 1)).all() or not found["length"].all():
+        return None
+    return np.arange(len(found)), rows, np.zeros(len(found), np.intp), np.concatenate([[0], cuts, [len(found)]])
+
+
+def _sorted(found: Locations, chunks: npt.NDArray[np.uint64]) -> _Sorted:
+    """Rows by where their blocks lie, without those that are null.
+
+    Returns
+    -------
+    positions, rows : ndarray
+        Of each, which of the rows that were asked for it is, and which of its block.
+    breaks : ndarray
+        Equal for rows that follow each other here and there.
+    bounds : ndarray
+        Where the rows of each block begin, and the number of all.
+    """
+    present = np.flatnonzero(found["length"])
+    key = (chunks[present] << np.uint64(32)) | found["offset"][present]
+    order = np.argsort(key, kind="stable")
+    cuts = np.flatnonzero(np.diff(key[order])) + 1
+    positions = present[order]
+    rows = rows_in_blocks(found)[positions]
+    breaks = np.concatenate([[0], np.cumsum((np.diff(positions) != 1) | (np.diff(rows) != 1))])
+    return positions, rows, breaks, np.concatenate([[0], cuts, [len(positions)]])
+
+
+def _heads(
+    one: Wanted,
+    blocks: Locations,
+    chunks: npt.NDArray[np.uint64],
+    bounds: npt.NDArray[np.intp],
+    positions: npt.NDArray[np.intp],
+    rows: npt.NDArray[np.intp],
+    breaks: npt.NDArray[np.intp],
+) -> npt.NDArray[np.intp]:
+    """Where blocks begin that are fetched as one, and the number of all: whole ones, side by side here and there.
+
+    A scan of small rows is then work on a MiB, and not on a block.
+    """
+    count, block_rows = len(blocks), one.group.rows_per_block
+    every = np.arange(count + 1)
+    if not one.copies or block_rows == 1 or count == 1 or one.group.layout is None or one.group.has_text:
+        return every
+    begins, ends = bounds[:-1], bounds[1:]
+    whole = (ends - begins == block_rows) & (rows[begins] == 0) & (breaks[begins] == breaks[ends - 1])
+    follows = (
+        whole[1:]
+        & whole[:-1]
+        & (chunks[1:] == chunks[:-1])
+        & ((blocks["length"][1:] == blocks["length"][:-1]) | (not one.group.is_plain))
+        & (blocks["offset"][1:] == blocks["offset"][:-1] + blocks["length"][:-1])
+        & (positions[begins[1:]] == positions[begins[:-1]] + block_rows)
+    )
+    # Cut where a MiB of the chunk file begins, wherever a read does, so that what is cached is found again.
+    follows &= blocks["offset"][1:] // _JOINED_BYTES == blocks["offset"][:-1] // _JOINED_BYTES
+    return np.concatenate([[0], np.flatnonzero(~follows) + 1, [count]]).astype(np.intp)
+
+
+def located(table: TableState, group: Group, numbers: Numbers) -> tuple[Locations, npt.NDArray[np.uint64]]:
+    """The locations of rows in a group, and the number of each one's chunk file in the table."""
+    if len(numbers) == 1:
+        append = table.metadata.append_of(int(numbers[0]))
+        slab, within = divmod(int(numbers[0]) - append.first_row, locations.SLAB_ROWS)
+        one = table.locations(append, slab, group.name)[within : within + 1]
+        return one, one["chunk"].astype(np.uint64) + np.uint64(append.first)
+    if len(numbers):
+        only = table.metadata.append_of(int(numbers[0]))
+        slab, within = divmod(int(numbers[0]) - only.first_row, locations.SLAB_ROWS)
+        end = within + len(numbers)
+        if end <= only.slab_rows(slab) and bool((np.diff(numbers) == 1).all()):
+            # Rows that follow each other, as of a scan: nothing is copied.
+            some = table.locations(only, slab, group.name)[within:end]
+            return some, some["chunk"].astype(np.uint64) + np.uint64(only.first)
+    found = locations.empty(len(numbers), rows_per_block=group.rows_per_block)
+    chunks = np.zeros(len(numbers), np.uint64)
+    for append, slab, first, inside in table.slabs_of(numbers):
+        found[inside] = table.locations(append, slab, group.name)[numbers[inside] - first]
+        chunks[inside] = found["chunk"][inside].astype(np.uint64) + np.uint64(append.first)
+    return found, chunks
+
+
+def _fetch(fetcher: Fetcher, jobs: list[_Job], refs: list[Refs]) -> None:
+    every = refs[0] if len(refs) == 1 else np.concatenate(refs)
+    missing = []
+    for i, job in enumerate(jobs):
+        block = fetcher.memory.get(_memory_key(job, every[i])) if _is_kept(job) else None
+        if block is None:
+            missing.append(i)
+        else:
+            job.finish(block)
+    if not missing:
+        return
+    among = every if len(missing) == len(jobs) else every[missing]
+
+    def proves(i: int, pieces: Sequence[Buffer]) -> bool:
+        return jobs[missing[i]].is_proven(pieces)
+
+    def finish(i: int, data: Buffer) -> None:
+        job, ref = jobs[missing[i]], among[i]
+        place = blob_place(ref)
+        where = f"{fetcher.store.where(place.key)}: bytes {place.offset} on"
+        if len(job.checks) > 1:
+            job.finish_all(data, where)
+            return
+        block = Block(job.wanted.group, data, where)
+        if _is_kept(job):
+            fetcher.memory.put(_memory_key(job, ref), block, block.nbytes)
+        job.finish(block)
+
+    def consume(i: int, data: Buffer) -> None:
+        held.taken(i)
+        job = jobs[missing[i]]
+        if job.put(data):
+            return
+        # The one copy: what a row keeps alive is its own blocks, not the request that they came in.
+        finish(i, data if job.wanted.copies and not _is_kept(job) else bytearray(data))
+
+    held = _Held([jobs[i] for i in missing], among["length"])
+    fetcher.fetch(among, consume, targets=held, check=proves)
+    for i, data in held.filled.items():
+        finish(i, data)
+    for i, places in held.placed.items():
+        places.fill(int(jobs[missing[i]].positions[0]))
+
+
+class _Held:
+    """Memory that blocks of a local file are read into: columns, or their own where they are plain; see
+    :class:`Targets`.
+    """
+
+    def __init__(self, jobs: Sequence[_Job], lengths: npt.NDArray[np.uint64]) -> None:
+        self._jobs, self._lengths = jobs, lengths
+        self.filled: dict[int, memoryview] = {}
+        self.placed: dict[int, Places] = {}
+
+    def buffers(self, position: int) -> list[memoryview] | None:
+        """Memory for a block; none where it is decoded or copied, which is the reading threads' work."""
+        job, length = self._jobs[position], int(self._lengths[position])
+        places = job.places
+        if places is not None and (pieces := places.buffers(int(job.positions[0]), length)) is not None:
+            self.placed[position] = places
+            return pieces
+        if job.wanted.group.has_codec or (job.wanted.copies and not _is_kept(job)):
+            return None
+        self.filled[position] = np.empty(length, "u1").data
+        return [self.filled[position]]
+
+    def are_final(self, position: int, buffers: list[memoryview]) -> bool:
+        """Plain blocks need no decoding."""
+        places = self.placed.get(position)
+        return places is None or places.are_final(buffers)
+
+    def taken(self, position: int) -> None:
+        """Forget the memory of a block that came another way."""
+        self.filled.pop(position, None)
+        self.placed.pop(position, None)
+
+
+def _is_kept(job: _Job) -> bool:
+    """Whether a block stays in the memory cache: where others of its rows may be wanted next."""
+    return len(job.positions) < job.wanted.group.rows_per_block > 1
+
+
+def _memory_key(job: _Job, ref: np.void) -> Hashable:
+    # The same bytes may be a block of another table, whose fields have other names.
+    group = job.wanted.group
+    fields = tuple(name for name, _ in group.fields)
+    about = (fields, described(group), group.rows_per_block, job.checks[0])
+    return ("block", job.wanted.table.fetcher.identity, blob_place(ref).name, *about)
+
+
+def values_into(
+    out: Sequence[dict[str, Any]], fields: Sequence[str], names: Sequence[str], group: Group, *, encoded: bool = False
+) -> Take:
+    """A ``take`` that sets the values of fields, under these names, in rows; images as stored with ``encoded``."""
+    several = group.rows_per_block > 1
+
+    def take(block: Block, positions: npt.NDArray[np.intp], rows: npt.NDArray[np.intp], run: Run | None) -> None:
+        again: dict[int, dict[str, Any]] = {}
+        for position, row in zip(positions.tolist(), rows.tolist(), strict=True):
+            values = block.row(row, fields, encoded=encoded)
+            for field, name in zip(fields, names, strict=True):
+                value = values[field]
+                if isinstance(value, np.ndarray) and (several or row in again):
+                    value = value.copy()
+                out[position][name] = value
+            again[row] = values
+
+    return take
+
+
+def columns_into(
+    out: dict[str, Any],
+    fields: Sequence[str],
+    names: Sequence[str],
+    filled: Mapping[str, npt.NDArray[np.bool_]],
+) -> Take:
+    """A ``take`` that sets the values of fields in columns: arrays, or lists of ragged values.
+
+    Parameters
+    ----------
+    out, filled : mapping of str to column, and to which of its rows were set
+    fields, names : sequence of str
+    """
+
+    def take(block: AnyBlock, positions: npt.NDArray[np.intp], rows: npt.NDArray[np.intp], run: Run | None) -> None:
+        at, those = (positions, rows) if run is None else run
+        for field, name in zip(fields, names, strict=True):
+            column = out[name]
+            filled[name][at] = True
+            whole = run is not None and run[1] == slice(0, block.rows) and isinstance(column, np.ndarray)
+            if whole and block.decode_column(field, column[at]):
+                continue
+            if not block.is_costly(field) or 4 * len(rows) >= block.rows:
+                values = block.column(field)
+                if isinstance(column, np.ndarray) and isinstance(values, np.ndarray):
+                    column[at] = values[those]
+                    continue
+                if run is not None and block.is_text(field) and isinstance(column, list):
+                    column[run[0]] = values[run[1]]
+                    continue
+                chosen = [values[row] for row in rows.tolist()]
+            else:
+                # Plain blocks are never costly.
+                assert isinstance(block, Block)
+                chosen = [block.row(row, (field,))[field] for row in rows.tolist()]
+            for position, value in zip(positions.tolist(), chosen, strict=True):
+                column[position] = value.copy() if isinstance(value, np.ndarray) else value
+
+    return take

@@ -1,0 +1,1 @@
+"""Writing tables: writers of partitions, appends and deduplication."""

@@ -1,0 +1,75 @@
+"""Rows by their blocks are what they are one by one."""
+
+import itertools
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hubarray.tables.format import locations
+from hubarray.tables.snapshot.stretches import block_table
+
+
+@st.composite
+def slabs(draw):
+    """Locations of a slab as writers lay them, and now and then not so."""
+    found, offset, chunk = [], 0, 0
+    for _ in range(draw(st.integers(1, 12))):
+        rows, length = draw(st.integers(1, 6)), draw(st.sampled_from([10, 10, 10, 17]))
+        first = draw(st.sampled_from([0, 0, 0, 2]))
+        found += [(chunk, offset, length, len(found) + 1, first + i) for i in range(rows)]
+        offset += length
+        if draw(st.integers(0, 4)) == 0:
+            chunk, offset = chunk + 1, 0
+    slab = locations.empty(len(found), rows_per_block=8)
+    slab[:] = found
+    # The check is of the block, not of the row.
+    slab["check"] = (slab["chunk"].astype(np.uint64) * 1000 + slab["offset"]).astype("u4")
+    kind = draw(st.sampled_from(["in order", "in order", "in order", "null", "swapped"]))
+    at = draw(st.integers(0, len(found) - 1))
+    if kind == "null":
+        slab[at] = 0
+    elif kind == "swapped":
+        slab[[0, at]] = slab[[at, 0]]
+    return slab
+
+
+@given(data=st.data(), slab=slabs())
+def test_a_cut_has_each_rows_block_and_its_row_there(data, slab):
+    table = block_table(slab)
+    if table is None:
+        key = slab["chunk"].astype(int) * 10**6 + slab["offset"]
+        steps = np.diff(key)
+        rows = np.diff(slab["row"].astype(int))
+        assert not slab["length"].all() or (steps < 0).any() or ((steps == 0) & (rows != 1)).any()
+        return
+    first = data.draw(st.integers(0, len(slab) - 1))
+    end = data.draw(st.integers(first + 1, len(slab)))
+    cut = table.cut(first, end)
+    assert (cut.bounds[0], cut.bounds[-1], len(cut.bounds)) == (0, end - first, len(cut.blocks) + 1)
+    for i, row in enumerate(range(first, end)):
+        block = int(np.searchsorted(cut.bounds, i, side="right")) - 1
+        assert cut.blocks[block]["offset"] == slab[row]["offset"]
+        assert cut.blocks[block]["chunk"] == slab[row]["chunk"]
+        assert cut.first_rows[block] + i - cut.bounds[block] == slab[row]["row"]
+
+
+@given(slab=slabs(), joined_bytes=st.sampled_from([1, 25, 1 << 20]), alike=st.booleans())
+def test_what_is_joined_is_whole_blocks_side_by_side(slab, joined_bytes, alike):
+    table = block_table(slab)
+    if table is None:
+        return
+    cut = table.cut(0, len(slab))
+    heads = cut.heads(block_rows=4, alike=alike, joined_bytes=joined_bytes)
+    assert heads[0] == 0
+    assert heads[-1] == len(cut.blocks)
+    for low, high in itertools.pairwise(heads):
+        for block in range(low, high if high - low > 1 else low):
+            assert cut.bounds[block + 1] - cut.bounds[block] == 4
+            assert cut.first_rows[block] == 0
+            if block > low:
+                before, this = cut.blocks[block - 1], cut.blocks[block]
+                assert this["chunk"] == before["chunk"]
+                assert this["offset"] == before["offset"] + before["length"]
+                assert this["offset"] // joined_bytes == before["offset"] // joined_bytes
+                assert this["length"] == before["length"] or not alike
