@@ -25,7 +25,7 @@ from benchmarks.places import Place
 from hubarray.blobs.ref import BlobPlace, blob_place
 from hubarray.tables.read.picks import REQUEST_BYTES
 from hubarray.tables.read.rows import located
-from hubarray.tables.snapshot.state import TableState
+from hubarray.tables.snapshot.snapshot import TableState
 from hubarray.tables.table import Table
 
 SIDE = 224

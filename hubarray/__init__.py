@@ -113,7 +113,7 @@ if TYPE_CHECKING:
     from hubarray.tables.format.part import TablePart
     from hubarray.tables.format.schema import Field, Schema
     from hubarray.tables.index.diff import TableDiff
-    from hubarray.tables.index.merging import merge, merge_asof
+    from hubarray.tables.index.join import merge, merge_asof
     from hubarray.tables.read.loader import RowLoader
     from hubarray.tables.table import Table
     from hubarray.tables.write.worker import TablePartition, TableWorker
@@ -151,8 +151,8 @@ _LAZY = {
     "in_set": "hubarray.readers.predicates",
     "make_batch_reader": "hubarray.readers.making",
     "make_reader": "hubarray.readers.making",
-    "merge": "hubarray.tables.index.merging",
-    "merge_asof": "hubarray.tables.index.merging",
+    "merge": "hubarray.tables.index.join",
+    "merge_asof": "hubarray.tables.index.join",
     "parquet_writer": "hubarray.interop.parquet_dataset.writing",
     "write_dask": "hubarray.interop.parquet_dataset.writing",
     "materialize_dataset": "hubarray.interop.spark_readers",

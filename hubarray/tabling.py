@@ -16,13 +16,13 @@ from hubarray.storage.url import Root, resolve
 from hubarray.tables.format.metadata import metadata_of
 from hubarray.tables.format.schema import Field, Schema
 from hubarray.tables.index.index import as_kind, read
-from hubarray.tables.index.index_writer import write_index as publish_index
-from hubarray.tables.index.merge_keys import refuse_edited
+from hubarray.tables.index.join_keys import refuse_edited
+from hubarray.tables.index.publish import write_index as publish_index
 from hubarray.tables.read import known_roots
 from hubarray.tables.read.columns import matching
 from hubarray.tables.read.index_rows import partition_column
 from hubarray.tables.read.loader import RowLoader, loader_of
-from hubarray.tables.snapshot.state import TableState
+from hubarray.tables.snapshot.snapshot import TableState
 from hubarray.tables.table import Table
 from hubarray.tables.write.operations import AddParts
 from hubarray.tables.write.writer import TableWriter, checked_schema

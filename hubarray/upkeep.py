@@ -11,7 +11,7 @@ from hubarray.errors import ConfigError, HubError, NotFoundError, ReadOnlyError
 from hubarray.history.commits.commit import commit
 from hubarray.history.log import listing
 from hubarray.history.log.version import Version, version_of
-from hubarray.history.maintenance import garbage, publishing
+from hubarray.history.maintenance import garbage, staging_versions
 from hubarray.history.maintenance import repair as repairing
 from hubarray.history.maintenance import transfer as transferring
 from hubarray.history.maintenance import verify as verification
@@ -69,7 +69,7 @@ def collect_garbage(
         raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{suggestions(where, parsed)}")
     grace = None if grace_seconds is None else checked_grace(grace_seconds)
     if not dry_run:
-        publishing.remove_abandoned(fetcher_for(where), parsed.home)
+        staging_versions.remove_abandoned(fetcher_for(where), parsed.home)
     return garbage.collect(fetcher_for(where), parsed.home, grace_seconds=grace, dry_run=dry_run)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from hubarray.arrays.indexing import numbering
 from hubarray.arrays.indexing.chunk_grid import clipped, merged_boxes
 from hubarray.arrays.metadata.metadata import metadata_of
-from hubarray.arrays.read.state import State
+from hubarray.arrays.read.snapshot import State
 from hubarray.arrays.write.assignment import changed_elements
 from hubarray.blobs.ref import Refs
 from hubarray.errors import ConfigError

@@ -14,7 +14,7 @@ import numpy as np
 from hubarray.arrays.diff import differing_chunks
 from hubarray.arrays.indexing.chunk_grid import clipped
 from hubarray.arrays.metadata.metadata import ArrayMetadata, metadata_of
-from hubarray.arrays.read.state import State
+from hubarray.arrays.read.snapshot import State
 from hubarray.arrays.write.assignment import changed_elements
 from hubarray.arrays.write.operations import draft_of
 from hubarray.arrays.write.rebase import region_text

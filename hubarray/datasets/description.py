@@ -12,7 +12,7 @@ from typing import Any
 from hubarray.errors import ConfigError, NotFoundError
 from hubarray.history.records.descriptions import Descriptions
 from hubarray.history.records.extents import MAX_EXTENTS, MOST_NUMBERS, Extents, are_apart
-from hubarray.history.records.fields import MAX_INT64, Fields, numbers_from_json, numbers_to_json
+from hubarray.history.records.json_fields import MAX_INT64, Fields, numbers_from_json, numbers_to_json
 from hubarray.history.records.record import Member, Record, record_key
 from hubarray.shown import shown_text
 

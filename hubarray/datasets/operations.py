@@ -10,7 +10,7 @@ from hubarray.arrays.array import Array
 from hubarray.arrays.diff import diff
 from hubarray.arrays.indexing import numbering
 from hubarray.arrays.metadata.metadata import ArrayMetadata
-from hubarray.arrays.read.state import State
+from hubarray.arrays.read.snapshot import State
 from hubarray.arrays.read.together import fetch_together, tail
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import new_id

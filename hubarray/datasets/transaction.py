@@ -19,8 +19,8 @@ from hubarray.arrays.array import Array
 from hubarray.arrays.metadata.attributes import Attributes
 from hubarray.arrays.metadata.metadata import metadata_of
 from hubarray.arrays.metadata.spec import ArraySpec
-from hubarray.arrays.read.state import State
-from hubarray.arrays.write.block_life import BlockLife
+from hubarray.arrays.read.snapshot import State
+from hubarray.arrays.write.context_guard import BlockLife
 from hubarray.arrays.write.transaction import Transaction
 from hubarray.arrays.write.worker import Part, Worker
 from hubarray.blobs.pack import PackWriter

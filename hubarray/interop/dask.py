@@ -18,7 +18,7 @@ from hubarray.arrays.write.worker import Part, Worker
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError, NotFoundError, SourceError
 from hubarray.history.log.version import version_of
-from hubarray.history.maintenance.publishing import NOTE, publish, removed_on_failure, staging_name
+from hubarray.history.maintenance.staging_versions import NOTE, publish, removed_on_failure, staging_name
 from hubarray.interop import blocks
 from hubarray.lookup import RootLike, existing, locate
 from hubarray.storage.url import Root

@@ -19,7 +19,14 @@ from hubarray.arrays.metadata.spec import chunks_of
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, SourceError
 from hubarray.history.log.version import Version, version_of
-from hubarray.history.maintenance.publishing import NOTE, left_over, publish, remove, removed_on_failure, staging_name
+from hubarray.history.maintenance.staging_versions import (
+    NOTE,
+    left_over,
+    publish,
+    remove,
+    removed_on_failure,
+    staging_name,
+)
 from hubarray.interop import dask as dask_interop
 from hubarray.interop.plain import fitting_attrs
 from hubarray.lookup import RootLike, locate

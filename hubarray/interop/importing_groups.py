@@ -19,7 +19,7 @@ from hubarray.datasets import growing
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError, ConflictError, NotFoundError, SourceError
 from hubarray.history.log.version import Version, version_of
-from hubarray.history.maintenance.publishing import NOTE, left_over, publish, remove, staging_name
+from hubarray.history.maintenance.staging_versions import NOTE, left_over, publish, remove, staging_name
 from hubarray.interop.plain import fitting_attrs
 from hubarray.interop.sources.dimensions import agreeing
 from hubarray.names import Name

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from hubarray import limits
 from hubarray.errors import ConfigError, HubError, SourceError
-from hubarray.history.records.fields import Fields, parse_json
+from hubarray.history.records.json_fields import Fields, parse_json
 from hubarray.parquet_limits import read_row_group
 from hubarray.progress import progress
 from hubarray.readers.unischema import is_shape

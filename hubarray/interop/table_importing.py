@@ -24,7 +24,7 @@ from hubarray.progress import announce, progress
 from hubarray.shown import shown_text, shown_url
 from hubarray.sources.content import ARROW, PARQUET, is_image, kind_of, warn_of_unread_images
 from hubarray.sources.folders import PARQUET_SUFFIXES, data_among, is_hidden, is_part, natural, refuse_table_format
-from hubarray.tables.format.frames import is_frame
+from hubarray.tables.format.casts import is_frame
 from hubarray.tables.format.schema import Field, Schema
 from hubarray.tables.table import Table
 from hubarray.tabling import writer_of

@@ -19,7 +19,7 @@ from hubarray.arrays.metadata.spec import ArraySpec
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError
 from hubarray.history.log.version import version_of
-from hubarray.history.maintenance.publishing import NOTE, publish, removed_on_failure, staging_name
+from hubarray.history.maintenance.staging_versions import NOTE, publish, removed_on_failure, staging_name
 from hubarray.interop.dask import as_blocks, delayed_writes
 from hubarray.interop.lazy import computed
 from hubarray.interop.xarray_encoding import encoded

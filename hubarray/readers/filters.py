@@ -15,7 +15,7 @@ from hubarray.readers.source import Column, taken
 from hubarray.readers.unischema import Unischema, UnischemaField, no_field
 from hubarray.tables.format import conditions
 from hubarray.tables.format.conditions import Clause, as_arrow_takes
-from hubarray.tables.format.ranges import comparable
+from hubarray.tables.format.statistics import comparable
 
 
 class FilterPredicate(VectorPredicate):

@@ -16,7 +16,7 @@ from hubarray.storage.base import Buffer
 from hubarray.tables.format import locations
 from hubarray.tables.format.block import is_intact
 from hubarray.tables.format.metadata import Append
-from hubarray.tables.snapshot.state import TableState
+from hubarray.tables.snapshot.snapshot import TableState
 
 _NUMBERS = 1 << 16
 

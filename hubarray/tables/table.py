@@ -24,7 +24,7 @@ from hubarray.tables.index import index
 from hubarray.tables.read import known_roots
 from hubarray.tables.read.loader import RowLoader
 from hubarray.tables.read.windows import EveryRow
-from hubarray.tables.snapshot.state import TableState
+from hubarray.tables.snapshot.snapshot import TableState
 
 
 class Table(Handle, RowsShown):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.history.records.fields import MAX_DEPTH, NUMBER_KEY, is_deep, numbers_to_json
+from hubarray.history.records.json_fields import MAX_DEPTH, NUMBER_KEY, is_deep, numbers_to_json
 from hubarray.history.records.record import MAX_ATTRS_BYTES
 from hubarray.values.foreign import refuse_units, unmasked
 

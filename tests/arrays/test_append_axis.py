@@ -60,7 +60,7 @@ def test_two_that_append_along_one_axis_both_succeed(root):
 
 def test_a_lost_race_puts_the_rows_behind_those_of_the_winner(root, monkeypatch):
     # The winner writes in this very thread, while the loser has the turn.
-    monkeypatch.setattr("hubarray.history.log.machine_queue.STALLED_SECONDS", 0.05)
+    monkeypatch.setattr("hubarray.history.log.commit_queue.STALLED_SECONDS", 0.05)
     array, other = made(root), hub.load(NAME, root=root)
     plain, first = Append.apply, iter([True])
 

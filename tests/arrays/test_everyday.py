@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import hubarray as hub
 from hubarray.arrays.indexing.chunking import cube_chunks
-from hubarray.arrays.write import fields
+from hubarray.arrays.write import struct_fields
 
 SPAWN = multiprocessing.get_context("spawn")
 RECORD = np.dtype([("id", "i8"), ("score", "f4")])
@@ -19,7 +19,7 @@ RECORD = np.dtype([("id", "i8"), ("score", "f4")])
 @pytest.mark.parametrize("shape", [(7,), (3, 4), ()])
 @pytest.mark.parametrize("inside", [False, True])
 def test_fields_are_written_by_name_as_numpy_writes_them(root, monkeypatch, shape, inside):
-    monkeypatch.setattr(fields, "FIELD_STEP_BYTES", 100)
+    monkeypatch.setattr(struct_fields, "FIELD_STEP_BYTES", 100)
     dtype = np.dtype([("label", "U8"), ("box", "f4"), ("n", "i8")])
     expected = np.zeros(shape, dtype)
     array = hub.array(shape, "t/x:v0", dtype, chunks=2 if shape == (7,) else "auto", root=root)

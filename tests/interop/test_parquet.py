@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import hubarray as hub
 from hubarray.interop import parquet
-from hubarray.tables.format import frames
+from hubarray.tables.format import casts
 from hubarray.tables.format.schema import Field
 from tests.tables import rows as model
 from tests.tables.strategies import values
@@ -29,7 +29,7 @@ def test_columns_come_back_from_arrow_as_they_were(data):
     column = parquet._column(parquet._arrow_type("x", field), field, given_values)
     assert column.type == parquet._arrow_type("x", field)
     column.validate(full=True)
-    for one, back in zip(given_values, frames._arrow_values(field, column, "x"), strict=True):
+    for one, back in zip(given_values, casts._arrow_values(field, column, "x"), strict=True):
         lost = parquet.is_time(field) and field.nullable and one is not None and np.isnat(one).any()
         # A list of no lists does not say how long they would be.
         empty = isinstance(one, np.ndarray) and not one.size and len(one) == len(back)

@@ -9,7 +9,7 @@ import pytest
 import hubarray as hub
 from hubarray.arrays import array as arrays
 from hubarray.arrays.read import read_ahead
-from hubarray.arrays.write import block_life
+from hubarray.arrays.write import context_guard
 from hubarray.arrays.write import transaction as transactions
 from hubarray.arrays.write.worker import Part
 from hubarray.history.commits import commit
@@ -140,7 +140,7 @@ RULES = {
     ),
     "12: a transaction belongs to its process": (
         a_transaction_is_of_no_use_in_a_forked_child,
-        lambda patch: patch.setattr(block_life.os, "getpid", lambda: 7),
+        lambda patch: patch.setattr(context_guard.os, "getpid", lambda: 7),
     ),
     "12: an unknown outcome is not run again": (
         retry_does_not_run_again_when_the_outcome_is_unknown,

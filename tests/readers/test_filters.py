@@ -70,7 +70,7 @@ def test_what_cannot_be_compared_is_refused(file, filters):
     st.integers(-3, 3),
 )
 def test_whatever_ranges_say_no_row_is_decided_wrongly(values, operation, value):
-    from hubarray.tables.format.ranges import range_answer
+    from hubarray.tables.format.statistics import range_answer
 
     floats = [None if one is None else float(one) for one in values]
     there = [one for one in floats if one is not None and not math.isnan(one)]

@@ -87,7 +87,7 @@ def test_of_a_damaged_block_of_a_partition_only_its_windows_are_missing(root):
     where = table._record()
     from hubarray.blobs.ref import blob_place
     from hubarray.tables.read.rows import located
-    from hubarray.tables.snapshot.state import TableState
+    from hubarray.tables.snapshot.snapshot import TableState
 
     state = TableState.of(table._version, where)
     group = table.schema.groups["rest"]

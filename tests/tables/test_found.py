@@ -18,7 +18,7 @@ import hubarray as hub
 from hubarray.tables.format import index_piece
 from hubarray.tables.format.index_piece import partitions_schema
 from hubarray.tables.read.windows import EveryRow
-from hubarray.tables.write import appending
+from hubarray.tables.write import append
 from tests.tables import rows as model
 
 PLAIN = hub.Schema({"t": hub.Field("i8", index=True), "v": hub.Field("f4"), "u": hub.Field("f4")})
@@ -211,14 +211,14 @@ def test_a_table_that_claims_many_rows_costs_no_memory_before_it_is_read(root):
 
 
 def test_a_location_of_a_row_that_its_block_has_not_is_refused(root, forget, monkeypatch):
-    pieces_of = appending._pieces_of
+    pieces_of = append._pieces_of
 
     def forged(slab, schema):
         slab.locations["rest"]["row"][-1] = 100
         return pieces_of(slab, schema)
 
     with monkeypatch.context() as patch:
-        patch.setattr(appending, "_pieces_of", forged)
+        patch.setattr(append, "_pieces_of", forged)
         table = model.write("me/t:v1", {"a": plain(50)}, root, PLAIN)
     forget()
     for use in (lambda: table.loader().get_row(49), lambda: table.loader().get_columns([3, 49])):

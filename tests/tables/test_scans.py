@@ -68,7 +68,7 @@ def test_columns_of_any_rows_are_those_that_were_written(scanned, data):
 
 def test_a_block_among_others_that_says_other_rows_is_refused(root, monkeypatch):
     from hubarray import CorruptDataError
-    from hubarray.tables.format.block_making import encode
+    from hubarray.tables.format.block_encoding import encode
     from hubarray.tables.format.plain_blocks import PlainBlocks
 
     group = SCHEMA.groups["p"]
@@ -83,7 +83,7 @@ def test_a_block_among_others_that_says_other_rows_is_refused(root, monkeypatch)
 
 def test_a_block_with_text_among_others_that_says_what_is_not_there_is_refused():
     from hubarray import CorruptDataError
-    from hubarray.tables.format.block_making import encode
+    from hubarray.tables.format.block_encoding import encode
     from hubarray.tables.format.text_blocks import TextBlocks
 
     group = SCHEMA.groups["t"]

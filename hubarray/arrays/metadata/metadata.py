@@ -16,7 +16,7 @@ from hubarray.arrays.codecs.text_codec import most_text_blob_bytes
 from hubarray.arrays.indexing import chunking, numbering
 from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError
 from hubarray.history.records.descriptions import Descriptions
-from hubarray.history.records.fields import MAX_INT64, Fields
+from hubarray.history.records.json_fields import MAX_INT64, Fields
 from hubarray.history.records.record import Record, record_key
 from hubarray.limits import max_encoded_bytes
 from hubarray.process import cached_property

@@ -14,7 +14,7 @@ import numpy as np
 from hubarray.arrays.codecs.text_codec import held_bytes
 from hubarray.arrays.indexing.plan import within_one_chunk
 from hubarray.arrays.read.chunk_codec import chunk_key, decode_into
-from hubarray.arrays.read.state import State
+from hubarray.arrays.read.snapshot import State
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.local_files import SCRATCH_BYTES, scratch
 

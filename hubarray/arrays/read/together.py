@@ -12,7 +12,7 @@ import numpy as np
 from hubarray.arrays.indexing import numbering, selection
 from hubarray.arrays.indexing.plan import plan
 from hubarray.arrays.metadata.metadata import ArrayMetadata
-from hubarray.arrays.read.state import State
+from hubarray.arrays.read.snapshot import State
 from hubarray.blobs.fetch import Fetcher
 
 _FEW_CHUNKS = 64

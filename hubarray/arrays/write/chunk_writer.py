@@ -13,7 +13,7 @@ import numpy as np
 from hubarray.arrays.codecs.text_codec import held_bytes
 from hubarray.arrays.metadata.metadata import ArrayMetadata
 from hubarray.arrays.read.chunk_codec import Encoded, chunk_key, encoded
-from hubarray.arrays.read.state import State
+from hubarray.arrays.read.snapshot import State
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import pools

@@ -20,7 +20,7 @@ from hubarray.arrays.indexing.chunk_grid import clipped
 from hubarray.arrays.indexing.plan import Projection, chunk_view, plan
 from hubarray.arrays.indexing.selection import Selection, row_selection
 from hubarray.arrays.metadata.metadata import ArrayMetadata, metadata_of
-from hubarray.arrays.read.state import State
+from hubarray.arrays.read.snapshot import State
 from hubarray.arrays.write.assignment import along
 from hubarray.arrays.write.chunk_writer import ChunkWriter, Task
 from hubarray.blobs.pack import PackWriter

@@ -16,7 +16,7 @@ from hubarray.arrays.indexing.chunk_grid import clipped, region_of
 from hubarray.arrays.indexing.plan import chunk_view, plan
 from hubarray.arrays.indexing.selection import Selection, row_selection
 from hubarray.arrays.metadata.metadata import ArrayMetadata
-from hubarray.arrays.read.state import State
+from hubarray.arrays.read.snapshot import State
 from hubarray.arrays.write.assignment import along, changed_elements
 from hubarray.arrays.write.staging import Staging, rows_of
 from hubarray.blobs.pack import PackWriter

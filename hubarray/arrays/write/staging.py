@@ -21,7 +21,7 @@ from hubarray.arrays.indexing.plan import Projection, chunk_view, plan
 from hubarray.arrays.indexing.selection import Selection
 from hubarray.arrays.metadata.metadata import ArrayMetadata
 from hubarray.arrays.read.chunk_codec import Encoded, encoded
-from hubarray.arrays.read.state import State
+from hubarray.arrays.read.snapshot import State
 from hubarray.arrays.write.chunk_writer import WRITE_BATCH_BYTES
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, Refs, null_ref

@@ -22,13 +22,13 @@ from hubarray.arrays.indexing import chunking, selection
 from hubarray.arrays.indexing.selection import Selection, row_selection
 from hubarray.arrays.metadata.attributes import Attributes
 from hubarray.arrays.metadata.metadata import ArrayMetadata, checked_dims
-from hubarray.arrays.read.state import State
+from hubarray.arrays.read.snapshot import State
 from hubarray.arrays.write.assignment import along, assignable, checked_axis, rows_that_fit
-from hubarray.arrays.write.block_life import BlockLife
-from hubarray.arrays.write.fields import names_fields, read_fields, write_fields
+from hubarray.arrays.write.context_guard import BlockLife
 from hubarray.arrays.write.operations import draft_of
 from hubarray.arrays.write.rebase import Work, rebased, region_text
 from hubarray.arrays.write.staging import Staging
+from hubarray.arrays.write.struct_fields import names_fields, read_fields, write_fields
 from hubarray.arrays.write.worker import Part, Worker, chunk_hashes
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, homes, new_id

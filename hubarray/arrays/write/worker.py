@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays.indexing import selection
-from hubarray.arrays.read.state import State
+from hubarray.arrays.read.snapshot import State
 from hubarray.arrays.write.assignment import assignable
 from hubarray.arrays.write.staging import Staging, mask_of
 from hubarray.blobs.pack import PackWriter

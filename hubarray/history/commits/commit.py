@@ -35,12 +35,12 @@ from hubarray.errors import (
     NotFoundError,
     ObjectMissingError,
 )
-from hubarray.history.log.machine_queue import Turn
+from hubarray.history.log.backoff import retry_seconds
+from hubarray.history.log.commit_queue import Turn
 from hubarray.history.log.safety import require_atomic_create
-from hubarray.history.log.turns import retry_seconds
 from hubarray.history.log.version import Version
-from hubarray.history.records.fields import MAX_NUMBER, NUMBER_KEY
 from hubarray.history.records.head import Head
+from hubarray.history.records.json_fields import MAX_NUMBER, NUMBER_KEY
 from hubarray.history.records.long_descriptions import LongDescription
 from hubarray.history.records.manifest import Manifest, NodeRef, TreeRoot
 from hubarray.history.records.overlay import EMPTY_OVERLAY, Numbers, Overlay, split_for_fold

@@ -19,7 +19,7 @@ import xxhash
 
 from hubarray import process
 from hubarray.errors import CorruptDataError, HubError
-from hubarray.history.records.fields import MAX_NUMBER, Fields, parse_json
+from hubarray.history.records.json_fields import MAX_NUMBER, Fields, parse_json
 from hubarray.names import Name
 from hubarray.storage.base import Buffer, Store
 

@@ -23,8 +23,8 @@ from hubarray.errors import (
 )
 from hubarray.history.log import search
 from hubarray.history.log.hints import MAX_HINT_BYTES, decode_hint, hint_key
-from hubarray.history.records.fields import MAX_NUMBER
 from hubarray.history.records.head import HEAD_READ_BYTES, Head, decode_head
+from hubarray.history.records.json_fields import MAX_NUMBER
 from hubarray.history.records.long_descriptions import LongDescription
 from hubarray.history.records.manifest import NodeRef
 from hubarray.history.records.record import MAX_RECORD_BYTES, Record, decode, encode, record_key

@@ -16,9 +16,9 @@ from hubarray.errors import (
     UnavailableError,
 )
 from hubarray.history.log.clock import store_time
+from hubarray.history.log.commit_queue import MachineQueue
 from hubarray.history.log.hints import hint_writer
 from hubarray.history.log.log import Log
-from hubarray.history.log.machine_queue import MachineQueue
 from hubarray.history.log.offline import OfflineRecords, Sighting
 from hubarray.history.records.manifest import NodeRef
 from hubarray.history.records.record import Record, record_key

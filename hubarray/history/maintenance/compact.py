@@ -14,7 +14,7 @@ from hubarray.history.commits.commit import Draft
 from hubarray.history.log.listing import versions_of
 from hubarray.history.log.version import Version
 from hubarray.history.maintenance import scatter
-from hubarray.history.maintenance.reach import read_log, readable, strictly, walk
+from hubarray.history.maintenance.reachability import read_log, readable, strictly, walk
 from hubarray.history.maintenance.verify import distinct_refs
 from hubarray.history.records.contents import present_refs, refs_of
 from hubarray.history.records.overlay import Numbers

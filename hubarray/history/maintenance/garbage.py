@@ -29,7 +29,7 @@ from hubarray.history.log.clock import store_time
 from hubarray.history.log.listing import versions_of
 from hubarray.history.log.log import Log
 from hubarray.history.log.safety import PROBE_FOLDER
-from hubarray.history.maintenance.reach import read_log, strictly, walk
+from hubarray.history.maintenance.reachability import read_log, strictly, walk
 from hubarray.history.records.head import Head
 from hubarray.history.records.manifest import NodeRef
 from hubarray.history.records.record import Record, encode_stub, record_key

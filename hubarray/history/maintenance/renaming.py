@@ -12,7 +12,7 @@ from hubarray.errors import AlreadyExistsError, ConflictError, CorruptDataError,
 from hubarray.history.commits.commit import check_age
 from hubarray.history.log.safety import require_atomic_create
 from hubarray.history.log.version import Version
-from hubarray.history.maintenance.reach import read_log
+from hubarray.history.maintenance.reachability import read_log
 from hubarray.history.records.record import Record
 from hubarray.history.records.referrers import write_referrer
 from hubarray.names import Name, parse

@@ -20,7 +20,7 @@ from hubarray.errors import CorruptDataError, FormatVersionError, NotFoundError,
 from hubarray.history.log.hints import encode_hint, hint_key
 from hubarray.history.log.listing import versions_of
 from hubarray.history.log.log import Log
-from hubarray.history.maintenance.reach import walk
+from hubarray.history.maintenance.reachability import walk
 from hubarray.history.maintenance.verify import Check, Damage, Problem, distinct_refs, verify
 from hubarray.history.records.manifest import NodeRef, decode_node
 from hubarray.history.records.record import RECORD_NAME, Record, record_key

@@ -21,7 +21,7 @@ from hubarray.history.log.clock import store_time
 from hubarray.history.log.hints import encode_hint, hint_key
 from hubarray.history.log.safety import require_atomic_create
 from hubarray.history.log.version import Version
-from hubarray.history.maintenance.reach import read_log, readable, walk
+from hubarray.history.maintenance.reachability import read_log, readable, walk
 from hubarray.history.records.manifest import NodeRef, decode_node
 from hubarray.history.records.record import MAX_RECORD_BYTES, Record, record_key
 from hubarray.history.records.referrers import write_referrer

@@ -13,7 +13,7 @@ from hubarray.errors import NotFoundError
 from hubarray.history.log.listing import versions_of
 from hubarray.history.log.log import Log
 from hubarray.history.log.version import Version
-from hubarray.history.maintenance.reach import read_log, readable, strictly, walk
+from hubarray.history.maintenance.reachability import read_log, readable, strictly, walk
 from hubarray.history.maintenance.verify import distinct_refs
 from hubarray.history.records.record import Record
 from hubarray.history.records.referrers import referrers

@@ -19,7 +19,7 @@ from hubarray.blobs.scheduling import run_all
 from hubarray.errors import CorruptDataError, FormatVersionError, ObjectMissingError
 from hubarray.history.log.hints import MAX_HINT_BYTES, decode_hint, hint_key
 from hubarray.history.log.log import Log
-from hubarray.history.maintenance.reach import readable, walk
+from hubarray.history.maintenance.reachability import readable, walk
 from hubarray.history.records.manifest import NodeRef, decode_node
 from hubarray.history.records.record import RECORD_NAME, Record, record_key
 from hubarray.history.records.referrers import notes

@@ -10,7 +10,7 @@ import xxhash
 
 from hubarray import names
 from hubarray.errors import CorruptDataError, FormatVersionError, InvalidNameError
-from hubarray.history.records.fields import Fields, parse_json
+from hubarray.history.records.json_fields import Fields, parse_json
 from hubarray.names import Name
 from hubarray.shown import shown_text
 from hubarray.storage.base import Buffer

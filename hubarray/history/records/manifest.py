@@ -21,7 +21,7 @@ from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import ID_BYTES, REF, Refs, blob_hash, check_refs, homes, new_id
 from hubarray.blobs.scheduling import run_all
 from hubarray.errors import CorruptDataError
-from hubarray.history.records.fields import parse_json
+from hubarray.history.records.json_fields import parse_json
 from hubarray.history.records.overlay import LEAF_NUMBERS, Numbers
 from hubarray.names import parse_home
 from hubarray.storage.base import Buffer, Store

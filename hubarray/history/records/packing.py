@@ -8,7 +8,7 @@ import zlib
 from typing import Any
 
 from hubarray.errors import CorruptDataError
-from hubarray.history.records.fields import Fields, parse_json
+from hubarray.history.records.json_fields import Fields, parse_json
 
 # What is shorter stays JSON that people and other programs read.
 PACKED_FROM_BYTES = 64 << 10

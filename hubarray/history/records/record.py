@@ -19,7 +19,8 @@ import numpy as np
 from hubarray import names
 from hubarray.errors import ConfigError, CorruptDataError
 from hubarray.history.records.extents import Extents
-from hubarray.history.records.fields import (
+from hubarray.history.records.head import Head, check_format, head_hash, head_of
+from hubarray.history.records.json_fields import (
     MAX_INT64,
     NUMBER_KEY,
     Fields,
@@ -27,7 +28,6 @@ from hubarray.history.records.fields import (
     numbers_to_json,
     parse_json,
 )
-from hubarray.history.records.head import Head, check_format, head_hash, head_of
 from hubarray.history.records.long_descriptions import MAX_DESCRIPTION_NODE_BYTES, LongDescription
 from hubarray.history.records.manifest import MAX_LEVELS, MAX_NODE_BYTES, NodeRef, TreeRoot
 from hubarray.history.records.overlay import EMPTY_OVERLAY, MAX_OVERLAY_REFS, Numbers, Overlay

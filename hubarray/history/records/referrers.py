@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from hubarray.blobs.ref import new_id
 from hubarray.errors import CorruptDataError, ObjectMissingError
-from hubarray.history.records.fields import Fields, parse_json
+from hubarray.history.records.json_fields import Fields, parse_json
 from hubarray.storage.base import ObjectInfo, Store
 
 _MAX_BYTES = 4096

@@ -13,7 +13,7 @@ from hubarray.interop.parquet_dataset import statistics, summary
 from hubarray.interop.parquet_dataset.files import DataFile, Location
 from hubarray.interop.parquet_dataset.footers import Footer, metadata
 from hubarray.tables.format.conditions import Clause
-from hubarray.tables.format.ranges import Range, range_answer
+from hubarray.tables.format.statistics import Range, range_answer
 
 _THREADS = 16
 
@@ -35,7 +35,7 @@ def answers(
     Parameters
     ----------
     clauses
-        As of :func:`hubarray.tables.format.ranges.range_answer`.
+        As of :func:`hubarray.tables.format.statistics.range_answer`.
     units : sequence of (file, row group)
     keys : mapping of int to mapping
         Of each file the values that the names of its folders say.

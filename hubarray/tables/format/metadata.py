@@ -8,7 +8,7 @@ from typing import Any
 
 from hubarray.errors import ConfigError
 from hubarray.history.records.descriptions import Descriptions
-from hubarray.history.records.fields import Fields
+from hubarray.history.records.json_fields import Fields
 from hubarray.history.records.record import Record, record_key
 from hubarray.tables.format.locations import SLAB_ROWS
 from hubarray.tables.format.schema import Schema

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from hubarray.blobs.ref import REF, Refs, check_refs, homes, make_ref
 from hubarray.errors import ConfigError, CorruptDataError
-from hubarray.history.records.fields import Fields, parse_json
+from hubarray.history.records.json_fields import Fields, parse_json
 from hubarray.storage.base import Buffer
 from hubarray.tables.format import index_piece, locations
 from hubarray.tables.format.index_piece import Key

@@ -16,7 +16,7 @@ from hubarray.arrays.codecs.compressors import COMPRESSORS
 from hubarray.arrays.codecs.dtypes import UnknownTypeError, checked_dtype, dtype_from_json, dtype_to_json
 from hubarray.arrays.codecs.unicode import has_text
 from hubarray.errors import ConfigError, FormatVersionError
-from hubarray.history.records.fields import Fields
+from hubarray.history.records.json_fields import Fields
 
 MAX_FIELDS = 4096
 MAX_NAME_LETTERS = 256

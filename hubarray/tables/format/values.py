@@ -10,7 +10,7 @@ import numpy as np
 from hubarray.arrays.codecs.images import check_image
 from hubarray.arrays.codecs.unicode import has_text, is_text
 from hubarray.errors import ConfigError
-from hubarray.tables.format.block_making import Image
+from hubarray.tables.format.block_encoding import Image
 from hubarray.tables.format.images import check_size, image_decoded
 from hubarray.tables.format.schema import Field
 from hubarray.values.casting import cast_with_losses, may_be_kept
@@ -19,7 +19,7 @@ from hubarray.values.objects import ends_with_nul
 
 
 def checked(field: Field, value: Any, *, decodes_images: bool = False) -> Any:
-    """Return a value as :func:`hubarray.tables.format.block_making.encode` takes it: array, bytes, image file or None.
+    """Return a value as :func:`hubarray.tables.format.block_encoding.encode` takes it: array, bytes, image or None.
 
     Numbers and times are accepted if the field's dtype holds them exactly. Bytes of a JPEG or PNG that has the field's
     dtype and shape are returned unchanged.

@@ -18,7 +18,7 @@ from hubarray.tables.format.metadata import metadata_of
 from hubarray.tables.index import index
 from hubarray.tables.read.rows import Wanted, columns_into, read
 from hubarray.tables.snapshot.digests import digests_of
-from hubarray.tables.snapshot.state import TableState
+from hubarray.tables.snapshot.snapshot import TableState
 
 if TYPE_CHECKING:
     import pandas as pd

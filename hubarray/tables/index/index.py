@@ -14,13 +14,13 @@ from hubarray.blobs.scheduling import run_all
 from hubarray.errors import ConfigError
 from hubarray.tables.format import conditions, locations
 from hubarray.tables.format.conditions import Clause
+from hubarray.tables.format.index_column import ServiceColumn
 from hubarray.tables.format.index_piece import arrow_schema, nat_as_null
 from hubarray.tables.format.metadata import Append
-from hubarray.tables.format.ranges import slabs_of_ranges
 from hubarray.tables.format.schema import PARTITION
-from hubarray.tables.format.service_column import ServiceColumn
+from hubarray.tables.format.statistics import slabs_of_ranges
 from hubarray.tables.read.columns import matching
-from hubarray.tables.snapshot.state import TableState
+from hubarray.tables.snapshot.snapshot import TableState
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from hubarray.errors import ConfigError
+from hubarray.tables.format.index_column import ServiceColumn, other_side
 from hubarray.tables.format.index_piece import nat_as_null
-from hubarray.tables.format.service_column import ServiceColumn, other_side
 from hubarray.tables.read.rows import Numbers
-from hubarray.tables.snapshot.state import TableState
+from hubarray.tables.snapshot.snapshot import TableState
 
 _ADVICE = "publish the merged index with hub.write_index, and take windows of that"
 _MOST_REMEMBERED = 16

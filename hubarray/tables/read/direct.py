@@ -15,7 +15,7 @@ from hubarray.storage.base import MAX_BUFFERS, Buffer
 from hubarray.tables.format import locations
 from hubarray.tables.format.block import Block, is_intact
 from hubarray.tables.format.schema import Group
-from hubarray.tables.snapshot.state import TableState
+from hubarray.tables.snapshot.snapshot import TableState
 
 # Of more, several threads are worth their while; from afar they are there anyway, and this is what they may hold.
 _MOST_BYTES, _MOST_REMOTE_BYTES = 2 << 20, 64 << 20

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from hubarray.errors import ConfigError
-from hubarray.tables.format import frames
+from hubarray.tables.format import casts
+from hubarray.tables.format.index_column import ServiceColumn, is_service, parse
 from hubarray.tables.format.schema import PARTITION
-from hubarray.tables.format.service_column import ServiceColumn, is_service, parse
 from hubarray.tables.read.rows import Numbers
 
 MISSING = -1
@@ -27,7 +27,7 @@ def row_numbers(index: Any) -> tuple[list[tuple[ServiceColumn, Numbers]], list[s
         names = list(index.columns)
         _require_distinct([name for name in names if is_service(name)])
         columns = {name: index[name] for name in names if is_service(name)}
-    elif frames.is_frame(index) and not hasattr(index, "iloc"):
+    elif casts.is_frame(index) and not hasattr(index, "iloc"):
         table = _arrow(index)
         names = table.column_names
         _require_distinct(names)

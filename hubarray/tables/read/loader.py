@@ -15,7 +15,7 @@ from hubarray.arrays.adapters import needed_adapter
 from hubarray.blobs.pools import pools
 from hubarray.errors import ConfigError
 from hubarray.storage.url import Root
-from hubarray.tables.format.service_column import ServiceColumn
+from hubarray.tables.format.index_column import ServiceColumn
 from hubarray.tables.read import known_roots
 from hubarray.tables.read.index_rows import row_numbers
 from hubarray.tables.read.positions import position_of, positions_of

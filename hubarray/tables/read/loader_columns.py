@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from hubarray.tables.format.index_column import ServiceColumn
 from hubarray.tables.format.schema import PARTITION, Schema
-from hubarray.tables.format.service_column import ServiceColumn
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from hubarray.tables.format.schema import Group
 from hubarray.tables.read.choosing import cheapest
 from hubarray.tables.read.loader_columns import Column
 from hubarray.tables.read.rows import Numbers
-from hubarray.tables.snapshot.state import TableState
+from hubarray.tables.snapshot.snapshot import TableState
 
 # What a request costs, in the bytes that could have been read meanwhile: python -m benchmarks table_costs tells it.
 REQUEST_BYTES = {True: 512 << 10, False: 48 << 10}

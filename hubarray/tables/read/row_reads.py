@@ -15,18 +15,18 @@ import numpy as np
 from hubarray.errors import ConfigError, ConflictError, NotFoundError
 from hubarray.history.log.version import version_of
 from hubarray.storage.url import Root, resolve
+from hubarray.tables.format.index_column import ServiceColumn
 from hubarray.tables.format.locations import SLAB_ROWS
 from hubarray.tables.format.schema import PARTITION
-from hubarray.tables.format.service_column import ServiceColumn
 from hubarray.tables.read import direct, known_roots, rows
 from hubarray.tables.read.alignment import Alignment
+from hubarray.tables.read.column_buffers import places as places_of
 from hubarray.tables.read.columns import matching
-from hubarray.tables.read.in_place import places as places_of
 from hubarray.tables.read.loader_columns import Column, name_columns
 from hubarray.tables.read.picks import Pick, fill_from_index, parts_of, picks_of, split
 from hubarray.tables.read.rows import Numbers, Wanted
 from hubarray.tables.read.windows import EveryRow, window
-from hubarray.tables.snapshot.state import TableState
+from hubarray.tables.snapshot.snapshot import TableState
 
 _MOST_ASKED = 64
 

@@ -19,8 +19,8 @@ from hubarray.tables.format.locations import Locations, rows_in_blocks
 from hubarray.tables.format.plain_blocks import PlainBlocks
 from hubarray.tables.format.schema import Group
 from hubarray.tables.format.text_blocks import TextBlocks
-from hubarray.tables.read.in_place import Places
-from hubarray.tables.snapshot.state import TableState
+from hubarray.tables.read.column_buffers import Places
+from hubarray.tables.snapshot.snapshot import TableState
 
 Numbers = npt.NDArray[np.int64]
 # Positions, and rows of the block, that follow one another.

@@ -6,7 +6,7 @@ import numpy as np
 
 from hubarray.tables.format.locations import Locations, begin_blocks
 from hubarray.tables.format.schema import Group
-from hubarray.tables.snapshot.state import TableState
+from hubarray.tables.snapshot.snapshot import TableState
 
 
 def digests_of(table: TableState, group: Group, numbers: np.ndarray) -> np.ndarray:

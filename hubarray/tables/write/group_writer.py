@@ -12,11 +12,11 @@ from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import Refs, null_ref
 from hubarray.errors import ConfigError
 from hubarray.tables.format.block import MAX_BLOCK_BYTES, check_of
-from hubarray.tables.format.block_making import digest, encode
+from hubarray.tables.format.block_encoding import digest, encode
 from hubarray.tables.format.chunk_file import ChunkFile
 from hubarray.tables.format.locations import Locations, empty
 from hubarray.tables.format.schema import Group
-from hubarray.tables.write.references import MIN_SHARED_BYTES, StoredBlock, StoredBlocks
+from hubarray.tables.write.dedup import MIN_SHARED_BYTES, StoredBlock, StoredBlocks
 
 # Blocks that wait, where all are null.
 _MOST_WAITING = 1024

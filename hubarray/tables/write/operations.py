@@ -18,8 +18,8 @@ from hubarray.shown import counted
 from hubarray.tables.format.metadata import MAX_APPENDS, TableMetadata, metadata_of
 from hubarray.tables.format.part import TablePart
 from hubarray.tables.format.schema import PARTITION, Schema
-from hubarray.tables.snapshot.state import TableState
-from hubarray.tables.write.appending import LaidOut, lay_out, part_files, protect, refuse_other_rows, sorted_by_key
+from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.write.append import LaidOut, lay_out, part_files, protect, refuse_other_rows, sorted_by_key
 
 
 def creation(schema: Schema, key_type: type, *, attrs: dict[str, Any], message: str) -> Draft:

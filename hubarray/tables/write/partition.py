@@ -16,8 +16,8 @@ from hubarray.tables.format.index_piece import Key, column_of, index_schema
 from hubarray.tables.format.part import PartFile
 from hubarray.tables.format.schema import Schema
 from hubarray.tables.format.values import checked, checked_column
+from hubarray.tables.write.dedup import KnownBlocks, StoredBlocks
 from hubarray.tables.write.group_writer import GroupWriter
-from hubarray.tables.write.references import KnownBlocks, StoredBlocks
 
 # With what is on its way up, a partition writer holds about 128 MiB.
 OPEN_BYTES = 72 << 20

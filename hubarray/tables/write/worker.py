@@ -13,18 +13,18 @@ from hubarray.blobs.pack import PackWriter
 from hubarray.errors import ConfigError, HubError, ReadOnlyError
 from hubarray.history.log.clock import store_now
 from hubarray.history.log.version import Version, version_of
-from hubarray.history.records.fields import Fields
+from hubarray.history.records.json_fields import Fields
 from hubarray.names import Name
 from hubarray.shown import shown_text
 from hubarray.storage.url import Root
-from hubarray.tables.format import frames
+from hubarray.tables.format import casts
 from hubarray.tables.format.index_piece import Key
 from hubarray.tables.format.part import MAX_PART_FILE_BYTES, TablePart, is_key, schema_digest
 from hubarray.tables.format.schema import Schema
-from hubarray.tables.snapshot.state import TableState
+from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.write.dedup import References
 from hubarray.tables.write.partition import UPLOADING_BYTES, PartitionWriter
-from hubarray.tables.write.references import References
-from hubarray.tables.write.staged import StagedParts
+from hubarray.tables.write.staging import StagedParts
 
 _BLOCK = "use a partition within 'with ...partition(key) as p'; p.part is there after the block"
 
@@ -90,7 +90,7 @@ class TablePartition:
             As :meth:`append`; rows before the refused one are there.
         """
         writer = self._open()
-        if not frames.is_frame(rows) and not isinstance(rows, Mapping):
+        if not casts.is_frame(rows) and not isinstance(rows, Mapping):
             if not isinstance(rows, Iterable) or isinstance(rows, (str, bytes)):
                 raise ConfigError(
                     f"{self._where()}: rows are a frame or mappings, one a row, not a {type(rows).__name__}"
@@ -99,7 +99,7 @@ class TablePartition:
                 writer.append(self._named(row))
             return
         try:
-            for columns, count in frames.batches_of(rows, self._worker.schema):
+            for columns, count in casts.batches_of(rows, self._worker.schema):
                 writer.extend(columns, count)
         except ConfigError as error:
             text = str(error)

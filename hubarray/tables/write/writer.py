@@ -24,10 +24,10 @@ from hubarray.tables.format.index_piece import Key, arrow_schema
 from hubarray.tables.format.metadata import metadata_of
 from hubarray.tables.format.part import TablePart, schema_digest
 from hubarray.tables.format.schema import Schema
-from hubarray.tables.snapshot.state import TableState
-from hubarray.tables.write.appending import lay_out, part_files, refuse_other_rows, sorted_by_key
+from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.write.append import lay_out, part_files, refuse_other_rows, sorted_by_key
 from hubarray.tables.write.operations import AddParts, whole
-from hubarray.tables.write.staged import StagedParts
+from hubarray.tables.write.staging import StagedParts
 from hubarray.tables.write.worker import Staging, TablePartition, TableWorker, checked_key
 
 MAX_WAITING_PARTS = 1024

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hubarray as hub
 from hubarray.history.records import packing
-from hubarray.history.records.fields import Fields
+from hubarray.history.records.json_fields import Fields
 from hubarray.history.records.packing import PACKED_FROM_BYTES, pack, unpack
 from hubarray.history.records.record import MAX_RECORD_BYTES, decode, encode
 from tests.history.records.test_record import NAME, _record

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError
-from hubarray.history.records.fields import Fields
+from hubarray.history.records.json_fields import Fields
 from hubarray.tables.format.schema import Field, Schema
 
 

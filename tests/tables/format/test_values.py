@@ -8,7 +8,7 @@ import pytest
 from PIL import Image as PillowImage
 
 from hubarray.errors import ConfigError
-from hubarray.tables.format.block_making import Image
+from hubarray.tables.format.block_encoding import Image
 from hubarray.tables.format.schema import Field
 from hubarray.tables.format.values import checked
 

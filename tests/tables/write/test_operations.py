@@ -13,7 +13,7 @@ from hubarray.tables.format import locations
 from hubarray.tables.format.part import TablePart
 from hubarray.tables.format.schema import Field, Schema
 from hubarray.tables.read.rows import Wanted, read, values_into
-from hubarray.tables.snapshot.state import TableState
+from hubarray.tables.snapshot.snapshot import TableState
 from hubarray.tables.write.operations import AddParts, creation
 from hubarray.tables.write.partition import PartitionWriter
 from tests.tables import strategies

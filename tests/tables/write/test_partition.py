@@ -11,7 +11,7 @@ from hubarray.blobs.pack import PackWriter
 from hubarray.errors import ConfigError
 from hubarray.tables.format import chunk_file
 from hubarray.tables.format.block import Block, is_intact
-from hubarray.tables.format.block_making import digest
+from hubarray.tables.format.block_encoding import digest
 from hubarray.tables.format.locations import rows_in_blocks
 from hubarray.tables.format.schema import Field, Schema
 from hubarray.tables.format.values import checked

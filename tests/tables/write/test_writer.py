@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hubarray as hub
-from hubarray.tables.format import block_making, locations
+from hubarray.tables.format import block_encoding, locations
 from hubarray.tables.write import writer
 from tests.tables.rows import assert_rows, drive, schema, write
 
@@ -172,7 +172,7 @@ def test_a_block_that_a_reference_has_is_not_encoded(root, monkeypatch):
 
     def counting(group, columns):
         encoded.append(group.name)
-        return block_making.encode(group, columns)
+        return block_encoding.encode(group, columns)
 
     monkeypatch.setattr("hubarray.tables.write.group_writer.encode", counting)
     write("lab/drives:v1", parts, root)

@@ -14,7 +14,7 @@ from hubarray.tables.format.block import described
 from hubarray.tables.format.index_piece import Key
 from hubarray.tables.format.locations import Locations
 from hubarray.tables.format.schema import PARTITION, Group, Schema
-from hubarray.tables.snapshot.state import TableState
+from hubarray.tables.snapshot.snapshot import TableState
 
 # Of a run between blocks that are stored anew: a shorter one is stored again, or ten small frames would scatter.
 MIN_SHARED_BYTES = 64 << 10

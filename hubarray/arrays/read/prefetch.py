@@ -7,7 +7,7 @@ from hubarray.arrays.indexing import numbering
 from hubarray.arrays.indexing.plan import Plan
 from hubarray.arrays.metadata.metadata import ArrayMetadata
 from hubarray.arrays.read.chunk_codec import chunk_keys, decoded
-from hubarray.arrays.read.state import State
+from hubarray.arrays.read.snapshot import State
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import Refs

@@ -16,14 +16,14 @@ from hubarray.errors import ConfigError, ConflictError, CorruptDataError
 from hubarray.history.log.version import Version
 from hubarray.history.records.overlay import Numbers
 from hubarray.history.records.referrers import write_referrer
-from hubarray.tables.format import index_piece, locations, ranges
+from hubarray.tables.format import index_piece, locations, statistics
 from hubarray.tables.format.metadata import MAX_PARTITIONS, TableMetadata
 from hubarray.tables.format.part import MAX_PART_FILE_BYTES, PartFile, TablePart
 from hubarray.tables.format.schema import Field, Schema
 from hubarray.tables.format.slabs import Slab, slabs
 from hubarray.tables.read.rows import located
 from hubarray.tables.snapshot.digests import digests_of
-from hubarray.tables.snapshot.state import TableState
+from hubarray.tables.snapshot.snapshot import TableState
 
 _AHEAD_BYTES = 64 << 20
 
@@ -76,10 +76,10 @@ def lay_out(files: Iterable[PartFile], schema: Schema, key_type: type, packs: Pa
             yield file
 
     pieces: list[Any] = []
-    found: list[list[ranges.Range]] = []
+    found: list[list[statistics.Range]] = []
     for slab in slabs(noted(), schema, key_type):
         pieces += [packs.add(piece) for piece in _pieces_of(slab, schema)]
-        found.append([ranges.range_of(slab.index[name]) for name in schema.index])
+        found.append([statistics.range_of(slab.index[name]) for name in schema.index])
     if len(listed) > MAX_PARTITIONS:
         raise ConfigError(f"{len(listed):,} partitions, and {MAX_PARTITIONS:,} are added at once; make larger ones")
     columns = [list(one) for one in zip(*listed, strict=True)] or [[], [], []]
@@ -88,7 +88,7 @@ def lay_out(files: Iterable[PartFile], schema: Schema, key_type: type, packs: Pa
     # Of one slab they would cost as much as the slab.
     has_ranges = len(found) > 1 and bool(schema.index)
     if has_ranges:
-        pieces.append(packs.add(index_piece.encode(ranges.ranges_table(found, schema))))
+        pieces.append(packs.add(index_piece.encode(statistics.ranges_table(found, schema))))
     rows = sum(count for _, _, count in listed)
     refs = np.concatenate(chunk_files)
     return LaidOut(refs, np.array(pieces, REF), rows, len(listed), blocks, stored_bytes, has_ranges)

@@ -19,9 +19,9 @@ from hubarray.tables.format import index_piece, locations
 from hubarray.tables.format.index_piece import Key
 from hubarray.tables.format.locations import Locations
 from hubarray.tables.format.metadata import Append, TableMetadata, metadata_of
-from hubarray.tables.format.ranges import ranges_schema
 from hubarray.tables.format.schema import PARTITION, Group
-from hubarray.tables.snapshot.stretches import BlockTable, block_table
+from hubarray.tables.format.statistics import ranges_schema
+from hubarray.tables.snapshot.block_spans import BlockTable, block_table
 
 _REMEMBERED_REFS = 16384
 _CHECKED_SLABS = 4096

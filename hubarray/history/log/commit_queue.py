@@ -5,7 +5,7 @@ ahead without a turn, one that is killed is passed over, as the kernel gives up 
 one that makes no headway.
 
 The file begins with 56 bytes: the next ticket, the ticket whose turn it is, the newest commit that this machine's
-writers know, and their :class:`hubarray.history.log.turns.Traffic`. All of it is only a hint. Behind it is the record
+writers know, and their :class:`hubarray.history.log.backoff.Traffic`. All of it is only a hint. Behind it is the record
 that was created last, if a writer waited for it. For a moment the next writer may build on that record without reading
 the log again. A writer takes the next ticket and locks the byte of that number, far beyond the end of the file, until
 it is done. Its turn comes when no byte before its own is locked. Each writer waits for the byte before its own, so one
@@ -32,8 +32,8 @@ from pathlib import Path
 from hubarray import config, process
 from hubarray.blobs.cache_space import CacheSpace
 from hubarray.history.log import byte_locks
+from hubarray.history.log.backoff import STATE_BYTES, Traffic
 from hubarray.history.log.byte_locks import LockFile
-from hubarray.history.log.turns import STATE_BYTES, Traffic
 from hubarray.process import uptime_seconds
 
 log = logging.getLogger("hubarray.turns")

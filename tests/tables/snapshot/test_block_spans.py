@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubarray.tables.format import locations
-from hubarray.tables.snapshot.stretches import block_table
+from hubarray.tables.snapshot.block_spans import block_table
 
 
 @st.composite

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from hubarray.history.log import turns
-from hubarray.history.log.turns import Traffic, retry_seconds
+from hubarray.history.log import backoff
+from hubarray.history.log.backoff import Traffic, retry_seconds
 
 
 def _loop(one, seconds, commit_seconds=0.005):
@@ -31,7 +31,7 @@ def test_a_lone_writer_leaves_a_gap_a_few_times_a_second():
             gaps.append(now)
         now += pause + 0.005
         one.won(now, 0.005)
-    assert max(b - a for a, b in itertools.pairwise(gaps)) < 2 * turns.RUN_SECONDS
+    assert max(b - a for a, b in itertools.pairwise(gaps)) < 2 * backoff.RUN_SECONDS
 
 
 def test_a_machine_that_met_others_leaves_a_gap_after_a_few_commits_until_they_are_gone():
@@ -45,7 +45,7 @@ def test_a_machine_that_met_others_leaves_a_gap_after_a_few_commits_until_they_a
         run += 1
         now += pause + 0.005
         one.won(now, 0.005)
-    assert 2 <= max(runs[5:]) <= turns.RUN_COMMITS + 2
+    assert 2 <= max(runs[5:]) <= backoff.RUN_COMMITS + 2
     one.won(now + 2.5, 0.005)
     one.won(now + 2.51, 0.005)
     assert one.pause_seconds(now + 2.51) == 0
@@ -59,14 +59,14 @@ def test_a_writer_that_writes_now_and_then_never_waits():
         one.won(now, 0.005)
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff" * turns.STATE_BYTES, b"\0" * (turns.STATE_BYTES - 1)])
+@pytest.mark.parametrize("data", [b"", b"\xff" * backoff.STATE_BYTES, b"\0" * (backoff.STATE_BYTES - 1)])
 def test_a_state_that_cannot_be_is_as_new(data):
     assert Traffic.decoded(data) == Traffic()
 
 
 def test_whatever_a_state_says_the_pause_is_bounded():
     for values in itertools.product((float("inf"), -float("inf"), 1e300, -1e300, 0.0, 99.99), repeat=4):
-        assert 0 <= Traffic(*values).pause_seconds(100.0) <= turns.MAX_PAUSE_SECONDS
+        assert 0 <= Traffic(*values).pause_seconds(100.0) <= backoff.MAX_PAUSE_SECONDS
 
 
 def test_a_run_begins_with_its_first_commit_however_long_that_took():
@@ -81,8 +81,8 @@ def test_a_run_begins_with_its_first_commit_however_long_that_took():
 
 
 def test_who_lost_more_often_waits_less_and_nobody_for_long():
-    assert max(retry_seconds(1, 0.002) for _ in range(100)) <= turns.RETRY_COMMITS * 0.002
-    assert max(retry_seconds(10, 0.002) for _ in range(100)) <= turns.RETRY_COMMITS * 0.0002
+    assert max(retry_seconds(1, 0.002) for _ in range(100)) <= backoff.RETRY_COMMITS * 0.002
+    assert max(retry_seconds(10, 0.002) for _ in range(100)) <= backoff.RETRY_COMMITS * 0.0002
     for strange in (-1.0, 1e300, float("inf")):
-        assert 0 <= retry_seconds(1, strange) <= turns.MAX_PAUSE_SECONDS
+        assert 0 <= retry_seconds(1, strange) <= backoff.MAX_PAUSE_SECONDS
     assert Traffic().pause_seconds(100.0) == 0

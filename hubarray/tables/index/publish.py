@@ -28,8 +28,8 @@ from hubarray.tables.format.schema import Field, Group, Schema
 from hubarray.tables.read.loader import RowLoader
 from hubarray.tables.read.rows import Numbers, located
 from hubarray.tables.snapshot.digests import digests_of
-from hubarray.tables.snapshot.state import TableState
-from hubarray.tables.write.appending import lay_out, stored_values
+from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.write.append import lay_out, stored_values
 from hubarray.tables.write.operations import whole
 from hubarray.tables.write.worker import checked_key
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import hubarray as hub
 from hubarray.tables.format import locations
+from hubarray.tables.write.dedup import StoredBlock, StoredBlocks
 from hubarray.tables.write.group_writer import GroupWriter
-from hubarray.tables.write.references import StoredBlock, StoredBlocks
 
 # Digests of which halves are often equal.
 DIGESTS = st.tuples(st.integers(0, 3), st.integers(0, 3)).map(

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubarray.errors import ConfigError
-from hubarray.tables.format import frames
+from hubarray.tables.format import casts
 from hubarray.tables.format.schema import Field, Schema
 
 
 def read(field, column):
-    batches = frames.batches_of(pa.table({"x": column}), Schema({"x": field}))
+    batches = casts.batches_of(pa.table({"x": column}), Schema({"x": field}))
     return [value for columns, _ in batches for value in columns["x"]]
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import hubarray as hub
 from hubarray.tables.format.conditions import arrow_expression
 from hubarray.tables.format.index_piece import index_schema
-from hubarray.tables.format.ranges import range_of, ranges_table, slabs_of_ranges
-from hubarray.tables.snapshot.state import TableState
+from hubarray.tables.format.statistics import range_of, ranges_table, slabs_of_ranges
+from hubarray.tables.snapshot.snapshot import TableState
 from tests.tables.rows import write
 
 SCHEMA = hub.Schema(

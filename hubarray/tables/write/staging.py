@@ -13,14 +13,14 @@ from hubarray.blobs.ref import REF, blob_place
 from hubarray.errors import ConflictError, CorruptDataError, HubError
 from hubarray.history.commits.commit import Draft, commit, create_version
 from hubarray.history.log.version import Version, version_of
-from hubarray.history.maintenance import publishing
+from hubarray.history.maintenance import staging_versions
 from hubarray.history.records.contents import refs_of
 from hubarray.history.records.record import Record
 from hubarray.tables.format.index_piece import Key
 from hubarray.tables.format.metadata import Staged, metadata_of
 from hubarray.tables.format.part import MAX_PART_BYTES, TablePart
 from hubarray.tables.format.schema import Schema
-from hubarray.tables.write.appending import part_files, protect
+from hubarray.tables.write.append import part_files, protect
 from hubarray.tables.write.operations import creation
 
 # Numbers of a staging version: of part i its own bytes and its part file, then the chunk files of all parts.
@@ -46,7 +46,7 @@ class StagedParts:
     def __init__(
         self, version: Version, schema: Schema, *, grace_seconds: float, shared: bool, source: str | None = None
     ) -> None:
-        name = publishing.staging_name(version.name, "writing", own=not shared)
+        name = staging_versions.staging_name(version.name, "writing", own=not shared)
         self._version = version_of(version.fetcher.root, name)
         self._target, self._schema, self._grace_seconds = version, schema, grace_seconds
         self._source = source
@@ -57,7 +57,7 @@ class StagedParts:
     def is_begun(self) -> bool:
         """Whether there is a staging version, of this attempt or of its workers."""
         if self._record is None:
-            self._record = publishing.left_over(self._version)
+            self._record = staging_versions.left_over(self._version)
         return self._record is not None
 
     def resumed(self) -> list[TablePart]:
@@ -68,14 +68,14 @@ class StagedParts:
         ConflictError
             It was of another schema or source, or its table was made, and deleted since.
         """
-        self._record = publishing.left_over(self._version)
+        self._record = staging_versions.left_over(self._version)
         if self._record is None:
             return []
         if metadata_of(self._record).schema != self._schema:
             raise ConflictError(
                 f"{self._version.name}: an earlier attempt was of another schema; delete it, or write with its schema"
             )
-        self._refuse_another(self._record.attrs[publishing.NOTE])
+        self._refuse_another(self._record.attrs[staging_versions.NOTE])
         self._take_note(self._record)
         if len({type(key) for key in self._parts}) > 1:
             raise ConflictError(
@@ -128,7 +128,7 @@ class StagedParts:
         """Delete the staging version, if it is there: what it holds is the collector's then."""
         if self._record is not None:
             with contextlib.suppress(HubError):
-                publishing.remove(self._version)
+                staging_versions.remove(self._version)
 
     def unknown(self, record: Record) -> Iterator[TablePart]:
         """The parts of a record that have not been taken note of."""
@@ -148,11 +148,11 @@ class StagedParts:
         self._seen = (metadata_of(record).staged or Staged()).parts
 
     def _created(self) -> Record:
-        left = publishing.left_over(self._version)
+        left = staging_versions.left_over(self._version)
         if left is not None:
             return left
         note = {"parts_of": str(self._target.name), "before": self._before(), "source": self._source}
-        attrs = {publishing.NOTE: note}
+        attrs = {staging_versions.NOTE: note}
         draft = creation(self._schema, str, attrs=attrs, message="begin")
         record, _ = create_version(
             self._version, draft, base=self._version.newest(), message=None, grace_seconds=self._grace_seconds

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hubarray.errors import ConfigError
+from hubarray.tables.format.index_column import is_service, merge_id, parse
 from hubarray.tables.format.schema import PARTITION
-from hubarray.tables.format.service_column import is_service, merge_id, parse
-from hubarray.tables.index.merge_keys import tables_with_keys
+from hubarray.tables.index.join_keys import tables_with_keys
 from hubarray.tables.read.loader import loader_of
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import pytest
 import hubarray as hub
 from hubarray.blobs.ref import new_id
 from hubarray.history.commits.commit import _as_told
-from hubarray.history.log import machine_queue
-from hubarray.history.log.machine_queue import MachineQueue, Turn
+from hubarray.history.log import commit_queue
+from hubarray.history.log.commit_queue import MachineQueue, Turn
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import encode, record_key
 from hubarray.process import uptime_seconds
@@ -111,10 +111,10 @@ def test_a_record_is_not_made_ready_where_nobody_waits():
 
 
 def test_records_of_other_versions_older_ones_and_long_ones_are_not_handed_over(monkeypatch):
-    monkeypatch.setattr(machine_queue, "_FILES", 1)
+    monkeypatch.setattr(commit_queue, "_FILES", 1)
     assert _handed(None, made_by="another version") == [(7, b"")]
     assert _handed(None, record=b"x" * ((64 << 10) + 1)) == [(7, b"")]
-    monkeypatch.setattr(machine_queue, "_HANDED_SECONDS", -1.0)
+    monkeypatch.setattr(commit_queue, "_HANDED_SECONDS", -1.0)
     assert _handed(None) == [(7, b"")]
 
 
@@ -233,7 +233,7 @@ def test_a_turn_lasts_for_a_few_commits_of_one_process_while_others_wait():
     thread.start()
     waiting.wait()
     time.sleep(0.1)
-    for _ in range(machine_queue.MOST_COMMITS - 1):
+    for _ in range(commit_queue.MOST_COMMITS - 1):
         turn.end(0)
         turn = queue.turn()
         turn.take()

@@ -9,10 +9,10 @@ import hubarray as hub
 from hubarray.blobs.ref import blob_hash
 from hubarray.errors import CorruptDataError
 from hubarray.tables.format.block import HASH_BYTES, Block
-from hubarray.tables.format.block_making import encode
+from hubarray.tables.format.block_encoding import encode
 from hubarray.tables.format.schema import Field, Schema
 from hubarray.tables.format.values import checked
-from hubarray.tables.read import in_place, row_reads
+from hubarray.tables.read import column_buffers, row_reads
 
 CODECS = st.sampled_from([None, "blosc", "zstd", "lz4"])
 
@@ -41,7 +41,7 @@ def blocks(draw):
 def columns_of(group):
     out = {name: np.zeros((4, *field.shape), field.dtype) for name, field in group.fields}
     filled = {name: np.zeros(4, bool) for name in out}
-    return out, filled, in_place.places(group, out, list(out), list(out), filled)
+    return out, filled, column_buffers.places(group, out, list(out), list(out), filled)
 
 
 def put(group, data, *, by_pieces):

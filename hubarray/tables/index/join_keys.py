@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 
 from hubarray.blobs.scheduling import run_all
 from hubarray.errors import ConfigError
-from hubarray.tables.format.frames import arrow_batches
+from hubarray.tables.format.casts import arrow_batches
+from hubarray.tables.format.index_column import is_service
 from hubarray.tables.format.metadata import Append
 from hubarray.tables.format.schema import PARTITION
-from hubarray.tables.format.service_column import is_service
 from hubarray.tables.read.alignment import comparable
 from hubarray.tables.read.loader import RowLoader, loader_of
 from hubarray.tables.read.rows import Numbers
-from hubarray.tables.snapshot.state import TableState
+from hubarray.tables.snapshot.snapshot import TableState
 
 if TYPE_CHECKING:
     import pandas as pd
