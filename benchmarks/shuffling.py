@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.readers.loop import uniform_units
+from hubarray.readers.cursor import uniform_units
 from hubarray.readers.order import Cut, Order
 from hubarray.readers.planning import sizes
 from hubarray.readers.sampler import Share

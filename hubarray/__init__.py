@@ -87,9 +87,8 @@ if TYPE_CHECKING:
     )
     from hubarray.interop.table_importing import import_table
     from hubarray.interop.tensorflow_readers import make_petastorm_dataset, tf_tensors
-    from hubarray.readers.choosing import balanced, split
+    from hubarray.readers.factory import make_batch_reader, make_reader
     from hubarray.readers.field_codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
-    from hubarray.readers.making import make_batch_reader, make_reader
     from hubarray.readers.ngram import NGram
     from hubarray.readers.predicates import (
         PredicateBase,
@@ -107,6 +106,7 @@ if TYPE_CHECKING:
         SingleIndexSelector,
         UnionIndexSelector,
     )
+    from hubarray.readers.splits import balanced, split
     from hubarray.readers.transform import TransformSpec
     from hubarray.readers.unischema import Unischema, UnischemaField
     from hubarray.readers.weighted import WeightedSamplingReader
@@ -149,8 +149,8 @@ _LAZY = {
     "in_pseudorandom_split": "hubarray.readers.predicates",
     "in_reduce": "hubarray.readers.predicates",
     "in_set": "hubarray.readers.predicates",
-    "make_batch_reader": "hubarray.readers.making",
-    "make_reader": "hubarray.readers.making",
+    "make_batch_reader": "hubarray.readers.factory",
+    "make_reader": "hubarray.readers.factory",
     "merge": "hubarray.tables.index.join",
     "merge_asof": "hubarray.tables.index.join",
     "parquet_writer": "hubarray.interop.parquet_dataset.writing",
@@ -168,8 +168,8 @@ _LAZY = {
     "SingleFieldIndexer": "hubarray.interop.parquet_dataset.indexes",
     "FieldNotNullIndexer": "hubarray.interop.parquet_dataset.indexes",
     "build_rowgroup_index": "hubarray.interop.parquet_dataset.indexes",
-    "split": "hubarray.readers.choosing",
-    "balanced": "hubarray.readers.choosing",
+    "split": "hubarray.readers.splits",
+    "balanced": "hubarray.readers.splits",
     "WeightedSamplingReader": "hubarray.readers.weighted",
     "read_index": "hubarray.tabling",
     "references": "hubarray.interop.references",

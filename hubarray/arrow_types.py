@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from hubarray.errors import SourceError
 from hubarray.limits import parse_json
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 _ARRAY_NAME = "datasets.features.features.Array"
 _EXTENSION_NAME, _EXTENSION_METADATA = b"ARROW:extension:name", b"ARROW:extension:metadata"

@@ -19,7 +19,7 @@ from hubarray.history.log.timeline import Commit
 from hubarray.history.log.version import version_of
 from hubarray.history.records.record import Record
 from hubarray.lookup import RootLike, checked_grace, existing, locate, suggestions
-from hubarray.shown import shown_url
+from hubarray.redaction import shown_url
 from hubarray.storage.url import resolve
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@
 
 from __future__ import annotations
 
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 
 class HubError(Exception):

@@ -52,7 +52,7 @@ def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = Non
         raise ReadOnlyError(f"{target_root.url}: this root can only be read; copy to another root")
     source = version_of(source_root, source_name)
     began = uptime_seconds()
-    record = source.to_build_on(source_name.commit) if source_name.commit else existing(source_root, source_name)[1]
+    record = source.base_record(source_name.commit) if source_name.commit else existing(source_root, source_name)[1]
     if record.head.kind == "deleted":
         raise NotFoundError(f"{source_name}: is deleted at this commit; copy an earlier one")
     target = version_of(target_root, target_name)
@@ -155,7 +155,7 @@ def _restore(
     where: Root, version: Version, number: int, newest: Record, *, message: str | None, only_onto: int | None = None
 ) -> Array:
     began = uptime_seconds()
-    old = version.to_build_on(number)
+    old = version.base_record(number)
     if old.head.kind == "deleted":
         raise NotFoundError(f"{old.name}: is a deletion; restore an earlier commit")
     operation = operations.Restore(old, only_onto)
@@ -202,12 +202,12 @@ def undo(name: str, *, steps: int = 1, root: RootLike = None, message: str | Non
     number, before, state = newest.head.number, newest.head.number, newest
     for step in range(_counted(steps, "steps")):
         before -= 1
-        while before and state.head.kind != "deleted" and _same_state(version, version.to_build_on(before), state):
+        while before and state.head.kind != "deleted" and _same_state(version, version.base_record(before), state):
             before -= 1
         if not before:
             done = f"only {step} changes were made" if step else "nothing was changed"
             raise NotFoundError(f"{parsed}: {done} since it was created; delete it instead")
-        state = version.to_build_on(before)
+        state = version.base_record(before)
     return _restore(where, version, before, newest, message=message, only_onto=number)
 
 

@@ -12,7 +12,7 @@ from hubarray.history.log.version import Version, version_of
 from hubarray.history.records.head import MAX_GRACE_SECONDS
 from hubarray.history.records.record import Record
 from hubarray.names import Name
-from hubarray.shown import shown_url
+from hubarray.redaction import shown_url
 from hubarray.storage.url import Root, resolve
 
 RootLike = str | os.PathLike[str] | Root | None

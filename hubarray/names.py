@@ -17,7 +17,7 @@ import re
 from dataclasses import dataclass, replace
 
 from hubarray.errors import InvalidNameError
-from hubarray.shown import shown_url
+from hubarray.redaction import shown_url
 
 DEFAULT_OWNER = "public"
 DEFAULT_VERSION = "main"

@@ -59,7 +59,7 @@ def tag(name: str, tag: str, *, root: RootLike = None, message: str | None = Non
     where, parsed = locate(name, root, commit_allowed=True)
     version, record = existing(where, parsed)
     began = uptime_seconds()
-    tagged = record if parsed.commit is None else version.to_build_on(parsed.commit)
+    tagged = record if parsed.commit is None else version.base_record(parsed.commit)
     if tagged.head.kind == "deleted":
         raise NotFoundError(f"{parsed}: is a deletion and cannot be tagged")
     operation = operations.Tag(checked, tagged.head.number)

@@ -256,7 +256,7 @@ def _references(reference: str | Sequence[str] | None, where: Root) -> list[tupl
             )
         version = version_of(its_root, parsed)
         try:
-            record = version.to_build_on(parsed.commit) if parsed.commit else existing(its_root, parsed)[1]
+            record = version.base_record(parsed.commit) if parsed.commit else existing(its_root, parsed)[1]
         except NotFoundError as error:
             raise NotFoundError(
                 f"reference={parsed}: {error}; references are under the table's own root, and hub.transfer brings one "

@@ -24,7 +24,7 @@ from hubarray.history.maintenance.verify import Report
 from hubarray.history.records.record import record_key
 from hubarray.lookup import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.process import uptime_seconds
-from hubarray.shown import shown_url
+from hubarray.redaction import shown_url
 from hubarray.storage.url import resolve
 
 MAX_AFFECTED = 1000

@@ -62,9 +62,9 @@ def find_bases(theirs: Side, ours: Side) -> list[Side]:
         )
     bases = []
     if into_ours is not None and not (into_theirs and into_theirs[1] >= into_ours[0]):
-        bases.append((theirs[0], theirs[0].to_build_on(into_ours[1])))
+        bases.append((theirs[0], theirs[0].base_record(into_ours[1])))
     if into_theirs is not None and not (into_ours and into_ours[1] >= into_theirs[0]):
-        bases.append((ours[0], ours[0].to_build_on(into_theirs[1])))
+        bases.append((ours[0], ours[0].base_record(into_theirs[1])))
     return bases
 
 
@@ -125,7 +125,7 @@ class Merge:
         What both have in common, where the logs need not be asked: of arrays of a dataset.
     """
 
-    on_frozen = False
+    allowed_when_frozen = False
     quick = False
 
     def __init__(

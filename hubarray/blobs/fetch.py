@@ -14,10 +14,9 @@ import numpy as np
 
 from hubarray import config, process
 from hubarray.blobs.coalesce import Run, plan_runs
-from hubarray.blobs.cutting import cut
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.disk_sections import DiskSections
-from hubarray.blobs.flights import Flight, Flights
+from hubarray.blobs.in_flight import Flight, Flights
 from hubarray.blobs.local_files import Targets, read_local
 from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pools import pools
@@ -25,7 +24,7 @@ from hubarray.blobs.ref import (
     BlobName,
     BlobPlace,
     Check,
-    PlainRefs,
+    RefBatch,
     Refs,
     blob_hash,
     blob_key,
@@ -34,6 +33,7 @@ from hubarray.blobs.ref import (
     pack_key,
 )
 from hubarray.blobs.scheduling import run_all
+from hubarray.blobs.slicing import cut
 from hubarray.blobs.stats import StageSeconds, Stats, totals
 from hubarray.blobs.verified import Consume, VerifiedReads, whole_object
 from hubarray.errors import CorruptDataError, ObjectMissingError
@@ -121,7 +121,7 @@ class Fetcher:
                 f"{self.store.where(place.key)}: a commit refers to {place.length:,} bytes of it as one chunk, which "
                 f"has at most {most_bytes:,}; restore an older commit"
             )
-        wanted = PlainRefs(refs, check)
+        wanted = RefBatch(refs, check)
         if not self.store.remote:
             read_local(self._reads, wanted, consume, targets)
             return
@@ -197,7 +197,7 @@ class Fetcher:
         self.fetch(refs, consume, keep=keep, most_bytes=most_bytes, check=check)
         return [found[i] for i in range(len(refs))]
 
-    def read_at_hand(self, blob: BlobPlace, out: memoryview) -> bool:
+    def read_local_or_cached(self, blob: BlobPlace, out: memoryview) -> bool:
         """Fill ``out``, as long as the blob, from a local file; False if the right bytes are not there."""
         if not self.store.remote:
             try:
@@ -375,7 +375,7 @@ class Fetcher:
         """The bytes that the request of a run holds at a time."""
         return min(run.length, _PIECES_HELD * PIECE_BYTES) if self._comes_in_pieces(run) else run.length
 
-    def _fetch_run(self, run: Run, wanted: PlainRefs, consume: Consume, keep: bool) -> None:
+    def _fetch_run(self, run: Run, wanted: RefBatch, consume: Consume, keep: bool) -> None:
         """Fetch a run in one ranged request, and hand over its blobs, on no more threads at a time than cores."""
         key = blob_key(wanted.refs[run.first])
         if self._comes_in_pieces(run):
@@ -396,7 +396,7 @@ class Fetcher:
             if keep and self._sections is not None:
                 self._sections.put(key, intact)
 
-    def _fetch_cached(self, sections: DiskSections, members: list[int], wanted: PlainRefs, consume: Consume) -> None:
+    def _fetch_cached(self, sections: DiskSections, members: list[int], wanted: RefBatch, consume: Consume) -> None:
         """Blobs of one section of the disk cache."""
         key = blob_key(wanted.refs[members[0]])
         offsets, lengths = ([some[i] for i in members] for some in (wanted.offsets, wanted.lengths))

@@ -11,7 +11,7 @@ import numpy as np
 
 from hubarray.blobs.coalesce import Run, plan_runs
 from hubarray.blobs.pools import core_count, pools
-from hubarray.blobs.ref import PlainRefs, blob_key, blob_place
+from hubarray.blobs.ref import RefBatch, blob_key, blob_place
 from hubarray.blobs.scheduling import run_all
 from hubarray.blobs.verified import Consume, VerifiedReads, gone
 from hubarray.errors import ObjectMissingError
@@ -35,7 +35,7 @@ SCRATCH_BYTES = 8 << 20
 _held = threading.local()
 
 
-def read_local(reads: VerifiedReads, wanted: PlainRefs, consume: Consume, targets: Targets | None) -> None:
+def read_local(reads: VerifiedReads, wanted: RefBatch, consume: Consume, targets: Targets | None) -> None:
     """Read blobs from local files, on as many threads as cores, decoding where the bytes are.
 
     With ``targets``, bytes are read to where they belong; only what was damaged on the way, or has to be decoded,
@@ -59,7 +59,7 @@ def read_local(reads: VerifiedReads, wanted: PlainRefs, consume: Consume, target
 class _LocalFiles:
     """One read of many blobs."""
 
-    def __init__(self, reads: VerifiedReads, wanted: PlainRefs, consume: Consume, targets: Targets | None) -> None:
+    def __init__(self, reads: VerifiedReads, wanted: RefBatch, consume: Consume, targets: Targets | None) -> None:
         self._reads = reads
         self._wanted = wanted
         self._consume = consume

@@ -160,7 +160,7 @@ def matches(ref: np.void, data: Buffer) -> bool:
     return blob_place(ref).is_intact(data)
 
 
-class PlainRefs:
+class RefBatch:
     """Refs in plain lists, for reads of many blobs: what is done for every one of them has to be little.
 
     Parameters
@@ -185,14 +185,14 @@ class PlainRefs:
             return self._check(i, pieces)
         return blob_hash(*pieces) == self._digests[16 * i : 16 * i + 16]
 
-    def among(self, positions: Sequence[int]) -> PlainRefs:
+    def among(self, positions: Sequence[int]) -> RefBatch:
         """Some of them, in an order of their own."""
         check = self._check
         moved = None if check is None else lambda i, pieces: check(positions[i], pieces)
-        return PlainRefs(self.refs[positions], moved)
+        return RefBatch(self.refs[positions], moved)
 
 
-class Homes:
+class PrefixTable:
     """The process's table of homes (``owner/name``); an index, once given, never changes.
 
     Index 0 is nobody's: it is the home of null refs, whose bytes are all zero.
@@ -264,4 +264,4 @@ def _distinct(indices: np.ndarray) -> list[int]:
     return found
 
 
-homes = Homes()
+homes = PrefixTable()

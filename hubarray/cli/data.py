@@ -21,7 +21,7 @@ from hubarray.cli.command import ARRAY, DONE, MESSAGE, NOT_DONE, argument, comma
 from hubarray.cli.output import Output, confirmed
 from hubarray.errors import AlreadyExistsError, ConfigError
 from hubarray.interop.html import human_bytes
-from hubarray.shown import shown_url
+from hubarray.redaction import shown_url
 from hubarray.storage.url import Root
 
 _ASKED_BYTES = 1_000_000_000

@@ -18,7 +18,7 @@ import hubarray as hub
 from hubarray.cli.command import COMMANDS
 from hubarray.cli.output import Output
 from hubarray.errors import HubError
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 # Importing them makes them known; help lists them in this order.
 for _module in ("look", "versions", "data", "rows", "reading", "upkeep", "view", "doctor", "explain", "completion"):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from hubarray.interop.plain import plain_json
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 
 class Output:

@@ -18,7 +18,7 @@ from hubarray.cli.command import DONE, MESSAGE, PROBLEMS, argument, command, cou
 from hubarray.cli.output import Output
 from hubarray.errors import ConfigError
 from hubarray.interop.html import human_bytes
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.storage.url import resolve
 
 

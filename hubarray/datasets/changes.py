@@ -28,7 +28,7 @@ from hubarray.history.records.extents import Extents
 from hubarray.history.records.overlay import EMPTY_OVERLAY, Numbers
 from hubarray.history.records.record import Record
 from hubarray.history.records.referrers import write_referrer
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 _BATCH_BYTES = 64 << 20
 _EVERY = (0, 1 << 64)
@@ -189,7 +189,7 @@ class Changes:
         else:
             id = new_id()
         # What has expired may be collected at any time.
-        source.to_build_on(record.head.number)
+        source.base_record(record.head.number)
         self.create(name, Entry(id, record.description, record.attrs, record.grid))
         whole = record if record.member is None else record.member.whole
         home = self._version.name.home

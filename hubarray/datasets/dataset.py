@@ -33,7 +33,7 @@ from hubarray.history.commits.operations import SetAttributes
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record
 from hubarray.names import Name
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.storage.url import Root
 from hubarray.values.packing import is_packed
 

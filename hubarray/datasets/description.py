@@ -14,7 +14,7 @@ from hubarray.history.records.descriptions import Descriptions
 from hubarray.history.records.extents import MAX_EXTENTS, MOST_NUMBERS, Extents, are_apart
 from hubarray.history.records.json_fields import MAX_INT64, Fields, numbers_from_json, numbers_to_json
 from hubarray.history.records.record import Member, Record, record_key
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 MAX_ARRAYS = 10_000
 MAX_NAME_LETTERS = 128

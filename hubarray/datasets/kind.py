@@ -18,7 +18,7 @@ from hubarray.errors import ConfigError
 from hubarray.history.log.version import Version
 from hubarray.history.records.contents import present_refs
 from hubarray.history.records.record import Record
-from hubarray.shown import several
+from hubarray.redaction import several
 from hubarray.storage.url import Root
 
 Side = tuple[Version, Record]

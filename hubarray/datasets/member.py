@@ -75,7 +75,7 @@ class DatasetArray(Array):
         self.newest_state()
         after, taken = _member(self._record()).whole, 0
         while type(steps) is int and taken < steps and after.head.number > 1:
-            before = self._version.to_build_on(after.head.number - 1)
+            before = self._version.base_record(after.head.number - 1)
             found = diff_datasets((self._version, before), (self._version, after), elements=False)
             has_other_attrs = before.attrs != after.attrs
             if found or has_other_attrs:

@@ -33,7 +33,7 @@ class MergeDataset:
         What stays where both changed elements, attributes, a name or an array as a whole; None refuses.
     """
 
-    on_frozen = False
+    allowed_when_frozen = False
     quick = False
 
     def __init__(self, version: Version, record: Record, on_conflict: str | None) -> None:

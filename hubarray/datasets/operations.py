@@ -63,7 +63,7 @@ class Steps:
         As of an operation.
     """
 
-    on_frozen = False
+    allowed_when_frozen = False
 
     def __init__(self, steps: Sequence[Step], *, seen: Record | None = None, quick: bool = False) -> None:
         self._steps, self._seen, self.quick = steps, seen, quick

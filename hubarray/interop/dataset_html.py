@@ -9,7 +9,7 @@ from hubarray.datasets.dataset import Dataset
 from hubarray.errors import HubError
 from hubarray.interop.html import STYLE, human_bytes, thumbnails
 from hubarray.interop.pictures import images
-from hubarray.shown import several, shown_text
+from hubarray.redaction import several, shown_text
 
 _SHOWN_ARRAYS = 50
 _SHOWN_LETTERS = 200

@@ -23,7 +23,7 @@ from hubarray.interop.missing import needed
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, number_attributes, zarr_json
 from hubarray.lookup import RootLike
 from hubarray.progress import progress
-from hubarray.shown import shown_text, shown_url
+from hubarray.redaction import shown_text, shown_url
 from hubarray.storage.base import Store
 from hubarray.storage.url import Root, beside_the_root
 from hubarray.values.attributes import has_type, typed_value

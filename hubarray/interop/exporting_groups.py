@@ -25,7 +25,7 @@ from hubarray.interop.exporting import (
 )
 from hubarray.interop.missing import needed
 from hubarray.interop.zarr_attributes import zarr_group_json, zarr_json_in_group
-from hubarray.shown import shown_url
+from hubarray.redaction import shown_url
 from hubarray.storage.url import Root, beside_the_root
 from hubarray.values.attributes import has_type, typed_value
 

@@ -14,7 +14,7 @@ from hubarray.arrays.codecs.image_codecs import is_lossy
 from hubarray.errors import HubError
 from hubarray.history.log import listing
 from hubarray.interop.pictures import drawing, images
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.values import packing
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")

@@ -32,7 +32,7 @@ from hubarray.interop.plain import fitting_attrs
 from hubarray.lookup import RootLike, locate
 from hubarray.names import Name
 from hubarray.progress import progress
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.storage.url import Root
 from hubarray.values.attributes import checked_attrs
 from hubarray.values.foreign import is_dask

@@ -24,7 +24,7 @@ from hubarray.interop.plain import fitting_attrs
 from hubarray.interop.sources.dimensions import agreeing
 from hubarray.names import Name
 from hubarray.progress import progress
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.storage.url import Root
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.values.attributes import checked_attrs, plain_value
 
 log = logging.getLogger("hubarray.interop")

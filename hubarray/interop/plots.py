@@ -11,7 +11,7 @@ from hubarray.arrays.array import Array
 from hubarray.errors import ConfigError
 from hubarray.interop.missing import needed
 from hubarray.interop.pictures import colours, images
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 MOST_BYTES = 256 << 20
 _MOST_IMAGES = 16

@@ -18,7 +18,7 @@ from hubarray.interop.exporting import to_file, warn_of_images
 from hubarray.interop.zarr_attributes import zarr_json, zarr_json_in_group
 from hubarray.lookup import RootLike
 from hubarray.progress import progress
-from hubarray.shown import shown_url
+from hubarray.redaction import shown_url
 
 _FOR_OTHERS = ("file://", "s3://", "gs://", "http://", "https://")
 

@@ -15,7 +15,7 @@ from hubarray import errors
 from hubarray.errors import ConfigError
 from hubarray.interop.missing import needed
 from hubarray.interop.parquet import loader_schema, row_batch
-from hubarray.readers.making import open_source
+from hubarray.readers.factory import open_source
 from hubarray.readers.table_source import TableSource
 from hubarray.tables.read.loader import RowLoader
 from hubarray.tables.write.worker import TableWorker

@@ -18,7 +18,7 @@ from hubarray.interop.parquet_dataset.files import located
 from hubarray.interop.parquet_dataset.finishing import finish_dataset
 from hubarray.interop.parquet_dataset.source import parquet_source
 from hubarray.interop.parquet_dataset.writing import encode_row
-from hubarray.readers.making import make_batch_reader
+from hubarray.readers.factory import make_batch_reader
 from hubarray.readers.source import row_values
 from hubarray.readers.unischema import Unischema, UnischemaField
 

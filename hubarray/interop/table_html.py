@@ -10,7 +10,7 @@ import numpy as np
 
 from hubarray.errors import HubError
 from hubarray.interop.html import STYLE, human_bytes
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.tables.table import Table
 
 _SHOWN_FIELDS = 40

@@ -21,7 +21,7 @@ from hubarray.interop.table_sources import frames, images, parquet, petastorm
 from hubarray.interop.table_sources.base import TableSource
 from hubarray.lookup import RootLike
 from hubarray.progress import announce, progress
-from hubarray.shown import shown_text, shown_url
+from hubarray.redaction import shown_text, shown_url
 from hubarray.sources.content import ARROW, PARQUET, is_image, kind_of, warn_of_unread_images
 from hubarray.sources.folders import PARQUET_SUFFIXES, data_among, is_hidden, is_part, natural, refuse_table_format
 from hubarray.tables.format.casts import is_frame

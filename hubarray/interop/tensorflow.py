@@ -13,10 +13,10 @@ from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError
 from hubarray.interop.missing import needed
 from hubarray.readers.array_source import ArraySource, dataset_source
+from hubarray.readers.batching import column_part, empty_array, join_column, steps
 from hubarray.readers.groups import fed
 from hubarray.readers.sampler import Segment
 from hubarray.readers.source import Column
-from hubarray.readers.steps import column_part, empty_array, join_column, steps
 from hubarray.readers.streams import keep_if_small, loop_of
 from hubarray.readers.table_source import TableSource
 from hubarray.readers.unischema import UnischemaField

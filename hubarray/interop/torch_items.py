@@ -8,9 +8,9 @@ from typing import Any, Protocol
 from torch.utils.data import default_collate
 
 from hubarray.interop.torch_values import arrays, column_tensor, empty_tensor, join_trees, tensors
+from hubarray.readers.batching import column_part, join_column
 from hubarray.readers.sampler import Segment
 from hubarray.readers.source import Column
-from hubarray.readers.steps import column_part, join_column
 
 
 class Items(Protocol):

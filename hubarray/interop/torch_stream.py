@@ -14,11 +14,11 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from hubarray.errors import ConfigError
 from hubarray.interop.torch_items import Items, items_of
 from hubarray.interop.torch_values import pinned
+from hubarray.readers.batching import Runs, run_counts, steps
+from hubarray.readers.cursor import EpochCursor
 from hubarray.readers.groups import fed
-from hubarray.readers.loop import Loop
 from hubarray.readers.sampler import Share
 from hubarray.readers.state import state_from_json
-from hubarray.readers.steps import Runs, run_counts, steps
 from hubarray.readers.streams import keep_if_small, loop_of
 
 # What a state takes as JSON, at most: some hundred numbers.
@@ -121,16 +121,16 @@ class Stream(IterableDataset[Any]):
         self._seen_change, self._passes = -1, 0
         self._put(self._loop, 0)
 
-    def _put(self, loop: Loop, change: int) -> None:
+    def _put(self, loop: EpochCursor, change: int) -> None:
         told = json.dumps(loop.to_json(by_rows=False) | {"source": ""}).encode()
         self._position[: len(told)] = torch.frombuffer(bytearray(told), dtype=torch.uint8)
         self._change[0], self._change[1] = len(told), change
 
-    def put(self, loop: Loop) -> None:
+    def put(self, loop: EpochCursor) -> None:
         """Have the next iteration, in whatever process, begin where a loop is."""
         self._put(loop, int(self._change[1]) + 1)
 
-    def current_loop(self) -> Loop:
+    def current_loop(self) -> EpochCursor:
         """A loop that is where the next iteration begins."""
         loop = copy.copy(self._loop)
         told = bytes(self._position[: int(self._change[0])].numpy())

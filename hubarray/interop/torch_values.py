@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from hubarray.arrays.codecs.dtypes import is_ml
+from hubarray.readers.batching import join_column
 from hubarray.readers.sampler import Segment
 from hubarray.readers.source import Column
-from hubarray.readers.steps import join_column
 
 
 def _tensor(value: np.ndarray) -> torch.Tensor:

@@ -15,7 +15,7 @@ from hubarray.arrow_types import plain_type
 from hubarray.errors import ConfigError
 from hubarray.readers.source import Column
 from hubarray.readers.unischema import Unischema, UnischemaField
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 
 def schema_of(

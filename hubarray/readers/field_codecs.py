@@ -21,7 +21,7 @@ from hubarray.arrays.codecs.foreign_dtypes import check_header
 from hubarray.arrays.codecs.images import image_header
 from hubarray.errors import ConfigError, SourceError
 from hubarray.readers.spark_names import decimal_digits, spark_name
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.tables.format.images import image_decoded, image_encoded
 from hubarray.values.elements import Target, as_elements
 from hubarray.values.foreign import is_missing, plain_array, single, unmasked

@@ -13,8 +13,8 @@ from hubarray import process
 from hubarray.arrays.array import Array
 from hubarray.blobs.pools import pools
 from hubarray.readers.buffers import Buffers
-from hubarray.readers.feed import Feed
 from hubarray.readers.order import Order
+from hubarray.readers.prefetch_queue import PrefetchQueue
 from hubarray.readers.sampler import Share
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class RowReader:
 
 
 def fed(order: Order, share: Share, read: Callable[[np.ndarray], Any], opened: Callable[[Any], T], *,
-        counts: Sequence[int] | None = None, held: int | None = None) -> Feed[T]:  # fmt: skip
+        counts: Sequence[int] | None = None, held: int | None = None) -> PrefetchQueue[T]:  # fmt: skip
     """The runs of a share, read by threads while those before them are used.
 
     Parameters
@@ -94,4 +94,4 @@ def fed(order: Order, share: Share, read: Callable[[np.ndarray], Any], opened: C
         return pools.ahead.submit(lambda: read(share.source_rows(order, number)))
 
     wanted = [run.count for run in share.runs] if counts is None else counts
-    return Feed(wanted, begin, share.open_runs + 2 if held is None else held, opened)
+    return PrefetchQueue(wanted, begin, share.open_runs + 2 if held is None else held, opened)

@@ -14,11 +14,11 @@ from hubarray.readers.arrow_fields import as_objects
 from hubarray.readers.frames import column_of_series, frame_of, null_filled
 from hubarray.readers.ngram import NGram
 from hubarray.readers.predicates import PredicateBase, mask_of
-from hubarray.readers.readable import DAMAGE, damaged_among
+from hubarray.readers.skip_damaged import DAMAGE, damaged_among
 from hubarray.readers.source import Column, Source, row_values, taken, users_function
 from hubarray.readers.transform import TransformSpec, as_declared
 from hubarray.readers.unischema import Unischema, UnischemaField
-from hubarray.readers.windows import Stretches
+from hubarray.readers.windows import WindowIndex
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Pipeline:
         self.source, self.columns = source, list(columns)
         self.predicate, self.transform, self.ngram = predicate, transform, ngram
         self.schema, self.batched, self.skip_errors = schema, batched, skip_errors
-        self._stretches = Stretches(source, ngram, predicate, skip_errors=skip_errors) if ngram is not None else None
+        self._stretches = WindowIndex(source, ngram, predicate, skip_errors=skip_errors) if ngram is not None else None
 
     @property
     def decides(self) -> bool:

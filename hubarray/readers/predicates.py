@@ -11,8 +11,8 @@ import numpy as np
 
 from hubarray.errors import ConfigError
 from hubarray.readers.frames import frame_of, mask_of_answer
-from hubarray.readers.moments import Moment, moment
 from hubarray.readers.source import Column, row_values
+from hubarray.readers.timestamps import Moment, moment
 from hubarray.readers.unischema import Unischema
 from hubarray.tables.format.conditions import Clause
 

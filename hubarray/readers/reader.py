@@ -9,14 +9,14 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from hubarray.errors import ConfigError, NoDataAvailableError, ReaderStoppedError
-from hubarray.readers.feed import Feed
-from hubarray.readers.loop import Loop
+from hubarray.readers.batching import steps
+from hubarray.readers.cursor import EpochCursor
 from hubarray.readers.ngram import NGram
 from hubarray.readers.order import Order, Progress
 from hubarray.readers.pipeline import Loaded, Pipeline, batch_columns
 from hubarray.readers.pools import Pool
+from hubarray.readers.prefetch_queue import PrefetchQueue
 from hubarray.readers.sampler import Segment, Share
-from hubarray.readers.steps import steps
 from hubarray.readers.unischema import Unischema
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Reader:
         self,
         pipeline: Pipeline,
         pool: Pool,
-        loop: Loop,
+        loop: EpochCursor,
         *,
         num_epochs: int | None,
         batched: bool,
@@ -59,7 +59,7 @@ class Reader:
         self._stopped = self._resumed = False
         self._first_epoch = 0
         self._items: Iterator[Any] | None = None
-        self._feed: Feed[Any] | None = None
+        self._feed: PrefetchQueue[Any] | None = None
         self._given = self._skipped = self._cache_hits = self._cache_misses = 0
         self._waited_seconds = 0.0
 
@@ -299,11 +299,11 @@ class Reader:
                 return
             loop.begin(more)
 
-    def _begun(self, order: Order, share: Share, opened: Callable[[Loaded], T]) -> Feed[T]:
+    def _begun(self, order: Order, share: Share, opened: Callable[[Loaded], T]) -> PrefetchQueue[T]:
         def begin(number: int) -> Any:
             return self._pool.submit(share.source_rows(order, number))
 
-        feed = Feed([run.count for run in share.runs], begin, self._ahead + share.open_runs, opened)
+        feed = PrefetchQueue([run.count for run in share.runs], begin, self._ahead + share.open_runs, opened)
         self._feed = feed
         return feed
 
@@ -354,7 +354,7 @@ class Reader:
         self._cache_hits += loaded.cache_hits
         self._cache_misses += loaded.cache_misses
 
-    def _timed(self, feed: Feed[T]) -> _Timed[T]:
+    def _timed(self, feed: PrefetchQueue[T]) -> _Timed[T]:
         return _Timed(feed, self._wait)
 
     def _wait(self, seconds: float) -> None:
@@ -364,7 +364,7 @@ class Reader:
 class _Timed(Generic[T]):
     """A feed, and how long was waited for it."""
 
-    def __init__(self, feed: Feed[T], told: Callable[[float], None]) -> None:
+    def __init__(self, feed: PrefetchQueue[T], told: Callable[[float], None]) -> None:
         self._feed, self._told, self.used = feed, told, feed.used
 
     def get(self, number: int) -> T:

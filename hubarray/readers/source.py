@@ -15,7 +15,7 @@ Column = np.ndarray | list[Any]
 Columns = Mapping[str, Column]
 
 
-class Stretched(NamedTuple):
+class SegmentedRows(NamedTuple):
     """Rows by stretches that no window leaves.
 
     Attributes

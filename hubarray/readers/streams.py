@@ -6,7 +6,7 @@ import warnings
 
 from hubarray.errors import ConfigError
 from hubarray.readers.columns import check_options
-from hubarray.readers.loop import Loop, uniform_units
+from hubarray.readers.cursor import EpochCursor, uniform_units
 from hubarray.readers.permutation import chosen_seed
 from hubarray.readers.planning import GOOD_POOL_UNITS, REQUEST_BYTES, is_kept, sizes
 from hubarray.readers.source import Source
@@ -25,7 +25,7 @@ def loop_of(
     intervals: int | None = None,
     shard_balance: str | None = None,
     buffer_bytes: int | None = None,
-) -> Loop:
+) -> EpochCursor:
     """A loop over batches, of options as :meth:`hubarray.Array.to_pytorch` takes them.
 
     Raises
@@ -66,7 +66,7 @@ def loop_of(
             stacklevel=4,
         )
     own_seed = seed is None and world_size == 1
-    return Loop(
+    return EpochCursor(
         source.identity(), source.where, bounds=uniform_units(source.rows, found.unit_rows),
         unit_rows=found.unit_rows, group_rows=found.group_rows, mode=mode,
         seed=chosen_seed() if own_seed else seed or 0, own_seed=own_seed,
@@ -75,7 +75,7 @@ def loop_of(
     )  # fmt: skip
 
 
-def keep_if_small(source: Source, loop: Loop, *, shuffle: bool, buffer_bytes: int | None) -> None:
+def keep_if_small(source: Source, loop: EpochCursor, *, shuffle: bool, buffer_bytes: int | None) -> None:
     """Have a source of arrays that fit the buffer read once, and remember memory for every run that is open."""
     if hasattr(source, "keep"):
         source.keep = shuffle and is_kept(source.rows, source.row_bytes, buffer_bytes)

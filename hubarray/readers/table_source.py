@@ -13,7 +13,7 @@ from hubarray.readers.filters import FilterPredicate
 from hubarray.readers.groups import BUFFERS
 from hubarray.readers.planning import EXPANSION
 from hubarray.readers.predicates import AsFrames, PredicateBase, mask_of
-from hubarray.readers.source import Columns, Stretched
+from hubarray.readers.source import Columns, SegmentedRows
 from hubarray.readers.unischema import Unischema, UnischemaField
 from hubarray.tables.format.schema import PARTITION, Group
 from hubarray.tables.read.loader import RowLoader
@@ -163,7 +163,7 @@ class TableSource:
             return False
         return len(np.unique(np.stack(every), axis=1)[0]) < self.rows
 
-    def stretches(self, across: bool) -> Stretched:
+    def stretches(self, across: bool) -> SegmentedRows:
         """The rows of each partition, in the order of the index; of a merged one, of the first table that has a row."""
         labels, known = np.zeros(self.rows, np.int64), 0
         for _, here, keys, at, _ in self._placed(np.arange(self.rows)):
@@ -172,7 +172,7 @@ class TableSource:
         order = np.argsort(labels, kind="stable")
         changes = np.flatnonzero(np.diff(labels[order])) + 1
         bounds = np.concatenate([[0], changes, [self.rows]]).astype(np.int64)
-        return Stretched(bounds, None if bool((np.diff(labels) >= 0).all()) else order)
+        return SegmentedRows(bounds, None if bool((np.diff(labels) >= 0).all()) else order)
 
 
 def _key_number(table: int, key: str | int) -> int:

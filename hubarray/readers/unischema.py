@@ -17,7 +17,7 @@ import numpy as np
 from hubarray.arrays.codecs.foreign_dtypes import dtype_of
 from hubarray.errors import ConfigError
 from hubarray.readers.field_codecs import FieldCodec, codec_from_json
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 MAX_FIELDS = 1 << 16
 _MOST_AXES = 64

@@ -13,18 +13,18 @@ from hubarray import process
 from hubarray.errors import ConfigError
 from hubarray.readers.ngram import NGram
 from hubarray.readers.predicates import PredicateBase, mask_of
-from hubarray.readers.readable import read_around
-from hubarray.readers.source import Source, Stretched, taken, users_function
+from hubarray.readers.skip_damaged import read_around
+from hubarray.readers.source import SegmentedRows, Source, taken, users_function
 
 _KEPT = 64
 
 
-def stretched(source: Source, across: bool) -> Stretched:
+def stretched(source: Source, across: bool) -> SegmentedRows:
     """The stretches of a source that no window leaves."""
     told = getattr(source, "stretches", None)
     if told is None:
-        return Stretched(np.asarray([0, source.rows], np.int64))
-    found: Stretched = told(across)
+        return SegmentedRows(np.asarray([0, source.rows], np.int64))
+    found: SegmentedRows = told(across)
     return found
 
 
@@ -34,7 +34,7 @@ def has_repeated_rows(source: Source) -> bool:
     return told is not None and bool(told())
 
 
-class Stretches:
+class WindowIndex:
     """The windows of a source's stretches; those looked at last are remembered.
 
     Parameters
@@ -65,7 +65,7 @@ class Stretches:
         self._known: OrderedDict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = OrderedDict()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return partial(Stretches, skip_errors=self._skip_errors), (self._source, self._ngram, self._predicate)
+        return partial(WindowIndex, skip_errors=self._skip_errors), (self._source, self._ngram, self._predicate)
 
     def windows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
         """The windows that begin at some rows.

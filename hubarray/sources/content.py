@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 HDF5, CLASSIC_NETCDF, NPY, NPZ = "HDF5", "NetCDF", ".npy", ".npz"
 TIFF, IMAGE, AUDIO, VIDEO, PARQUET, ARROW = "TIFF", "image", "audio", "video", "Parquet", "Arrow"

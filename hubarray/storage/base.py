@@ -22,7 +22,7 @@ from typing import TypeAlias, TypeVar
 
 from hubarray import config, process
 from hubarray.errors import ReadOnlyError, StorageError, UnavailableError
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.storage.patience import UnansweredError, retried
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -62,7 +62,7 @@ def most_seconds(payload_bytes: int) -> float:
     return _REQUEST_SECONDS + payload_bytes / _SLOWEST_BYTES_PER_SECOND
 
 
-def leads_away(key: str) -> bool:
+def escapes_root(key: str) -> bool:
     """Whether a key could lead out of its root.
 
     Examples
@@ -304,7 +304,7 @@ class Store(abc.ABC):
         began = time.perf_counter()
         self.stats.add("list")
         for info in self._listed(prefix, shallow):
-            if not leads_away(info.key[:-1] if info.is_folder else info.key):
+            if not escapes_root(info.key[:-1] if info.is_folder else info.key):
                 yield info
         self._log("LIST", prefix, 0, began)
 
@@ -377,7 +377,7 @@ class Store(abc.ABC):
     def _refuse_leading_away(self, key: str) -> None:
         if key in self._harmless:
             return
-        if leads_away(key):
+        if escapes_root(key):
             raise StorageError(
                 f"{self.url}: {shown_text(key)!r} is no key, because it could lead out of the root; whoever wrote it "
                 "into this root is not to be trusted"

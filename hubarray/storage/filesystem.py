@@ -28,7 +28,7 @@ from hubarray.errors import (
     UnavailableError,
     UnsafeStoreError,
 )
-from hubarray.shown import shown_line
+from hubarray.redaction import shown_line
 from hubarray.storage.base import BUSY_ATTEMPTS, Buffer, ObjectInfo, Store, most_seconds
 from hubarray.storage.patience import unanswered
 from hubarray.storage.refusals import code_of, refused, status_of

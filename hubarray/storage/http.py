@@ -17,7 +17,7 @@ import fsspec.asyn
 
 from hubarray import process
 from hubarray.errors import ConfigError, ObjectMissingError, ReadOnlyError, StorageError
-from hubarray.shown import hidden_urls, shown_text, shown_url
+from hubarray.redaction import hidden_urls, shown_text, shown_url
 from hubarray.storage.base import Buffer, ObjectInfo, Store, most_seconds
 from hubarray.storage.patience import unanswered
 from hubarray.storage.refusals import refused

@@ -27,7 +27,7 @@ from hubarray.errors import (
     ObjectMissingError,
     StorageError,
 )
-from hubarray.shown import shown_line
+from hubarray.redaction import shown_line
 from hubarray.storage.base import BUSY_ATTEMPTS, PIECE_BYTES, Buffer, ObjectInfo, Store
 from hubarray.storage.options import endpoint_from_environment, flatten_s3
 from hubarray.storage.patience import unanswered

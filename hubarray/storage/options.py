@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hubarray.errors import ConfigError
-from hubarray.shown import has_user
+from hubarray.redaction import has_user
 
 _S3_NAMES = {
     "key": "access_key_id",

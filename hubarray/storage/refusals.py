@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from hubarray.errors import AccessDeniedError
-from hubarray.shown import shown_line
+from hubarray.redaction import shown_line
 
 _EXPIRED = "they have expired; get new ones, such as by `aws sso login`, or give storage_options of a longer session"
 _CLOCK = "the clock of this computer is not the server's; set it, such as by a time server (NTP)"

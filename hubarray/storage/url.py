@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from hubarray import config, process
 from hubarray.errors import ConfigError
-from hubarray.shown import has_user, shown_url
+from hubarray.redaction import has_user, shown_url
 from hubarray.storage.base import Store
 from hubarray.storage.credentials import (
     Credentials,

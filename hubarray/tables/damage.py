@@ -11,7 +11,7 @@ from hubarray.errors import CorruptDataError, ObjectMissingError
 from hubarray.history.log.version import Version
 from hubarray.history.records.contents import refs_of
 from hubarray.history.records.record import Record
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.storage.base import Buffer
 from hubarray.tables.format import locations
 from hubarray.tables.format.block import is_intact

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from hubarray.errors import ConfigError
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record
-from hubarray.shown import several
+from hubarray.redaction import several
 from hubarray.storage.url import Root
 from hubarray.tables.damage import affected, unreadable
 from hubarray.tables.format.metadata import metadata_of

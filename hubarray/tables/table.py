@@ -16,7 +16,7 @@ from hubarray.history.commits.handle import Handle
 from hubarray.history.log.version import Version, version_of
 from hubarray.history.records.record import Record
 from hubarray.names import Name
-from hubarray.shown import counted
+from hubarray.redaction import counted
 from hubarray.storage.url import Root
 from hubarray.tables.format.metadata import metadata_of
 from hubarray.tables.format.schema import Schema

@@ -29,7 +29,7 @@ from hubarray.errors import (
     TagNotFoundError,
     UnavailableError,
 )
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.storage.url import Root
 from hubarray.viewer import array_pages, change_pages, dataset_pages, home_pages, line_pages, row_pages, table_pages
 from hubarray.viewer.opened import Opened

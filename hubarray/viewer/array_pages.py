@@ -12,7 +12,7 @@ from hubarray.arrays.codecs.dtypes import dtype_name, is_ml
 from hubarray.arrays.codecs.image_codecs import is_lossy
 from hubarray.errors import ConfigError
 from hubarray.interop.pictures import colours, drawing
-from hubarray.shown import shown_text, shown_url
+from hubarray.redaction import shown_text, shown_url
 from hubarray.values import packing
 from hubarray.viewer.cuts import (
     MAX_LEVEL,

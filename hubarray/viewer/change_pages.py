@@ -9,7 +9,7 @@ import numpy as np
 
 import hubarray as hub
 from hubarray.errors import ConfigError
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.viewer.array_pages import asked_axes, elements, require_numbers
 from hubarray.viewer.cuts import COARSE_CHUNKS, COARSE_DECODED_BYTES
 from hubarray.viewer.opened import Opened

@@ -10,7 +10,7 @@ import numpy as np
 from hubarray import kinds
 from hubarray.arrays.codecs.dtypes import dtype_name
 from hubarray.errors import ConfigError, HubError
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.viewer import values
 from hubarray.viewer.heavy import turn
 from hubarray.viewer.opened import Opened, title

@@ -7,7 +7,7 @@ from typing import Any
 import hubarray as hub
 from hubarray import kinds, names
 from hubarray.history.log import listing
-from hubarray.shown import shown_text, shown_url
+from hubarray.redaction import shown_text, shown_url
 from hubarray.viewer.opened import Opened, line_id, title
 from hubarray.viewer.parameters import Query
 from hubarray.viewer.values import attributes

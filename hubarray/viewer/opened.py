@@ -9,7 +9,7 @@ from typing import Any
 import hubarray as hub
 from hubarray import kinds
 from hubarray.errors import ConfigError, NotFoundError
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.storage.url import Root
 
 _MOST_HELD = 16

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from hubarray.errors import ConfigError
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 MAX_TEXT_LETTERS = 2000
 _MOST_NUMBERS = 64

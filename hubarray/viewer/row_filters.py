@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.tables.format.schema import PARTITION
 from hubarray.viewer.expressions import Clause, clauses_of
 from hubarray.viewer.opened import title

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError, HubError
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.viewer import values
 from hubarray.viewer.heavy import turn
 from hubarray.viewer.opened import Opened

@@ -21,7 +21,7 @@ from hubarray.catalog import load
 from hubarray.errors import ConfigError, MissingPackageError, NotFoundError
 from hubarray.lookup import RootLike
 from hubarray.names import parse
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.storage.url import Root, resolve
 
 _STARTING_SECONDS = 15.0

@@ -10,7 +10,7 @@ import numpy as np
 
 from hubarray.errors import ConfigError
 from hubarray.interop.pictures import colours, drawing, images
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.values import packing
 from hubarray.viewer.thinning import plain, thinned
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import hubarray as hub
 from hubarray.blobs.local_files import LOCAL_RUN_BYTES, SCRATCH_BYTES, read_local
 from hubarray.blobs.pack import PackWriter
-from hubarray.blobs.ref import REF, PlainRefs
+from hubarray.blobs.ref import REF, RefBatch
 from hubarray.blobs.verified import VerifiedReads
 
 SIZES = [1, 100, 5000, 200_000, LOCAL_RUN_BYTES, LOCAL_RUN_BYTES + 1, SCRATCH_BYTES + 1]
@@ -53,7 +53,7 @@ def read(reads, refs, blobs, *, to_targets):
         found[i] = bytes(data)
 
     places = InPieces(found) if to_targets else None
-    read_local(reads, PlainRefs(refs), consume, places)
+    read_local(reads, RefBatch(refs), consume, places)
     assert [bytes(one) for one in found] == blobs
     assert len(set(consumed)) == len(consumed)
     must = [i for i in range(len(blobs)) if not to_targets or i % 7 == 3 or (i % 2 == 0 and len(blobs[i]) % 5 == 0)]

@@ -11,8 +11,8 @@ import numpy as np
 import hubarray as hub
 from hubarray.arrays.array import Array
 from hubarray.blobs.pools import pools
-from hubarray.readers.feed import Feed
 from hubarray.readers.groups import RowReader
+from hubarray.readers.prefetch_queue import PrefetchQueue
 
 
 def arrays(root):
@@ -25,7 +25,7 @@ def arrays(root):
 
 def runs(reader, orders):
     """The rows of each order, read as a share's runs are."""
-    feed = Feed([len(one) for one in orders], lambda i: pools.ahead.submit(reader.read, orders[i]), 2)
+    feed = PrefetchQueue([len(one) for one in orders], lambda i: pools.ahead.submit(reader.read, orders[i]), 2)
     for i, rows in enumerate(orders):
         yield feed.get(i)
         feed.used(i, len(rows))

@@ -6,11 +6,11 @@ from concurrent.futures import wait
 import numpy as np
 import pytest
 
-from hubarray.readers import feed as feeds
 from hubarray.readers import groups
+from hubarray.readers import prefetch_queue as feeds
+from hubarray.readers.batching import steps
 from hubarray.readers.order import Cut, Order
 from hubarray.readers.sampler import Share
-from hubarray.readers.steps import steps
 from tests.readers.test_memory_and_workers import broken
 
 
@@ -53,10 +53,10 @@ def test_a_rank_holds_a_group_of_each_of_its_intervals_and_two_more(intervals, w
     ],
 )
 def test_groups_that_are_held_for_longer_are_seen(monkeypatch, old, new):
-    monkeypatch.setattr(groups, "Feed", broken(feeds, old, new).Feed)
+    monkeypatch.setattr(groups, "PrefetchQueue", broken(feeds, old, new).PrefetchQueue)
     assert most_held(1, 1) > 3
 
 
 def test_a_feed_that_reads_nothing_ahead_is_seen(monkeypatch):
-    monkeypatch.setattr(groups, "Feed", broken(feeds, "len(self._begun) < self._held", "False").Feed)
+    monkeypatch.setattr(groups, "PrefetchQueue", broken(feeds, "len(self._begun) < self._held", "False").PrefetchQueue)
     assert most_held(1, 1) == 1

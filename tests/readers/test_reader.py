@@ -375,7 +375,7 @@ def test_heavy_columns_are_read_only_for_rows_that_pass(make_root, tmp_path, for
 
 
 def test_sources_pickle(sample):
-    from hubarray.readers.making import open_source
+    from hubarray.readers.factory import open_source
 
     source = open_source(sample.source, root=sample.root)
     again = pickle.loads(pickle.dumps(source))

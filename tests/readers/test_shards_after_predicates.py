@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import hubarray as hub
 from hubarray.errors import ConfigError
-from hubarray.readers import making
+from hubarray.readers import factory
 from tests.readers.test_memory_and_workers import broken
 from tests.rounds import rounds
 
@@ -166,7 +166,7 @@ def test_equal_shards_of_what_only_rows_decide_are_refused_with_what_helps(by_ro
 
 def test_equal_shards_that_are_not_refused_where_rows_decide_are_seen(by_rows, monkeypatch):
     source, options = by_rows
-    made = broken(making, 'if mode != "exact" and pipeline.decides:', "if False:").make_reader
+    made = broken(factory, 'if mode != "exact" and pipeline.decides:', "if False:").make_reader
     monkeypatch.setattr(hub, "make_reader", made)
     with pytest.raises(pytest.fail.Exception):
         test_equal_shards_of_what_only_rows_decide_are_refused_with_what_helps((source, options), "drop")

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hubarray as hub
-from hubarray.readers.making import open_source
+from hubarray.readers.factory import open_source
 from hubarray.readers.source import row_values
 from tests.tables import rows as model
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hubarray.errors import ConfigError
-from hubarray.readers import loop, order, sampler, state
+from hubarray.readers import cursor, order, sampler, state
 
 BOUNDS = np.cumsum([0, 3, 1, 5, 3, 8, 7, 4, 9, 7])
 ROWS = 47
@@ -21,7 +21,7 @@ def built(monkeypatch):
     """Builds the modules of a loop anew, one of them with a line that is another, and gives the one of loops."""
 
     def build(changed=None, old=None, new=None):
-        for real in (order, sampler, state, loop):
+        for real in (order, sampler, state, cursor):
             text = Path(real.__file__).read_text()
             if real is changed:
                 assert text.count(old) == 1, f"what is to be broken is not once in {real.__file__}: {old}"
@@ -40,7 +40,8 @@ def loops(module, world, *, step_rows=12, **options):
         "shuffle_units": True, "shuffle_rows": True,
     } | options  # fmt: skip
     return [
-        module.Loop("rows", "here", rank=rank, world_size=world, step_rows=step_rows, **given) for rank in range(world)
+        module.EpochCursor("rows", "here", rank=rank, world_size=world, step_rows=step_rows, **given)
+        for rank in range(world)
     ]
 
 
@@ -231,15 +232,15 @@ BROKEN = {
                                       "return [Progress(world_size, step_rows, 0)]"),
     "a cut takes the rest of the first interval alone": (order, "for i, some in enumerate(taken) for one in",
                                                          "for i, some in enumerate(taken[:1]) for one in"),
-    "what was taken is of this process": (loop, "last.taken + rows)", "rows)"),
-    "groups are of the last cut": (loop, "state.epoch, state.cuts[0].intervals", "state.epoch, state.cuts[-1].intervals"),
-    "an epoch keeps the last cut": (loop, "else self.state.intervals\n", "else self.state.cuts[-1].intervals\n"),
-    "an epoch keeps what was taken": (loop, ".at(epoch=epoch, cuts=cuts)\n\n    def take(",
+    "what was taken is of this process": (cursor, "last.taken + rows)", "rows)"),
+    "groups are of the last cut": (cursor, "state.epoch, state.cuts[0].intervals", "state.epoch, state.cuts[-1].intervals"),
+    "an epoch keeps the last cut": (cursor, "else self.state.intervals\n", "else self.state.cuts[-1].intervals\n"),
+    "an epoch keeps what was taken": (cursor, ".at(epoch=epoch, cuts=cuts)\n\n    def take(",
                                       ".at(epoch=epoch, cuts=self.state.cuts)\n\n    def take("),
-    "a state tells its rank": (loop, "if by_rows and self.world_size > 1:", "if self.world_size > 1:"),
-    "cursors do not tell their rank": (loop, "if by_rows and self.world_size > 1:", "if False:"),
+    "a state tells its rank": (cursor, "if by_rows and self.world_size > 1:", "if self.world_size > 1:"),
+    "cursors do not tell their rank": (cursor, "if by_rows and self.world_size > 1:", "if False:"),
     "each interval is where the first rank is": (order, "each[i % len(each)] - i", "each[0] - i"),
-    "each rank goes on where the first was": (loop, "last.taken[self.rank]", "last.taken[0]"),
+    "each rank goes on where the first was": (cursor, "last.taken[self.rank]", "last.taken[0]"),
     "cursors of as many intervals are lost": (order, "if one.intervals != before.intervals or not isinstance(before.taken, int):",
                                               "if one.intervals != before.intervals:"),
     "an incomplete list goes": (state, "if len(worlds) != 1 or ranks != list(range(first.world_size or 0)):", "if False:"),
@@ -248,13 +249,13 @@ BROKEN = {
     "one state of several goes": (state, "return found if found.rank is None else _merged([found])", "return found"),
     "an empty list goes": (state, "if not states:", "if False:"),
     "another source goes": (state, "if state.source != source:", "if False:"),
-    "another seed goes": (loop, "if not self._own_seed and found.seed != ours.seed:", "if False:"),
-    "another balance goes": (loop, "if found.mode != self._mode and not self._own_mode:", "if False:"),
-    "ranks get unequal numbers of steps": (loop, 'if self._own_mode and found.mode == "exact":', "if False:"),
-    "what was left out comes after all": (loop, 'if self._own_mode and found.mode == "exact":', "if self._own_mode:"),
-    "a balance outlives its epoch": (loop, "replace(self.state, mode=self._mode).at(", "self.state.at("),
-    "another shuffling goes": (loop, "if (found.shuffle, found.parts) != (ours.shuffle, ours.parts):", "if False:"),
-    "other units go": (loop, "if (found.unit_rows == 0) != (ours.unit_rows == 0):", "if False:"),
+    "another seed goes": (cursor, "if not self._own_seed and found.seed != ours.seed:", "if False:"),
+    "another balance goes": (cursor, "if found.mode != self._mode and not self._own_mode:", "if False:"),
+    "ranks get unequal numbers of steps": (cursor, 'if self._own_mode and found.mode == "exact":', "if False:"),
+    "what was left out comes after all": (cursor, 'if self._own_mode and found.mode == "exact":', "if self._own_mode:"),
+    "a balance outlives its epoch": (cursor, "replace(self.state, mode=self._mode).at(", "self.state.at("),
+    "another shuffling goes": (cursor, "if (found.shuffle, found.parts) != (ours.shuffle, ours.parts):", "if False:"),
+    "other units go": (cursor, "if (found.unit_rows == 0) != (ours.unit_rows == 0):", "if False:"),
     "more of a rank than there is goes": (state, "if any(place > int(bounds[-1])", "if any(False"),
     "steps of no rows": (sampler, "if self.steps and self._count(taken + (self.steps - 1) * step_rows, self._stop) == 0:",
                          "if False:"),

@@ -19,7 +19,7 @@ import numpy as np
 
 from hubarray import process
 from hubarray.errors import ConfigError
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.values.elements import Target, as_elements
 from hubarray.values.foreign import TEXT
 

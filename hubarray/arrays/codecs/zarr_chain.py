@@ -22,7 +22,7 @@ from zarr.core.metadata import ArrayV3Metadata
 from hubarray.arrays.codecs.zarr_images import own_codec
 from hubarray.errors import SourceError
 from hubarray.limits import ANNOUNCED, DEFAULT_DECODED_BYTES, PIECEWISE, decompressed, max_encoded_bytes
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 # What numcodecs decodes all frames of, of which each says its own size.
 _OF_FRAMES = "zstd"

@@ -20,7 +20,7 @@ from hubarray.history.records.json_fields import MAX_INT64, Fields
 from hubarray.history.records.record import Record, record_key
 from hubarray.limits import max_encoded_bytes
 from hubarray.process import cached_property
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 MAX_DIM_LETTERS = 256
 _MAX_AXES = 64

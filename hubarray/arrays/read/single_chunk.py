@@ -48,7 +48,7 @@ def read_within_chunk(state: State, key: Any, fetched: Callable[[int], None]) ->
     decoded = np.empty(metadata.chunks, metadata.dtype)
     directly = metadata.codec.raw_header_bytes(blob.length, decoded.nbytes) == 0
     encoded = decoded.reshape(-1).view("u1").data if directly else scratch(blob.length)
-    if not fetcher.read_at_hand(blob, encoded):
+    if not fetcher.read_local_or_cached(blob, encoded):
         if not fetcher.store.remote:
             return None
         decode_into(fetcher, metadata, fetcher.blob(blob), decoded, blob)

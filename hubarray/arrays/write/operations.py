@@ -95,7 +95,7 @@ class SetElements:
         Of the canonical shape (broadcast views are fine).
     """
 
-    on_frozen = False
+    allowed_when_frozen = False
 
     def __init__(self, selection: Selection, value: np.ndarray) -> None:
         self._selection = selection
@@ -140,7 +140,7 @@ class Append:
         Where the rows went, when it was applied for the last time.
     """
 
-    on_frozen = False
+    allowed_when_frozen = False
 
     def __init__(self, rows: np.ndarray, axis: int = 0) -> None:
         self._rows, self._axis = rows, axis
@@ -170,7 +170,7 @@ class Append:
 class Resize:
     """``a.resize(shape)``: sets the lengths of the axes that differ from what the caller saw."""
 
-    on_frozen = False
+    allowed_when_frozen = False
     quick = False
 
     def __init__(self, shape: tuple[int, ...], seen: tuple[int, ...]) -> None:
@@ -227,7 +227,7 @@ def _cut_chunks(before: ArrayMetadata, after: ArrayMetadata) -> set[Coords]:
 class SetDims:
     """Name the axes anew."""
 
-    on_frozen = False
+    allowed_when_frozen = False
     quick = True
 
     def __init__(self, dims: tuple[str | None, ...] | None) -> None:
@@ -244,7 +244,7 @@ class SetDims:
 class Overwrite:
     """Begin a new generation with another description; the history stays."""
 
-    on_frozen = False
+    allowed_when_frozen = False
     quick = True
 
     def __init__(self, metadata: ArrayMetadata, attrs: dict[str, Any]) -> None:

@@ -363,7 +363,7 @@ class Transaction:
                         f"{region_text(coords, both, self._staging.metadata)}; give each worker regions of its own"
                     )
 
-    on_frozen = False
+    allowed_when_frozen = False
     quick = False
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:

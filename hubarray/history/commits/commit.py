@@ -36,7 +36,7 @@ from hubarray.errors import (
     ObjectMissingError,
 )
 from hubarray.history.log.backoff import retry_seconds
-from hubarray.history.log.commit_queue import Turn
+from hubarray.history.log.commit_queue import CommitTicket
 from hubarray.history.log.safety import require_atomic_create
 from hubarray.history.log.version import Version
 from hubarray.history.records.head import Head
@@ -144,7 +144,7 @@ class Operation(Protocol):
         them: it begins with what they made. Others upload first.
     """
 
-    on_frozen: bool
+    allowed_when_frozen: bool
     quick: bool
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
@@ -277,7 +277,7 @@ def _handed_over(version: Version, record: Record, small: tuple[str, list[Buffer
     return encode(record)[0]
 
 
-def _as_told(turn: Turn, version: Version, base: Record) -> tuple[Record, Future[Record] | None]:
+def _as_told(turn: CommitTicket, version: Version, base: Record) -> tuple[Record, Future[Record] | None]:
     """The record that another writer of this machine says is the newest, if it is there; else the base.
 
     A record that was handed over is only a hint, whoever wrote it into the file. It comes with a future of the one that
@@ -489,7 +489,7 @@ def check_writable(base: Record, operation: Operation) -> None:
     """Refuse what can never be written."""
     if base.head.kind == "deleted":
         raise NotFoundError(f"{base.name.at(None)}: was deleted at commit {base.head.number}; create it again first")
-    if base.head.frozen and not operation.on_frozen:
+    if base.head.frozen and not operation.allowed_when_frozen:
         raise FrozenError(
             f"{base.name.at(None)}: is frozen, which is final; copy an array or a dataset to another version and write "
             "there; of a table, write another version, with reference= or hub.write_index"

@@ -19,7 +19,7 @@ from hubarray.history.records.record import MAX_TAGS, Record
 class SetAttributes:
     """Set some attributes and remove others; those of other writers stay."""
 
-    on_frozen = False
+    allowed_when_frozen = False
     quick = True
 
     def __init__(self, updates: dict[str, Any], removals: tuple[str, ...] = ()) -> None:
@@ -43,7 +43,7 @@ class Tag:
         A commit that has not expired.
     """
 
-    on_frozen = True
+    allowed_when_frozen = True
     quick = True
 
     def __init__(self, tag: str, number: int) -> None:
@@ -71,7 +71,7 @@ class Tag:
 class Untag:
     """Take a tag away."""
 
-    on_frozen = True
+    allowed_when_frozen = True
     quick = True
 
     def __init__(self, tag: str) -> None:
@@ -88,7 +88,7 @@ class Untag:
 class Expire:
     """Let commits up to a number go; their data follows when it is collected, after the grace period."""
 
-    on_frozen = True
+    allowed_when_frozen = True
     quick = True
 
     def __init__(self, number: int) -> None:
@@ -105,7 +105,7 @@ class Expire:
 class Freeze:
     """Make the version immutable, for good."""
 
-    on_frozen = True
+    allowed_when_frozen = True
     quick = True
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
@@ -124,7 +124,7 @@ class Delete:
         The number of the commit that this is to follow, if it matters.
     """
 
-    on_frozen = True
+    allowed_when_frozen = True
     quick = True
 
     def __init__(self, only_onto: int | None = None) -> None:
@@ -148,7 +148,7 @@ class Restore:
         The number of the commit that this is to follow, if it matters.
     """
 
-    on_frozen = False
+    allowed_when_frozen = False
     quick = True
 
     def __init__(self, old: Record, only_onto: int | None = None) -> None:
@@ -182,7 +182,7 @@ class Replace:
         In place of that version's attributes.
     """
 
-    on_frozen = False
+    allowed_when_frozen = False
     quick = True
 
     def __init__(self, record: Record, attrs: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ STATE_BYTES = _STATE.size
 
 
 @dataclass
-class Traffic:
+class ContentionStats:
     """A version's traffic, as the writers of one machine know it; times are monotonic seconds.
 
     Attributes
@@ -49,15 +49,15 @@ class Traffic:
     commit_seconds: float = 0.002
 
     @classmethod
-    def decoded(cls, data: bytes) -> Traffic:
+    def decoded(cls, data: bytes) -> ContentionStats:
         """The state that :meth:`encoded` gave; as new where that cannot be.
 
         Examples
         --------
-        >>> Traffic.decoded(Traffic(lost_at=3.0).encoded()).lost_at
+        >>> ContentionStats.decoded(ContentionStats(lost_at=3.0).encoded()).lost_at
         3.0
-        >>> Traffic.decoded(b"?")
-        Traffic(lost_at=-inf, won_at=-inf, run_began=-inf, commit_seconds=0.002)
+        >>> ContentionStats.decoded(b"?")
+        ContentionStats(lost_at=-inf, won_at=-inf, run_began=-inf, commit_seconds=0.002)
         """
         if len(data) != STATE_BYTES:
             return cls()

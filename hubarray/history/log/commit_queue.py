@@ -5,11 +5,11 @@ ahead without a turn, one that is killed is passed over, as the kernel gives up 
 one that makes no headway.
 
 The file begins with 56 bytes: the next ticket, the ticket whose turn it is, the newest commit that this machine's
-writers know, and their :class:`hubarray.history.log.backoff.Traffic`. All of it is only a hint. Behind it is the record
-that was created last, if a writer waited for it. For a moment the next writer may build on that record without reading
-the log again. A writer takes the next ticket and locks the byte of that number, far beyond the end of the file, until
-it is done. Its turn comes when no byte before its own is locked. Each writer waits for the byte before its own, so one
-of them is woken.
+writers know, and their :class:`hubarray.history.log.backoff.ContentionStats`. All of it is only a hint. Behind it is
+the record that was created last, if a writer waited for it. For a moment the next writer may build on that record
+without reading the log again. A writer takes the next ticket and locks the byte of that number, far beyond the end of
+the file, until it is done. Its turn comes when no byte before its own is locked. Each writer waits for the byte before
+its own, so one of them is woken.
 
 A process that commits again at once keeps its turn for a few commits, or as long as these usually take: what they need
 is still in its memory and in the processor's caches, which makes them twice as fast as the first one after others'.
@@ -32,7 +32,7 @@ from pathlib import Path
 from hubarray import config, process
 from hubarray.blobs.cache_space import CacheSpace
 from hubarray.history.log import byte_locks
-from hubarray.history.log.backoff import STATE_BYTES, Traffic
+from hubarray.history.log.backoff import STATE_BYTES, ContentionStats
 from hubarray.history.log.byte_locks import LockFile
 from hubarray.process import uptime_seconds
 
@@ -74,7 +74,7 @@ class MachineQueue:
     ----------
     identity : bytes
         A hash of what tells the version from every other one.
-    traffic : Traffic
+    traffic : ContentionStats
         As this process saw it last.
     """
 
@@ -83,7 +83,7 @@ class MachineQueue:
         self.identity = hashlib.blake2b(identity.encode(), digest_size=16).digest()
         self._path = f"{self._space.folder}/turns/{int.from_bytes(self.identity[:4], 'little') % _FILES:03x}"
         self._without_until = float("-inf")
-        self.traffic = Traffic()
+        self.traffic = ContentionStats()
         self.after_fork()
         process.register(self)
 
@@ -92,9 +92,9 @@ class MachineQueue:
         self._kept: _Ticket | None = None
         self._lock = threading.Lock()
 
-    def turn(self) -> Turn:
+    def turn(self) -> CommitTicket:
         """A turn to take."""
-        return Turn(self)
+        return CommitTicket(self)
 
     def open(self) -> LockFile | None:
         """The file; None where there cannot be one that is this user's alone."""
@@ -188,12 +188,12 @@ class _Ticket:
             self.file.close()
 
 
-class Turn:
+class CommitTicket:
     """One writer's turn: taken, told how it went, ended. For one thread.
 
     Attributes
     ----------
-    traffic : Traffic
+    traffic : ContentionStats
         What the machine's writers know once it is taken; before, what this process knew last.
     newest : int
         The number of the newest commit that the machine's writers know; 0 if none is.
@@ -240,7 +240,7 @@ class Turn:
             self._leave()
         elif len(data) >= _FILE_BYTES:
             self.newest = _NUMBER.unpack_from(data, _NEWEST)[0]
-            self.traffic = self._queue.traffic = Traffic.decoded(data[_TRAFFIC:_FILE_BYTES])
+            self.traffic = self._queue.traffic = ContentionStats.decoded(data[_TRAFFIC:_FILE_BYTES])
             self._note_handed(data[_FILE_BYTES:])
 
     def end(self, newest: int, handing: Callable[[], bytes] | None = None) -> None:

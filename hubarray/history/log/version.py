@@ -208,7 +208,7 @@ class Version:
             raise TagNotFoundError(f"{self.name}@{tag}: there is no such tag; {known}")
         return tags[tag]
 
-    def to_build_on(self, number: int) -> Record:
+    def base_record(self, number: int) -> Record:
         """One commit to build a new commit on: one that has not expired, though its data may still be there.
 
         What expires later is kept for the grace period from then, which is time enough for the new commit.

@@ -104,7 +104,7 @@ class Compact:
     done : Compaction
     """
 
-    on_frozen = False
+    allowed_when_frozen = False
     quick = False
 
     def __init__(self, packs: Packs) -> None:

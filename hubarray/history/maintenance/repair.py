@@ -145,7 +145,7 @@ def _rewrite_pack(fetcher: Fetcher, key: str, found: list[tuple[np.void, Buffer]
 def _found(fetcher: Fetcher, ref: np.void, alike: dict[bytes, list[np.void]]) -> Buffer | None:
     """The bytes of a lost blob, from the disk cache or from a place that has the same."""
     cached = bytearray(int(ref["length"]))
-    if fetcher.read_at_hand(blob_place(ref), memoryview(cached)):
+    if fetcher.read_local_or_cached(blob_place(ref), memoryview(cached)):
         return cached
     for place in alike.get(ref["hash"].tobytes(), []):
         try:

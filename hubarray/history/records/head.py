@@ -12,7 +12,7 @@ from hubarray import names
 from hubarray.errors import CorruptDataError, FormatVersionError, InvalidNameError
 from hubarray.history.records.json_fields import Fields, parse_json
 from hubarray.names import Name
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.storage.base import Buffer
 
 # Those between are of records that are not written yet: virtual references, and slashes in names of arrays.

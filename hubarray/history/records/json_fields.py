@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 from hubarray import names
 from hubarray.errors import CorruptDataError, InvalidNameError
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 MAX_DEPTH = 128
 MAX_NUMBER = 10**16 - 1

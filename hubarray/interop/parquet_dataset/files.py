@@ -28,8 +28,8 @@ from hubarray.errors import (
     StorageError,
     UnavailableError,
 )
-from hubarray.interop.parquet_dataset.dated import DatedHandler
-from hubarray.shown import hidden_urls, shown_text, shown_url
+from hubarray.interop.parquet_dataset.fsspec_mtimes import DatedHandler
+from hubarray.redaction import hidden_urls, shown_text, shown_url
 from hubarray.sources.folders import PARQUET_SUFFIXES, is_part, refuse_table_format
 from hubarray.storage.options import endpoint_from_environment, flatten_s3
 from hubarray.storage.patience import UnansweredError, retried, unanswered

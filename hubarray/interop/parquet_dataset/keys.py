@@ -13,7 +13,7 @@ import numpy as np
 from hubarray.errors import ConfigError, SourceError
 from hubarray.readers.field_codecs import scalar
 from hubarray.readers.unischema import Unischema, UnischemaField
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 NULL_KEY = "__HIVE_DEFAULT_PARTITION__"
 _BOOLS = {"true": True, "false": False, "1": True, "0": False}

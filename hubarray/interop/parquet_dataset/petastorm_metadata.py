@@ -13,7 +13,7 @@ from hubarray.interop.parquet_dataset.files import DataFile, Location, read_smal
 from hubarray.interop.parquet_dataset.pickled import pickled_schema
 from hubarray.limits import parse_json
 from hubarray.readers.unischema import Unischema
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 COMMON = "_common_metadata"
 MAX_COMMON_BYTES = 256 << 20

@@ -42,9 +42,9 @@ from hubarray.readers.filters import FilterPredicate
 from hubarray.readers.planning import EXPANSION
 from hubarray.readers.predicates import PredicateBase, clause_of, in_set
 from hubarray.readers.selectors import RowGroupSelectorBase
-from hubarray.readers.source import Column, Columns, Stretched, taken
+from hubarray.readers.source import Column, Columns, SegmentedRows, taken
 from hubarray.readers.unischema import Unischema, UnischemaField, no_field
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.tables.format.conditions import Clause
 
 # Of a row of a row group, whatever its columns are: its places in orders of rows, while it is read.
@@ -236,14 +236,14 @@ class ParquetSource:
             return bool(predicate.mask({name: [value] for name, value in values.items()}, 1)[0])
         return bool(predicate.do_include(values))
 
-    def stretches(self, across: bool) -> Stretched:
+    def stretches(self, across: bool) -> SegmentedRows:
         """The row groups; or the runs of row groups whose folders say equal keys."""
         assert self.unit_bounds is not None
         if not across:
-            return Stretched(self.unit_bounds)
+            return SegmentedRows(self.unit_bounds)
         keys = [self._keys[f] for f, _ in self.units]
         changes = [i for i in range(1, len(keys)) if keys[i] != keys[i - 1]]
-        return Stretched(np.concatenate([[0], self.unit_bounds[changes], [self.rows]]).astype(np.int64))
+        return SegmentedRows(np.concatenate([[0], self.unit_bounds[changes], [self.rows]]).astype(np.int64))
 
     def read(self, rows: np.ndarray, columns: Sequence[str]) -> Columns:
         """Some columns of some rows, in the order that the rows are given in."""

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hubarray.interop.parquet_dataset import apart
+from hubarray.interop.parquet_dataset import footer_subprocess
 from hubarray.process import python_command
 
 # Of each row group: the least value of a field, the most, and whether they prove nothing of single rows.
@@ -68,7 +68,7 @@ def _told(footers: Iterable[bytes], fields: Sequence[str]) -> Iterator[pa.Table]
     """The facts of each footer that the process tells, until it ends."""
     try:
         process = subprocess.Popen(
-            **python_command(apart.__file__, json.dumps(list(fields))),
+            **python_command(footer_subprocess.__file__, json.dumps(list(fields))),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
     except OSError:
@@ -78,8 +78,8 @@ def _told(footers: Iterable[bytes], fields: Sequence[str]) -> Iterator[pa.Table]
     sending = threading.Thread(target=_send, args=(process.stdin, footers), name="hubarray-footers", daemon=True)
     sending.start()
     try:
-        while len(first := process.stdout.read(apart.LENGTH.size)) == apart.LENGTH.size:
-            data = process.stdout.read(apart.LENGTH.unpack(first)[0])
+        while len(first := process.stdout.read(footer_subprocess.LENGTH.size)) == footer_subprocess.LENGTH.size:
+            data = process.stdout.read(footer_subprocess.LENGTH.unpack(first)[0])
             with contextlib.suppress(pa.ArrowException):
                 yield pa.ipc.open_stream(data).read_all()
                 continue
@@ -94,5 +94,5 @@ def _told(footers: Iterable[bytes], fields: Sequence[str]) -> Iterator[pa.Table]
 def _send(stream: Any, footers: Iterable[bytes]) -> None:
     with contextlib.suppress(OSError, pa.ArrowException), stream:
         for data in footers:
-            stream.write(apart.LENGTH.pack(len(data)))
+            stream.write(footer_subprocess.LENGTH.pack(len(data)))
             stream.write(data)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hubarray.errors import ConfigError
-from hubarray.readers import making
+from hubarray.readers import factory
 from hubarray.readers.reader import Reader
 
 _BATCH_OPTIONS = (
@@ -43,7 +43,7 @@ def make_reader(dataset_url: Any, *options: Any, **named: Any) -> Reader:
     ConfigError
         ``filesystem`` was given, or more options than there are.
     """
-    return making.make_reader(dataset_url, **_translated(_ROW_OPTIONS, options, named))
+    return factory.make_reader(dataset_url, **_translated(_ROW_OPTIONS, options, named))
 
 
 def make_batch_reader(dataset_url_or_urls: Any, *options: Any, **named: Any) -> Reader:
@@ -56,7 +56,7 @@ def make_batch_reader(dataset_url_or_urls: Any, *options: Any, **named: Any) -> 
     *options, **named
         As of :func:`make_reader`, without ``pyarrow_serialize``.
     """
-    return making.make_batch_reader(dataset_url_or_urls, **_translated(_BATCH_OPTIONS, options, named))
+    return factory.make_batch_reader(dataset_url_or_urls, **_translated(_BATCH_OPTIONS, options, named))
 
 
 def refuse_filesystem(given: Any, name: str) -> None:

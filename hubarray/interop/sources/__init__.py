@@ -20,7 +20,7 @@ from hubarray.interop.sources.rows import Single, rows_or_single
 from hubarray.interop.sources.tiff import Tiff, tiff_members
 from hubarray.interop.sources.zarr_files import is_zarr, open_zarr, zarr_members
 from hubarray.limits import DEFAULT_DECODED_BYTES
-from hubarray.shown import has_user, shown_url
+from hubarray.redaction import has_user, shown_url
 from hubarray.sources import content
 from hubarray.storage.url import Root, fsspec_options
 

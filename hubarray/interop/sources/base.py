@@ -14,7 +14,7 @@ import numpy as np
 
 from hubarray.errors import ConfigError, HubError, SourceError
 from hubarray.limits import Budget
-from hubarray.shown import hidden_urls, shown_text
+from hubarray.redaction import hidden_urls, shown_text
 
 log = logging.getLogger("hubarray.interop")
 

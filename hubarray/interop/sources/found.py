@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.values import packing
 from hubarray.values.attributes import plain_value
 

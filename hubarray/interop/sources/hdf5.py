@@ -18,7 +18,7 @@ from hubarray.interop.sources.members import Members, is_no_dataset, refuse_many
 from hubarray.interop.sources.rows import Rows, Single, rows_or_single
 from hubarray.interop.sources.texts import Texts
 from hubarray.interop.zarr_attributes import decoded_attributes
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 # HDF5's and NetCDF's own, of which others see dimensions.
 _HDF5_OWN = frozenset(

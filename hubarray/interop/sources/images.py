@@ -15,7 +15,7 @@ from hubarray.errors import SourceError
 from hubarray.interop.sources.base import check_sizes, refuse_links_out, stamp, whole_parts
 from hubarray.interop.sources.found import common_attrs
 from hubarray.interop.sources.stills import Still, colours_of, is_class_palette, pixels, read_attrs, still_of
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.sources.content import is_image, warn_of_unread_images
 from hubarray.sources.folders import data_among, fixed_part, is_hidden
 

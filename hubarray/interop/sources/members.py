@@ -10,7 +10,7 @@ from typing import Any
 from hubarray.arrays.codecs.dtypes import checked_dtype
 from hubarray.datasets.description import MAX_ARRAYS
 from hubarray.errors import ConfigError, SourceError
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 _SHOWN_LETTERS = 400
 

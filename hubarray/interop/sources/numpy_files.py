@@ -20,7 +20,7 @@ from hubarray.interop.sources.base import MAX_ROW_BYTES, check_sizes, chosen, re
 from hubarray.interop.sources.found import Found
 from hubarray.interop.sources.members import Members, refuse_many, storable
 from hubarray.interop.sources.rows import Rows, Single, rows_or_single
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 _PASSED_BYTES = 1 << 20
 _MAX_HEADER_BYTES = 64 << 10

@@ -19,7 +19,7 @@ from hubarray.interop.sources.hdf5 import (
 from hubarray.interop.sources.members import Members
 from hubarray.interop.sources.rows import Rows, Single
 from hubarray.interop.sources.zarr_files import members_of_zarr, refuse_links_of_store, zarr_array, zarr_rows
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 
 
 def opened_at(source: Any, key: str | None, *, follow_links: bool) -> tuple[Any, str | None]:

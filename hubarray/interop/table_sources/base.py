@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hubarray.progress import announce
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.tables.format.schema import Schema
 
 ALL = "all"

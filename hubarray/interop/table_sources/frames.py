@@ -16,7 +16,7 @@ from hubarray.errors import ConfigError
 from hubarray.interop.table_sources.base import ALL, Rows, TableSource, taken
 from hubarray.interop.table_sources.guessing import class_attrs, guessed_field, guessed_schema, values_type
 from hubarray.interop.table_sources.stored_images import StoredImages, stored_images, with_fields, with_images
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.tables.format.casts import arrow_batches
 from hubarray.tables.format.schema import PARTITION, Field, Schema
 

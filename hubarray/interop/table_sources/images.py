@@ -19,7 +19,7 @@ from hubarray.interop.table_sources.frames import plain_key
 from hubarray.interop.table_sources.stored_images import StoredImages
 from hubarray.limits import Budget
 from hubarray.progress import announce
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.sources.content import is_image_name
 from hubarray.tables.format.schema import PARTITION, Field, Schema
 

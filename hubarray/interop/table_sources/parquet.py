@@ -18,7 +18,7 @@ from hubarray.interop.table_sources.base import Rows, TableSource, taken
 from hubarray.interop.table_sources.guessing import class_attrs, guessed_schema
 from hubarray.interop.table_sources.stored_images import StoredImages, stored_images, with_fields, with_images
 from hubarray.parquet_limits import arrow_schema, files_of, read_row_group
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.tables.format.casts import batches_of
 from hubarray.tables.format.schema import PARTITION, Schema
 

@@ -12,7 +12,7 @@ from hubarray.errors import SourceError
 from hubarray.interop.sources.stills import Still, is_class_palette, pixels, still_of
 from hubarray.interop.table_sources.base import Rows
 from hubarray.progress import announce
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.tables.format.block import MAX_BLOCK_BYTES
 from hubarray.tables.format.schema import Field, Schema
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from hubarray.arrow_types import plain_column
 from hubarray.errors import ConfigError
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.tables.format.schema import Field, Schema
 from hubarray.tables.format.values import refuse_losses, refuse_nul
 from hubarray.values.casting import cast_with_losses, may_be_kept

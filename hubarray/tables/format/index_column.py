@@ -17,7 +17,7 @@ from hubarray import names
 from hubarray.blobs.ref import ID_TEXT
 from hubarray.errors import ConfigError, InvalidNameError
 from hubarray.names import Name
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.tables.format.schema import SERVICE_PREFIX
 
 _MOST_LETTERS = 16 << 10

@@ -16,7 +16,7 @@ from hubarray.tables.format.block import described
 from hubarray.tables.format.index_piece import Key
 from hubarray.tables.format.metadata import metadata_of
 from hubarray.tables.index import index
-from hubarray.tables.read.rows import Wanted, columns_into, read
+from hubarray.tables.read.rows import RowRequest, columns_into, read
 from hubarray.tables.snapshot.digests import digests_of
 from hubarray.tables.snapshot.snapshot import TableState
 
@@ -222,7 +222,7 @@ def _values(table: TableState, group: str, names: Sequence[str], numbers: np.nda
     out: dict[str, Any] = {name: [None] * len(numbers) for name in names}
     filled = {name: np.zeros(len(numbers), bool) for name in names}
     take = columns_into(out, names, names, filled)
-    read([Wanted(table, table.metadata.schema.groups[group], numbers, take)])
+    read([RowRequest(table, table.metadata.schema.groups[group], numbers, take)])
     return out
 
 

@@ -82,7 +82,7 @@ def write_index(
     began = uptime_seconds()
     tables = loader.tables()
     for table in tables:
-        table.version.to_build_on(table.record.head.number)
+        table.version.base_record(table.record.head.number)
     numbers = loader.numbers
     plan = _planned(loader, tables, numbers)
     if columns is not None:

@@ -98,7 +98,7 @@ def _padding(size: int) -> int:
     return -size % PAD_BYTES
 
 
-class Places:
+class ColumnBuffers:
     """Columns whose rows are filled from blocks of one row."""
 
     def __init__(self, layout: _Layout, columns: Sequence[np.ndarray], masks: Sequence[np.ndarray]) -> None:
@@ -171,7 +171,7 @@ def places(
     fields: Sequence[str],
     names: Sequence[str],
     filled: Mapping[str, np.ndarray],
-) -> Places | None:
+) -> ColumnBuffers | None:
     """Where a group's blocks may be put; None where their values differ in size, or not all are wanted.
 
     Parameters
@@ -191,4 +191,4 @@ def places(
             return None
         if column.shape[1:] != part.field.shape or not column.flags.c_contiguous:
             return None
-    return Places(layout, columns, [filled[name] for name in names])
+    return ColumnBuffers(layout, columns, [filled[name] for name in names])

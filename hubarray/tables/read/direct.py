@@ -24,7 +24,7 @@ _RUN_BYTES = 4 << 20
 MOST_ROWS = 64
 
 
-class _Spot(NamedTuple):
+class _BlockLocation(NamedTuple):
     """Where a block lies."""
 
     key: str
@@ -84,7 +84,7 @@ def blocks_at_hand(
     return [spot and next(made) for spot in spots]
 
 
-def _from_folder(table: TableState, spots: Sequence[_Spot]) -> list[Buffer] | None:
+def _from_folder(table: TableState, spots: Sequence[_BlockLocation]) -> list[Buffer] | None:
     """The bytes of blocks, each in memory of its own: those that lie side by side are read by one call."""
     store = table.fetcher.store
     found: list[Buffer] = []
@@ -102,7 +102,7 @@ def _from_folder(table: TableState, spots: Sequence[_Spot]) -> list[Buffer] | No
     return found
 
 
-def _from_afar(table: TableState, spots: Sequence[_Spot]) -> list[Buffer] | None:
+def _from_afar(table: TableState, spots: Sequence[_BlockLocation]) -> list[Buffer] | None:
     """As :func:`_from_folder` of a remote root: those that lie side by side are one request, and all are under way."""
     checks = {spot.name: spot.check for spot in spots}
     runs = _runs(sorted(spots, key=lambda spot: (spot.key, spot.offset)))
@@ -118,9 +118,9 @@ def _from_afar(table: TableState, spots: Sequence[_Spot]) -> list[Buffer] | None
     return None if found is None else [found[spot.name] for spot in spots]
 
 
-def _runs(spots: Sequence[_Spot]) -> list[list[_Spot]]:
+def _runs(spots: Sequence[_BlockLocation]) -> list[list[_BlockLocation]]:
     """Those that follow each other in one pack, together, as many as one call may read."""
-    runs: list[list[_Spot]] = []
+    runs: list[list[_BlockLocation]] = []
     for spot in spots:
         last = runs[-1][-1] if runs and len(runs[-1]) < MAX_BUFFERS else None
         if last is not None and (last.key, last.offset + last.length) == (spot.key, spot.offset):
@@ -130,7 +130,7 @@ def _runs(spots: Sequence[_Spot]) -> list[list[_Spot]]:
     return runs
 
 
-def _spot(table: TableState, group: Group, number: int) -> _Spot | None:
+def _spot(table: TableState, group: Group, number: int) -> _BlockLocation | None:
     """Where a row's block lies; None where the row is null as a whole."""
     if number < 0:
         return None
@@ -141,4 +141,4 @@ def _spot(table: TableState, group: Group, number: int) -> _Spot | None:
         return None
     place = table.chunk_place(append.first + chunk, group, offset + length)
     home, pack, *_ = place.name
-    return _Spot(place.key, (home, pack, place.offset + offset, length), check)
+    return _BlockLocation(place.key, (home, pack, place.offset + offset, length), check)

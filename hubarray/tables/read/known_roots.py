@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from hubarray.errors import ConfigError
-from hubarray.shown import shown_text, shown_url
+from hubarray.redaction import shown_text, shown_url
 from hubarray.storage.url import Root
 
 _MAX_IDS = 4096

@@ -22,9 +22,9 @@ from hubarray.tables.read import direct, known_roots, rows
 from hubarray.tables.read.alignment import Alignment
 from hubarray.tables.read.column_buffers import places as places_of
 from hubarray.tables.read.columns import matching
+from hubarray.tables.read.group_reads import GroupRead, fill_from_index, parts_of, plan_group_reads, split
 from hubarray.tables.read.loader_columns import Column, name_columns
-from hubarray.tables.read.picks import Pick, fill_from_index, parts_of, picks_of, split
-from hubarray.tables.read.rows import Numbers, Wanted
+from hubarray.tables.read.rows import Numbers, RowRequest
 from hubarray.tables.read.windows import EveryRow, window
 from hubarray.tables.snapshot.snapshot import TableState
 
@@ -62,8 +62,8 @@ class RowReads:
         self._tables: list[TableState] | None = None
         self._columns: dict[str, Column] = {}
         self._ambiguous: dict[str, str] = {}
-        self._picks: dict[tuple[str, ...], list[Pick]] = {}
-        self._asked: dict[Any, tuple[list[str], list[Pick]]] = {}
+        self._picks: dict[tuple[str, ...], list[GroupRead]] = {}
+        self._asked: dict[Any, tuple[list[str], list[GroupRead]]] = {}
         self._aligned: Alignment | None = None
 
     def __len__(self) -> int:
@@ -150,7 +150,7 @@ class RowReads:
             self._tables = tables
         return self._tables
 
-    def _chosen(self, columns: str | Sequence[str] | None) -> tuple[list[str], list[Pick]]:
+    def _chosen(self, columns: str | Sequence[str] | None) -> tuple[list[str], list[GroupRead]]:
         asked = tuple(columns) if isinstance(columns, list) else columns
         try:
             return self._asked[asked]
@@ -162,7 +162,7 @@ class RowReads:
             self._asked[asked] = chosen
         return chosen
 
-    def _choose(self, columns: str | Sequence[str] | None) -> tuple[list[str], list[Pick]]:
+    def _choose(self, columns: str | Sequence[str] | None) -> tuple[list[str], list[GroupRead]]:
         tables = self.tables()
         names = matching(columns, [*self._columns, *self._ambiguous])
         for name in names:
@@ -178,12 +178,12 @@ class RowReads:
             for name in names:
                 for i in self._columns[name].tables:
                     by_table.setdefault(i, []).append(self._columns[name])
-            picks = [pick for i, some in by_table.items() for pick in picks_of(i, tables[i], some)]
+            picks = [pick for i, some in by_table.items() for pick in plan_group_reads(i, tables[i], some)]
             self._picks[key] = picks
         return names, picks
 
     def _read(
-        self, found: Sequence[Numbers], names: Sequence[str], picks: Sequence[Pick], count: int, encoded: bool
+        self, found: Sequence[Numbers], names: Sequence[str], picks: Sequence[GroupRead], count: int, encoded: bool
     ) -> list[Row]:
         out: list[Row] = [dict.fromkeys(names) for _ in range(count)]
         is_only = sum(pick.group is not None for pick in picks) == 1
@@ -192,7 +192,7 @@ class RowReads:
             self._fill(found, rest, out=None, rows_out=out, encoded=encoded)
         return out
 
-    def _at_hand(self, pick: Pick, found: Sequence[Numbers], out: list[Row], encoded: bool, is_only: bool) -> bool:
+    def _at_hand(self, pick: GroupRead, found: Sequence[Numbers], out: list[Row], encoded: bool, is_only: bool) -> bool:
         """Whether a pick's values for a few rows could be read at once; then they are set."""
         if pick.group is None or pick.is_shared or len(out) > direct.MOST_ROWS:
             return False
@@ -210,7 +210,7 @@ class RowReads:
     def _fill(
         self,
         found: Sequence[Numbers],
-        picks: Sequence[Pick],
+        picks: Sequence[GroupRead],
         *,
         out: Row | None,
         rows_out: list[Row] | None,
@@ -219,7 +219,7 @@ class RowReads:
     ) -> None:
         """Read what picks say, into columns or into rows; of a column that several tables have, the first counts."""
         tables = self.tables()
-        wanted: list[Wanted] = []
+        wanted: list[RowRequest] = []
         for pick in picks:
             parts = [part for part in parts_of(pick, self._columns, found) if part.mask is None or part.mask.any()]
             if not parts:
@@ -245,11 +245,13 @@ class RowReads:
                 places = np.flatnonzero(np.logical_or.reduce(masks))
                 numbers = numbers[places]
             single = takes[0][0] if len(takes) == 1 and places is None else partial(split, takes, places)
-            wanted.append(Wanted(tables[pick.table], pick.group, numbers, single, copies=out is not None, places=at))
+            wanted.append(
+                RowRequest(tables[pick.table], pick.group, numbers, single, copies=out is not None, places=at)
+            )
         rows.read(wanted)
 
     def _windows(
-        self, at: int, offsets: np.ndarray, pad: str | None, names: Sequence[str], picks: Sequence[Pick]
+        self, at: int, offsets: np.ndarray, pad: str | None, names: Sequence[str], picks: Sequence[GroupRead]
     ) -> list[Numbers]:
         tables = self.tables()
         # Of a column that several tables have, the first with the row counts.
@@ -290,7 +292,7 @@ class RowReads:
         assert field.dtype is not None
         return empty(name, (count, *(n or 0 for n in field.shape)), field.dtype)
 
-    def _row_bytes(self, picks: Sequence[Pick]) -> float:
+    def _row_bytes(self, picks: Sequence[GroupRead]) -> float:
         tables = self.tables()
         sizes = [tables[pick.table].group_row_bytes(pick.group.name) for pick in picks if pick.group is not None]
         return sum(sizes) + 64.0

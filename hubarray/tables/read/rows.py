@@ -19,14 +19,14 @@ from hubarray.tables.format.locations import Locations, rows_in_blocks
 from hubarray.tables.format.plain_blocks import PlainBlocks
 from hubarray.tables.format.schema import Group
 from hubarray.tables.format.text_blocks import TextBlocks
-from hubarray.tables.read.column_buffers import Places
+from hubarray.tables.read.column_buffers import ColumnBuffers
 from hubarray.tables.snapshot.snapshot import TableState
 
 Numbers = npt.NDArray[np.int64]
 # Positions, and rows of the block, that follow one another.
 Run = tuple[slice, slice]
 AnyBlock = Block | PlainBlocks | TextBlocks
-Take = Callable[[Any, npt.NDArray[np.intp], npt.NDArray[np.intp], Run | None], None]
+Sink = Callable[[Any, npt.NDArray[np.intp], npt.NDArray[np.intp], Run | None], None]
 
 
 _JOINED_BYTES = 1 << 20
@@ -35,7 +35,7 @@ _LEAST_STRETCH = 64
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RowRequest:
     """Some rows of one group of a table.
 
     Attributes
@@ -57,16 +57,16 @@ class Wanted:
     table: TableState
     group: Group
     numbers: Numbers
-    take: Take
+    take: Sink
     copies: bool = False
-    places: Places | None = None
+    places: ColumnBuffers | None = None
 
 
 @dataclass(frozen=True)
-class _Job:
+class _BlockFetch:
     """One block that is fetched, or whole ones that follow each other, and who wants it."""
 
-    wanted: Wanted
+    wanted: RowRequest
     positions: npt.NDArray[np.intp]
     rows: npt.NDArray[np.intp]
     checks: Sequence[int]
@@ -88,7 +88,7 @@ class _Job:
             self.finish(TextBlocks(group, data, self.ends, where))
 
     @property
-    def places(self) -> Places | None:
+    def places(self) -> ColumnBuffers | None:
         """Where its row belongs, if it is one, and its values may be put there."""
         return self.wanted.places if len(self.positions) == 1 and not self.rows[0] else None
 
@@ -102,14 +102,14 @@ class _Job:
         self.wanted.take(block, self.positions, self.rows, self.run)
 
 
-def read(wanted: Sequence[Wanted]) -> None:
+def read(wanted: Sequence[RowRequest]) -> None:
     """Hand out the blocks that have the rows: each is fetched once, neighbours by one request.
 
     Raises
     ------
     CorruptDataError, StorageError
     """
-    by_fetcher: dict[int, tuple[Fetcher, list[_Job], list[Refs]]] = {}
+    by_fetcher: dict[int, tuple[Fetcher, list[_BlockFetch], list[Refs]]] = {}
     for one in wanted:
         fetcher = one.table.fetcher
         _, jobs, refs = by_fetcher.setdefault(id(fetcher), (fetcher, [], []))
@@ -119,7 +119,7 @@ def read(wanted: Sequence[Wanted]) -> None:
             _fetch(fetcher, jobs, refs)
 
 
-def _plan(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> None:
+def _plan(one: RowRequest, jobs: list[_BlockFetch], refs: list[Refs]) -> None:
     if one.copies and one.group.rows_per_block > 1 and _plan_stretch(one, jobs, refs):
         return
     found, chunks = located(one.table, one.group, one.numbers)
@@ -128,7 +128,7 @@ def _plan(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> None:
             return
         positions, rows = np.zeros(1, np.intp), rows_in_blocks(found)
         alone = slice(0, 1), slice(int(rows[0]), int(rows[0]) + 1)
-        jobs.append(_Job(one, positions, rows, found["check"].tolist(), found["length"].tolist(), alone))
+        jobs.append(_BlockFetch(one, positions, rows, found["check"].tolist(), found["length"].tolist(), alone))
         refs.append(one.table.block_refs(one.group, chunks, found))
         return
     positions, rows, breaks, bounds = _in_order(found, chunks) or _sorted(found, chunks)
@@ -152,10 +152,10 @@ def _plan(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> None:
             at, row = int(positions[begin]), int(rows[begin])
             run = slice(at, at + end - begin), slice(row, row + end - begin)
         ends = np.cumsum(lengths[low:high]).tolist()
-        jobs.append(_Job(one, positions[begin:end], rows[begin:end], checks[low:high], ends, run))
+        jobs.append(_BlockFetch(one, positions[begin:end], rows[begin:end], checks[low:high], ends, run))
 
 
-def _plan_stretch(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> bool:
+def _plan_stretch(one: RowRequest, jobs: list[_BlockFetch], refs: list[Refs]) -> bool:
     """As :func:`_plan` of rows that follow each other, block by block; False where that cannot be."""
     count = len(one.numbers)
     if count < _LEAST_STRETCH or one.numbers[0] < 0 or one.numbers[-1] - one.numbers[0] != count - 1:
@@ -193,7 +193,7 @@ def _plan_stretch(one: Wanted, jobs: list[_Job], refs: list[Refs]) -> bool:
             begin, end, row = int(bounds[low]), int(bounds[high]), int(stretch.first_rows[low])
             run = slice(at + begin, at + end), slice(row, row + end - begin)
             ends = np.cumsum(lengths[low:high]).tolist()
-            jobs.append(_Job(one, every[run[0]], every[run[1]], checks[low:high], ends, run))
+            jobs.append(_BlockFetch(one, every[run[0]], every[run[1]], checks[low:high], ends, run))
     return True
 
 
@@ -237,7 +237,7 @@ def _sorted(found: Locations, chunks: npt.NDArray[np.uint64]) -> _Sorted:
 
 
 def _heads(
-    one: Wanted,
+    one: RowRequest,
     blocks: Locations,
     chunks: npt.NDArray[np.uint64],
     bounds: npt.NDArray[np.intp],
@@ -291,7 +291,7 @@ def located(table: TableState, group: Group, numbers: Numbers) -> tuple[Location
     return found, chunks
 
 
-def _fetch(fetcher: Fetcher, jobs: list[_Job], refs: list[Refs]) -> None:
+def _fetch(fetcher: Fetcher, jobs: list[_BlockFetch], refs: list[Refs]) -> None:
     every = refs[0] if len(refs) == 1 else np.concatenate(refs)
     missing = []
     for i, job in enumerate(jobs):
@@ -340,10 +340,10 @@ class _Held:
     :class:`Targets`.
     """
 
-    def __init__(self, jobs: Sequence[_Job], lengths: npt.NDArray[np.uint64]) -> None:
+    def __init__(self, jobs: Sequence[_BlockFetch], lengths: npt.NDArray[np.uint64]) -> None:
         self._jobs, self._lengths = jobs, lengths
         self.filled: dict[int, memoryview] = {}
-        self.placed: dict[int, Places] = {}
+        self.placed: dict[int, ColumnBuffers] = {}
 
     def buffers(self, position: int) -> list[memoryview] | None:
         """Memory for a block; none where it is decoded or copied, which is the reading threads' work."""
@@ -368,12 +368,12 @@ class _Held:
         self.placed.pop(position, None)
 
 
-def _is_kept(job: _Job) -> bool:
+def _is_kept(job: _BlockFetch) -> bool:
     """Whether a block stays in the memory cache: where others of its rows may be wanted next."""
     return len(job.positions) < job.wanted.group.rows_per_block > 1
 
 
-def _memory_key(job: _Job, ref: np.void) -> Hashable:
+def _memory_key(job: _BlockFetch, ref: np.void) -> Hashable:
     # The same bytes may be a block of another table, whose fields have other names.
     group = job.wanted.group
     fields = tuple(name for name, _ in group.fields)
@@ -383,7 +383,7 @@ def _memory_key(job: _Job, ref: np.void) -> Hashable:
 
 def values_into(
     out: Sequence[dict[str, Any]], fields: Sequence[str], names: Sequence[str], group: Group, *, encoded: bool = False
-) -> Take:
+) -> Sink:
     """A ``take`` that sets the values of fields, under these names, in rows; images as stored with ``encoded``."""
     several = group.rows_per_block > 1
 
@@ -406,7 +406,7 @@ def columns_into(
     fields: Sequence[str],
     names: Sequence[str],
     filled: Mapping[str, npt.NDArray[np.bool_]],
-) -> Take:
+) -> Sink:
     """A ``take`` that sets the values of fields in columns: arrays, or lists of ragged values.
 
     Parameters

@@ -37,7 +37,7 @@ class BlockTable:
         """Bytes in memory."""
         return self.starts.nbytes + self.first_rows.nbytes + self.blocks.nbytes
 
-    def cut(self, first: int, end: int) -> Stretch:
+    def cut(self, first: int, end: int) -> BlockSpan:
         """The blocks that have the rows from ``first`` to before ``end``.
 
         Examples
@@ -51,11 +51,11 @@ class BlockTable:
         bounds = np.clip(self.starts[low : high + 1], first, end) - first
         first_rows = self.first_rows[low:high].copy()
         first_rows[:1] += first - self.starts[low]
-        return Stretch(bounds, first_rows, self.blocks[low:high])
+        return BlockSpan(bounds, first_rows, self.blocks[low:high])
 
 
 @dataclass(frozen=True)
-class Stretch:
+class BlockSpan:
     """Neighbouring rows by their blocks.
 
     Attributes

@@ -14,7 +14,7 @@ from hubarray.errors import ConfigError, ConflictError
 from hubarray.history.commits.commit import Contents, Draft
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record
-from hubarray.shown import counted
+from hubarray.redaction import counted
 from hubarray.tables.format.metadata import MAX_APPENDS, TableMetadata, metadata_of
 from hubarray.tables.format.part import TablePart
 from hubarray.tables.format.schema import PARTITION, Schema
@@ -56,7 +56,7 @@ class AddParts:
         Whether a partition that is there already is left as it is, which is a conflict otherwise.
     """
 
-    on_frozen = False
+    allowed_when_frozen = False
     quick = False
 
     def __init__(self, parts: Sequence[TablePart], *, first: bool = False) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF
 from hubarray.errors import ConfigError, HubError
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.tables.format.index_piece import Key, column_of, index_schema
 from hubarray.tables.format.part import PartFile
 from hubarray.tables.format.schema import Schema

@@ -163,7 +163,7 @@ class StagedParts:
 class _Stage:
     """Put parts beside those that are there."""
 
-    on_frozen = False
+    allowed_when_frozen = False
     quick = False
 
     def __init__(self, staged: StagedParts, parts: Sequence[TablePart], *, first: bool) -> None:

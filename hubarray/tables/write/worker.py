@@ -15,7 +15,7 @@ from hubarray.history.log.clock import store_now
 from hubarray.history.log.version import Version, version_of
 from hubarray.history.records.json_fields import Fields
 from hubarray.names import Name
-from hubarray.shown import shown_text
+from hubarray.redaction import shown_text
 from hubarray.storage.url import Root
 from hubarray.tables.format import casts
 from hubarray.tables.format.index_piece import Key
@@ -238,7 +238,7 @@ class TableWorker:
         for name in self._references:
             version = version_of(self._root, name)
             assert name.commit is not None
-            found.append((version, version.to_build_on(name.commit)))
+            found.append((version, version.base_record(name.commit)))
         # Their lists of partitions are read for the first partition, and serve the others.
         opened = self._opened
         if opened is None or not opened.are_of([record for _, record in found]):

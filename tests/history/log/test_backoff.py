@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from hubarray.history.log import backoff
-from hubarray.history.log.backoff import Traffic, retry_seconds
+from hubarray.history.log.backoff import ContentionStats, retry_seconds
 
 
 def _loop(one, seconds, commit_seconds=0.005):
@@ -20,11 +20,11 @@ def _loop(one, seconds, commit_seconds=0.005):
 
 
 def test_a_lone_writer_in_a_loop_loses_little_time():
-    assert 0 < _loop(Traffic(), 10) < 0.08
+    assert 0 < _loop(ContentionStats(), 10) < 0.08
 
 
 def test_a_lone_writer_leaves_a_gap_a_few_times_a_second():
-    one, now, gaps = Traffic(), 100.0, []
+    one, now, gaps = ContentionStats(), 100.0, []
     for _ in range(1000):
         pause = one.pause_seconds(now)
         if pause:
@@ -35,7 +35,7 @@ def test_a_lone_writer_leaves_a_gap_a_few_times_a_second():
 
 
 def test_a_machine_that_met_others_leaves_a_gap_after_a_few_commits_until_they_are_gone():
-    one, now, run, runs = Traffic(), 100.0, 0, []
+    one, now, run, runs = ContentionStats(), 100.0, 0, []
     for _ in range(200):
         one.lost(now)
         pause = one.pause_seconds(now)
@@ -52,7 +52,7 @@ def test_a_machine_that_met_others_leaves_a_gap_after_a_few_commits_until_they_a
 
 
 def test_a_writer_that_writes_now_and_then_never_waits():
-    one, now = Traffic(), 100.0
+    one, now = ContentionStats(), 100.0
     for _ in range(100):
         now += 0.2
         assert one.pause_seconds(now) == 0
@@ -61,16 +61,16 @@ def test_a_writer_that_writes_now_and_then_never_waits():
 
 @pytest.mark.parametrize("data", [b"", b"\xff" * backoff.STATE_BYTES, b"\0" * (backoff.STATE_BYTES - 1)])
 def test_a_state_that_cannot_be_is_as_new(data):
-    assert Traffic.decoded(data) == Traffic()
+    assert ContentionStats.decoded(data) == ContentionStats()
 
 
 def test_whatever_a_state_says_the_pause_is_bounded():
     for values in itertools.product((float("inf"), -float("inf"), 1e300, -1e300, 0.0, 99.99), repeat=4):
-        assert 0 <= Traffic(*values).pause_seconds(100.0) <= backoff.MAX_PAUSE_SECONDS
+        assert 0 <= ContentionStats(*values).pause_seconds(100.0) <= backoff.MAX_PAUSE_SECONDS
 
 
 def test_a_run_begins_with_its_first_commit_however_long_that_took():
-    one, now = Traffic(), 100.0
+    one, now = ContentionStats(), 100.0
     one.lost(now)
     while not one.pause_seconds(now):
         now += 0.005
@@ -85,4 +85,4 @@ def test_who_lost_more_often_waits_less_and_nobody_for_long():
     assert max(retry_seconds(10, 0.002) for _ in range(100)) <= backoff.RETRY_COMMITS * 0.0002
     for strange in (-1.0, 1e300, float("inf")):
         assert 0 <= retry_seconds(1, strange) <= backoff.MAX_PAUSE_SECONDS
-    assert Traffic().pause_seconds(100.0) == 0
+    assert ContentionStats().pause_seconds(100.0) == 0

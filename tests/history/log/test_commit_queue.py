@@ -15,7 +15,7 @@ import hubarray as hub
 from hubarray.blobs.ref import new_id
 from hubarray.history.commits.commit import _as_told
 from hubarray.history.log import commit_queue
-from hubarray.history.log.commit_queue import MachineQueue, Turn
+from hubarray.history.log.commit_queue import CommitTicket, MachineQueue
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import encode, record_key
 from hubarray.process import uptime_seconds
@@ -194,13 +194,13 @@ def test_a_record_that_somebody_forged_is_never_built_on(make_root, monkeypatch,
     array[0] = 2
     newest = array._version.known
     array._version._newest = array._version.log.read(2)
-    take, record = Turn.take, forged(newest)
+    take, record = CommitTicket.take, forged(newest)
 
     def told(turn):
         take(turn)
         turn.newest, turn.handed, turn.handed_at = record.head.number, encode(record)[0], uptime_seconds()
 
-    monkeypatch.setattr(Turn, "take", told)
+    monkeypatch.setattr(CommitTicket, "take", told)
     array[3] = 9
     monkeypatch.undo()
     fresh = hub.load("t/x:v0", root=root)

@@ -93,12 +93,12 @@ def test_a_commit_that_expired_or_was_never_made_is_not_there(version, root):
     assert not version.has_expired(record)
     hub.tag("t/x:v0@2", "kept", root=root)
     hub.expire("t/x:v0", keep_last=1, root=root)
-    for look in (version.uncached, version.to_build_on):
+    for look in (version.uncached, version.base_record):
         assert look(2).head.number == 2
     assert version.has_expired(record)
     assert not version.has_expired(version.uncached(2))
     with pytest.raises(NotFoundError, match=r"t/x:v0@1: this commit has expired"):
-        version.to_build_on(1)
+        version.base_record(1)
 
 
 def test_a_tag_is_the_number_of_its_commit(version, root):
@@ -112,14 +112,14 @@ def test_a_tag_is_the_number_of_its_commit(version, root):
 
 def test_what_was_before_a_deletion_can_be_built_on_for_half_the_grace_period(version, root):
     hub.delete("t/x:v0", root=root)
-    assert version.to_build_on(3).head.number == 3
+    assert version.base_record(3).head.number == 3
     grace_seconds = version.known.head.grace_seconds
     age(root, grace_seconds / 2 - 60)
     assert not version.deleted_long_ago(version.refresh())
     age(root, 120)
     assert version.deleted_long_ago(version.refresh())
     with pytest.raises(NotFoundError, match=r"t/x:v0@3: the version was deleted longer than half its grace period ago"):
-        version.to_build_on(3)
+        version.base_record(3)
 
 
 @pytest.mark.parametrize("frozen", [True, False])

@@ -11,7 +11,7 @@ from hubarray.errors import SourceError as PetastormMetadataError
 from hubarray.errors import SourceError as PetastormMetadataGenerationError
 from hubarray.interop import spark_readers
 from hubarray.interop.petastorm.making import refuse_filesystem
-from hubarray.readers.making import make_reader
+from hubarray.readers.factory import make_reader
 from hubarray.readers.unischema import Unischema
 
 

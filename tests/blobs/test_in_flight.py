@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import hubarray as hub
-from hubarray.blobs.flights import Flights
+from hubarray.blobs.in_flight import Flights
 
 NAME = ("pack", b"", 0)
 
@@ -55,7 +55,7 @@ def test_who_waits_for_one_that_fails_fetches_for_itself(flights, error):
 
 
 def test_who_has_waited_long_for_a_storage_that_does_not_answer_fails_with_the_one_that_asked(flights, monkeypatch):
-    monkeypatch.setattr("hubarray.blobs.flights.FLIGHT_PATIENCE_SECONDS", 0)
+    monkeypatch.setattr("hubarray.blobs.in_flight.FLIGHT_PATIENCE_SECONDS", 0)
     mine, _ = flights.board([(0, NAME)])
     thread, outcome = _waiting(flights)
     error = hub.UnavailableError("s3://b/k: the server did not answer")

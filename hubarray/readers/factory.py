@@ -16,22 +16,22 @@ from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError, NoDataAvailableError
 from hubarray.readers.array_source import VALUE, ArraySource, dataset_source
 from hubarray.readers.columns import is_column
+from hubarray.readers.cursor import EpochCursor, cut_units, uniform_units
+from hubarray.readers.distributed import place_in_the_world
 from hubarray.readers.filters import FilteredPredicate, FilterPredicate
-from hubarray.readers.loop import Loop, cut_units, uniform_units
-from hubarray.readers.narrowing import narrowed
 from hubarray.readers.ngram import NGram
 from hubarray.readers.permutation import chosen_seed
 from hubarray.readers.pipeline import Pipeline
 from hubarray.readers.planning import DEFAULT_BUFFER_BYTES, GROUPS_HELD, is_kept, sizes
 from hubarray.readers.pools import pool_of
 from hubarray.readers.predicates import PredicateBase
+from hubarray.readers.pushdown import narrowed
 from hubarray.readers.reader import Reader
 from hubarray.readers.source import Source
 from hubarray.readers.table_source import TableSource
 from hubarray.readers.transform import TransformSpec, transform_schema
 from hubarray.readers.unischema import Unischema, UnischemaField, no_field
 from hubarray.readers.windows import has_repeated_rows
-from hubarray.readers.world import place_in_the_world
 from hubarray.storage.url import resolve
 from hubarray.tables.read.loader import RowLoader, loader_of
 from hubarray.tables.table import Table
@@ -357,7 +357,7 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
     bounds, unit_rows, group_rows = _grouped(source, world, shuffle_rows, given)
     pool = pool_of(given["reader_pool_type"], pipeline, workers)
     ahead = min(workers, given["results_queue_size"]) if source.unit_bounds is not None else 2
-    loop = Loop(
+    loop = EpochCursor(
         source.identity(), source.where, bounds=bounds, unit_rows=unit_rows,
         group_rows=1 if batched and unit_rows == 0 else group_rows, mode=mode,
         own_mode=given["shard_balance"] is None and not pipeline.decides,

@@ -19,7 +19,7 @@ REQUEST_BYTES = {True: 512 << 10, False: 48 << 10}
 
 
 @dataclass(frozen=True)
-class Pick:
+class GroupRead:
     """Fields of one table that are read together: of a group, or of the index where that is None.
 
     ``is_shared`` says that another table has one of the columns too.
@@ -41,7 +41,7 @@ class Part:
     mask: np.ndarray | None
 
 
-def picks_of(i: int, table: TableState, columns: Sequence[Column]) -> list[Pick]:
+def plan_group_reads(i: int, table: TableState, columns: Sequence[Column]) -> list[GroupRead]:
     """How some columns of a table are read: in the cheapest groups, the rest in the index."""
     schema = table.metadata.schema
     wanted = {column.field: column.name for column in columns}
@@ -55,9 +55,9 @@ def picks_of(i: int, table: TableState, columns: Sequence[Column]) -> list[Pick]
     for name in cheapest(stored, groups, costs):
         fields = [field for field in groups[name] if field in left]
         names = tuple(left.pop(field) for field in fields)
-        picks.append(Pick(i, schema.groups[name], tuple(fields), names, not shared.isdisjoint(names)))
+        picks.append(GroupRead(i, schema.groups[name], tuple(fields), names, not shared.isdisjoint(names)))
     if left:
-        picks.append(Pick(i, None, tuple(left), tuple(left.values()), not shared.isdisjoint(left.values())))
+        picks.append(GroupRead(i, None, tuple(left), tuple(left.values()), not shared.isdisjoint(left.values())))
     return picks
 
 
@@ -65,7 +65,7 @@ def _block_bytes(table: TableState, group: str) -> float:
     return table.metadata.stored_bytes[group] / max(1, table.metadata.blocks[group])
 
 
-def parts_of(pick: Pick, columns: Mapping[str, Column], found: Sequence[Numbers]) -> list[Part]:
+def parts_of(pick: GroupRead, columns: Mapping[str, Column], found: Sequence[Numbers]) -> list[Part]:
     """The columns of a pick by the rows that they are read for.
 
     Those are the rows that its table has, and of columns that several tables have, that no table before it has.

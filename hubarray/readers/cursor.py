@@ -14,7 +14,7 @@ from hubarray.readers.sampler import Share
 from hubarray.readers.state import State, check_source, first_cuts, gone_on, state_from_json
 
 
-class Loop:
+class EpochCursor:
     """Epochs of one source for one rank.
 
     Parameters
@@ -119,7 +119,7 @@ class Loop:
 
     def steps_of_an_epoch(self) -> Share:
         """The share of a whole epoch."""
-        fresh = Loop.__new__(Loop)
+        fresh = EpochCursor.__new__(EpochCursor)
         fresh.__dict__ |= self.__dict__
         fresh.begin(self.state.epoch)
         return fresh.share(fresh.order())

@@ -16,7 +16,7 @@ B = TypeVar("B")
 
 
 class Runs(Protocol[L]):
-    """Loaded runs of a share, by number; :class:`hubarray.readers.feed.Feed` is one."""
+    """Loaded runs of a share, by number; :class:`hubarray.readers.prefetch_queue.PrefetchQueue` is one."""
 
     def get(self, number: int) -> L:
         """A run, as it was loaded."""

@@ -10,7 +10,7 @@ import pytest
 
 import hubarray as hub
 from hubarray.interop.parquet_dataset import files
-from hubarray.interop.parquet_dataset.dated import DatedHandler
+from hubarray.interop.parquet_dataset.fsspec_mtimes import DatedHandler
 
 WHEN = datetime(2024, 5, 6, 7, 8, 9, tzinfo=UTC)
 

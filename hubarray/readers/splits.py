@@ -12,10 +12,10 @@ import numpy as np
 from hubarray.errors import ConfigError, SourceError
 from hubarray.readers import fractions
 from hubarray.readers.array_source import ArraySource
-from hubarray.readers.making import open_source
+from hubarray.readers.factory import open_source
 from hubarray.readers.predicates import PredicateBase
 from hubarray.readers.selectors import RowGroupSelectorBase
-from hubarray.readers.source import Column, Columns, Source, Stretched
+from hubarray.readers.source import Column, Columns, SegmentedRows, Source
 from hubarray.readers.table_source import TableSource
 from hubarray.readers.unischema import no_field
 from hubarray.readers.windows import stretched
@@ -57,9 +57,9 @@ class ChosenSource:
                 error.damaged_rows = range(int(low), int(high))
             raise
 
-    def stretches(self, across: bool) -> Stretched:
+    def stretches(self, across: bool) -> SegmentedRows:
         """The stretches of the source among these rows; its rows lie in them one after the other."""
-        return Stretched(self._bounds_here(stretched(self._source, across).bounds))
+        return SegmentedRows(self._bounds_here(stretched(self._source, across).bounds))
 
     def repeats(self) -> bool:
         """Whether a row comes several times."""

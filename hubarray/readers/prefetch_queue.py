@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Feed(Generic[T]):
+class PrefetchQueue(Generic[T]):
     """Results of runs in order; some are begun before they are asked for, and none is kept longer than it is needed.
 
     Parameters

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 import hubarray as hub
 from hubarray.cli.main import main
-from hubarray.shown import has_user, hidden_urls, shown_text, shown_url
+from hubarray.redaction import has_user, hidden_urls, shown_text, shown_url
 
 PASSWORD = st.text(st.characters(codec="ascii", exclude_characters="@ "), min_size=6, max_size=12).map("pw".__add__)
 

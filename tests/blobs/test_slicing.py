@@ -3,7 +3,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubarray.blobs.cutting import cut
+from hubarray.blobs.slicing import cut
 
 BLOBS = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 90)), max_size=30).map(sorted)
 SIZES = st.lists(st.integers(0, 70), min_size=1, max_size=40).filter(any)
