@@ -19,7 +19,13 @@ layers, and imports only point down: ``docs/architecture.md`` draws them.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from hubarray import process
+from hubarray import moved, process
+from hubarray.api.catalog import array, diff, exists, flush, load, log
+from hubarray.api.catalog import list_ as list
+from hubarray.api.datasets import dataset
+from hubarray.api.maintenance import collect_garbage, compact, du, repair, transfer, verify
+from hubarray.api.tags import rename, tag, tags, untag
+from hubarray.api.versions import copy, delete, expire, freeze, merge_version, restore, undo
 from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.metadata.spec import ArraySpec
@@ -27,8 +33,6 @@ from hubarray.arrays.write.transaction import Transaction
 from hubarray.arrays.write.worker import Part, PartWriter, Worker
 from hubarray.blobs.fetch import stats
 from hubarray.blobs.stats import Stats
-from hubarray.catalog import array, diff, exists, flush, load, log
-from hubarray.catalog import list_ as list
 from hubarray.config import configure
 from hubarray.datasets.dataset import Dataset
 from hubarray.datasets.diff import DatasetDiff
@@ -58,7 +62,6 @@ from hubarray.errors import (
     UnsafeStoreError,
     UnsortedRowsError,
 )
-from hubarray.gathering import dataset
 from hubarray.history.commits.retry import retry
 from hubarray.history.log.timeline import Commit
 from hubarray.history.maintenance.compact import Compaction
@@ -70,12 +73,10 @@ from hubarray.history.maintenance.verify import Report
 from hubarray.interop.dask import store
 from hubarray.interop.exporting import export
 from hubarray.interop.importing import import_
-from hubarray.lifecycle import copy, delete, expire, freeze, merge_version, restore, undo
-from hubarray.naming import rename, tag, tags, untag
 from hubarray.storage.url import Root
-from hubarray.upkeep import collect_garbage, compact, du, repair, transfer, verify
 
 if TYPE_CHECKING:
+    from hubarray.api.tables import read_index, row_loader, table_writer, write_index
     from hubarray.interop.parquet_dataset.indexes import FieldNotNullIndexer, SingleFieldIndexer, build_rowgroup_index
     from hubarray.interop.parquet_dataset.writing import parquet_writer, write_dask
     from hubarray.interop.references import references
@@ -118,7 +119,6 @@ if TYPE_CHECKING:
     from hubarray.tables.table import Table
     from hubarray.tables.write.worker import TablePartition, TableWorker
     from hubarray.tables.write.writer import TableWriter
-    from hubarray.tabling import read_index, row_loader, table_writer, write_index
     from hubarray.viewer.serving import view
 
 # Imported at their first use: they bring pyarrow.
@@ -171,12 +171,12 @@ _LAZY = {
     "split": "hubarray.readers.splits",
     "balanced": "hubarray.readers.splits",
     "WeightedSamplingReader": "hubarray.readers.weighted",
-    "read_index": "hubarray.tabling",
+    "read_index": "hubarray.api.tables",
     "references": "hubarray.interop.references",
-    "row_loader": "hubarray.tabling",
-    "table_writer": "hubarray.tabling",
+    "row_loader": "hubarray.api.tables",
+    "table_writer": "hubarray.api.tables",
     "view": "hubarray.viewer.serving",
-    "write_index": "hubarray.tabling",
+    "write_index": "hubarray.api.tables",
 }
 
 __version__ = "0.1.0"
@@ -310,6 +310,9 @@ __all__ = [
     "write_dask",
     "write_index",
 ]
+
+
+moved.install()
 
 
 def __getattr__(name: str) -> Any:

@@ -42,7 +42,7 @@ _PLACES = {
     "show": "hubarray.interop.plots:show",
     "show_row": "hubarray.interop.plots:show_row",
     "view": "hubarray.viewer.serving:view_handle",
-    "undo": "hubarray.lifecycle:undo",
+    "undo": "hubarray.api.versions:undo",
 }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import hubarray as hub
-from hubarray import kinds
+from hubarray.api import registry
 from hubarray.cli.output import Output
 from hubarray.errors import ConfigError
 
@@ -100,7 +100,7 @@ YES = argument("-y", "--yes", action="store_true", help="do not ask")
 def made(found: hub.Array | hub.Table | hub.Dataset, output: Output) -> int:
     """Show a version that a command made or changed."""
     name = f"{found.name}:{found.version}"
-    shape, dtype = kinds.of(found).summary(found)
+    shape, dtype = registry.of(found).summary(found)
     if isinstance(found, hub.Array):
         facts = {"name": name, "commit": found.commit, "shape": list(found.shape), "dtype": str(found.dtype)}
         output.value(facts, [f"{name}@{found.commit}: shape {shape}, dtype {dtype}"])

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import hubarray as hub
-from hubarray import kinds, names
+from hubarray import names
+from hubarray.api import registry
 from hubarray.cli.command import DONE, PROBLEMS, argument, command, count
 from hubarray.cli.output import Output, table_lines
 from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError
@@ -60,7 +61,7 @@ def _described(row: dict[str, Any], root: str | None) -> dict[str, Any]:
     if not row["problem"]:
         try:
             found = hub.load(row["name"], root=root)
-            shape, dtype = kinds.of(found).summary(found)
+            shape, dtype = registry.of(found).summary(found)
             about = {"kind": found.kind, "shape": shape, "dtype": dtype, "commit": found.commit}
             row = row | {"state": "frozen" if found.frozen else ""}
         except (CorruptDataError, FormatVersionError) as error:
@@ -86,7 +87,7 @@ def info(arguments: Namespace, output: Output) -> int:
         "kind": found.kind,
         "commit": found.commit,
         "frozen": found.frozen,
-        **kinds.of(found).facts(found),
+        **registry.of(found).facts(found),
         "attrs": dict(found.attrs),
         "tags": found.tags,
         "time": str(newest.time),

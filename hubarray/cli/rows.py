@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import hubarray as hub
-from hubarray import kinds
+from hubarray.api import registry
 from hubarray.cli.command import DONE, argument, command
 from hubarray.cli.output import Output
 from hubarray.errors import ConfigError
@@ -37,7 +37,7 @@ def rows(arguments: Namespace, output: Output) -> int:
     table: Any = hub.load(arguments.name, root=arguments.root)
     if not isinstance(table, hub.Table):
         raise ConfigError(
-            f"{arguments.name}: is {kinds.article(table.kind)}, and a table is wanted; hubarray get reads elements"
+            f"{arguments.name}: is {registry.article(table.kind)}, and a table is wanted; hubarray get reads elements"
         )
     positions = _positions(arguments.rows, len(table))
     if len(positions) > _MOST_ROWS:

@@ -1,4 +1,4 @@
-"""Datasets as a kind of version; see :class:`hubarray.kinds.Kind`."""
+"""Datasets as a kind of version; see :class:`hubarray.api.registry.Kind`."""
 
 from __future__ import annotations
 

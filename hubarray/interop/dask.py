@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubarray import catalog, kinds, process
+from hubarray import process
+from hubarray.api import catalog, registry
+from hubarray.api.resolve import RootLike, existing, locate
 from hubarray.arrays.array import Array
 from hubarray.arrays.codecs.dtypes import planned_bytes
 from hubarray.arrays.write.worker import Part, Worker
@@ -20,7 +22,6 @@ from hubarray.errors import ConfigError, NotFoundError, SourceError
 from hubarray.history.log.version import version_of
 from hubarray.history.maintenance.staging_versions import NOTE, publish, removed_on_failure, staging_name
 from hubarray.interop import blocks
-from hubarray.lookup import RootLike, existing, locate
 from hubarray.storage.url import Root
 from hubarray.values.attributes import checked_attrs
 from hubarray.values.foreign import unmasked
@@ -175,7 +176,7 @@ def store(
     described: dict[str, Any] = {"chunks": chunks, "codec": codec}
     exists = catalog.exists(str(parsed), root=where)
     if exists and overwrite:
-        kinds.require(existing(where, parsed)[1], "array", "delete it first, or choose another version")
+        registry.require(existing(where, parsed)[1], "array", "delete it first, or choose another version")
     if exists and not overwrite:
         array = catalog.array(
             source.shape, str(parsed), source.dtype, root=where, attrs=attrs, dims=found.dims, **described

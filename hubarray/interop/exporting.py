@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from hubarray import catalog, process
+from hubarray import process
+from hubarray.api import catalog
+from hubarray.api.resolve import RootLike
 from hubarray.arrays.array import Array
 from hubarray.arrays.codecs.dtypes import is_ml
 from hubarray.arrays.codecs.image_codecs import is_image_codec
@@ -21,7 +23,6 @@ from hubarray.datasets.dataset import Dataset
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, HubError, ObjectMissingError
 from hubarray.interop.missing import needed
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, number_attributes, zarr_json
-from hubarray.lookup import RootLike
 from hubarray.progress import progress
 from hubarray.redaction import shown_text, shown_url
 from hubarray.storage.base import Store

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import blake3
 import numpy as np
 
-from hubarray import catalog, config, process
+from hubarray import config, process
+from hubarray.api import catalog
+from hubarray.api.resolve import RootLike, locate
 from hubarray.arrays.array import Array
 from hubarray.arrays.metadata.spec import chunks_of
 from hubarray.datasets.dataset import Dataset
@@ -29,7 +31,6 @@ from hubarray.history.maintenance.staging_versions import (
 )
 from hubarray.interop import dask as dask_interop
 from hubarray.interop.plain import fitting_attrs
-from hubarray.lookup import RootLike, locate
 from hubarray.names import Name
 from hubarray.progress import progress
 from hubarray.redaction import shown_text

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import blake3
 import numpy as np
 
-from hubarray import catalog, gathering
+from hubarray.api import catalog, datasets
 from hubarray.arrays.metadata.spec import ArraySpec
 from hubarray.datasets import growing
 from hubarray.datasets.dataset import Dataset
@@ -85,7 +85,7 @@ def import_members(
     if not done:
         remove(staged)
     try:
-        staging = gathering.dataset(specs, str(staged.name), {NOTE: note}, root=root)
+        staging = datasets.dataset(specs, str(staged.name), {NOTE: note}, root=root)
         try:
             _fill(staging, members, keys, done)
         except SourceError as error:

@@ -9,14 +9,14 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
-from hubarray import catalog
+from hubarray.api import catalog
+from hubarray.api.resolve import RootLike
 from hubarray.arrays.array import Array
 from hubarray.blobs.ref import blob_place
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import AlreadyExistsError, ConfigError
 from hubarray.interop.exporting import to_file, warn_of_images
 from hubarray.interop.zarr_attributes import zarr_json, zarr_json_in_group
-from hubarray.lookup import RootLike
 from hubarray.progress import progress
 from hubarray.redaction import shown_url
 

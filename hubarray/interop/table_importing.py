@@ -12,6 +12,8 @@ from typing import Any
 import blake3
 
 from hubarray import config
+from hubarray.api.resolve import RootLike
+from hubarray.api.tables import writer_of
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.parquet_dataset import petastorm_metadata
 from hubarray.interop.parquet_dataset.files import located
@@ -19,7 +21,6 @@ from hubarray.interop.parquet_dataset.source import parquet_source
 from hubarray.interop.sources.base import readable, refuse_links_out, tree
 from hubarray.interop.table_sources import frames, images, parquet, petastorm
 from hubarray.interop.table_sources.base import TableSource
-from hubarray.lookup import RootLike
 from hubarray.progress import announce, progress
 from hubarray.redaction import shown_text, shown_url
 from hubarray.sources.content import ARROW, PARQUET, is_image, kind_of, warn_of_unread_images
@@ -27,7 +28,6 @@ from hubarray.sources.folders import PARQUET_SUFFIXES, data_among, is_hidden, is
 from hubarray.tables.format.casts import is_frame
 from hubarray.tables.format.schema import Field, Schema
 from hubarray.tables.table import Table
-from hubarray.tabling import writer_of
 
 _SHOWN_FIELDS = 20
 
@@ -96,7 +96,7 @@ def import_table(
     >>> t[1]["v"]
     array([1., 2.])
     """
-    from hubarray import catalog
+    from hubarray.api import catalog
 
     given = Schema(schema) if isinstance(schema, Mapping) else schema
     found = _opened(source, given, key, follow_links, config.max_decoded_bytes(max_decoded_bytes))

@@ -13,7 +13,8 @@ from xarray.backends.common import AbstractDataStore
 from xarray.backends.store import StoreBackendEntrypoint
 from xarray.core import indexing
 
-from hubarray import catalog, gathering, kinds
+from hubarray.api import catalog, datasets, registry
+from hubarray.api.resolve import RootLike, existing, locate
 from hubarray.arrays.array import Array
 from hubarray.arrays.metadata.spec import ArraySpec
 from hubarray.datasets.dataset import Dataset
@@ -24,7 +25,6 @@ from hubarray.interop.dask import as_blocks, delayed_writes
 from hubarray.interop.lazy import computed
 from hubarray.interop.xarray_encoding import encoded
 from hubarray.interop.zarr_attributes import decoded_attributes, number_attributes
-from hubarray.lookup import RootLike, existing, locate
 from hubarray.values.attributes import checked_attrs, plain_value
 
 _MESSAGE = "store"
@@ -172,9 +172,9 @@ def store(
     where, parsed = locate(name, root)
     exists = catalog.exists(str(parsed), root=where)
     if exists and overwrite:
-        kinds.require(existing(where, parsed)[1], "dataset", "delete it first, or choose another version")
+        registry.require(existing(where, parsed)[1], "dataset", "delete it first, or choose another version")
     if exists and not overwrite:
-        dataset = gathering.dataset(specs, str(parsed), root=where)
+        dataset = datasets.dataset(specs, str(parsed), root=where)
         told = {key: dict(dataset[key].attrs) for key in specs}
         if dict(dataset.attrs) == attributes and told == {key: one.attributes() for key, one in specs.items()}:
             _write_all(dataset, variables, name, message)
@@ -183,7 +183,7 @@ def store(
         overwrite = True
     staged = version_of(where, staging_name(parsed, "storing", own=True))
     with removed_on_failure(staged):
-        staging = gathering.dataset(specs, str(staged.name), {NOTE: "store"}, root=where)
+        staging = datasets.dataset(specs, str(staged.name), {NOTE: "store"}, root=where)
         _write_all(staging, variables, name, message)
     target = version_of(where, parsed)
     publish(staged, target, attrs=attributes, message=message or _MESSAGE, overwrite=overwrite)

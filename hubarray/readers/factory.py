@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hubarray import catalog, config, process
+from hubarray import config, process
+from hubarray.api import catalog
 from hubarray.blobs.pools import core_count
 from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError, NoDataAvailableError

@@ -152,6 +152,12 @@ class Root:
             state["_credentials"] = sent_credentials(self.url, self._credentials)
         return None, state
 
+    def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
+        # A pickle of 0.1 has only a URL and options.
+        self._credentials, self._retry_timeout_seconds = None, None
+        for name, value in state[1].items():
+            setattr(self, name, value)
+
 
 def normalize(url: str | os.PathLike[str]) -> str:
     """One spelling for each root.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray import kinds
+from hubarray.api import registry
 from hubarray.arrays.codecs.dtypes import dtype_name
 from hubarray.errors import ConfigError, HubError
 from hubarray.redaction import shown_text
@@ -94,5 +94,5 @@ def _asked(opened: Opened, query: Query) -> tuple[str, np.ndarray]:
 def _opened(opened: Opened, query: Query) -> Any:
     found = opened.handle(query.text("name"))
     if found.kind != "dataset":
-        raise ConfigError(f"{title(found)}: is {kinds.article(found.kind)} and no dataset")
+        raise ConfigError(f"{title(found)}: is {registry.article(found.kind)} and no dataset")
     return found

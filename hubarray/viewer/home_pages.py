@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import hubarray as hub
-from hubarray import kinds, names
+from hubarray import names
+from hubarray.api import registry
 from hubarray.history.log import listing
 from hubarray.redaction import shown_text, shown_url
 from hubarray.viewer.opened import Opened, line_id, title
@@ -28,7 +29,7 @@ def home(opened: Opened, query: Query) -> dict[str, Any]:
 def facts(opened: Opened, query: Query) -> dict[str, Any]:
     """Facts about a name: its kind, size and newest commit."""
     found = opened.handle(query.text("name"))
-    shape, dtype = kinds.of(found).summary(found)
+    shape, dtype = registry.of(found).summary(found)
     commit = next(iter(found.log()))
     return {
         "name": title(found), "line_id": line_id(found)[:_ID_LETTERS], "kind": found.kind,

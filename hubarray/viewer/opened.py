@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import Any
 
 import hubarray as hub
-from hubarray import kinds
+from hubarray.api import registry
 from hubarray.errors import ConfigError, NotFoundError
 from hubarray.redaction import shown_text
 from hubarray.storage.url import Root
@@ -64,7 +64,7 @@ class Opened:
                 raise NotFoundError(f"{name}: has no array {shown_text(key)[:80]!r}")
             return found[key]
         if found.kind != "array" or key:
-            raise ConfigError(f"{name}: is {kinds.article(found.kind)}, of which there are no such pictures")
+            raise ConfigError(f"{name}: is {registry.article(found.kind)}, of which there are no such pictures")
         return found
 
     def table(self, name: str) -> Any:
@@ -76,7 +76,7 @@ class Opened:
         """
         found = self.handle(name)
         if found.kind != "table":
-            raise ConfigError(f"{name}: is {kinds.article(found.kind)} and no table")
+            raise ConfigError(f"{name}: is {registry.article(found.kind)} and no table")
         return found
 
 

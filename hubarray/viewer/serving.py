@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from hubarray import process
-from hubarray.catalog import load
+from hubarray.api.catalog import load
+from hubarray.api.resolve import RootLike
 from hubarray.errors import ConfigError, MissingPackageError, NotFoundError
-from hubarray.lookup import RootLike
 from hubarray.names import parse
 from hubarray.redaction import shown_text
 from hubarray.storage.url import Root, resolve

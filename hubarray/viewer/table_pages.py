@@ -61,7 +61,7 @@ class Choices:
 
 
 def _chosen(table: Any, text: str, sort: str, descending: bool) -> Any:
-    from hubarray.tabling import row_loader
+    from hubarray.api.tables import row_loader
 
     known = index_names(table)
     if sort and sort not in known:

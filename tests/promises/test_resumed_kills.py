@@ -10,8 +10,8 @@ import pytest
 import zarr
 
 import hubarray as hub
+from hubarray.api.resolve import resolve
 from hubarray.interop import importing, importing_groups
-from hubarray.lookup import resolve
 from hubarray.tables.write import writer as table_writing
 from tests.promises.killing import killed_writers
 from tests.rounds import rounds

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from hubarray import kinds, names
+from hubarray import names
+from hubarray.api import registry
+from hubarray.api.resolve import RootLike, existing, locate
 from hubarray.arrays.array import Array
 from hubarray.errors import ConfigError, ConflictError, NotFoundError
 from hubarray.history.commits import operations
 from hubarray.history.commits.commit import commit
 from hubarray.history.log.version import version_of
 from hubarray.history.maintenance import renaming
-from hubarray.lookup import RootLike, existing, locate
 from hubarray.process import uptime_seconds
 
 _RENAMINGS = 5
@@ -173,5 +174,5 @@ def rename(name: str, to: str, *, root: RootLike = None, message: str | None = N
             f"{source_name}: somebody goes on writing under this name; everything is under {target_name} too, and "
             "nothing was deleted: rename again when they have stopped"
         )
-    renamed: Array = kinds.opened(where, target_name)
+    renamed: Array = registry.opened(where, target_name)
     return renamed

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hubarray import names
+from hubarray.api.resolve import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError
 from hubarray.history.commits.commit import check_message, check_writable
 from hubarray.history.log.version import Version, version_of
 from hubarray.history.records.record import Record
-from hubarray.lookup import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.storage.url import Root, resolve
 from hubarray.tables.format.metadata import metadata_of
 from hubarray.tables.format.schema import Field, Schema

@@ -5,7 +5,9 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from hubarray import kinds, names
+from hubarray import names
+from hubarray.api import registry
+from hubarray.api.resolve import RootLike, existing, locate, suggestions
 from hubarray.arrays.array import Array
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, ReadOnlyError
 from hubarray.history.commits import operations
@@ -15,7 +17,6 @@ from hubarray.history.log.version import Version, version_of
 from hubarray.history.maintenance import copying, garbage
 from hubarray.history.maintenance.usage import holders_of
 from hubarray.history.records.record import Record
-from hubarray.lookup import RootLike, existing, locate, suggestions
 from hubarray.process import uptime_seconds
 from hubarray.progress import progress
 from hubarray.storage.url import Root
@@ -59,11 +60,11 @@ def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = Non
     base = target.newest()
     if base is not None and base.head.kind != "deleted":
         raise AlreadyExistsError(f"{target_name}: exists already; delete it first, or copy to another version")
-    frozen = record.head.frozen and kinds.kind_of(record).BORN_FROZEN
+    frozen = record.head.frozen and registry.kind_of(record).BORN_FROZEN
     created, ours = copying.copy(source, record, target, base=base, message=message, began=began, frozen=frozen)
     if not ours:
         raise AlreadyExistsError(f"{target_name}: somebody else created it meanwhile")
-    made: Array = kinds.handle(target_root, target, created)
+    made: Array = registry.handle(target_root, target, created)
     return made
 
 
@@ -165,7 +166,7 @@ def _restore(
             raise ConflictError(f"{version.name}: somebody else created it meanwhile; nothing was written")
     else:
         record = commit(version, operation, base=newest, message=message, began=began)
-    restored: Array = kinds.handle(where, version, record)
+    restored: Array = registry.handle(where, version, record)
     return restored
 
 
@@ -213,7 +214,7 @@ def undo(name: str, *, steps: int = 1, root: RootLike = None, message: str | Non
 
 def _same_state(version: Version, old: Record, new: Record) -> bool:
     """Whether two commits of a version show the same."""
-    return old.head.kind == new.head.kind and kinds.kind_of(new).same_state(version, old, new)
+    return old.head.kind == new.head.kind and registry.kind_of(new).same_state(version, old, new)
 
 
 def _newest(where: Root, version: Version) -> Record:
@@ -270,9 +271,9 @@ def merge_version(
         raise ConfigError("merge_version works within one root; copy the version over first")
     began = uptime_seconds()
     theirs, ours = existing(their_root, their_name), existing(our_root, our_name)
-    operation = kinds.kind_of(theirs[1]).merge(*theirs, on_conflict)
+    operation = registry.kind_of(theirs[1]).merge(*theirs, on_conflict)
     record = commit(ours[0], operation, base=ours[1], message=message, began=began)
-    merged: Array = kinds.handle(our_root, ours[0], record)
+    merged: Array = registry.handle(our_root, ours[0], record)
     return merged
 
 

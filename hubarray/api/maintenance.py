@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from hubarray import kinds
+from hubarray.api import registry
+from hubarray.api.resolve import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.blobs.fetch import fetcher_for
 from hubarray.errors import ConfigError, HubError, NotFoundError, ReadOnlyError
 from hubarray.history.commits.commit import commit
@@ -22,7 +23,6 @@ from hubarray.history.maintenance.transfer import Transferred
 from hubarray.history.maintenance.usage import Usage, usage
 from hubarray.history.maintenance.verify import Report
 from hubarray.history.records.record import record_key
-from hubarray.lookup import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.process import uptime_seconds
 from hubarray.redaction import shown_url
 from hubarray.storage.url import resolve
@@ -110,7 +110,7 @@ def compact(name: str, *, dry_run: bool = False, root: RootLike = None, message:
     """
     where, parsed = locate(name, root)
     version, record = existing(where, parsed)
-    kinds.kind_of(record).require_compactable(version)
+    registry.kind_of(record).require_compactable(version)
     total = Compaction()
     while True:
         began = uptime_seconds()
@@ -165,7 +165,7 @@ def verify(name: str, *, data: bool = True, root: RootLike = None) -> Report:
         versions = [one for one in versions if one.version == parsed.version]
     if not versions:
         raise NotFoundError(f"{shown_url(name)}: there is nothing under {where.url}{suggestions(where, parsed)}")
-    report = verification.verify(fetcher_for(where), versions, data=data, check=kinds.check)
+    report = verification.verify(fetcher_for(where), versions, data=data, check=registry.check)
     if data and not report.problems:
         _note_unreadable([version_of(where, one) for one in versions], report)
     if report.damage.refs:
@@ -178,7 +178,7 @@ def _note_unreadable(versions: list[Version], report: Report) -> None:
     for version in versions:
         record = version.newest()
         if record is not None and record.head.kind != "deleted":
-            for what in kinds.unreadable(version, record):
+            for what in registry.unreadable(version, record):
                 report.add(record_key(record.name, record.head.number), what)
 
 
@@ -190,7 +190,7 @@ def _affected(versions: list[Version], report: Report) -> Iterator[str]:
             record = version.newest()
             if record is None or record.head.kind == "deleted":
                 continue
-            lines = list(itertools.islice(kinds.affected(version, record, damaged), MAX_AFFECTED + 1))
+            lines = list(itertools.islice(registry.affected(version, record, damaged), MAX_AFFECTED + 1))
         except HubError as error:
             lines = [f"more, which cannot be told: {error}"]
         yield from (f"{version.name}: {one}" for one in lines[:MAX_AFFECTED])
@@ -230,7 +230,7 @@ def repair(name: str, *, root: RootLike = None) -> Repair:
         )
     if not listing.versions_of(where.store, parsed):
         raise NotFoundError(f"{parsed.home}: there is no such name under {where.url}{suggestions(where, parsed)}")
-    return repairing.repair(fetcher_for(where), parsed.home, check=kinds.check)
+    return repairing.repair(fetcher_for(where), parsed.home, check=registry.check)
 
 
 def du(name: str, *, root: RootLike = None) -> Usage:
@@ -269,7 +269,7 @@ def du(name: str, *, root: RootLike = None) -> Usage:
     if record is None:
         version, record = existing(where, parsed)
     deleted = record.head.kind == "deleted"
-    return usage(version, record, 0 if deleted else kinds.kind_of(record).logical_bytes(record))
+    return usage(version, record, 0 if deleted else registry.kind_of(record).logical_bytes(record))
 
 
 def transfer(name: str, to: RootLike, *, root: RootLike = None) -> Transferred:

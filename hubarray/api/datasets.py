@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hubarray import kinds
+from hubarray.api import registry
+from hubarray.api.resolve import RootLike, checked_grace, locate
 from hubarray.arrays.array import Array
 from hubarray.arrays.metadata.metadata import metadata_of
 from hubarray.arrays.metadata.spec import ArraySpec
@@ -20,7 +21,6 @@ from hubarray.errors import AlreadyExistsError, ConfigError
 from hubarray.history.commits.commit import create_version
 from hubarray.history.log.version import version_of
 from hubarray.history.records.record import Record
-from hubarray.lookup import RootLike, checked_grace, locate
 from hubarray.process import uptime_seconds
 from hubarray.values.attributes import checked_attrs
 
@@ -100,7 +100,7 @@ def dataset(
 
 
 def _check_same(record: Record, arrays: Mapping[str, Any]) -> None:
-    kinds.require(record, "dataset", "choose another version")
+    registry.require(record, "dataset", "choose another version")
     there = description_of(record).arrays
     for name in [*there, *arrays]:
         spec = arrays.get(name)

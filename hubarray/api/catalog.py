@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hubarray import kinds, names
+from hubarray import names
+from hubarray.api import registry
+from hubarray.api.resolve import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.metadata.metadata import metadata_of
@@ -18,7 +20,6 @@ from hubarray.history.log.hints import hint_writer
 from hubarray.history.log.timeline import Commit
 from hubarray.history.log.version import version_of
 from hubarray.history.records.record import Record
-from hubarray.lookup import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.redaction import shown_url
 from hubarray.storage.url import resolve
 
@@ -112,7 +113,7 @@ def array(
         head = {} if grace_seconds is None else {"grace_seconds": checked_grace(grace_seconds)}
         record, _ = create_version(version, draft, base=base, message=message, **head)
     elif overwrite:
-        kinds.require(base, "array", "delete it first, or choose another version")
+        registry.require(base, "array", "delete it first, or choose another version")
         record = commit(version, Overwrite(metadata, attributes), base=base, message=message)
         return Array(where, version, record, pinned=False)
     else:
@@ -162,7 +163,7 @@ def load(name: str, *, at: Any = None, root: RootLike = None) -> Array:
         version, newest = existing(where, parsed)
         parsed = parsed.at(timeline.number_at(version, newest, moment))
     try:
-        found: Array = kinds.opened(where, parsed)
+        found: Array = registry.opened(where, parsed)
         return found
     except NotFoundError as error:
         raise NotFoundError(f"{error}{suggestions(where, parsed)}") from None
@@ -288,7 +289,7 @@ def diff(
         kinds_there = f"{one[1].head.kind} and {two[1].head.kind}"
         raise ConfigError(f"{shown_url(a)} and {shown_url(b)} are of two kinds, {kinds_there}: nothing to compare")
     fields = [on] if isinstance(on, str) else on
-    found: Diff | TableDiff = kinds.kind_of(one[1]).diff(one, two, elements=elements, on=fields)
+    found: Diff | TableDiff = registry.kind_of(one[1]).diff(one, two, elements=elements, on=fields)
     return found
 
 
@@ -301,7 +302,7 @@ def flush() -> None:
 
 
 def _check_same(record: Record, spec: ArraySpec) -> None:
-    kinds.require(record, "array", "choose another version")
+    registry.require(record, "array", "choose another version")
     there = metadata_of(record)
     if not spec.matches(there):
         raise AlreadyExistsError(

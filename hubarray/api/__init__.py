@@ -1,0 +1,1 @@
+"""The public functions of hubarray by topic, and the registry of kinds of versions."""
