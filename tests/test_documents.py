@@ -1,6 +1,7 @@
 """The documents say what is so."""
 
 import ast
+import configparser
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -83,6 +84,27 @@ def test_files_that_are_named_for_newcomers_are_there(document):
     package = REPOSITORY / "hubarray"
     places = [REPOSITORY, package, REPOSITORY / "docs", *package.iterdir(), *(REPOSITORY / "tests").iterdir()]
     assert [one for one in named if not any((place / one).exists() for place in places)] == []
+
+
+def _layers(contract):
+    """The layers of a contract of import-linter, as sets of packages that may stand beside each other."""
+    setup = configparser.ConfigParser()
+    setup.read(REPOSITORY / "setup.cfg")
+    lines = setup[f"importlinter:contract:{contract}"]["layers"].split("\n")
+    return [set(re.findall(r"\w+", line)) for line in lines if line and not line.startswith("#")]
+
+
+def test_the_architecture_shows_the_packages_that_the_linter_holds():
+    rows = re.findall(r"^\| (`.*?) \| (.*?) ?\|", (REPOSITORY / "docs" / "architecture.md").read_text(), re.MULTILINE)
+    rows = rows[: next(i for i, (name, _) in enumerate(rows) if "`names`" in name) + 6]
+    assert [set(re.findall(r"`(\w+)`", names)) for names, _ in rows] == _layers("layers")
+    for names, inside in rows:
+        if inside:
+            package = (re.findall(r"`(\w+)`: ", inside) or re.findall(r"`(\w+)`", names))[0]
+            shown = [set(re.findall(r"`(\w+)`", layer)) for layer in inside.removeprefix(f"`{package}`: ").split(";")]
+            folders = {path.name for path in (REPOSITORY / "hubarray" / package).iterdir() if path.is_dir()}
+            held = [layer & folders or layer for layer in _layers(package)]
+            assert shown == [layer for layer in held if layer & folders or package == "api"]
 
 
 def test_the_reference_has_every_public_name():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -189,7 +190,10 @@ def _import_array(
         raise ConflictError(f"{parsed}: another import of this name is running, or ended just now ({error})") from error
     except SourceError as error:
         raise SourceError(f"{error}{_left(staged, where)}") from error.__cause__
-    again = None if alone else opening()
+    with warnings.catch_warnings():
+        # They were seen when it was first opened.
+        warnings.simplefilter("ignore")
+        again = None if alone else opening()
     if again is not None and again.fingerprint != opened.fingerprint:
         remove(staged)
         raise SourceError(f"{opened.where}: changed while it was read; import it again")

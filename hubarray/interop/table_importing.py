@@ -23,7 +23,7 @@ from hubarray.interop.table_sources import frames, images, parquet, petastorm
 from hubarray.interop.table_sources.base import TableSource
 from hubarray.progress import announce, progress
 from hubarray.redaction import shown_text, shown_url
-from hubarray.sources.content import ARROW, PARQUET, is_image, kind_of, warn_of_unread_images
+from hubarray.sources.content import ARROW, PARQUET, is_image, is_image_name, kind_of, warn_of_unread_images
 from hubarray.sources.folders import PARQUET_SUFFIXES, data_among, is_hidden, is_part, natural, refuse_table_format
 from hubarray.tables.format.casts import is_frame
 from hubarray.tables.format.schema import Field, Schema
@@ -218,12 +218,13 @@ def _folder(path: Path, schema: Schema | None, follow_links: bool, max_decoded_b
     if not follow_links:
         refuse_links_out(str(path), [str(every[one]) for one in seen])
     found = _by_key([every[one] for one in seen if is_part(one) and one.lower().endswith(PARQUET_SUFFIXES)], path)
+    if found:
+        count = sum(map(is_image_name, seen))
+        if count:
+            announce(f"{shown}: has Parquet; its {count:,} images are left out")
+        return parquet.opened(found, path, schema, max_decoded_bytes)
     pictures = [every[one] for one in seen if is_image(str(every[one]))]
     warn_of_unread_images(shown, seen)
-    if found:
-        if pictures:
-            announce(f"{shown}: has Parquet; its {len(pictures):,} images are left out")
-        return parquet.opened(found, path, schema, max_decoded_bytes)
     if not pictures:
         raise SourceError(f"{shown}: has neither Parquet files nor images")
     return images.folder(path, pictures, schema)

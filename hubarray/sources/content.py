@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
+from hubarray.errors import SourceError
 from hubarray.redaction import shown_text
 
 HDF5, CLASSIC_NETCDF, NPY, NPZ = "HDF5", "NetCDF", ".npy", ".npz"
@@ -28,17 +30,25 @@ _OF_RIFF = {b"WAVE": AUDIO, b"AVI ": VIDEO, b"WEBP": IMAGE}
 _BY_SUFFIX = {
     ".npy": NPY, ".npz": NPZ,
     **dict.fromkeys((".h5", ".hdf5", ".hdf", ".nc", ".nc4", ".he5", ".h5ad", ".mat"), HDF5),
-    **dict.fromkeys((".tif", ".tiff"), TIFF),
-    **dict.fromkeys((".png", ".jpg", ".jpeg", ".jfif", ".jpe", ".bmp", ".gif", ".webp", ".ppm", ".pgm"), IMAGE),
+    **dict.fromkeys((".tif", ".tiff", ".btf", ".gtiff", ".lsm", ".svs"), TIFF),
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".jfif", ".jpe", ".bmp", ".gif", ".webp", ".apng"), IMAGE),
+    **dict.fromkeys((".ppm", ".pgm", ".pbm", ".pnm"), IMAGE),
     **dict.fromkeys((".wav", ".flac", ".mp3", ".ogg"), AUDIO),
     **dict.fromkeys((".mp4", ".mkv", ".avi", ".mov", ".webm"), VIDEO),
     **dict.fromkeys((".parquet", ".parq", ".pq"), PARQUET),
     **dict.fromkeys((".feather", ".arrow"), ARROW),
 }  # fmt: skip
+# Files that lie beside images and are none; the content of others tells.
+_COMPANIONS = frozenset(
+    (".aux", ".cfg", ".cpg", ".csv", ".dbf", ".hdr", ".html", ".ini", ".jgw", ".json", ".log", ".md", ".pgw", ".prj",
+     ".py", ".rst", ".tfw", ".toml", ".tsv", ".txt", ".xml", ".yaml", ".yml")
+)  # fmt: skip
+# https://netpbm.sourceforge.net/doc/: a number, white space, and a width or a comment.
+_NETPBM = re.compile(rb"P[1-6]\s+[\d#]")
 # Image formats that hubarray does not read.
 _UNREAD_IMAGES = frozenset(
-    (".arw", ".avif", ".cr2", ".cr3", ".dcm", ".dib", ".dng", ".exr", ".fits", ".hdr", ".heic", ".heif", ".j2k", ".jp2",
-     ".jpf", ".jpx", ".jxl", ".jxr", ".nef", ".pbm", ".pcx", ".pnm", ".psd", ".raf", ".raw", ".svg", ".tga")
+    (".arw", ".avif", ".cr2", ".cr3", ".dcm", ".dib", ".dng", ".exr", ".fits", ".heic", ".heif", ".j2k", ".jp2",
+     ".jpf", ".jpx", ".jxl", ".jxr", ".nef", ".pcx", ".psd", ".raf", ".svg", ".tga")
 )  # fmt: skip
 
 
@@ -76,15 +86,20 @@ def is_image_name(name: str) -> bool:
 
 
 def is_image(path: str) -> bool:
-    """Return whether a file in a folder is an image: by its suffix, or by its content if it has none.
+    """Return whether a file in a folder is an image: by its suffix, or by its content if the suffix is not known.
 
     Raises
     ------
-    OSError
+    SourceError
+        The file cannot be read.
     """
-    if Path(path).suffix:
+    suffix = Path(path).suffix.lower()
+    if suffix in _BY_SUFFIX or suffix in _UNREAD_IMAGES or suffix in _COMPANIONS or not os.path.isfile(path):
         return is_image_name(path)
-    return os.path.isfile(path) and kind_of(path) in (IMAGE, TIFF)
+    try:
+        return kind_of(path) in (IMAGE, TIFF)
+    except OSError as error:
+        raise SourceError(f"{shown_text(path)}: cannot be read: {error.strerror}") from None
 
 
 def warn_of_unread_images(where: str, paths: Iterable[str]) -> None:
@@ -118,6 +133,8 @@ def _kind(file: BinaryIO) -> str | None:
     for beginning, kind in _BEGINNINGS:
         if begin.startswith(beginning):
             return kind
+    if (begin[:2] == b"BM" and begin[6:10] == bytes(4)) or _NETPBM.match(begin):
+        return IMAGE
     if begin[:4] == b"RIFF":
         return _OF_RIFF.get(begin[8:12])
     if begin[4:8] == b"ftyp":

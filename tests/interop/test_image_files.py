@@ -590,3 +590,51 @@ def test_tiles_with_a_size_of_their_own_are_read(root, tmp_path, kind):
     array = hub.import_(tmp_path / "a.tif", "t/a:v1", root=root)
     assert np.array_equal(array[0], tifffile.imread(tmp_path / "a.tif"))
     assert np.abs(array[0].astype(int) - values).max() < 10
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape", "options"),
+    [
+        ("png", (2100, 2100), {}),
+        ("jpegxl", (1500, 1500), {}),
+        ("jpegxr", (2500, 2500), {}),
+        ("jpeg", (600, 600, 3), {"tile": (2400, 2400)}),
+        ("webp", (1000, 1000, 3), {"tile": (4096, 4096)}),
+        ("lerc", (10, 10), {"tile": (8192, 4096)}),
+        ("lerc", (300, 200, 3), {"compressionargs": {"compression": "zstd"}}),
+        ("lerc", (300, 200, 3), {"compressionargs": {"compression": "deflate"}}),
+    ],
+)
+def test_large_tiles_are_read(root, tmp_path, kind, shape, options):
+    photometric = "rgb" if len(shape) == 3 else "minisblack"
+    values = np.zeros(shape, "u1") + np.arange(shape[1], dtype="u1").reshape(1, -1, *[1] * (len(shape) - 2))
+    tifffile.imwrite(tmp_path / "a.tif", values, photometric=photometric, compression=kind, **options)
+    found = hub.import_(tmp_path / "a.tif", "t/a:v1", root=root)
+    assert np.array_equal(found[0], tifffile.imread(tmp_path / "a.tif"))
+
+
+def test_tiles_that_are_larger_than_is_read_at_once_are_refused_in_all_compressions(root, tmp_path):
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, np.zeros((16, 16), "u1"), tile=(16, 16), compression="zstd", photometric="minisblack")
+    with tifffile.TiffFile(path) as file:
+        tags = [file.pages[0].tags[code] for code in (322, 323)]
+    data = bytearray(path.read_bytes())
+    for tag in tags:
+        struct.pack_into("<HII", data, tag.offset + 2, 4, 1, 1 << 16)
+    path.write_bytes(data)
+    for use, source in ((hub.import_, path), (hub.import_, tmp_path), (hub.import_table, tmp_path)):
+        with pytest.raises(hub.SourceError, match=r"a\.tif: has tiles of 4,294,967,296 bytes"):
+            use(source, "t/a:v1", root=root)
+
+
+def test_samples_of_odd_bits_are_refused_by_every_way(root, tmp_path):
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, np.zeros((16, 16), "u1"), photometric="minisblack")
+    with tifffile.TiffFile(path) as file:
+        tag = file.pages[0].tags[258]
+    data = bytearray(path.read_bytes())
+    struct.pack_into("<H", data, tag.valueoffset, 40)
+    path.write_bytes(data)
+    for use, source in ((hub.import_, path), (hub.import_, tmp_path), (hub.import_table, tmp_path)):
+        with pytest.raises(hub.SourceError, match=r"a\.tif: has samples of 40 bits"):
+            use(source, "t/a:v1", root=root)

@@ -132,3 +132,71 @@ def test_a_damaged_image_is_named_by_its_file(root, tmp_path, name, damage):
     for use in (hub.import_, hub.import_table):
         with pytest.raises(hub.SourceError, match=name):
             use(tmp_path, "t/a:v1", root=root)
+
+
+def test_counts_that_are_inverted_keep_their_physical_values(root, tmp_path):
+    values = np.array([[0, 1, 2], [10, 20, 255]], "u1")
+    tags = [(GDAL_METADATA, 2, None, items(scale="0.5", offset="10"), True), (GDAL_NODATA, 2, None, "255", True)]
+    tifffile.imwrite(tmp_path / "a.tif", values, photometric="miniswhite", metadata=None, extratags=tags)
+    for source in (tmp_path / "a.tif", tmp_path):
+        array = hub.import_(source, f"t/{source.name}:v1", root=root)
+        expected = [[10, 10.5, 11], [15, 20, np.nan]]
+        np.testing.assert_array_equal(np.asarray(array.decoded[0]), expected)
+
+
+def write_palette(path, values, colours, **tags):
+    table = np.zeros((3, 256), "u2")
+    table[:, : len(colours)] = np.array(colours).T * 257
+    extra = [(GDAL_NODATA, 2, None, tags["nodata"], True)] if tags else []
+    tifffile.imwrite(path, values, photometric="palette", colormap=table, metadata=None, extratags=extra)
+
+
+@pytest.mark.parametrize("use", [hub.import_, hub.import_table])
+def test_class_numbers_keep_their_palette_and_colours_lose_facts_of_numbers(root, tmp_path, use):
+    values = np.array([[0, 1], [1, 0]], "u1")
+    for folder, second in (("same", (255, 0, 0)), ("other", (0, 0, 255))):
+        (tmp_path / folder).mkdir()
+        for name, colour in (("a", (255, 0, 0)), ("b", second)):
+            write_palette(tmp_path / folder / f"{name}.tif", values, [(0, 0, 0), colour], nodata="0")
+    same, other = (use(tmp_path / folder, f"t/{folder}:v1", root=root) for folder in ("same", "other"))
+    assert same.attrs["colormap"][:2] == [[0, 0, 0], [255, 0, 0]]
+    assert same.attrs["_FillValue"] == 0
+    assert "colormap" not in other.attrs
+    assert "_FillValue" not in other.attrs
+
+
+def test_an_ome_tiff_whose_pages_differ_in_scale_is_not_decoded(root, tmp_path):
+    path = tmp_path / "a.ome.tif"
+    with tifffile.TiffWriter(path, ome=True) as file:
+        file.write(
+            np.zeros((2, 30, 30), "u2"), photometric="minisblack",
+            extratags=[(GDAL_METADATA, 2, None, items(scale="0.5"), False)],
+        )  # fmt: skip
+    data = bytearray(path.read_bytes())
+    second = data.index(b"0.5</Item>", data.index(b"0.5</Item>") + 1)
+    data[second : second + 3] = b"0.2"
+    path.write_bytes(data)
+    with pytest.warns(UserWarning, match="its pages differ in attributes, which are left out: scale_factor"):
+        array = hub.import_(path, "t/a:v1", root=root)
+    assert "scale_factor" not in array.attrs
+
+
+@pytest.mark.parametrize("broken", ["scale", "offset"])
+def test_a_scale_whose_offset_is_no_number_is_not_applied(root, tmp_path, broken):
+    facts = {"scale": "0.5", "offset": "1"} | {broken: "1,5"}
+    write_tile(tmp_path / "a.tif", gdal=items(**facts))
+    attrs = hub.import_(tmp_path / "a.tif", "t/a:v1", root=root).attrs
+    assert not {"scale_factor", "add_offset"} & attrs.keys()
+    assert attrs["gdal"] == {name: [text] for name, text in facts.items()}
+
+
+@pytest.mark.parametrize("use", [hub.import_, hub.import_table])
+@pytest.mark.parametrize("name", ["b", "b.0001", "b.jpg_large", "b.svs"])
+@pytest.mark.parametrize("kind", ["PNG", "BMP", "PPM", "TIFF"])
+def test_the_content_of_an_unknown_suffix_tells_an_image(root, tmp_path, use, name, kind):
+    Image.fromarray(np.zeros((4, 5, 3), "u1")).save(tmp_path / "a.png")
+    Image.fromarray(np.ones((4, 5, 3), "u1")).save(tmp_path / name, format=kind)
+    (tmp_path / "a.hdr").write_text("ENVI")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(use(tmp_path, "t/a:v1", root=root)) == 2

@@ -1,1 +1,1 @@
-"""What is in a commit: its record, manifest and overlay."""
+"""The contents of a commit: its record, manifest and overlay."""

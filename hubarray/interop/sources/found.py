@@ -58,7 +58,7 @@ def common_attrs(what: str, every: Iterable[Mapping[str, Any]]) -> dict[str, Any
         odd = [path for path in {**shared, **flat} if path not in shared or repr(flat.get(path)) != repr(shared[path])]
         if any(path[0] in packing.ATTRIBUTES for path in odd):
             # A scale without its offset or fill value would decode to wrong numbers.
-            odd += [path for path in shared if path[0] in packing.ATTRIBUTES and path not in odd]
+            odd += [path for path in shared if path[0] in (*packing.ATTRIBUTES, "units") and path not in odd]
         for path in odd:
             shared.pop(path, None)
             differing[path] = None

@@ -13,8 +13,7 @@ import numpy as np
 
 from hubarray.errors import SourceError
 from hubarray.interop.sources.base import check_sizes, refuse_links_out, stamp, whole_parts
-from hubarray.interop.sources.found import common_attrs
-from hubarray.interop.sources.stills import Still, colours_of, is_class_palette, pixels, read_attrs, still_of
+from hubarray.interop.sources.stills import Still, is_class_palette, pixels, shared_attrs, still_and_attrs
 from hubarray.redaction import shown_text
 from hubarray.sources.content import is_image, warn_of_unread_images
 from hubarray.sources.folders import data_among, fixed_part, is_hidden
@@ -47,8 +46,11 @@ class Images:
         self.labels = [self.classes.index(Path(path).parent.name) for path in self._paths if self.classes]
         self.names = [os.path.relpath(path, folder) for path in self._paths]
         stills: list[Still] = []
+        attrs: list[dict[str, Any]] = []
         for path in self._paths:
-            still = still_of(path)
+            still, its = still_and_attrs(path)
+            # Most have the same, which is kept once.
+            attrs.append(attrs[-1] if attrs and attrs[-1] == its else its)
             if still.frames > 1:
                 raise SourceError(f"{path}: has {still.frames} frames; import it by itself, as a TIFF stack or a video")
             size, expected = still.size(upright=upright), stills[0].size(upright=upright) if stills else None
@@ -63,12 +65,9 @@ class Images:
         first = self._image(self._paths[0])
         self.row_shape, self.dtype = first.shape, first.dtype
         self.rows: int | None = len(self._paths)
-        self.attrs: dict[str, Any] = common_attrs(f"{shown}: its images", map(read_attrs, self._paths))
+        self.attrs: dict[str, Any] = shared_attrs(shown, self._paths, stills, attrs, numbers=self._numbers)
         if self.classes:
             self.attrs["classes"] = self.classes
-        palettes = [(len(one.palette), path) for one, path in zip(stills, self._paths, strict=True) if one.palette]
-        if palettes and self._numbers:
-            self.attrs["colormap"] = colours_of(max(palettes)[1])
         turned = sum(one.orientation != 1 for one in stills)
         if turned and not upright:
             warnings.warn(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from hubarray.arrays.codecs.images import imagecodecs
 from hubarray.errors import SourceError
 from hubarray.interop.missing import needed
 from hubarray.interop.sources.base import MAX_ROW_BYTES, readable
+from hubarray.interop.sources.found import common_attrs
 from hubarray.interop.sources.tiff import tiff_attrs
 from hubarray.interop.sources.tiff_pages import (
     as_meant,
@@ -24,6 +26,7 @@ from hubarray.interop.sources.tiff_pages import (
     turned,
 )
 from hubarray.sources import content
+from hubarray.values import packing
 
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "PPM")
 # https://www.w3.org/TR/png-3/, "IHDR": a byte of depth, and one of the colour type, of which 0 is grey.
@@ -90,18 +93,36 @@ def still_of(where: str, data: bytes | None = None) -> Still:
     ------
     SourceError
     """
+    return _examined(where, data, with_attrs=False)[0]
+
+
+def still_and_attrs(path: str) -> tuple[Still, dict[str, Any]]:
+    """Return the facts of an image file, and its attributes: those of :func:`tiff_attrs`, or none of other kinds.
+
+    Raises
+    ------
+    SourceError
+    """
+    return _examined(path, None, with_attrs=True)
+
+
+def _examined(where: str, data: bytes | None, *, with_attrs: bool) -> tuple[Still, dict[str, Any]]:
     with readable(where), _begun(where, data) as file:
         if content.kind_of_content(file) == content.TIFF:
             with open_tiff(file) as tiff:
                 page, frames = _only_page(where, tiff)
+                attrs = tiff_attrs(where, tiff, page, [page]) if with_attrs else {}
+                # Masks that share a palette may each have only the beginning of it.
+                attrs.pop("colormap", None)
                 shape, told = page_shape(where, page), palette_of(page)
                 height, width, channels = (*shape, 1)[:3] if _is_flat(page) else (*shape[1:], shape[0])
-                return Still(
+                still = Still(
                     "TIFF", height, width, channels, channels if told is None else 3,
                     np.dtype(page.dtype).itemsize > 1, frames,
                     None if told is None else repr(told).encode(), _turn(page.tags.valueof(_ORIENTATION)),
                     str(np.dtype(page.dtype)), not _is_flat(page),
                 )  # fmt: skip
+                return still, attrs
         with _opened(where, file) as image:
             palette = _palette(image)
             channels = 1 if palette is not None else 3 if image.mode == "CMYK" else len(image.getbands())
@@ -113,9 +134,10 @@ def still_of(where: str, data: bytes | None = None) -> Still:
             orientation = _orientation(image)
             colours = channels if palette is None else 4 if "transparency" in image.info else 3
             dtype = "uint16" if is_wide else "uint8"
-            return Still(
+            still = Still(
                 kind, image.height, image.width, channels, colours, is_wide, frames, palette, orientation, dtype
             )  # fmt: skip
+            return still, {}
 
 
 def pixels(
@@ -148,18 +170,6 @@ def pixels(
         found, orientation, row_axis = _decoded(where, file, numbers=numbers)
         found = turned(found, orientation, row_axis) if upright else found
         return np.ascontiguousarray(np.moveaxis(found, 0, -1)) if bands_last and row_axis else found
-
-
-def read_attrs(path: str) -> dict[str, Any]:
-    """Return the attributes of a TIFF file as :func:`tiff_attrs` does, and none of other kinds."""
-    with readable(path), _begun(path, None) as file:
-        if content.kind_of_content(file) != content.TIFF:
-            return {}
-        with open_tiff(file) as tiff:
-            found = tiff_attrs(path, tiff, [_only_page(path, tiff)[0]])
-            # Masks that share a palette may each have only the beginning of it.
-            found.pop("colormap", None)
-            return found
 
 
 def colours_of(path: str) -> list[list[float]]:
@@ -282,6 +292,34 @@ def _has_wide_colours(file: BinaryIO) -> bool:
     # Pillow reads on from where it was.
     file.seek(at)
     return begin.startswith(_PNG) and len(begin) > _COLOUR_TYPE and begin[_DEPTH] == 16 and begin[_COLOUR_TYPE] != 0
+
+
+def shared_attrs(
+    where: str,
+    paths: Sequence[str],
+    stills: Iterable[Still],
+    every: Iterable[Mapping[str, Any]],
+    *,
+    numbers: bool,
+) -> dict[str, Any]:
+    """Return the attributes that all images of a folder share, and the palette that class numbers refer to.
+
+    Parameters
+    ----------
+    where : str
+        The folder, for warnings.
+    paths, stills, every : sequences
+        Of each image its path, its facts and its attributes.
+    numbers : bool
+        Whether images with a palette are stored as class numbers. If not, facts of these numbers are left out.
+    """
+    found = common_attrs(f"{where}: its images", every)
+    palettes = [(len(one.palette), path) for one, path in zip(stills, paths, strict=True) if one.palette]
+    if palettes and numbers:
+        found["colormap"] = colours_of(max(palettes)[1])
+    elif palettes:
+        found = {name: value for name, value in found.items() if name not in packing.ATTRIBUTES}
+    return found
 
 
 def is_class_palette(stills: list[Still]) -> bool:

@@ -6,7 +6,7 @@ import enum
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 from xml.etree import ElementTree
@@ -20,21 +20,24 @@ from hubarray.interop.sources.found import common_attrs, json_attrs
 from hubarray.interop.sources.members import Members, refuse_many, storable
 from hubarray.interop.sources.rows import boxes_of
 from hubarray.interop.sources.tiff_pages import (
-    MIN_IS_WHITE,
     ORIENTATION,
     PALETTE,
     as_meant,
     check_whole,
     check_within,
     images_of,
+    is_inks,
+    is_inverted,
     open_tiff,
     page_shape,
     palette_of,
+    tags_of_frame,
     turned,
 )  # fmt: skip
 
 _TAGS = ("ImageDescription", "Software", "DateTime", "XResolution", "YResolution", "ResolutionUnit", "Orientation",
          "GDAL_NODATA")  # fmt: skip
+_FACT_TAGS = (42112, 42113)
 _GEO_TAGS = ("ModelPixelScaleTag", "ModelTiepointTag", "ModelTransformationTag")
 _MOST_LETTERS = 4096
 _MOST_XML_LETTERS = 1 << 20
@@ -97,8 +100,7 @@ class Tiff:
             self.rows: int | None = self.shape[0]
             self.row_shape, self.dtype = self.shape[1:], np.dtype(pages[0].dtype)
             self.dims: tuple[str | None, ...] | None = _dims(axes) if len(axes) == len(self.shape) else None
-            own = [page for page in pages if page is not None and page.keyframe is page]
-            self.attrs = tiff_attrs(where, file, own or [about])
+            self.attrs = tiff_attrs(where, file, about, pages)
             page_bytes = math.prod(page) * self.dtype.itemsize
             if page_bytes > MAX_ROW_BYTES:
                 self._check_segments(about, page_bytes)
@@ -225,17 +227,18 @@ def _dims(axes: str) -> tuple[str, ...]:
     return tuple(name if names.count(name) == 1 else f"{name}{i}" for i, name in enumerate(names))
 
 
-def tiff_attrs(where: str, file: Any, pages: Sequence[Any]) -> dict[str, Any]:
+def tiff_attrs(where: str, file: Any, page: Any, pages: Iterable[Any]) -> dict[str, Any]:
     """Return physical sizes, channels, georeference, common tags, and what the pages say of their values.
 
     Parameters
     ----------
     where : str
     file : tifffile.TiffFile
-    pages : sequence of tifffile.TiffPage
-        The pages of the image. The tags are those of the first one.
+    page : tifffile.TiffPage
+        The page whose tags are kept.
+    pages : iterable of tifffile.TiffPage or tifffile.TiffFrame
+        All pages of the image.
     """
-    page = pages[0]
     found: dict[str, Any] = {}
     tags = page.tags
     kept = {name: _plain(tags[name].value) for name in _TAGS if name in tags}
@@ -260,17 +263,46 @@ def tiff_attrs(where: str, file: Any, pages: Sequence[Any]) -> dict[str, Any]:
         found["colormap"] = palette
     if kept:
         found["tiff"] = kept
-    return json_attrs(where, found | common_attrs(f"{where}: its pages", map(_facts, pages)))
+    return json_attrs(where, found | common_attrs(f"{where}: its pages", _facts_of(pages)))
+
+
+def _facts_of(pages: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the facts of each page that has tags of its own, and no facts for one that differs from its keyframe."""
+    expected: dict[int, dict[int, bytes]] = {}
+    for page in pages:
+        about = page.keyframe
+        if about is page:
+            yield _facts(page)
+            continue
+        if id(about) not in expected:
+            expected[id(about)] = tags_of_frame(about, _FACT_TAGS)
+            yield _facts(about)
+        if tags_of_frame(page, _FACT_TAGS) != expected[id(about)]:
+            yield {}
 
 
 def _facts(page: Any) -> dict[str, Any]:
     """Return what a page says of its values: GDAL's facts of bands, and the fill value."""
     tags = page.tags
+    if is_inks(page, np.dtype(page.dtype)):
+        # They are facts of inks, and the values become RGB.
+        return {}
     found = gdal_attrs(str(tags["GDAL_METADATA"].value), page.samplesperpixel) if "GDAL_METADATA" in tags else {}
     fill = _fill_value(tags["GDAL_NODATA"].value, np.dtype(page.dtype)) if "GDAL_NODATA" in tags else None
     if fill is not None:
-        is_turned = page.photometric == MIN_IS_WHITE and np.dtype(page.dtype).kind in "bu"
-        found["_FillValue"] = (1 << page.bitspersample) - 1 - fill if is_turned else fill
+        found["_FillValue"] = fill
+    return _inverted(found, (1 << page.bitspersample) - 1) if is_inverted(page) else found
+
+
+def _inverted(facts: dict[str, Any], top: int) -> dict[str, Any]:
+    """Return the facts of counts that are stored as ``top`` minus what a file has."""
+    found = dict(facts)
+    if "_FillValue" in facts:
+        found["_FillValue"] = top - facts["_FillValue"]
+    for scale, offset in (("scale_factor", "add_offset"), ("scales", "offsets")):
+        if scale in facts or offset in facts:
+            scales, offsets = np.asarray(facts.get(scale, 1.0)), np.asarray(facts.get(offset, 0.0))
+            found |= {scale: (-scales).tolist(), offset: (offsets + scales * top).tolist()}
     return found
 
 
@@ -299,29 +331,25 @@ def gdal_attrs(text: str, bands: int) -> dict[str, Any]:
             of_bands.setdefault(role or name, {})[int(sample)] = value
         else:
             others[name] = value
-    scaling: dict[tuple[str, str], list[float]] = {}
-    for role, alone, several, default in (
-        ("scale", "scale_factor", "scales", 1.0),
-        ("offset", "add_offset", "offsets", 0.0),
-    ):
-        told = of_bands.pop(role, {})
-        try:
-            numbers = [_finite(told.get(i, str(default))) for i in range(bands)] if told else []
-        except ValueError:
-            others[role] = [told.get(i) for i in range(bands)]
-            continue
+    told = {role: of_bands.pop(role, {}) for role in ("scale", "offset")}
+    try:
+        scales, offsets = ([_finite(told[role].get(i, default)) for i in range(bands)] if told[role] else []
+                           for role, default in (("scale", "1"), ("offset", "0")))  # fmt: skip
+    except ValueError:
+        # One of them alone would decode to wrong numbers.
+        others |= {role: [texts.get(i) for i in range(bands)] for role, texts in told.items() if texts}
+        scales, offsets = [], []
+    found: dict[str, Any] = {}
+    is_one = len(set(scales)) < 2 and len(set(offsets)) < 2
+    for numbers, alone, several in ((scales, "scale_factor", "scales"), (offsets, "add_offset", "offsets")):
         if numbers:
-            scaling |= {(alone, several): numbers}
-    # If one differs by band, list both: a scale without its offset would decode to wrong numbers.
-    is_one = all(len(set(numbers)) == 1 for numbers in scaling.values())
-    found: dict[str, Any] = {(alone if is_one else several): numbers[0] if is_one else numbers
-             for (alone, several), numbers in scaling.items()}  # fmt: skip
+            found |= {alone: numbers[0]} if is_one else {several: numbers}
     for role, named in (("description", "long_name"), ("unittype", "units")):
-        told = of_bands.pop(role, {})
-        if told:
-            texts = [told.get(i, "") for i in range(bands)]
+        named_bands = of_bands.pop(role, {})
+        if named_bands:
+            texts = [named_bands.get(i, "") for i in range(bands)]
             found[named] = texts[0] if bands == 1 else texts
-    others |= {role: [told.get(i) for i in range(bands)] for role, told in of_bands.items()}
+    others |= {role: [texts.get(i) for i in range(bands)] for role, texts in of_bands.items()}
     return found | ({"gdal": others} if others else {})
 
 

@@ -7,13 +7,15 @@ import math
 import os
 import re
 import struct
+from collections.abc import Collection
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from hubarray.errors import SourceError
 from hubarray.interop.missing import needed
-from hubarray.interop.sources.tile_sizes import declared_samples, has_own_size
+from hubarray.interop.sources.base import MAX_ROW_BYTES
+from hubarray.interop.sources.tile_sizes import declared_samples, has_own_size, needs_whole_tile
 
 # TIFF 6.0, "PhotometricInterpretation".
 MIN_IS_WHITE, PALETTE = 0, 3
@@ -21,6 +23,7 @@ _SEPARATED = 5
 ORIENTATION = 274
 _STRIP_OFFSETS, _TILE_OFFSETS = 273, 324
 _SLAB_ROWS = 256
+_MAX_COMPARED_BYTES = 1 << 16
 # A tile of up to so many samples is left to the decoder, whatever the page says.
 _MIN_CHECKED_SAMPLES = 1 << 24
 # The header is within this many bytes, unless a profile or a preview comes before it.
@@ -84,6 +87,26 @@ def _check_chain(where: str, file: Any) -> None:
         raise SourceError(f"{where}: is cut short: there are pages behind the {len(file.pages):,} that it has")
 
 
+def tags_of_frame(page: Any, codes: Collection[int]) -> dict[int, bytes]:
+    """Return the stored bytes of some tags of a page of which tifffile reads no tags, as another page stands for it."""
+    layout, raw = page.parent.tiff, page.parent.filehandle
+    raw.seek(page.offset)
+    (count,) = struct.unpack(layout.tagnoformat, raw.read(layout.tagnosize))
+    entries = raw.read(count * layout.tagsize)
+    found = {}
+    for at in range(0, len(entries), layout.tagsize):
+        (code,) = struct.unpack_from(f"{layout.byteorder}H", entries, at)
+        if code in codes:
+            numbers = "QQ" if layout.is_bigtiff else "II"
+            length, place = struct.unpack_from(f"{layout.byteorder}{numbers}", entries, at + 4)
+            entry = entries[at : at + layout.tagsize]
+            if length > layout.offsetsize:
+                raw.seek(place)
+                entry = entry[:2] + raw.read(min(length, _MAX_COMPARED_BYTES))
+            found[code] = entry
+    return found
+
+
 def check_within(where: str, page: Any) -> None:
     """Refuse a page whose tiles or strips are not all in its file, or decode to more than it says.
 
@@ -96,40 +119,52 @@ def check_within(where: str, page: Any) -> None:
     if max((offset + count for offset, count in pieces), default=0) > size:
         raise SourceError(f"{where}: is cut short: a page has pixels behind its end, at {size:,} bytes")
     about = page.keyframe
-    if has_own_size(int(about.compression)):
-        max_samples = max(_MIN_CHECKED_SAMPLES, 2 * min(math.prod(about.chunks), math.prod(about.shape)))
-        for offset, count in pieces:
-            try:
-                samples = _declared_samples(about, offset, count)
-            except ValueError as error:
-                raise SourceError(f"{where}: the header of a tile cannot be read: {error}") from None
-            if samples > max_samples:
-                raise SourceError(
-                    f"{where}: the header of a tile declares {samples:,} samples, and the page {max_samples:,} at most"
-                )
+    if not has_own_size(int(about.compression)):
+        return
+    tile_samples = math.prod(about.chunks)
+    max_samples = max(_MIN_CHECKED_SAMPLES, 2 * tile_samples)
+    max_sum = max(_MIN_CHECKED_SAMPLES, 2 * tile_samples * math.prod(about.chunked))
+    total = 0
+    for offset, count in pieces:
+        try:
+            samples = _declared_samples(about, offset, count)
+        except ValueError as error:
+            raise SourceError(f"{where}: the header of a tile cannot be read: {error}") from None
+        total += samples
+        if samples > max_samples or total > max_sum:
+            raise SourceError(
+                f"{where}: the header of a tile declares {samples:,} samples, and by its page it has {tile_samples:,}"
+            )
 
 
 def _declared_samples(page: Any, offset: int, count: int) -> int:
     """Return the samples that a compressed tile of ``count`` bytes declares."""
     raw, compression, before = page.parent.filehandle, int(page.compression), page.jpegheader or b""
+    samples = int(page.samplesperpixel) if page.planarconfig == 1 else 1
+    if count > _HEADER_BYTES and not needs_whole_tile(compression):
+        raw.seek(offset)
+        with contextlib.suppress(ValueError):
+            return declared_samples(compression, before + raw.read(_HEADER_BYTES), samples)
     raw.seek(offset)
-    header = before + raw.read(min(_HEADER_BYTES, count))
-    with contextlib.suppress(ValueError):
-        return declared_samples(compression, header)
-    raw.seek(offset)
-    return declared_samples(compression, before + raw.read(count))
+    return declared_samples(compression, before + raw.read(count), samples)
 
 
 def check_whole(where: str, page: Any) -> None:
-    """Refuse a page of which tiles or strips are not even named: others read them as zeros.
+    """Refuse a page that cannot be read whole: of odd samples, in large tiles, or of which tiles are not even named.
 
     Raises
     ------
     SourceError
     """
+    if page.dtype is None:
+        raise SourceError(f"{where}: has samples of {page.bitspersample} bits, which are not read")
+    tile_bytes = math.prod(page.chunks) * np.dtype(page.dtype).itemsize if page.is_tiled else 0
+    if tile_bytes > MAX_ROW_BYTES:
+        raise SourceError(f"{where}: has tiles of {tile_bytes:,} bytes, and up to {MAX_ROW_BYTES:,} are read")
     tag = page.tags.get(_TILE_OFFSETS) or page.tags.get(_STRIP_OFFSETS)
     expected = math.prod(page.chunked)
     if tag is not None and tag.count < expected:
+        # Decoders read those that are missing as zeros.
         raise SourceError(f"{where}: is cut short: it has {expected:,} tiles or strips, and names {tag.count:,}")
     check_within(where, page)
 
@@ -159,6 +194,11 @@ def as_meant(where: str, page: Any, values: np.ndarray) -> np.ndarray:
             found[some] = (colours * black + 127) // 255
         return found
     return values
+
+
+def is_inverted(page: Any) -> bool:
+    """Return whether a page counts white as least, so that :func:`as_meant` inverts its counts."""
+    return bool(page.photometric == MIN_IS_WHITE and np.dtype(page.dtype).kind in "bu")
 
 
 def is_inks(page: Any, dtype: np.dtype[Any]) -> bool:

@@ -4,46 +4,93 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+
+from hubarray.arrays.codecs.images import imagecodecs
+from hubarray.limits import ANNOUNCED
 
 # TIFF's numbers of compressions: https://www.loc.gov/preservation/digital/formats/content/tiff_tags.shtml, tag 259.
-_JPEG, _JPEG_2000, _PNG, _WEBP = (6, 7, 33007, 34892), (33003, 33004, 33005, 34712), (34933,), (50001,)
+_JPEG, _JPEG_2000, _PNG, _WEBP = (6, 7, 33007, 34892), (33003, 33004, 33005, 34712), (34933,), (34927, 50001)
 _JPEG_XL, _JPEG_XR, _LERC = (50002, 52546), (22610, 34934), (34887,)
 # https://www.w3.org/Graphics/JPEG/itu-t81.pdf, table B.1: frames are C0 to CF but for three kinds of tables.
 _NO_FRAMES = (0xC4, 0xC8, 0xCC)
 _JPEG_ALONE = (0x01, *range(0xD0, 0xD9))
 _JPEG_SCAN = 0xDA
+_MAX_MARKERS = 1000
+# ITU-T T.800, A.5.1, A.6.1 and I.4: size, coding style, tile part; and the box of the codestream.
+_SIZ, _COD, _SOT = 0x51, 0x52, 0x90
+_MIN_PRECINCT_EXPONENT = 4
+_PNG_CHANNELS = {0: 1, 2: 3, 3: 4, 4: 2, 6: 4}
+# ISO/IEC 18181-1, "SizeHeader": ratios of width to height.
+_RATIOS = ((1, 1), (1, 1), (12, 10), (4, 3), (3, 2), (16, 9), (5, 4), (2, 1))
+_MAX_LERC_BYTES = 64 << 20
+_ZSTANDARD = b"\x28\xb5\x2f\xfd"
 
 
-def _jpeg(data: bytes) -> int:
+def _jpeg(data: bytes, samples_per_pixel: int) -> int:
     at = 2
-    while data[at] == 0xFF:
+    for _ in range(_MAX_MARKERS):
+        if data[at] != 0xFF or data[at + 1] in (0x00, _JPEG_SCAN):
+            break
         marker = data[at + 1]
         if 0xC0 <= marker <= 0xCF and marker not in _NO_FRAMES:
             height, width, channels = struct.unpack_from(">HHB", data, at + 5)
             return int(height * width * channels)
-        if marker == _JPEG_SCAN:
-            break
-        alone = marker == 0xFF or marker in _JPEG_ALONE
-        at += (1 if marker == 0xFF else 2) if alone else 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+        if marker == 0xFF:
+            at += 1
+        elif marker in _JPEG_ALONE:
+            at += 2
+        else:
+            at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
     raise ValueError("it has no frame header")
 
 
-def _jpeg_2000(data: bytes) -> int:
-    # ITU-T T.800, A.5.1: SIZ is the first marker segment of the codestream, which boxes may be before.
-    at = data.index(b"\xff\x4f\xff\x51")
-    x, y, left, top = struct.unpack_from(">4I", data, at + 8)
-    (channels,) = struct.unpack_from(">H", data, at + 40)
+def _jpeg_2000(data: bytes, samples_per_pixel: int) -> int:
+    data = _codestream(data)
+    (x, y, left, top), (channels,) = struct.unpack_from(">4I", data, 8), struct.unpack_from(">H", data, 40)
+    at = 2
+    for _ in range(_MAX_MARKERS):
+        marker, length = data[at + 1], int.from_bytes(data[at + 2 : at + 4], "big")
+        if data[at] != 0xFF or marker == _SOT or length < 2:
+            break
+        # A decoder makes room for every precinct, however small they are.
+        if marker == _COD and data[at + 4] & 1:
+            precincts = data[at + 14 : at + 2 + length]
+            if min((min(one & 15, one >> 4) for one in precincts), default=0) < _MIN_PRECINCT_EXPONENT:
+                raise ValueError(f"it has precincts of less than {1 << _MIN_PRECINCT_EXPONENT} samples")
+        at += 2 + length
     return int(max(0, x - left) * max(0, y - top) * channels)
 
 
-def _png(data: bytes) -> int:
+def _codestream(data: bytes) -> bytes:
+    """Return the codestream of a JPEG 2000 image, which may be in a box."""
+    at = 0
+    for _ in range(_MAX_MARKERS):
+        if data[at : at + 4] == b"\xff\x4f\xff\x51":
+            return data[at:]
+        length, kind = struct.unpack_from(">I4s", data, at)
+        start = at + 8
+        if length == 1:
+            (length,) = struct.unpack_from(">Q", data, start)
+            start += 8
+        if kind == b"jp2c":
+            at = start
+            continue
+        if length < start - at:
+            break
+        at += length
+    raise ValueError("it has no codestream")
+
+
+def _png(data: bytes, samples_per_pixel: int) -> int:
     width, height = struct.unpack_from(">2I", data, 16)
-    return int(4 * width * height)
+    return int(_PNG_CHANNELS[data[25]] * width * height)
 
 
-def _webp(data: bytes) -> int:
+def _webp(data: bytes, samples_per_pixel: int) -> int:
     # RFC 9649: three kinds of first chunks, of which each has 14 bits for a side, or 24.
+    if data[:4] != b"RIFF" or data[8:12] != b"WEBP":
+        raise ValueError("it is not a RIFF file")
     kind = data[12:16]
     if kind == b"VP8X":
         width, height = (1 + int.from_bytes(data[at : at + 3], "little") for at in (24, 27))
@@ -52,12 +99,12 @@ def _webp(data: bytes) -> int:
         width, height = 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
     else:
         width, height = (one & 0x3FFF for one in struct.unpack_from("<2H", data, 26))
-    return int(4 * width * height)
+    return int(max(3, samples_per_pixel) * width * height)
 
 
-def _jpeg_xl(data: bytes) -> int:
-    # ISO/IEC 18181-1, "SizeHeader", behind the codestream's signature, which boxes may be before.
-    bits, at = int.from_bytes(data[data.index(b"\xff\x0a") + 2 :][:16], "little"), 0
+def _jpeg_xl(data: bytes, samples_per_pixel: int) -> int:
+    # ISO/IEC 18181-1, "SizeHeader" and "ImageMetadata", behind the codestream's signature, which boxes may be before.
+    bits, at = int.from_bytes(data[data.index(b"\xff\x0a") + 2 :][:64], "little"), 0
 
     def taken(count: int) -> int:
         nonlocal at
@@ -67,43 +114,84 @@ def _jpeg_xl(data: bytes) -> int:
     def side(small: int) -> int:
         return 8 * (1 + taken(5)) if small else 1 + taken((9, 13, 18, 30)[taken(2)])
 
-    small = taken(1)
-    height = side(small)
-    # A ratio of width to height, 2 at most, may stand in for the width.
-    width = side(small) if not taken(3) else 2 * height
-    return 4 * width * height
+    def size() -> tuple[int, int]:
+        small = taken(1)
+        height = side(small)
+        ratio = taken(3)
+        over, under = _RATIOS[ratio]
+        return height, height * over // under if ratio else side(small)
+
+    height, width = size()
+    is_default = taken(1)
+    if not is_default and taken(1):
+        taken(3)
+        if taken(1):
+            size()
+        if taken(1) or taken(1):
+            raise ValueError("it has a preview or moves")
+    return samples_per_pixel * width * height
 
 
-def _jpeg_xr(data: bytes) -> int:
-    # ITU-T T.832, annex A: a directory as of TIFF, with a width and a height of its own.
+def _jpeg_xr(data: bytes, samples_per_pixel: int) -> int:
+    # ITU-T T.832, annex A: a directory as of TIFF, with sizes and a place; and 8.3, sizes of the codestream there.
     (at,) = struct.unpack_from("<I", data, 4)
     (count,) = struct.unpack_from("<H", data, at)
-    sides = {}
+    values = {}
     for i in range(count):
         tag, kind, _, value = struct.unpack_from("<HHII", data, at + 2 + 12 * i)
-        sides[tag] = value & 0xFFFF if kind == 3 else value
-    return int(4 * sides[0xBC80] * sides[0xBC81])
+        values[tag] = value & 0xFFFF if kind == 3 else value
+    image = values[0xBCC0]
+    if data[image : image + 8] != b"WMPHOTO\0":
+        raise ValueError("it has no codestream")
+    width, height = struct.unpack_from(">2H" if data[image + 10] & 0x80 else ">2I", data, image + 12)
+    area = max(values[0xBC80] * values[0xBC81], (1 + width) * (1 + height))
+    return int(samples_per_pixel * area)
 
 
-def _lerc(data: bytes) -> int:
-    # https://github.com/Esri/lerc, Lerc2.h, "HeaderInfo". Deflate or Zstandard may wrap it.
-    if not data.startswith((b"Lerc2 ", b"CntZImage ")):
-        if not data.startswith(b"x"):
-            raise ValueError("its header is compressed")
-        data = zlib.decompressobj().decompress(data, 64)
-    if data.startswith(b"CntZImage "):
-        height, width = struct.unpack_from("<2i", data, 18)
-        return int(height * width)
-    (version,) = struct.unpack_from("<i", data, 6)
-    height, width, depth = struct.unpack_from("<3i", data, 14 if version > 2 else 10)
-    return int(height * width * (depth if version > 3 else 1))
+def _lerc(data: bytes, samples_per_pixel: int) -> int:
+    # Deflate or Zstandard may wrap it.
+    if data.startswith(_ZSTANDARD):
+        if ANNOUNCED["zstd"](data) > _MAX_LERC_BYTES:
+            raise ValueError(f"it decompresses to more than {_MAX_LERC_BYTES:,} bytes")
+        try:
+            data = imagecodecs().zstd_decode(data)
+        except RuntimeError as error:
+            raise ValueError("it is cut short") from error
+    elif not data.startswith((b"Lerc2 ", b"CntZImage ")):
+        decompressor = zlib.decompressobj()
+        data = decompressor.decompress(data, _MAX_LERC_BYTES)
+        if not decompressor.eof:
+            raise ValueError(f"it is cut short, or decompresses to more than {_MAX_LERC_BYTES:,} bytes")
+    return sum(_lerc_bands(data))
 
 
-_SIZES: Mapping[int, Callable[[bytes], int]] = {
+def _lerc_bands(data: bytes) -> Iterator[int]:
+    """Yield the samples of each band. Source: https://github.com/Esri/lerc, Lerc2.h, "HeaderInfo"."""
+    at = 0
+    while data[at : at + 6] == b"Lerc2 ":
+        (version,) = struct.unpack_from("<i", data, at + 6)
+        start = at + (14 if version > 2 else 10)
+        height, width, depth, *others = struct.unpack_from("<6i", data, start)
+        depth, length = (depth, others[2]) if version > 3 else (1, others[1])
+        if min(height, width, depth, length) <= 0:
+            raise ValueError("it has an empty band")
+        yield height * width * depth
+        at += length
+    if data[at : at + 10] == b"CntZImage ":
+        # Lerc1 does not say how long a band is, so each further signature may begin one.
+        height, width = struct.unpack_from("<2I", data, at + 18)
+        yield height * width * data.count(b"CntZImage ", at)
+    elif not at:
+        raise ValueError("it is not LERC")
+
+
+_SIZES: Mapping[int, Callable[[bytes, int], int]] = {
     **dict.fromkeys(_JPEG, _jpeg), **dict.fromkeys(_JPEG_2000, _jpeg_2000), **dict.fromkeys(_PNG, _png),
     **dict.fromkeys(_WEBP, _webp), **dict.fromkeys(_JPEG_XL, _jpeg_xl), **dict.fromkeys(_JPEG_XR, _jpeg_xr),
     **dict.fromkeys(_LERC, _lerc),
 }  # fmt: skip
+# Those of which one header tells all. LERC has one for each band.
+_ONE_HEADER = frozenset(_SIZES) - frozenset(_LERC)
 
 
 def has_own_size(compression: int) -> bool:
@@ -111,15 +199,22 @@ def has_own_size(compression: int) -> bool:
     return compression in _SIZES
 
 
-def declared_samples(compression: int, header: bytes) -> int:
-    """Return an upper bound of the samples that a compressed tile decodes to, by its own header.
+def needs_whole_tile(compression: int) -> bool:
+    """Return whether :func:`declared_samples` needs all bytes of a tile, and not only the first ones."""
+    return compression not in _ONE_HEADER
+
+
+def declared_samples(compression: int, header: bytes, samples_per_pixel: int) -> int:
+    """Return how many samples a compressed tile decodes to, by its own header.
 
     Parameters
     ----------
     compression : int
         TIFF's number of a compression that :func:`has_own_size`.
     header : bytes
-        The first bytes of the tile.
+        The first bytes of the tile, or all if the compression :func:`needs_whole_tile`.
+    samples_per_pixel : int
+        Of the page. It counts where the header does not say it.
 
     Raises
     ------
@@ -128,10 +223,10 @@ def declared_samples(compression: int, header: bytes) -> int:
 
     Examples
     --------
-    >>> declared_samples(34933, b"\\x89PNG\\r\\n\\x1a\\n\\0\\0\\0\\rIHDR\\0\\0\\1\\0\\0\\0\\0\\x10")
-    16384
+    >>> declared_samples(34933, b"\\x89PNG\\r\\n\\x1a\\n\\0\\0\\0\\rIHDR\\0\\0\\1\\0\\0\\0\\0\\x10\\x08\\x02", 1)
+    12288
     """
     try:
-        return _SIZES[compression](header)
+        return _SIZES[compression](header, samples_per_pixel)
     except (struct.error, IndexError, KeyError, zlib.error) as error:
-        raise ValueError("its header is damaged") from error
+        raise ValueError("it is damaged") from error

@@ -11,8 +11,7 @@ import numpy as np
 
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.sources.base import readable, refuse_links_out
-from hubarray.interop.sources.found import common_attrs
-from hubarray.interop.sources.stills import read_attrs, still_of
+from hubarray.interop.sources.stills import Still, shared_attrs, still_and_attrs
 from hubarray.interop.table_sources.base import ALL, Rows, TableSource, taken
 from hubarray.interop.table_sources.csv_cells import delimiter_of, typed_cells
 from hubarray.interop.table_sources.frames import plain_key
@@ -41,7 +40,7 @@ def folder(path: Path, images: Sequence[Path], schema: Schema | None) -> TableSo
     for one in images:
         classes.setdefault(one.relative_to(path).parent.as_posix(), []).append(one)
     where, given = shown_text(str(path)), None if schema is None or "image" not in schema else schema["image"]
-    stored = StoredImages(where, {shown_text(str(one)): still_of(str(one)) for one in images}, given)
+    stored, attrs = _stored(where, images, given)
     fields = {"label": Field(str, index=True), "path": Field(str, index=True), "image": stored.field}
     names = set(taken(list(fields), schema, where))
 
@@ -56,8 +55,22 @@ def folder(path: Path, images: Sequence[Path], schema: Schema | None) -> TableSo
     named: dict[str | int, Callable[[], Rows]] = {}
     for name, some in classes.items():
         named[name] = rows("" if name == "." else name, some)
-    attrs = common_attrs(f"{where}: its images", (read_attrs(str(one)) for one in images))
     return TableSource(schema or Schema(fields), named, schema is None, attrs)
+
+
+def _stored(
+    where: str, images: Sequence[Path], given: Field | None, *, nullable: bool = False
+) -> tuple[StoredImages, dict[str, Any]]:
+    """Return how images become values, and the attributes that they share."""
+    stills: list[Still] = []
+    attrs: list[dict[str, Any]] = []
+    for one in images:
+        still, its = still_and_attrs(str(one))
+        stills.append(still)
+        attrs.append(attrs[-1] if attrs and attrs[-1] == its else its)
+    paths = list(map(str, images))
+    stored = StoredImages(where, dict(zip(map(shown_text, paths), stills, strict=True)), given, nullable=nullable)
+    return stored, shared_attrs(where, paths, stills, attrs, numbers=stored.keeps_numbers)
 
 
 def _value(stored: StoredImages, path: Path) -> bytes | np.ndarray:
@@ -102,10 +115,8 @@ def table(
             refuse_links_out(str(path.parent), [str(one) for one in files])
         image_name = "image" if "image" not in fields else f"{images}.image"
         given = None if schema is None or image_name not in schema else schema[image_name]
-        stills = {shown_text(str(one)): still_of(str(one)) for one in dict.fromkeys(files)}
-        stored = StoredImages(where, stills, given, nullable="" in columns[images])
+        stored, attrs = _stored(where, list(dict.fromkeys(files)), given, nullable="" in columns[images])
         fields[image_name] = stored.field
-        attrs = common_attrs(f"{where}: its images", (read_attrs(str(one)) for one in dict.fromkeys(files)))
     names = taken(list(fields), schema, where, key=key)
 
     def row(i: int) -> dict[str, Any]:

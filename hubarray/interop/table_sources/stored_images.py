@@ -37,6 +37,11 @@ class StoredImages:
     nullable : bool
         Whether some rows have no image.
 
+    Attributes
+    ----------
+    keeps_numbers : bool
+        Whether images with a palette are stored as class numbers.
+
     Raises
     ------
     SourceError
@@ -58,7 +63,7 @@ class StoredImages:
         longest = max(stills.values(), key=lambda one: len(one.palette or b""), default=None)
         self._like = [] if given is not None or longest is None else [next(iter(stills.values())), longest]
         # Whoever asks for colours gets those of a palette.
-        self._numbers = numbers and self._channels in (1, None)
+        self.keeps_numbers = numbers and self._channels in (1, None)
 
     def value(self, where: str, data: bytes) -> bytes | np.ndarray:
         """The value of an image file.
@@ -78,7 +83,7 @@ class StoredImages:
         if self._codec is not None and self._is_stored_as_it_is(data):
             return data
         self._check_like(where, still_of(where, data))
-        found = pixels(where, data, numbers=self._numbers)
+        found = pixels(where, data, numbers=self.keeps_numbers)
         if found.nbytes > _MOST_IMAGE_BYTES:
             raise SourceError(f"{where}: has {found.shape[0]:,} x {found.shape[1]:,} pixels, more than are imported")
         if found.dtype == bool:
@@ -100,7 +105,7 @@ class StoredImages:
             raise SourceError(f"{where}: has other numbers a pixel than the images before it; import it apart")
         if still.is_wide != self._like[0].is_wide:
             raise SourceError(f"{where}: has other bits a colour than the images before it; import it apart")
-        if self._numbers and not is_class_palette([*self._like, still]):
+        if self.keeps_numbers and not is_class_palette([*self._like, still]):
             raise SourceError(f"{where}: has another palette than the images before it; give schema= with 3 channels")
 
     def _is_stored_as_it_is(self, data: bytes) -> bool:
