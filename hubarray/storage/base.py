@@ -67,7 +67,7 @@ def escapes_root(key: str) -> bool:
 
     Examples
     --------
-    >>> [leads_away(key) for key in ("lab/x/packs/0a", ".probe/0a", "lab/../../etc", "lab//x", "/etc", "")]
+    >>> [escapes_root(key) for key in ("lab/x/packs/0a", ".probe/0a", "lab/../../etc", "lab//x", "/etc", "")]
     [False, False, True, True, True, True]
     """
     # Nearly all keys have nothing to look at; this is done for every request.

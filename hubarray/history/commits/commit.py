@@ -137,7 +137,7 @@ class Operation(Protocol):
 
     Attributes
     ----------
-    on_frozen : bool
+    allowed_when_frozen : bool
         Whether it may follow the record that froze the version.
     quick : bool
         Whether it has so little to encode and upload that this machine's other writers may wait for it, and it for
