@@ -33,7 +33,7 @@ NO_VALUES = """
     DatasetTransaction.append_fill DatasetTransaction.array DatasetTransaction.is_of
     Field.from_json IntersectIndexSelector.select_row_groups NGram.anchors NGram.resolve
     Part.mask PartWriter.close PredicateBase.do_include
-    Reader.load_state_dict Reader.set_group_rows Report.add Root Root.below Root.__getstate__
+    Reader.load_state_dict Reader.set_group_rows Report.add Root Root.below Root.__getstate__ Root.__setstate__
     RowGroupSelectorBase.select_row_groups
     RowLoader.are_exclusive RowLoader.at RowLoader.check_columns RowLoader.column RowLoader.get_batch
     RowLoader.get_columns RowLoader.get_row RowLoader.get_rows RowLoader.iter_columns RowLoader.iter_rows
