@@ -7,6 +7,7 @@ machine does falls on both alike, and a difference of a few percent shows.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import random
 import statistics
 import subprocess
@@ -35,9 +36,14 @@ def main() -> None:
     arguments = parser.parse_args()
     from benchmarks import places
 
-    with places.s3() as s3, tempfile.TemporaryDirectory(prefix="hubarray-bench-") as folder:
+    with (
+        places.s3() as s3,
+        tempfile.TemporaryDirectory(prefix="hubarray-bench-") as folder,
+        contextlib.ExitStack() as stack,
+    ):
         where = [folder, s3.endpoint, s3.bucket, str(s3.server)]
-        before, after = (_Version(checkout, where) for checkout in (arguments.checkout, HERE))
+        before = stack.enter_context(_Version(arguments.checkout, where))
+        after = stack.enter_context(_Version(HERE, where))
         print("| case | before (s) | after (s) | after / before |\n| --- | ---: | ---: | ---: |")
         for case in after.cases:
             if arguments.case not in case or case not in before.cases:
@@ -63,6 +69,12 @@ class _Version:
         )  # fmt: skip
         self.cases = self._line().split("\t")
 
+    def __enter__(self) -> _Version:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._process.communicate()
+
     def run(self, case: str) -> float:
         """Return the seconds that a case takes."""
         assert self._process.stdin is not None
@@ -74,7 +86,7 @@ class _Version:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit("a version ended; what it printed says why")
+            raise SystemExit("the process of a version ended. Its output above says why.")
         return line.rstrip("\n")
 
 

@@ -84,7 +84,7 @@ def import_(
         storage options; a URL in the configured root's bucket is reached with the configured ones.
     name : str
         Must not exist.
-    key : str, optional
+    key : str or int, optional
         Which array, or which group, of a file or xarray.Dataset that holds several: by default all of them, as a
         dataset, in which an array ``a`` of a group ``train`` is called ``train.a``. What cannot be stored, such as
         references of HDF5, is left out with a warning. Of a TIFF the number of the series, from 0; overviews and masks
@@ -191,7 +191,7 @@ def _import_array(
     except SourceError as error:
         raise SourceError(f"{error}{_left(staged, where)}") from error.__cause__
     with warnings.catch_warnings():
-        # They were seen when it was first opened.
+        # The first opening has already warned.
         warnings.simplefilter("ignore")
         again = None if alone else opening()
     if again is not None and again.fingerprint != opened.fingerprint:

@@ -309,7 +309,7 @@ def shared_attrs(
     where : str
         The folder, for warnings.
     paths, stills, every : sequences
-        Of each image its path, its facts and its attributes.
+        The path, the facts and the attributes of each image.
     numbers : bool
         Whether images with a palette are stored as class numbers. If not, facts of these numbers are left out.
     """

@@ -24,6 +24,8 @@ ORIENTATION = 274
 _STRIP_OFFSETS, _TILE_OFFSETS = 273, 324
 _SLAB_ROWS = 256
 _MAX_COMPARED_BYTES = 1 << 16
+# tifffile refuses pages with more.
+_MAX_TAGS = 4096
 # A tile of up to so many samples is left to the decoder, whatever the page says.
 _MIN_CHECKED_SAMPLES = 1 << 24
 # The header is within this many bytes, unless a profile or a preview comes before it.
@@ -92,6 +94,8 @@ def tags_of_frame(page: Any, codes: Collection[int]) -> dict[int, bytes]:
     layout, raw = page.parent.tiff, page.parent.filehandle
     raw.seek(page.offset)
     (count,) = struct.unpack(layout.tagnoformat, raw.read(layout.tagnosize))
+    if count > _MAX_TAGS:
+        return {}
     entries = raw.read(count * layout.tagsize)
     found = {}
     for at in range(0, len(entries), layout.tagsize):

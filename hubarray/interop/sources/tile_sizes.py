@@ -46,7 +46,7 @@ def _jpeg(data: bytes, samples_per_pixel: int) -> int:
 
 
 def _jpeg_2000(data: bytes, samples_per_pixel: int) -> int:
-    data = _codestream(data)
+    data = _codestream(data, b"\xff\x4f\xff\x51", {b"jp2c": 0})
     (x, y, left, top), (channels,) = struct.unpack_from(">4I", data, 8), struct.unpack_from(">H", data, 40)
     at = 2
     for _ in range(_MAX_MARKERS):
@@ -62,19 +62,19 @@ def _jpeg_2000(data: bytes, samples_per_pixel: int) -> int:
     return int(max(0, x - left) * max(0, y - top) * channels)
 
 
-def _codestream(data: bytes) -> bytes:
-    """Return the codestream of a JPEG 2000 image, which may be in a box."""
+def _codestream(data: bytes, signature: bytes, kinds: Mapping[bytes, int]) -> bytes:
+    """Return the codestream of an image, which may be in a box of one of some kinds, behind so many bytes."""
     at = 0
     for _ in range(_MAX_MARKERS):
-        if data[at : at + 4] == b"\xff\x4f\xff\x51":
+        if data.startswith(signature, at):
             return data[at:]
         length, kind = struct.unpack_from(">I4s", data, at)
         start = at + 8
         if length == 1:
             (length,) = struct.unpack_from(">Q", data, start)
             start += 8
-        if kind == b"jp2c":
-            at = start
+        if kind in kinds:
+            at = start + kinds[kind]
             continue
         if length < start - at:
             break
@@ -103,8 +103,9 @@ def _webp(data: bytes, samples_per_pixel: int) -> int:
 
 
 def _jpeg_xl(data: bytes, samples_per_pixel: int) -> int:
-    # ISO/IEC 18181-1, "SizeHeader" and "ImageMetadata", behind the codestream's signature, which boxes may be before.
-    bits, at = int.from_bytes(data[data.index(b"\xff\x0a") + 2 :][:64], "little"), 0
+    # ISO/IEC 18181-1, "SizeHeader" and "ImageMetadata", after the signature of the codestream.
+    data = _codestream(data, b"\xff\x0a", {b"jxlc": 0, b"jxlp": 4})
+    bits, at = int.from_bytes(data[2:64], "little"), 0
 
     def taken(count: int) -> int:
         nonlocal at
@@ -122,14 +123,20 @@ def _jpeg_xl(data: bytes, samples_per_pixel: int) -> int:
         return height, height * over // under if ratio else side(small)
 
     height, width = size()
-    is_default = taken(1)
-    if not is_default and taken(1):
-        taken(3)
+    extra_channels = 0
+    if not taken(1):
         if taken(1):
-            size()
-        if taken(1) or taken(1):
-            raise ValueError("it has a preview or moves")
-    return samples_per_pixel * width * height
+            taken(3)
+            if taken(1):
+                size()
+            if taken(1) or taken(1):
+                raise ValueError("it has a preview or moves")
+        is_float = taken(1)
+        taken((0, 0, 0, 6)[taken(2)] + 4 * is_float)
+        taken(1)
+        choice = taken(2)
+        extra_channels = choice if choice < 2 else 2 + taken(4) if choice == 2 else 1 + taken(12)
+    return (samples_per_pixel + extra_channels) * width * height
 
 
 def _jpeg_xr(data: bytes, samples_per_pixel: int) -> int:
@@ -173,7 +180,7 @@ def _lerc_bands(data: bytes) -> Iterator[int]:
         start = at + (14 if version > 2 else 10)
         height, width, depth, *others = struct.unpack_from("<6i", data, start)
         depth, length = (depth, others[2]) if version > 3 else (1, others[1])
-        if min(height, width, depth, length) <= 0:
+        if min(height, width, depth) <= 0 or length < start + 24 - at:
             raise ValueError("it has an empty band")
         yield height * width * depth
         at += length
@@ -214,7 +221,7 @@ def declared_samples(compression: int, header: bytes, samples_per_pixel: int) ->
     header : bytes
         The first bytes of the tile, or all if the compression :func:`needs_whole_tile`.
     samples_per_pixel : int
-        Of the page. It counts where the header does not say it.
+        The channels of the page, for compressions whose header does not state them.
 
     Raises
     ------

@@ -77,6 +77,14 @@ def test_every_band_of_lerc_counts():
     assert declared_samples(34887, band * 30, 1) == 30 * 50 * 40
 
 
+def test_a_size_in_another_box_of_jpeg_xl_is_not_believed():
+    image = bytes(imagecodecs.jpegxl_encode(np.zeros((64, 48, 3), "u1"), usecontainer=True))
+    small = bytes(imagecodecs.jpegxl_encode(np.zeros((2, 2, 3), "u1"), usecontainer=False))
+    box = struct.pack(">I4s", 8 + len(small), b"xml ") + small
+    assert declared_samples(50002, image, 3) == 64 * 48 * 3
+    assert declared_samples(50002, image[:12] + box + image[12:], 3) == 64 * 48 * 3
+
+
 def test_a_jpeg_xl_that_moves_is_refused():
     frames = np.zeros((4, 32, 32, 3), "u1")
     with pytest.raises(ValueError, match="moves"):
