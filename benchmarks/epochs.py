@@ -233,7 +233,7 @@ def _dataset(base: Place, values: np.ndarray) -> tuple[str, dict[str, Any]]:
 
 
 def _parquet(base: Place, values: np.ndarray) -> Epoch:
-    from hubarray.interop.torch_readers import BatchedDataLoader
+    from hubarray.interop.torch.readers import BatchedDataLoader
 
     url, options = _dataset(base, values)
     # HF datasets reads everything once, and keeps it beside the dataset as it is in memory; so may ours.
@@ -257,7 +257,7 @@ def _pyarrow_loop(base: Place, values: np.ndarray) -> Epoch:
     import pyarrow.parquet as pq
     import torch
 
-    from hubarray.interop.parquet_dataset.files import listed, located
+    from hubarray.readers.parquet.files import listed, located
 
     url, options = _dataset(base, values)
     location = located(url, options)

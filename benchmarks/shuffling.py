@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.readers.cursor import uniform_units
-from hubarray.readers.order import Cut, Order
-from hubarray.readers.planning import sizes
-from hubarray.readers.sampler import Share
+from hubarray.readers.order.cursor import uniform_units
+from hubarray.readers.order.order import Cut, Order
+from hubarray.readers.order.planning import sizes
+from hubarray.readers.order.sampler import Share
 
 CLASSES, RANKS, STEP_ROWS = 1000, 8, 2048
 ROWS, ROW_BYTES = 1_000_000, 20_000

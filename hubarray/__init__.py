@@ -70,28 +70,31 @@ from hubarray.history.maintenance.repair import Repair
 from hubarray.history.maintenance.transfer import Transferred
 from hubarray.history.maintenance.usage import Usage
 from hubarray.history.maintenance.verify import Report
-from hubarray.interop.dask import store
-from hubarray.interop.exporting import export
-from hubarray.interop.importing import import_
+from hubarray.interop.export.export import export
+from hubarray.interop.import_.arrays import import_
+from hubarray.interop.store import store
 from hubarray.storage.url import Root
 
 if TYPE_CHECKING:
     from hubarray.api.tables import read_index, row_loader, table_writer, write_index
-    from hubarray.interop.parquet_dataset.indexes import FieldNotNullIndexer, SingleFieldIndexer, build_rowgroup_index
-    from hubarray.interop.parquet_dataset.writing import parquet_writer, write_dask
-    from hubarray.interop.references import references
-    from hubarray.interop.spark_readers import (
+    from hubarray.interop.export.references import references
+    from hubarray.interop.import_.tables import import_table
+    from hubarray.interop.spark.readers import (
         dataset_as_rdd,
         dict_to_spark_row,
         make_spark_converter,
         materialize_dataset,
     )
-    from hubarray.interop.table_importing import import_table
-    from hubarray.interop.tensorflow_readers import make_petastorm_dataset, tf_tensors
+    from hubarray.interop.tensorflow.readers import make_petastorm_dataset, tf_tensors
     from hubarray.readers.factory import make_batch_reader, make_reader
-    from hubarray.readers.field_codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
-    from hubarray.readers.ngram import NGram
-    from hubarray.readers.predicates import (
+    from hubarray.readers.fields.field_codecs import (
+        CompressedImageCodec,
+        CompressedNdarrayCodec,
+        NdarrayCodec,
+        ScalarCodec,
+    )
+    from hubarray.readers.fields.ngram import NGram
+    from hubarray.readers.fields.predicates import (
         PredicateBase,
         in_intersection,
         in_lambda,
@@ -100,16 +103,18 @@ if TYPE_CHECKING:
         in_reduce,
         in_set,
     )
-    from hubarray.readers.reader import Reader
-    from hubarray.readers.selectors import (
+    from hubarray.readers.fields.selectors import (
         IntersectIndexSelector,
         RowGroupSelectorBase,
         SingleIndexSelector,
         UnionIndexSelector,
     )
+    from hubarray.readers.fields.transform import TransformSpec
+    from hubarray.readers.fields.unischema import Unischema, UnischemaField
+    from hubarray.readers.parquet.indexes import FieldNotNullIndexer, SingleFieldIndexer, build_rowgroup_index
+    from hubarray.readers.parquet.writing import parquet_writer, write_dask
+    from hubarray.readers.reader import Reader
     from hubarray.readers.splits import balanced, split
-    from hubarray.readers.transform import TransformSpec
-    from hubarray.readers.unischema import Unischema, UnischemaField
     from hubarray.readers.weighted import WeightedSamplingReader
     from hubarray.tables.format.part import TablePart
     from hubarray.tables.format.schema import Field, Schema
@@ -123,15 +128,15 @@ if TYPE_CHECKING:
 
 # Imported at their first use: they bring pyarrow.
 _LAZY = {
-    "CompressedImageCodec": "hubarray.readers.field_codecs",
-    "CompressedNdarrayCodec": "hubarray.readers.field_codecs",
+    "CompressedImageCodec": "hubarray.readers.fields.field_codecs",
+    "CompressedNdarrayCodec": "hubarray.readers.fields.field_codecs",
     "Field": "hubarray.tables.format.schema",
-    "NGram": "hubarray.readers.ngram",
-    "NdarrayCodec": "hubarray.readers.field_codecs",
-    "PredicateBase": "hubarray.readers.predicates",
+    "NGram": "hubarray.readers.fields.ngram",
+    "NdarrayCodec": "hubarray.readers.fields.field_codecs",
+    "PredicateBase": "hubarray.readers.fields.predicates",
     "Reader": "hubarray.readers.reader",
     "RowLoader": "hubarray.tables.read.loader",
-    "ScalarCodec": "hubarray.readers.field_codecs",
+    "ScalarCodec": "hubarray.readers.fields.field_codecs",
     "Schema": "hubarray.tables.format.schema",
     "Table": "hubarray.tables.table",
     "TableDiff": "hubarray.tables.index.diff",
@@ -139,40 +144,40 @@ _LAZY = {
     "TablePartition": "hubarray.tables.write.worker",
     "TableWorker": "hubarray.tables.write.worker",
     "TableWriter": "hubarray.tables.write.writer",
-    "TransformSpec": "hubarray.readers.transform",
-    "Unischema": "hubarray.readers.unischema",
-    "UnischemaField": "hubarray.readers.unischema",
-    "import_table": "hubarray.interop.table_importing",
-    "in_intersection": "hubarray.readers.predicates",
-    "in_lambda": "hubarray.readers.predicates",
-    "in_negate": "hubarray.readers.predicates",
-    "in_pseudorandom_split": "hubarray.readers.predicates",
-    "in_reduce": "hubarray.readers.predicates",
-    "in_set": "hubarray.readers.predicates",
+    "TransformSpec": "hubarray.readers.fields.transform",
+    "Unischema": "hubarray.readers.fields.unischema",
+    "UnischemaField": "hubarray.readers.fields.unischema",
+    "import_table": "hubarray.interop.import_.tables",
+    "in_intersection": "hubarray.readers.fields.predicates",
+    "in_lambda": "hubarray.readers.fields.predicates",
+    "in_negate": "hubarray.readers.fields.predicates",
+    "in_pseudorandom_split": "hubarray.readers.fields.predicates",
+    "in_reduce": "hubarray.readers.fields.predicates",
+    "in_set": "hubarray.readers.fields.predicates",
     "make_batch_reader": "hubarray.readers.factory",
     "make_reader": "hubarray.readers.factory",
     "merge": "hubarray.tables.index.join",
     "merge_asof": "hubarray.tables.index.join",
-    "parquet_writer": "hubarray.interop.parquet_dataset.writing",
-    "write_dask": "hubarray.interop.parquet_dataset.writing",
-    "materialize_dataset": "hubarray.interop.spark_readers",
-    "dict_to_spark_row": "hubarray.interop.spark_readers",
-    "dataset_as_rdd": "hubarray.interop.spark_readers",
-    "make_spark_converter": "hubarray.interop.spark_readers",
-    "make_petastorm_dataset": "hubarray.interop.tensorflow_readers",
-    "tf_tensors": "hubarray.interop.tensorflow_readers",
-    "SingleIndexSelector": "hubarray.readers.selectors",
-    "IntersectIndexSelector": "hubarray.readers.selectors",
-    "UnionIndexSelector": "hubarray.readers.selectors",
-    "RowGroupSelectorBase": "hubarray.readers.selectors",
-    "SingleFieldIndexer": "hubarray.interop.parquet_dataset.indexes",
-    "FieldNotNullIndexer": "hubarray.interop.parquet_dataset.indexes",
-    "build_rowgroup_index": "hubarray.interop.parquet_dataset.indexes",
+    "parquet_writer": "hubarray.readers.parquet.writing",
+    "write_dask": "hubarray.readers.parquet.writing",
+    "materialize_dataset": "hubarray.interop.spark.readers",
+    "dict_to_spark_row": "hubarray.interop.spark.readers",
+    "dataset_as_rdd": "hubarray.interop.spark.readers",
+    "make_spark_converter": "hubarray.interop.spark.readers",
+    "make_petastorm_dataset": "hubarray.interop.tensorflow.readers",
+    "tf_tensors": "hubarray.interop.tensorflow.readers",
+    "SingleIndexSelector": "hubarray.readers.fields.selectors",
+    "IntersectIndexSelector": "hubarray.readers.fields.selectors",
+    "UnionIndexSelector": "hubarray.readers.fields.selectors",
+    "RowGroupSelectorBase": "hubarray.readers.fields.selectors",
+    "SingleFieldIndexer": "hubarray.readers.parquet.indexes",
+    "FieldNotNullIndexer": "hubarray.readers.parquet.indexes",
+    "build_rowgroup_index": "hubarray.readers.parquet.indexes",
     "split": "hubarray.readers.splits",
     "balanced": "hubarray.readers.splits",
     "WeightedSamplingReader": "hubarray.readers.weighted",
     "read_index": "hubarray.api.tables",
-    "references": "hubarray.interop.references",
+    "references": "hubarray.interop.export.references",
     "row_loader": "hubarray.api.tables",
     "table_writer": "hubarray.api.tables",
     "view": "hubarray.viewer.serving",

@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 
     from hubarray.arrays.array import Array
     from hubarray.arrays.write.transaction import Transaction
-    from hubarray.interop.decoded import DecodedView
-    from hubarray.interop.lazy import LazyView
-    from hubarray.interop.zarr import HubStore
+    from hubarray.interop.statistics.decoded import DecodedView
+    from hubarray.interop.statistics.lazy import LazyView
+    from hubarray.interop.zarr.store import HubStore
 
 _PLACES = {
     "to_dask": "hubarray.interop.dask:to_dask",
-    "lazy": "hubarray.interop.lazy:LazyView",
-    "decoded": "hubarray.interop.decoded:DecodedView",
-    "numpy": "hubarray.interop.numpy_functions:call",
-    "to_pytorch": "hubarray.interop.torch:to_pytorch",
-    "table_to_pytorch": "hubarray.interop.torch_tables:to_pytorch",
-    "to_tensorflow": "hubarray.interop.tensorflow:to_tensorflow",
-    "table_to_tensorflow": "hubarray.interop.tensorflow:table_to_tensorflow",
-    "to_zarr_store": "hubarray.interop.zarr:to_zarr_store",
-    "dataset_to_pytorch": "hubarray.interop.torch:dataset_to_pytorch",
-    "dataset_to_tensorflow": "hubarray.interop.tensorflow:dataset_to_tensorflow",
+    "lazy": "hubarray.interop.statistics.lazy:LazyView",
+    "decoded": "hubarray.interop.statistics.decoded:DecodedView",
+    "numpy": "hubarray.interop.statistics.numpy_functions:call",
+    "to_pytorch": "hubarray.interop.torch.rows:to_pytorch",
+    "table_to_pytorch": "hubarray.interop.torch.tables:to_pytorch",
+    "to_tensorflow": "hubarray.interop.tensorflow.streams:to_tensorflow",
+    "table_to_tensorflow": "hubarray.interop.tensorflow.streams:table_to_tensorflow",
+    "to_zarr_store": "hubarray.interop.zarr.store:to_zarr_store",
+    "dataset_to_pytorch": "hubarray.interop.torch.rows:dataset_to_pytorch",
+    "dataset_to_tensorflow": "hubarray.interop.tensorflow.streams:dataset_to_tensorflow",
     "dataset_to_xarray": "hubarray.interop.xarray:to_xarray",
-    "dataset_to_zarr_store": "hubarray.interop.zarr_group:to_zarr_store",
+    "dataset_to_zarr_store": "hubarray.interop.zarr.group_store:to_zarr_store",
     "needed": "hubarray.interop.missing:needed",
-    "html": "hubarray.interop.html:describe",
-    "table_html": "hubarray.interop.table_html:describe",
-    "dataset_html": "hubarray.interop.dataset_html:describe",
-    "show": "hubarray.interop.plots:show",
-    "show_row": "hubarray.interop.plots:show_row",
+    "html": "hubarray.interop.notebook.html:describe",
+    "table_html": "hubarray.interop.notebook.table_html:describe",
+    "dataset_html": "hubarray.interop.notebook.dataset_html:describe",
+    "show": "hubarray.interop.notebook.plots:show",
+    "show_row": "hubarray.interop.notebook.plots:show_row",
     "view": "hubarray.viewer.serving:view_handle",
     "undo": "hubarray.api.versions:undo",
 }

@@ -20,7 +20,7 @@ from hubarray.arrays.codecs.image_codecs import IMAGE_CODECS
 from hubarray.cli.command import ARRAY, DONE, MESSAGE, NOT_DONE, argument, command, loaded_array, made
 from hubarray.cli.output import Output, confirmed
 from hubarray.errors import AlreadyExistsError, ConfigError
-from hubarray.interop.html import human_bytes
+from hubarray.interop.notebook.html import human_bytes
 from hubarray.redaction import shown_url
 from hubarray.storage.url import Root
 

@@ -15,7 +15,7 @@ from hubarray.cli.command import DONE, PROBLEMS, argument, command, count
 from hubarray.cli.output import Output, table_lines
 from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError
 from hubarray.history.log import listing
-from hubarray.interop.html import human_bytes
+from hubarray.interop.notebook.html import human_bytes
 from hubarray.redaction import shown_text
 from hubarray.storage.url import Root, resolve
 

@@ -15,7 +15,7 @@ import hubarray as hub
 from hubarray.cli.command import DONE, argument, command, count
 from hubarray.cli.output import Output
 from hubarray.errors import ConfigError
-from hubarray.interop.html import human_bytes
+from hubarray.interop.notebook.html import human_bytes
 
 
 @command(
@@ -135,7 +135,7 @@ def _memory_bytes() -> int:
 )
 def petastorm(arguments: Namespace, output: Output) -> int:
     """``hubarray petastorm``."""
-    from hubarray.interop.parquet_dataset.finishing import read_metadata, write_metadata
+    from hubarray.readers.parquet.finishing import read_metadata, write_metadata
 
     if arguments.action == "metadata":
         if arguments.target is not None:

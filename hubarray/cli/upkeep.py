@@ -17,7 +17,7 @@ from hubarray import config
 from hubarray.cli.command import DONE, MESSAGE, PROBLEMS, argument, command, count
 from hubarray.cli.output import Output
 from hubarray.errors import ConfigError
-from hubarray.interop.html import human_bytes
+from hubarray.interop.notebook.html import human_bytes
 from hubarray.redaction import shown_text
 from hubarray.storage.url import resolve
 

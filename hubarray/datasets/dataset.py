@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
     import xarray as xr
 
-    from hubarray.interop.zarr_group import HubGroupStore
+    from hubarray.interop.zarr.group_store import HubGroupStore
 
 
 class Dataset(Handle, RowsShown):
@@ -383,7 +383,7 @@ class Dataset(Handle, RowsShown):
         """A Zarr v3 store over this version, a group: ``zarr.open_group(ds.to_zarr_store())``, ``xr.open_zarr(...)``.
 
         What is written through it are commits, a chunk each; with ``transaction=t`` all of it is part of that one. See
-        :class:`hubarray.interop.zarr_group.HubGroupStore`.
+        :class:`hubarray.interop.zarr.group_store.HubGroupStore`.
         """
         store: HubGroupStore = needed_adapter("dataset_to_zarr_store", "zarr")(self, transaction=transaction)
         return store

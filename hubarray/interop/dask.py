@@ -1,29 +1,25 @@
-"""To and from Dask: blocks of one commit as a Dask array, and a Dask array written by its workers as one commit."""
+"""To and from Dask: blocks of one commit as a Dask array, and the tasks by which its workers write an array."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import math
-from collections.abc import Mapping
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubarray import process
-from hubarray.api import catalog, registry
-from hubarray.api.resolve import RootLike, existing, locate
+from hubarray.api import catalog
 from hubarray.arrays.array import Array
 from hubarray.arrays.codecs.dtypes import planned_bytes
 from hubarray.arrays.write.worker import Part, Worker
-from hubarray.datasets.dataset import Dataset
-from hubarray.errors import ConfigError, NotFoundError, SourceError
-from hubarray.history.log.version import version_of
-from hubarray.history.maintenance.staging_versions import NOTE, publish, removed_on_failure, staging_name
+from hubarray.blobs.pools import BLOCK_THREADS, pools
+from hubarray.errors import ConfigError, SourceError
 from hubarray.interop import blocks
+from hubarray.progress import progress
 from hubarray.storage.url import Root
-from hubarray.values.attributes import checked_attrs
 from hubarray.values.foreign import unmasked
 
 if TYPE_CHECKING:
@@ -84,137 +80,6 @@ def _read(root: Root, name: str, key: str | None, at: tuple[Any, ...]) -> np.nda
     return np.asarray(_opened(root, name, key)[at])
 
 
-def store(
-    source: Any,
-    name: str,
-    *,
-    chunks: Any = "auto",
-    codec: Any = "auto",
-    attrs: Mapping[str, Any] | None = None,
-    overwrite: bool = False,
-    encoding: Mapping[Any, Mapping[str, Any]] | None = None,
-    root: RootLike = None,
-    message: str | None = None,
-) -> Array | Dataset:
-    """Write a Dask array, or any other, under a name: workers upload, in parallel, and one commit shows all of it.
-
-    Where the name exists with the same shape and dtype, its contents are replaced in that commit; else it appears when
-    all is there, and lies under a version ``<version>.storing-...`` until then (and after a kill, until it is deleted).
-
-    Parameters
-    ----------
-    source : dask.array.Array, or array
-        Of known chunk sizes. Rechunk it to multiples of the array's chunks for speed; any chunks are right. Arrays of
-        NumPy, xarray, Zarr, h5py, PyTorch on the CPU and whatever has ``__array__`` are taken too, with names of axes
-        and attributes where they have them; so is a frame whose columns are of one dtype. An ``xarray.Dataset`` becomes
-        a dataset, with chunks as Dask has them; of that ``chunks`` and ``codec`` may be mappings by variable. So does a
-        ``DataArray`` with coordinates, under its name or ``value``, unless it is the contents of an array that exists.
-    name : str
-    chunks, codec, attrs, overwrite
-        As for :func:`hubarray.array`.
-    encoding : mapping of str to mapping, optional
-        Of an ``xarray.Dataset``, by variable, as for its ``to_zarr``: ``dtype``, ``scale_factor``, ``_FillValue``, ...
-    root : str, path or Root, optional
-    message : str, optional
-        For the log.
-
-    Returns
-    -------
-    Array
-
-    Raises
-    ------
-    ConfigError
-        Not an array, or one of unknown shape; or the encoding of a variable would change its values.
-    AlreadyExistsError
-        The name is taken by an array of another description.
-
-    Examples
-    --------
-    >>> import dask.array as da
-    >>> import hubarray as hub
-    >>> a = hub.store(da.arange(100, chunks=30), "docs/from-dask:v0", chunks=10)
-    >>> a.commit, a[95:]
-    (1, array([95, 96, 97, 98, 99]))
-    """
-    import dask.array as da
-
-    with process.importing:
-        from hubarray.interop.sources.memory import array_like
-        from hubarray.values.objects import refuse_objects
-
-    of_xarray = type(source).__module__.startswith("xarray.")
-    if of_xarray and hasattr(source, "subtree"):
-        raise ConfigError("a DataTree has several datasets: store each, hub.store(tree['train'].to_dataset(), name)")
-    if has_coordinates(source):
-        source = _with_coordinates(source, name, root)
-    if of_xarray and hasattr(source, "data_vars"):
-        with process.importing:
-            from hubarray.interop import xarray
-
-        return xarray.store(
-            source, name, chunks=chunks, codec=codec, attrs=attrs, overwrite=overwrite, encoding=encoding, root=root,
-            message=message,
-        )  # fmt: skip
-    if encoding is not None:
-        raise ConfigError("encoding= says how the variables of an xarray.Dataset are stored")
-    found = array_like(source)
-    if found is None:
-        raise ConfigError(
-            f"hub.store writes arrays, not {type(source).__name__}; of samples one by one hub.import_ makes one, and "
-            "tables are given other names by hub.copy, hub.transfer and hub.write_index"
-        )
-    dtype = np.dtype(found.array.dtype)
-    if dtype.hasobject and dtype.kind != "T":
-        refuse_objects(f"the {type(source).__name__}", found.array)
-    attrs = found.attrs | dict(attrs or {})
-    source = found.array if isinstance(found.array, da.Array) else as_blocks(found.array)
-    if any(n != n for n in source.shape):
-        raise ConfigError(f"{name}: the Dask array's shape is unknown; call its compute_chunk_sizes() first")
-    where, parsed = locate(name, root)
-    checked_attrs(attrs)
-    described: dict[str, Any] = {"chunks": chunks, "codec": codec}
-    exists = catalog.exists(str(parsed), root=where)
-    if exists and overwrite:
-        registry.require(existing(where, parsed)[1], "array", "delete it first, or choose another version")
-    if exists and not overwrite:
-        array = catalog.array(
-            source.shape, str(parsed), source.dtype, root=where, attrs=attrs, dims=found.dims, **described
-        )
-        _write_all(array, source, name, message)
-        return array
-    staged = version_of(where, staging_name(parsed, "storing", own=True))
-    with removed_on_failure(staged):
-        staging = catalog.array(
-            source.shape,
-            str(staged.name),
-            source.dtype,
-            attrs={NOTE: "store"},
-            root=where,
-            dims=found.dims,
-            **described,
-        )
-        _write_all(staging, source, name, message)
-    kept, target = checked_attrs(attrs), version_of(where, parsed)
-    publish(staged, target, attrs=kept, message=message or _MESSAGE, overwrite=overwrite)
-    return catalog.load(str(parsed), root=where)
-
-
-def has_coordinates(source: Any) -> bool:
-    """Whether something is an xarray.DataArray with coordinates, for which an array has no room."""
-    of_xarray = type(source).__module__.startswith("xarray.")
-    return of_xarray and not hasattr(source, "data_vars") and len(getattr(source, "coords", ())) > 0
-
-
-def _with_coordinates(source: Any, name: str, root: RootLike) -> Any:
-    """An xarray.DataArray as a dataset of it and its coordinates, unless an array of the name is there to be filled."""
-    with contextlib.suppress(NotFoundError):
-        if existing(*locate(name, root))[1].head.kind == "array":
-            return source
-    called = "value" if source.name is None or source.name in source.coords else source.name
-    return source.to_dataset(name=called)
-
-
 def as_blocks(array: Any) -> da.Array:
     """An array in memory, or opened elsewhere, as a Dask array of blocks of its own chunks."""
     import dask.array as da
@@ -225,17 +90,6 @@ def as_blocks(array: Any) -> da.Array:
         cut = blocks.block_shape(array.shape, (1,) * array.ndim, planned_bytes(array.dtype), _TEXT_BLOCK_BYTES)
     # Not a hash of all its values, which Dask would take for a name.
     return da.from_array(array, chunks=cut, name=False)
-
-
-def _write_all(array: Array, source: da.Array, name: str, message: str | None) -> None:
-    import dask
-
-    from hubarray.interop.lazy import computed
-
-    with array.transaction(message or _MESSAGE) as transaction:
-        tasks = delayed_writes(transaction.worker(), source)
-        for part in computed(dask.delayed(list)(tasks), f"storing {name}"):
-            transaction.add(part)
 
 
 def delayed_writes(worker: Worker, source: da.Array) -> list[Any]:
@@ -263,3 +117,35 @@ def _write(worker: Worker, key: tuple[slice, ...], dtype: np.dtype[Any], block: 
     with worker as writer:
         writer[key] = values
     return writer.part
+
+
+def computed(lazy: Any, what: str) -> Any:
+    """Compute a Dask collection, with a progress bar where it takes more than a second."""
+    from dask.callbacks import Callback
+
+    class Bar(Callback):
+        def _start_state(self, dsk: Any, state: Any) -> None:
+            self._began = time.monotonic()
+            self._context = progress(len(state["ready"]) + len(state["waiting"]), what, unit="task")
+            self._bar = self._context.__enter__()
+
+        def _posttask(self, key: Any, result: Any, dsk: Any, state: Any, worker_id: Any) -> None:
+            self._bar.update(1)
+
+        def _finish(self, dsk: Any, state: Any, errored: bool) -> None:
+            self._context.__exit__(None, None, None)
+
+    with Bar():
+        return lazy.compute(**_own_threads(lazy))
+
+
+def _own_threads(lazy: Any) -> dict[str, Any]:
+    """Threads that a forked child makes anew, as Dask does not; unless others were chosen, or this is one of them."""
+    from dask import config, threaded
+    from dask.base import get_scheduler
+
+    chosen = any(config.get(one, None) is not None for one in ("pool", "num_workers"))
+    nested = threading.current_thread().name.startswith(BLOCK_THREADS)
+    if chosen or nested or (get_scheduler(collections=[lazy]) or lazy.__dask_scheduler__) is not threaded.get:
+        return {}
+    return {"pool": pools.blocks}

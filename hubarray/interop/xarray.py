@@ -21,8 +21,7 @@ from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError
 from hubarray.history.log.version import version_of
 from hubarray.history.maintenance.staging_versions import NOTE, publish, removed_on_failure, staging_name
-from hubarray.interop.dask import as_blocks, delayed_writes
-from hubarray.interop.lazy import computed
+from hubarray.interop.dask import as_blocks, computed, delayed_writes
 from hubarray.interop.xarray_encoding import encoded
 from hubarray.interop.zarr_attributes import decoded_attributes, number_attributes
 from hubarray.values.attributes import checked_attrs, plain_value

@@ -10,9 +10,9 @@ import numpy as np
 from hubarray.arrays.array import Array
 from hubarray.datasets.dataset import Dataset
 from hubarray.readers.columns import ChosenRows, columns, row_bytes
-from hubarray.readers.groups import BUFFERS, RowReader
-from hubarray.readers.source import Columns
-from hubarray.readers.unischema import Unischema, UnischemaField
+from hubarray.readers.fields.source import Columns
+from hubarray.readers.fields.unischema import Unischema, UnischemaField
+from hubarray.readers.pipeline.groups import BUFFERS, RowReader
 
 VALUE = "value"
 

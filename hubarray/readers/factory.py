@@ -17,29 +17,29 @@ from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError, NoDataAvailableError
 from hubarray.readers.array_source import VALUE, ArraySource, dataset_source
 from hubarray.readers.columns import is_column
-from hubarray.readers.cursor import EpochCursor, cut_units, uniform_units
-from hubarray.readers.distributed import place_in_the_world
-from hubarray.readers.filters import FilteredPredicate, FilterPredicate
-from hubarray.readers.ngram import NGram
-from hubarray.readers.permutation import chosen_seed
-from hubarray.readers.pipeline import Pipeline
-from hubarray.readers.planning import DEFAULT_BUFFER_BYTES, GROUPS_HELD, is_kept, sizes
-from hubarray.readers.pools import pool_of
-from hubarray.readers.predicates import PredicateBase
-from hubarray.readers.pushdown import narrowed
+from hubarray.readers.fields.filters import FilteredPredicate, FilterPredicate
+from hubarray.readers.fields.ngram import NGram
+from hubarray.readers.fields.predicates import PredicateBase
+from hubarray.readers.fields.pushdown import narrowed
+from hubarray.readers.fields.source import Source
+from hubarray.readers.fields.transform import TransformSpec, transform_schema
+from hubarray.readers.fields.unischema import Unischema, UnischemaField, no_field
+from hubarray.readers.order.cursor import EpochCursor, cut_units, uniform_units
+from hubarray.readers.order.distributed import place_in_the_world
+from hubarray.readers.order.permutation import chosen_seed
+from hubarray.readers.order.planning import DEFAULT_BUFFER_BYTES, GROUPS_HELD, is_kept, sizes
+from hubarray.readers.pipeline.pipeline import Pipeline
+from hubarray.readers.pipeline.pools import pool_of
+from hubarray.readers.pipeline.windows import has_repeated_rows
 from hubarray.readers.reader import Reader
-from hubarray.readers.source import Source
 from hubarray.readers.table_source import TableSource
-from hubarray.readers.transform import TransformSpec, transform_schema
-from hubarray.readers.unischema import Unischema, UnischemaField, no_field
-from hubarray.readers.windows import has_repeated_rows
 from hubarray.storage.url import resolve
 from hubarray.tables.read.loader import RowLoader, loader_of
 from hubarray.tables.table import Table
 
 MAX_DROP_PARTITIONS = 1 << 16
 # Sources of other packages, by name: imported when they are opened.
-_OPENERS = {"parquet": "hubarray.interop.parquet_dataset.source:parquet_source"}
+_OPENERS = {"parquet": "hubarray.readers.parquet.source:parquet_source"}
 _MODES = ("exact", "drop", "pad")
 _RAGGED = ("list", "pad", "nested")
 

@@ -9,8 +9,8 @@ import blake3
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.readers.permutation import fractions, hashes_at, key_of, permutation
-from hubarray.readers.source import Column, row_values
+from hubarray.readers.fields.source import Column, row_values
+from hubarray.readers.order.permutation import fractions, hashes_at, key_of, permutation
 
 
 def check_fractions(parts: Mapping[str, Any]) -> None:

@@ -9,15 +9,15 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from hubarray.errors import ConfigError, NoDataAvailableError, ReaderStoppedError
-from hubarray.readers.batching import steps
-from hubarray.readers.cursor import EpochCursor
-from hubarray.readers.ngram import NGram
-from hubarray.readers.order import Order, Progress
-from hubarray.readers.pipeline import Loaded, Pipeline, batch_columns
-from hubarray.readers.pools import Pool
-from hubarray.readers.prefetch_queue import PrefetchQueue
-from hubarray.readers.sampler import Segment, Share
-from hubarray.readers.unischema import Unischema
+from hubarray.readers.fields.ngram import NGram
+from hubarray.readers.fields.unischema import Unischema
+from hubarray.readers.order.cursor import EpochCursor
+from hubarray.readers.order.order import Order, Progress
+from hubarray.readers.order.sampler import Segment, Share
+from hubarray.readers.pipeline.batching import steps
+from hubarray.readers.pipeline.pipeline import Loaded, Pipeline, batch_columns
+from hubarray.readers.pipeline.pools import Pool
+from hubarray.readers.pipeline.prefetch_queue import PrefetchQueue
 
 T = TypeVar("T")
 # Rows that are looked up in the plan, and held, at a time.
@@ -76,7 +76,7 @@ class Reader:
     def __getitem__(self, key: Any) -> Any:
         raise TypeError(
             "a reader is iterated, and has no items by index; for PyTorch: "
-            "hubarray.interop.torch.DataLoader(reader, batch_size=...), with the reader's own workers"
+            "hubarray.interop.torch.rows.DataLoader(reader, batch_size=...), with the reader's own workers"
         )
 
     @property

@@ -13,16 +13,16 @@ from hubarray.errors import ConfigError, SourceError
 from hubarray.readers import fractions
 from hubarray.readers.array_source import ArraySource
 from hubarray.readers.factory import open_source
-from hubarray.readers.predicates import PredicateBase
-from hubarray.readers.selectors import RowGroupSelectorBase
-from hubarray.readers.source import Column, Columns, SegmentedRows, Source
+from hubarray.readers.fields.predicates import PredicateBase
+from hubarray.readers.fields.selectors import RowGroupSelectorBase
+from hubarray.readers.fields.source import Column, Columns, SegmentedRows, Source
+from hubarray.readers.fields.unischema import no_field
+from hubarray.readers.pipeline.windows import stretched
 from hubarray.readers.table_source import TableSource
-from hubarray.readers.unischema import no_field
-from hubarray.readers.windows import stretched
 
 
 class ChosenSource:
-    """Some rows of a source, rising, as if they were all. See :class:`hubarray.readers.source.Source`.
+    """Some rows of a source, rising, as if they were all. See :class:`hubarray.readers.fields.source.Source`.
 
     Parameters
     ----------

@@ -6,10 +6,10 @@ import warnings
 
 from hubarray.errors import ConfigError
 from hubarray.readers.columns import check_options
-from hubarray.readers.cursor import EpochCursor, uniform_units
-from hubarray.readers.permutation import chosen_seed
-from hubarray.readers.planning import GOOD_POOL_UNITS, REQUEST_BYTES, is_kept, sizes
-from hubarray.readers.source import Source
+from hubarray.readers.fields.source import Source
+from hubarray.readers.order.cursor import EpochCursor, uniform_units
+from hubarray.readers.order.permutation import chosen_seed
+from hubarray.readers.order.planning import GOOD_POOL_UNITS, REQUEST_BYTES, is_kept, sizes
 
 
 def loop_of(

@@ -8,20 +8,20 @@ from typing import Any
 import blake3
 import numpy as np
 
-from hubarray.readers.buffers import Buffers
-from hubarray.readers.filters import FilterPredicate
-from hubarray.readers.groups import BUFFERS
-from hubarray.readers.planning import EXPANSION
-from hubarray.readers.predicates import AsFrames, PredicateBase, mask_of
-from hubarray.readers.source import Columns, SegmentedRows
-from hubarray.readers.unischema import Unischema, UnischemaField
+from hubarray.readers.fields.filters import FilterPredicate
+from hubarray.readers.fields.predicates import AsFrames, PredicateBase, mask_of
+from hubarray.readers.fields.source import Columns, SegmentedRows
+from hubarray.readers.fields.unischema import Unischema, UnischemaField
+from hubarray.readers.order.planning import EXPANSION
+from hubarray.readers.pipeline.buffers import Buffers
+from hubarray.readers.pipeline.groups import BUFFERS
 from hubarray.tables.format.schema import PARTITION, Group
 from hubarray.tables.read.loader import RowLoader
 from hubarray.tables.read.windows import EveryRow
 
 
 class TableSource:
-    """The rows of a loader, in the order of its index. See :class:`hubarray.readers.source.Source`.
+    """The rows of a loader, in the order of its index. See :class:`hubarray.readers.fields.source.Source`.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.readers.permutation import chosen_seed, fractions, hashes
+from hubarray.readers.order.permutation import chosen_seed, fractions, hashes
 from hubarray.readers.reader import Reader
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import hubarray as hub
-from hubarray.interop.exporting import EXPORT_FORMATS
+from hubarray.interop.export.export import EXPORT_FORMATS
 
 TEXT = np.dtypes.StringDType()
 

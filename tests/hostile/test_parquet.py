@@ -16,10 +16,10 @@ import pytest
 
 import hubarray as hub
 from hubarray.errors import SourceError
-from hubarray.interop.parquet_dataset import summary
-from hubarray.interop.parquet_dataset.files import listed, located
-from hubarray.interop.parquet_dataset.source import parquet_source
-from hubarray.readers.field_codecs import CompressedNdarrayCodec, NdarrayCodec
+from hubarray.readers.fields.field_codecs import CompressedNdarrayCodec, NdarrayCodec
+from hubarray.readers.parquet import summary
+from hubarray.readers.parquet.files import listed, located
+from hubarray.readers.parquet.source import parquet_source
 from tests.rounds import rounds
 
 # Each folder is read by one process for all of them: where Arrow ends it, this test hears of the folder.

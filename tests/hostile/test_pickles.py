@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubarray.errors import SourceError
-from hubarray.interop.parquet_dataset.pickled import _COSTS, pickled_indexes, pickled_schema
+from hubarray.readers.parquet.pickled import _COSTS, pickled_indexes, pickled_schema
 from tests.hostile.child import MAX_SECONDS, assert_refused
 
 

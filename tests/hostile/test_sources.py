@@ -11,7 +11,7 @@ import zarr
 from PIL import Image
 
 import hubarray as hub
-from hubarray.interop import importing
+from hubarray.interop.import_ import arrays as importing
 from hubarray.interop.sources import base, hdf5, members
 from hubarray.interop.sources.numpy_files import RemoteNpy
 from hubarray.limits import DEFAULT_DECODED_BYTES

@@ -10,7 +10,7 @@ import pytest
 import xarray
 
 from hubarray.interop.sources import open_source
-from tests.interop.test_import import KINDS, VALUES, iterator, numpy_array, write_media
+from tests.interop.import_.test_import import KINDS, VALUES, iterator, numpy_array, write_media
 
 ROW_BYTES = VALUES[0].nbytes
 

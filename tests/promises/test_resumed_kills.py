@@ -11,7 +11,8 @@ import zarr
 
 import hubarray as hub
 from hubarray.api.resolve import resolve
-from hubarray.interop import importing, importing_groups
+from hubarray.interop.import_ import arrays as importing
+from hubarray.interop.import_ import datasets as importing_groups
 from hubarray.tables.write import writer as table_writing
 from tests.promises.killing import killed_writers
 from tests.rounds import rounds

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hubarray as hub
-from hubarray.interop.parquet_dataset import footers, pickled
-from hubarray.interop.parquet_dataset.files import listed, located
+from hubarray.readers.parquet import footers, pickled
+from hubarray.readers.parquet.files import listed, located
 from tests.readers.conftest import row_of, write_petastorm
 
 
@@ -94,7 +94,7 @@ def test_a_predicate_that_derives_from_one_of_ours_has_the_last_word(tmp_path):
 
 @pytest.mark.parametrize("loader", ["DataLoader", "BatchedDataLoader"])
 def test_a_loader_over_rows_loses_none_to_an_error_that_is_met_once(tmp_path, loader):
-    from hubarray.interop import torch as loaders
+    from hubarray.interop.torch import rows as loaders
 
     pq.write_table(pa.table({"id": range(600)}), tmp_path / "x.parquet", row_group_size=50)
     failed = []
@@ -297,8 +297,8 @@ def test_one_read_of_metadata_starts_on_a_dataset_of_a_hundred_thousand_row_grou
     (tmp_path / "data").mkdir()
     for i in range(50):
         pq.write_table(table, tmp_path / "data" / f"{i:03d}.parquet", row_group_size=2)
-    from hubarray.interop.parquet_dataset import summary
-    from hubarray.interop.parquet_dataset.source import parquet_source
+    from hubarray.readers.parquet import summary
+    from hubarray.readers.parquet.source import parquet_source
 
     source = parquet_source(tmp_path / "data")
     many = [footers.Footer((2,) * 2000, (32,) * 2000, one.schema) for one in source._footers]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import hubarray as hub
 from hubarray.errors import ConfigError
 from hubarray.readers import factory
-from tests.readers.test_memory_and_workers import broken
+from tests.readers.pipeline.test_memory_and_workers import broken
 from tests.rounds import rounds
 
 DECIDED = ("index", "partition", "index and partition", "folders", "folders by a predicate", "statistics")

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hubarray as hub
-from hubarray.readers import planning
+from hubarray.readers.order import planning
 from tests.tables import rows as model
 
 DAYS = [datetime.date(2020, 1, 1) + datetime.timedelta(days=i) for i in range(40)]

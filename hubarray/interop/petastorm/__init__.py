@@ -2,6 +2,6 @@
 
 from hubarray.errors import NoDataAvailableError
 from hubarray.interop.petastorm.making import make_batch_reader, make_reader
-from hubarray.readers.transform import TransformSpec
+from hubarray.readers.fields.transform import TransformSpec
 
 __all__ = ["NoDataAvailableError", "TransformSpec", "make_batch_reader", "make_reader"]

@@ -1,5 +1,5 @@
 """Petastorm's ``petastorm.ngram``."""
 
-from hubarray.readers.ngram import NGram
+from hubarray.readers.fields.ngram import NGram
 
 __all__ = ["NGram"]

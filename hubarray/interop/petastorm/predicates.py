@@ -1,6 +1,6 @@
 """Petastorm's ``petastorm.predicates``."""
 
-from hubarray.readers.predicates import (
+from hubarray.readers.fields.predicates import (
     PredicateBase,
     in_intersection,
     in_lambda,

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from torch.utils.data._utils.collate import collate, default_collate_fn_map
 
-from hubarray.interop import torch_readers
-from hubarray.interop.torch_readers import BatchedDataLoader, DataLoader
+from hubarray.interop.torch import readers as torch_readers
+from hubarray.interop.torch.readers import BatchedDataLoader, DataLoader
 
 
 class InMemBatchedDataLoader(torch_readers.InMemBatchedDataLoader):

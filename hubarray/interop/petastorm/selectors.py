@@ -1,6 +1,6 @@
 """Petastorm's ``petastorm.selectors``."""
 
-from hubarray.readers.selectors import (
+from hubarray.readers.fields.selectors import (
     IntersectIndexSelector,
     RowGroupSelectorBase,
     SingleIndexSelector,

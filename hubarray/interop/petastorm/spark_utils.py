@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hubarray.interop import spark_readers
+from hubarray.interop.spark import readers as spark_readers
 
 
 def dataset_as_rdd(

@@ -1,5 +1,5 @@
 """Petastorm's ``petastorm.transform``."""
 
-from hubarray.readers.transform import TransformSpec, edit_field, transform_schema
+from hubarray.readers.fields.transform import TransformSpec, edit_field, transform_schema
 
 __all__ = ["TransformSpec", "edit_field", "transform_schema"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from hubarray.errors import ConfigError
-from hubarray.interop.parquet_dataset.writing import encode_row
-from hubarray.interop.spark_readers import dict_to_spark_row
-from hubarray.readers.unischema import Unischema, UnischemaField, match_unischema_fields
+from hubarray.interop.spark.readers import dict_to_spark_row
+from hubarray.readers.fields.unischema import Unischema, UnischemaField, match_unischema_fields
+from hubarray.readers.parquet.writing import encode_row
 
 
 def insert_explicit_nulls(unischema: Unischema, row_dict: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hubarray.errors import SourceError
-from hubarray.interop.parquet import ShapesOfRows, empty_shapes, exported_schema, row_groups_of
+from hubarray.interop.export.parquet import ShapesOfRows, empty_shapes, exported_schema, row_groups_of
 from hubarray.interop.sources.base import readable
 from hubarray.interop.table_sources.base import Rows, TableSource, taken
 from hubarray.interop.table_sources.guessing import class_attrs, guessed_schema

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.interop.parquet_dataset.source import ParquetSource
 from hubarray.interop.table_sources.base import Rows, TableSource, taken
-from hubarray.readers.field_codecs import CompressedImageCodec, ScalarCodec, cell_dtype
-from hubarray.readers.source import row_values
-from hubarray.readers.spark_names import spark_name
-from hubarray.readers.unischema import UnischemaField
+from hubarray.readers.fields.field_codecs import CompressedImageCodec, ScalarCodec, cell_dtype
+from hubarray.readers.fields.source import row_values
+from hubarray.readers.fields.spark_names import spark_name
+from hubarray.readers.fields.unischema import UnischemaField
+from hubarray.readers.parquet.source import ParquetSource
 from hubarray.tables.format.schema import Field, Schema
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from hubarray.errors import NotFoundError
 from hubarray.errors import SourceError as PetastormMetadataError
 from hubarray.errors import SourceError as PetastormMetadataGenerationError
-from hubarray.interop import spark_readers
 from hubarray.interop.petastorm.making import refuse_filesystem
+from hubarray.interop.spark import readers as spark_readers
 from hubarray.readers.factory import make_reader
-from hubarray.readers.unischema import Unischema
+from hubarray.readers.fields.unischema import Unischema
 
 
 def materialize_dataset(

@@ -1,5 +1,5 @@
 """Petastorm's ``petastorm.etl.rowgroup_indexers``."""
 
-from hubarray.interop.parquet_dataset.indexes import FieldNotNullIndexer, SingleFieldIndexer
+from hubarray.readers.parquet.indexes import FieldNotNullIndexer, SingleFieldIndexer
 
 __all__ = ["FieldNotNullIndexer", "SingleFieldIndexer"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hubarray.interop.parquet_dataset import indexes
+from hubarray.readers.parquet import indexes
 
 
 def build_rowgroup_index(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hubarray.interop import spark_readers
-from hubarray.interop.spark_readers import SparkDatasetConverter
+from hubarray.interop.spark import readers as spark_readers
+from hubarray.interop.spark.readers import SparkDatasetConverter
 
 
 def make_spark_converter(

@@ -1,0 +1,1 @@
+"""Arrays, datasets and tables become files, and references to their chunks."""

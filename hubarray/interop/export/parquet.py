@@ -1,0 +1,335 @@
+"""Tables as Parquet files, and back: what every other tool reads."""
+
+from __future__ import annotations
+
+import bisect
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hubarray import limits
+from hubarray.errors import ConfigError, HubError, SourceError
+from hubarray.history.records.json_fields import Fields, parse_json
+from hubarray.parquet_limits import read_row_group
+from hubarray.progress import progress
+from hubarray.readers.fields.unischema import is_shape
+from hubarray.tables.format.index_piece import Key
+from hubarray.tables.format.schema import PARTITION, Field, Schema
+from hubarray.tables.read.columns import matching
+from hubarray.tables.read.loader import RowLoader
+from hubarray.tables.table import Table
+
+# In the file's own metadata: the schema of the table, so that hub.import_table makes the same one again.
+SCHEMA_KEY = b"hubarray.schema"
+SHAPES_KEY = b"hubarray.empty_shapes"
+_GROUP_BYTES = 64 << 20
+_GROUP_ROWS = 1 << 16
+_MOST_SCHEMA_BYTES = 16 << 20
+
+
+def write_parquet(table: Table, path: str, columns: str | Sequence[str] | None = None) -> None:
+    """Write the rows of a table into a Parquet file: a column for each field, and the partition's first.
+
+    Arrays are lists within lists, of fixed size where the dimension is known; JPEG and PNG the bytes that are stored.
+    A row group is of one partition and about 64 MiB. NaT is null. The shapes of arrays without elements, which lists
+    cannot tell, are in the metadata of the file, so that :func:`hubarray.import_table` makes the same rows again.
+
+    Raises
+    ------
+    ConfigError
+        A field is of a dtype that Parquet has not.
+    """
+    loader = table.loader()
+    names = matching(columns, loader.columns)
+    fields = {name: table.schema[name] for name in names}
+    types = {name: _arrow_type(name, field) for name, field in fields.items()}
+    partitions = table.partition_rows
+    key = pa.string() if isinstance(next(iter(partitions), ""), str) else pa.int64()
+    arrow = pa.schema(
+        [
+            pa.field(PARTITION, key, nullable=False),
+            # NumPy's NaT is Arrow's null. Of a table that was published from a merge, a row may lack any group.
+            *(pa.field(name, types[name], nullable=not one.index or one.nullable or is_time(one))
+              for name, one in fields.items()),
+        ]
+    )  # fmt: skip
+    lacking: set[str] = set()
+    empty, written = EmptyShapes(), 0
+    bar = progress(len(table), f"exporting {table.name}:{table.version}", unit=" rows")
+    with bar as bar, pq.ParquetWriter(path, arrow, compression="zstd") as file:
+        for partition, numbers in partitions.items():
+            for some in _row_groups(loader.iter_rows(names, positions=numbers, encoded=True)):
+                arrays = [pa.array([partition] * len(some), key)]
+                try:
+                    for name in names:
+                        values = [row[name] for row in some]
+                        lacking |= {name} if any(value is None for value in values) else set()
+                        empty.note(name, written, values)
+                        arrays.append(_column(types[name], fields[name], values))
+                    file.write_table(pa.Table.from_arrays(arrays, schema=arrow), row_group_size=_GROUP_ROWS)
+                except (pa.ArrowException, OverflowError) as error:
+                    raise ConfigError(
+                        f"{table.name}:{table.version}: partition {partition!r} has a value that Parquet cannot hold: "
+                        f"{str(error)[:200]}; leave its column out with columns="
+                    ) from None
+                bar.update(len(some))
+                written += len(some)
+        told = {SCHEMA_KEY: _described(table.schema, fields, lacking)}
+        file.add_key_value_metadata(told | ({SHAPES_KEY: empty.to_json()} if empty else {}))
+
+
+class EmptyShapes:
+    """The shapes of arrays without elements, by field, with the runs of rows that have each."""
+
+    def __init__(self) -> None:
+        self._runs: dict[str, dict[tuple[int, ...], list[list[int]]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._runs)
+
+    def note(self, name: str, first: int, values: Sequence[Any]) -> None:
+        """Note those of some rows of a field from a row on."""
+        for row, value in enumerate(values, first):
+            shape = getattr(value, "shape", ())
+            # Lists tell lengths down to the first that is zero.
+            if 0 in shape and any(shape[shape.index(0) + 1 :]):
+                runs = self._runs.setdefault(name, {}).setdefault(shape, [])
+                if runs and sum(runs[-1]) == row:
+                    runs[-1][1] += 1
+                else:
+                    runs.append([row, 1])
+
+    def to_json(self) -> bytes:
+        """As the metadata of a file has them."""
+        told = {name: [[list(shape), runs] for shape, runs in some.items()] for name, some in self._runs.items()}
+        return json.dumps(told).encode()
+
+    @staticmethod
+    def from_json(data: bytes, rows: int) -> dict[str, ShapesOfRows]:
+        """By field the shapes of such rows.
+
+        Raises
+        ------
+        ValueError
+        """
+        found = {}
+        for name, some in limits.parse_json(data).items():
+            runs = []
+            for shape, its in some:
+                if not is_shape(shape) or 0 not in shape:
+                    raise ValueError("has a shape that cannot be")
+                for first, count in its:
+                    if not (type(first) is int and type(count) is int and 0 <= first <= first + count <= rows):
+                        raise ValueError("has rows that are not there")
+                    runs.append((first, first + count, tuple(shape)))
+            found[name] = ShapesOfRows(sorted(runs))
+        return found
+
+
+class ShapesOfRows:
+    """The shapes of some rows, by runs of rows."""
+
+    def __init__(self, runs: Sequence[tuple[int, int, tuple[int, ...]]]) -> None:
+        self._runs = runs
+        self._firsts = [first for first, _, _ in runs]
+
+    def of(self, row: int) -> tuple[int, ...] | None:
+        """The shape of a row; None where none is said."""
+        i = bisect.bisect_right(self._firsts, row) - 1
+        return self._runs[i][2] if i >= 0 and row < self._runs[i][1] else None
+
+
+def _described(schema: Schema, fields: Mapping[str, Field], lacking: set[str]) -> bytes:
+    """The schema of the rows that were written: the table's, but what is null in some rows may be null."""
+    if list(fields) != list(schema) or any(not fields[name].nullable for name in lacking):
+        nullable = {name: Fields(fields[name].to_json() | {"nullable": True}, "", name) for name in lacking}
+        schema = Schema({name: Field.from_json(nullable[name]) if name in nullable else one
+                         for name, one in fields.items()})  # fmt: skip
+    return json.dumps(schema.to_json()).encode()
+
+
+def loader_schema(loader: RowLoader, names: Sequence[str]) -> pa.Schema:
+    """The Arrow schema of some columns of a loader.
+
+    Raises
+    ------
+    ConfigError
+        A field is of a dtype that Arrow has not.
+    """
+    return pa.schema([pa.field(name, _arrow_type(name, field_of(loader, name))) for name in names])
+
+
+def row_batch(loader: RowLoader, schema: pa.Schema, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+    """Rows of a loader, images as they are stored, as Arrow."""
+    columns = [_column(kind.type, field_of(loader, kind.name), [row[kind.name] for row in rows]) for kind in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def field_of(loader: RowLoader, name: str) -> Field:
+    """The field behind a column."""
+    column = loader.column(name)
+    return loader.tables()[column.tables[0]].metadata.schema[column.field]
+
+
+def _row_groups(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    some: list[dict[str, Any]] = []
+    size = 0
+    for row in rows:
+        some.append(row)
+        size += sum(_bytes_of(value) for value in row.values())
+        if size >= _GROUP_BYTES or len(some) >= _GROUP_ROWS:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
+def _bytes_of(value: Any) -> int:
+    return int(getattr(value, "nbytes", 0)) or (len(value) if isinstance(value, (str, bytes)) else 8)
+
+
+def _arrow_type(name: str, field: Field) -> pa.DataType:
+    if field.is_image or field.kind == "bytes":
+        return pa.binary()
+    if field.dtype is None or field.dtype.kind == "U":
+        kind = pa.string()
+    else:
+        try:
+            kind = pa.binary() if field.dtype.kind == "S" else pa.from_numpy_dtype(stored_dtype(field.dtype))
+        except (pa.ArrowNotImplementedError, TypeError, ValueError):
+            raise ConfigError(f"{name!r}: Parquet has no {field.dtype}; leave it out with columns=") from None
+    for length in reversed(field.shape):
+        kind = pa.list_(kind, length) if length else pa.list_(kind)
+    return kind
+
+
+def is_time(field: Field) -> bool:
+    """Whether a field is of times or durations."""
+    return field.dtype is not None and field.dtype.kind in "mM"
+
+
+def _column(kind: pa.DataType, field: Field, values: Sequence[Any]) -> pa.Array:
+    """Values of a field, one a row, as a column."""
+    if not field.shape or field.is_image:
+        return _flat(kind, field, values)
+    zeros = np.zeros([n or 0 for n in field.shape], field.dtype)
+    there = [zeros if value is None else value for value in values]
+    flat = np.concatenate([value.reshape(-1) for value in there])
+    inner = kind
+    for _ in field.shape:
+        inner = inner.value_type
+    column = _flat(inner, field, flat)
+    missing = pa.array([value is None for value in values])
+    for axis in reversed(range(len(field.shape))):
+        mask = missing if axis == 0 else None
+        if field.shape[axis]:
+            column = pa.FixedSizeListArray.from_arrays(column, field.shape[axis], mask=mask)
+            continue
+        counts = [math.prod(value.shape[:axis]) for value in there]
+        ends = np.cumsum(np.repeat([value.shape[axis] for value in there], counts))
+        offsets = np.concatenate([[0], ends]).astype("i4")
+        column = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), column, mask=mask)
+    return column
+
+
+def _flat(kind: pa.DataType, field: Field, values: Sequence[Any] | np.ndarray) -> pa.Array:
+    if is_time(field):
+        return _times(kind, field, values)
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "US":
+        return pa.array(values, kind)
+    if isinstance(values, np.ndarray):
+        # Python's own, as Arrow would end each at its first NUL.
+        return pa.array(values.tolist(), kind)
+    if kind in (pa.binary(), pa.string()):
+        plainly = bytes if kind == pa.binary() else str
+        return pa.array([None if value is None else plainly(value) for value in values], kind)
+    missing = np.array([value is None for value in values])
+    plain = np.array([np.zeros((), field.dtype) if value is None else value for value in values], field.dtype)
+    return pa.array(plain, kind, mask=missing)
+
+
+def stored_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Times in a unit that Parquet has: days, or milliseconds for what is coarser than these."""
+    if dtype.kind not in "mM":
+        return dtype
+    unit, count = np.datetime_data(dtype)
+    if unit in ("Y", "M", "W") or (unit == "D" and dtype.kind == "M"):
+        return np.dtype("M8[D]") if dtype.kind == "M" else dtype
+    return np.dtype(f"{dtype.kind}8[ms]") if unit in ("D", "h", "m", "s") or count != 1 else dtype
+
+
+def _times(kind: pa.DataType, field: Field, values: Sequence[Any] | np.ndarray) -> pa.Array:
+    """Times and durations; NaT, which is NumPy's null, and None are null.
+
+    Raises
+    ------
+    OverflowError
+        One is beyond what 64 bits of the unit hold.
+    """
+    dtype = field.dtype
+    assert dtype is not None
+    nat = np.array("NaT", dtype)
+    given = values if isinstance(values, np.ndarray) else [nat if value is None else value for value in values]
+    plain = np.asarray(given, dtype).reshape(len(values))
+    cast = plain.astype(stored_dtype(dtype))
+    missing = np.isnat(plain)
+    if not ((cast.astype(dtype) == plain) | missing).all():
+        raise OverflowError(f"a time of {dtype} is beyond {kind}")
+    counts = np.where(missing, 0, cast.view("i8"))
+    whole = pa.array(counts.astype("i4") if kind.bit_width == 32 else counts, mask=missing)
+    return whole.cast(kind) if kind.bit_width == 32 else whole.view(kind)
+
+
+def exported_schema(metadata: Mapping[bytes, bytes] | None, where: str) -> Schema | None:
+    """The schema of a table that was exported to a Parquet file; None of any other file.
+
+    Raises
+    ------
+    SourceError
+    """
+    data = (metadata or {}).get(SCHEMA_KEY)
+    if data is None:
+        return None
+    try:
+        if len(data) > _MOST_SCHEMA_BYTES:
+            raise ValueError("too long")
+        return Schema.from_json(Fields(parse_json(data, where), where, "schema"))
+    except (ValueError, HubError) as error:
+        raise SourceError(
+            f"{where}: its metadata {SCHEMA_KEY.decode()!r} is no schema ({error}); give schema="
+        ) from None
+
+
+def empty_shapes(metadata: pq.FileMetaData, where: str) -> dict[str, ShapesOfRows]:
+    """The shapes of arrays without elements that an exported file says, by field and row.
+
+    Raises
+    ------
+    SourceError
+    """
+    data = (metadata.metadata or {}).get(SHAPES_KEY)
+    if data is None:
+        return {}
+    try:
+        return EmptyShapes.from_json(data, metadata.num_rows)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise SourceError(f"{where}: its metadata {SHAPES_KEY.decode()!r} {str(error)[:200]}") from None
+
+
+def row_groups_of(opened: pa.NativeFile, where: str, max_decoded_bytes: int) -> dict[Key, list[int]]:
+    """Of each partition of an exported table its row groups, in order."""
+    found: dict[Key, list[int]] = {}
+    metadata = pq.read_metadata(opened)
+    for i in range(metadata.num_row_groups):
+        named = f"{where}, row group {i}"
+        keys = read_row_group(opened, metadata, i, [PARTITION], max_bytes=max_decoded_bytes, where=named)
+        keys = keys.column(0).unique()
+        if len(keys) != 1 or not keys[0].is_valid:
+            raise SourceError(f"row group {i} has rows of {len(keys)} partitions, and an exported table's are of one")
+        found.setdefault(keys[0].as_py(), []).append(i)
+    return found

@@ -1,0 +1,136 @@
+"""References: a commit's chunks told as ranges of its packs, for others to read without an export."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+from urllib.parse import unquote
+
+from hubarray.api import catalog
+from hubarray.api.resolve import RootLike
+from hubarray.arrays.array import Array
+from hubarray.blobs.ref import blob_place
+from hubarray.datasets.dataset import Dataset
+from hubarray.errors import AlreadyExistsError, ConfigError
+from hubarray.interop.export.arrays import to_file, warn_of_images
+from hubarray.interop.zarr_attributes import zarr_json, zarr_json_in_group
+from hubarray.progress import progress
+from hubarray.redaction import shown_url
+
+_FOR_OTHERS = ("file://", "s3://", "gs://", "http://", "https://")
+
+
+def references(name: str, target: str | os.PathLike[str], *, overwrite: bool = False, root: RootLike = None) -> None:
+    """Write where the chunks of a commit are, as a Zarr v3 hierarchy of kerchunk references.
+
+    zarr-python and xarray read the data live from the bucket through fsspec's reference filesystem, without hubarray:
+    ``xr.open_zarr("reference://", storage_options={"fo": "refs.json"}, consolidated=False)``; of a bucket that wants
+    them, with ``"remote_options": {"asynchronous": True, "key": ...}`` besides.
+
+    A ``.json`` file is read whole by whoever opens it. Of a ``.parquet`` folder, which is for millions of chunks, only
+    what tells of a chunk is read: it takes ``"remote_protocol": "s3"`` (or ``"file"``) besides, and the package
+    fastparquet there. An array is in a group then, under the last part of its name.
+
+    An array of encoded images (``codec="png"`` and so on) has a codec that Zarr knows by the package imagecodecs-zarr:
+    without it zarr-python opens neither that array nor, as xarray does, the group with all its arrays. A warning says
+    so.
+
+    Costs the manifest; no data is read or moved. What the references name stays as long as the commit: tag it, so that
+    it does not expire.
+
+    Parameters
+    ----------
+    name : str
+        A dataset, which becomes a group, or an array; ``owner/name:version``, or with ``@`` and a number or tag.
+    target : path
+        A ``.json`` file, or a ``.parquet`` folder.
+    overwrite : bool
+        Replace the file, or the folder of references.
+    root : str, path or Root, optional
+        A folder, or a bucket that whoever reads can read.
+
+    Raises
+    ------
+    ConfigError, AlreadyExistsError, NotFoundError, CorruptDataError, StorageError
+
+    Examples
+    --------
+    >>> import json, tempfile
+    >>> import hubarray as hub
+    >>> a = hub.array((4, 2), "docs/referred:v0", dtype="int64", chunks=(2, 2))
+    >>> a[:2] = 7
+    >>> path = tempfile.mkdtemp() + "/refs.json"
+    >>> hub.references("docs/referred:v0", path)
+    >>> sorted(json.load(open(path))["refs"])
+    ['c/0/0', 'zarr.json']
+    """
+    found: Any = catalog.load(name, root=root)
+    where = os.fspath(target)
+    if "://" in where:
+        raise ConfigError(f"{shown_url(where)}: references are written to a file of this machine; copy it there after")
+    suffix = os.path.splitext(where.rstrip("/"))[1].lower()
+    if suffix not in (".json", ".parquet"):
+        raise ConfigError(f"{shown_url(where)}: references are written to a .json file, or a folder named .parquet")
+    if not isinstance(found, (Array, Dataset)):
+        raise ConfigError(
+            f"{shown_url(name)}: is a {found.kind}, whose blocks Zarr does not know; hub.export writes it"
+        )
+    pinned = found.snapshot()
+    if not pinned.root.url.startswith(_FOR_OTHERS):
+        raise ConfigError(f"{shown_url(pinned.root.url)}: nobody else can read there")
+    warn_of_images("the references", [pinned] if isinstance(pinned, Array) else pinned.arrays.values())
+    if suffix == ".json":
+        to_file(where, partial(_write, pinned), overwrite)
+        return
+    _to_folder(pinned, where.rstrip("/"), overwrite)
+
+
+def _to_folder(found: Array | Dataset, where: str, overwrite: bool) -> None:
+    from hubarray.interop.export.references_parquet import write_references
+
+    if os.path.lexists(where):
+        if not overwrite:
+            raise AlreadyExistsError(f"{shown_url(where)}: is there already; overwrite=True replaces it")
+        if not os.path.isfile(f"{where}/.zmetadata"):
+            raise AlreadyExistsError(f"{shown_url(where)}: holds no references, so it is not replaced")
+    arrays = {found.name.rpartition("/")[2]: found} if isinstance(found, Array) else dict(found.arrays)
+    attributes = {} if isinstance(found, Array) else dict(found.attrs)
+    write_references(arrays, attributes, where, _place(found), overwrite=overwrite)
+
+
+def _write(found: Array | Dataset, path: str) -> None:
+    with open(path, "w", encoding="utf-8") as file, progress(None, f"referring to {found.name}") as bar:
+        file.write('{"version": 1, "refs": {')
+        for i, (key, value) in enumerate(_references(found)):
+            file.write(f"{',' if i else ''}\n{json.dumps(key)}: {json.dumps(value)}")
+            bar.update(1)
+        file.write("\n}}\n")
+
+
+def _references(found: Array | Dataset) -> Iterator[tuple[str, Any]]:
+    if isinstance(found, Array):
+        yield from _of_array(found, "")
+        return
+    group = {"zarr_format": 3, "node_type": "group", "attributes": dict(found.attrs)}
+    yield "zarr.json", json.dumps(group)
+    for name, array in found.arrays.items():
+        yield from _of_array(array, f"{name}/")
+
+
+def _place(found: Array | Dataset) -> str:
+    """The root as fsspec takes it, which takes what follows ``file://`` for a path as it is."""
+    place = found.root.url.rstrip("/")
+    return unquote(place) if place.startswith("file://") else place
+
+
+def _of_array(array: Array, before: str) -> Iterator[tuple[str, Any]]:
+    described = zarr_json_in_group(array) if before else zarr_json(array)
+    yield f"{before}zarr.json", json.dumps(described)
+    place = _place(array)
+    for coords, refs in array.state().present():
+        for one, ref in zip(coords.tolist(), refs, strict=True):
+            blob = blob_place(ref)
+            yield "/".join([f"{before}c", *map(str, one)]), [f"{place}/{blob.key}", blob.offset, blob.length]

@@ -1,0 +1,1 @@
+"""Files, folders and values of other packages become arrays, datasets and tables."""

@@ -1,0 +1,294 @@
+"""Bringing data in: from files, URLs, arrays and iterators, in bounded memory, taken up again where it stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import blake3
+import numpy as np
+
+from hubarray import config, process
+from hubarray.api import catalog
+from hubarray.api.resolve import RootLike, locate
+from hubarray.arrays.array import Array
+from hubarray.arrays.metadata.spec import chunks_of
+from hubarray.datasets.dataset import Dataset
+from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, SourceError
+from hubarray.history.log.version import Version, version_of
+from hubarray.history.maintenance.staging_versions import (
+    NOTE,
+    left_over,
+    publish,
+    remove,
+    removed_on_failure,
+    staging_name,
+)
+from hubarray.interop.plain import fitting_attrs
+from hubarray.interop.store import has_coordinates, store
+from hubarray.names import Name
+from hubarray.progress import progress
+from hubarray.redaction import shown_text
+from hubarray.storage.url import Root
+from hubarray.values.attributes import checked_attrs
+from hubarray.values.foreign import is_dask
+
+if TYPE_CHECKING:
+    from hubarray.interop.sources.base import Source
+    from hubarray.interop.sources.images import Images
+    from hubarray.interop.sources.rows import Single
+
+IMPORT_STEP_BYTES = 64 << 20
+MAX_IMPORT_STEPS = 4
+
+log = logging.getLogger("hubarray.interop")
+
+
+def import_(
+    source: Any,
+    name: str,
+    *,
+    key: str | int | None = None,
+    follow_links: bool = False,
+    chunks: Any = "auto",
+    codec: Any = "auto",
+    attrs: Mapping[str, Any] | None = None,
+    root: RootLike = None,
+    message: str | None = None,
+    max_decoded_bytes: int | None = None,
+    orientation: str = "keep",
+) -> Array | Dataset:
+    """Make an array of what is elsewhere, or a dataset of what holds several.
+
+    Holds about 64 MiB of it at a time, beside what the reader of a format needs, such as a chunk of a Zarr, a page or
+    an image. What can only be read by whole rows is refused where a row takes more than 512 MiB. It
+    appears under its name when all of it is there; until then it lies under the version ``<version>.importing``.
+    Where an import of the same local source was interrupted or failed halfway, what was sent is kept, and the error
+    says so; ``hub.delete`` of that version gives it up.
+
+    Parameters
+    ----------
+    source : path, URL, Root, array or iterable
+        A file is told by its content, else by its suffix. ``.npy``, ``.npz``; Zarr v2 and v3, anywhere fsspec reaches;
+        HDF5 and NetCDF-4; TIFF, OME-TIFF and GeoTIFF, with pages of any size where they are in tiles or strips; a
+        folder or glob of images of equal size; audio (samples by channels) and video (frames) through PyAV; arrays of
+        NumPy, Dask, xarray, Zarr, h5py, PyTorch on the CPU, or whatever has ``__array__``, and groups that Zarr and
+        h5py have opened; a frame whose columns are of one dtype; any iterable of samples of equal shape and dtype,
+        however many. Images keep all bits; masks that share a palette are class numbers, inks become RGB. A Root has
+        storage options; a URL in the configured root's bucket is reached with the configured ones.
+    name : str
+        Must not exist.
+    key : str or int, optional
+        Which array, or which group, of a file or xarray.Dataset that holds several: by default all of them, as a
+        dataset, in which an array ``a`` of a group ``train`` is called ``train.a``. What cannot be stored, such as
+        references of HDF5, is left out with a warning. Of a TIFF the number of the series, from 0; overviews and masks
+        are none.
+    follow_links : bool
+        Whether data may come from other files than the source: links that lead out of a folder, external and virtual
+        datasets of HDF5. A source of somebody else's could otherwise bring any file of this machine into the array.
+    chunks, codec
+        As for :func:`hubarray.array`; of a dataset also mappings of arrays to them.
+    attrs : mapping, optional
+        As for :func:`hubarray.array`, beside those of Zarr, HDF5 and xarray that JSON can hold, physical sizes and tags
+        of TIFF, what GDAL says of bands as CF's ``scale_factor``, ``add_offset``, ``_FillValue`` and ``long_name``, a
+        palette as ``colormap``, and rates of audio and video. Names of axes come along as ``a.dims``.
+    root : str, path or Root, optional
+    message : str, optional
+        For the log.
+    max_decoded_bytes : int, optional
+        What a chunk of Zarr or HDF5 may decode to: 1 GiB unless the setting of this name says otherwise.
+    orientation : "keep" or "apply"
+        Store images as their files have them, or turn those that lie on a side, as EXIF and TIFF say, upright.
+
+    Returns
+    -------
+    Array or Dataset
+        Of several images, which are in the order of the numbers in their names, ``<name>.files`` has the paths. Where
+        they lie in folders by class, ``a.attrs["classes"]`` has the names of the classes, and ``<name>.labels`` the
+        class of each image.
+
+    Raises
+    ------
+    SourceError
+        The source cannot be read, or changed meanwhile; the name is as it was.
+    AlreadyExistsError, ConfigError, MissingPackageError
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> a = hub.import_((np.full(4, i) for i in range(10)), "docs/imported:v0")
+    >>> a.shape, a[9].tolist()
+    ((10, 4), [9, 9, 9, 9])
+    """
+    with process.importing:
+        from hubarray.interop.import_.datasets import import_members
+        from hubarray.interop.sources import open_members, open_source
+        from hubarray.interop.sources.opened import opened_at
+    where, parsed = locate(name, root)
+    checked_attrs(attrs)
+    key = None if key is None else str(key)
+    limits: dict[str, Any] = {
+        "follow_links": follow_links, "max_decoded_bytes": config.max_decoded_bytes(max_decoded_bytes),
+        "upright": orientation == "apply",
+    }  # fmt: skip
+    if orientation not in ("keep", "apply"):
+        raise ConfigError(f"orientation={orientation!r}: there are 'keep' and 'apply'")
+    if catalog.exists(str(parsed), root=where):
+        raise AlreadyExistsError(f"{parsed}: exists already; choose another version, or delete it first")
+    if is_dask(source):
+        stored: Any = store(source, str(parsed), chunks=chunks, codec=codec, attrs=attrs, root=where, message=message)
+        array: Array = stored
+        return array
+    if key is None and (hasattr(source, "data_vars") or has_coordinates(source)):
+        return store(source, str(parsed), chunks=chunks, codec=codec, attrs=attrs, root=where, message=message)
+    source, key = opened_at(source, key, follow_links=follow_links)
+    members = open_members(source, key=key, **limits)
+    if members is not None:
+        again = partial(open_members, source, key=key, **limits)
+        return import_members(
+            members, again, parsed, chunks=chunks, codec=codec, attrs=attrs, root=where, message=message
+        )
+    return _import_array(
+        partial(open_source, source, key=key, **limits), parsed, where, chunks=chunks, codec=codec,
+        attrs=attrs, message=message,
+    )  # fmt: skip
+
+
+def _import_array(
+    opening: Callable[[], Source | Single], parsed: Name, where: Root, *, chunks: Any, codec: Any,
+    attrs: Mapping[str, Any] | None, message: str | None,
+) -> Array:  # fmt: skip
+    from hubarray.interop.sources.images import Images
+    from hubarray.interop.sources.rows import Single
+
+    opened = opening()
+    if isinstance(opened, Single):
+        named = fitting_attrs(opened.where, opened.attrs, attrs)
+        told = message or f"import {shown_text(opened.where)}"
+        stored: Any = store(
+            opened.value, str(parsed), chunks=chunks, codec=codec, attrs=named, root=where, message=told
+        )
+        single: Array = stored
+        return single
+    alone = opened.fingerprint is None
+    staged = version_of(where, staging_name(parsed, "importing", own=alone))
+    try:
+        with removed_on_failure(staged) if alone else contextlib.nullcontext():
+            staging = _staged(opened, staged, chunks, codec, where)
+            _fill(staging, opened)
+    except (ConflictError, NotFoundError) as error:
+        raise ConflictError(f"{parsed}: another import of this name is running, or ended just now ({error})") from error
+    except SourceError as error:
+        raise SourceError(f"{error}{_left(staged, where)}") from error.__cause__
+    with warnings.catch_warnings():
+        # The first opening has already warned.
+        warnings.simplefilter("ignore")
+        again = None if alone else opening()
+    if again is not None and again.fingerprint != opened.fingerprint:
+        remove(staged)
+        raise SourceError(f"{opened.where}: changed while it was read; import it again")
+    named = fitting_attrs(opened.where, opened.attrs, attrs)
+    if isinstance(opened, Images) and (opened.classes or len(opened.names) > 1):
+        _add_companions(opened, parsed, where)
+    publish(staged, version_of(where, parsed), attrs=named, message=message or f"import {shown_text(opened.where)}")
+    return catalog.load(str(parsed), root=where)
+
+
+def _left(staged: Version, root: Root) -> str:
+    """The end of a failed import: nothing is left of one that came to nothing, else the error says how to go on."""
+    if left_over(staged) is None:
+        return ""
+    there, name = catalog.load(str(staged.name), root=root), str(staged.name)
+    if not len(there):
+        remove(staged)
+        return ""
+    return (
+        f"; the first {len(there):,} rows are kept as {name}: mend the source and import it again, which begins "
+        f"anew, or remove them with hub.delete({name!r})"
+    )
+
+
+def _add_companions(source: Images, name: Name, root: Any) -> None:
+    """The path, and the class, of each image, as arrays beside it: there first, so that nobody finds images without."""
+    labels = {"labels": np.asarray(source.labels)} if source.classes else {}
+    for suffix, values in (labels | {"files": np.asarray(source.names)}).items():
+        beside = str(replace(name, name=f"{name.name}.{suffix}"))
+        attrs = {"classes": source.classes} if suffix == "labels" else {}
+        store(values, beside, attrs=attrs, overwrite=True, root=root, message=f"import {source.where}")
+
+
+def _staged(source: Source, staged: Version, chunks: Any, codec: Any, root: Root) -> Array:
+    """The staging version to fill before it gets its name: an earlier import's of the same source, or a new one."""
+    rows = source.rows if source.rows is not None else 1 << 40
+    sized = chunks_of(chunks, codec, (max(1, rows), *source.row_shape), source.dtype)
+    note = {"source": _digest(source, codec)}
+    if left_over(staged) is not None and source.fingerprint is not None:
+        there = catalog.load(str(staged.name), root=root)
+        alike = (there.shape[1:], there.dtype, there.attrs[NOTE]) == (source.row_shape, source.dtype, note)
+        if alike and len(there) <= rows and there.chunks == sized:
+            return there
+    return catalog.array(
+        (0, *source.row_shape), str(staged.name), source.dtype, chunks=sized, codec=codec, attrs={NOTE: note},
+        overwrite=True, root=root, dims=source.dims, fill_value=getattr(source, "fill", None),
+    )  # fmt: skip
+
+
+def _digest(source: Source, codec: Any) -> str | None:
+    """The mark of a source and of how it is stored, which an attempt that goes on has to share."""
+    if source.fingerprint is None:
+        return None
+    text = json.dumps([source.fingerprint, codec], default=str)
+    return blake3.blake3(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _fill(staging: Array, source: Source) -> None:
+    from hubarray.interop.sources.base import row_bytes
+
+    size = row_bytes(source)
+    total = None if source.rows is None else source.rows * size
+    if size > IMPORT_STEP_BYTES:
+        _fill_by_parts(staging, source, total)
+        return
+    block_rows = max(1, IMPORT_STEP_BYTES // (size * staging.chunks[0])) * staging.chunks[0]
+    if block_rows * size > MAX_IMPORT_STEPS * IMPORT_STEP_BYTES:
+        # Chunks of many rows that are cut along other axes: they are written part by part.
+        block_rows = max(1, IMPORT_STEP_BYTES // size)
+    done = len(staging) - len(staging) % staging.chunks[0]
+    if done != len(staging):
+        staging.resize((done, *staging.shape[1:]))
+    with progress(total, f"importing {shown_text(source.where)}") as bar:
+        bar.update(done * size)
+        for rows in source.blocks(done, block_rows):
+            staging.append(rows)
+            done += len(rows)
+            if len(staging) != done:
+                raise ConflictError(f"{staging.name}:{staging.version} has rows of another import")
+            bar.update(rows.nbytes)
+    if source.rows is not None and len(staging) != source.rows:
+        raise SourceError(f"{source.where}: had {source.rows} rows at first, and {len(staging)} came; import it again")
+
+
+def _fill_by_parts(staging: Array, source: Source, total: int | None) -> None:
+    """Rows that are too large to be held, one after the other; the last one that is there may not be whole."""
+    from hubarray.interop.sources.base import row_bytes
+
+    done = max(0, len(staging) - 1)
+    with progress(total, f"importing {shown_text(source.where)}") as bar:
+        bar.update(done * row_bytes(source))
+        while source.rows is None or done < source.rows:
+            staging.resize((done + 1, *source.row_shape))
+            came = 0
+            for place, values in source.parts(done, IMPORT_STEP_BYTES):
+                staging[(done, *place)] = values
+                came += values.nbytes
+                bar.update(values.nbytes)
+            if not came:
+                staging.resize((done, *source.row_shape))
+                return
+            done += 1

@@ -1,0 +1,230 @@
+"""Making tables of what is elsewhere: Parquet, frames, a CSV beside its images, images in class folders."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import blake3
+
+from hubarray import config
+from hubarray.api.resolve import RootLike
+from hubarray.api.tables import writer_of
+from hubarray.errors import ConfigError, SourceError
+from hubarray.interop.sources.base import readable, refuse_links_out, tree
+from hubarray.interop.table_sources import frames, images, parquet, petastorm
+from hubarray.interop.table_sources.base import TableSource
+from hubarray.progress import announce, progress
+from hubarray.readers.parquet import petastorm_metadata
+from hubarray.readers.parquet.files import located
+from hubarray.readers.parquet.source import parquet_source
+from hubarray.redaction import shown_text, shown_url
+from hubarray.sources.content import ARROW, PARQUET, is_image, is_image_name, kind_of, warn_of_unread_images
+from hubarray.sources.folders import PARQUET_SUFFIXES, data_among, is_hidden, is_part, natural, refuse_table_format
+from hubarray.tables.format.casts import is_frame
+from hubarray.tables.format.schema import Field, Schema
+from hubarray.tables.table import Table
+
+_SHOWN_FIELDS = 20
+
+
+def import_table(
+    source: Any,
+    name: str,
+    schema: Schema | Mapping[str, Field] | None = None,
+    *,
+    key: str | None = None,
+    follow_links: bool = False,
+    attrs: Mapping[str, Any] | None = None,
+    message: str | None = None,
+    resume: bool = False,
+    root: RootLike = None,
+    max_decoded_bytes: int | None = None,
+) -> Table:
+    """Make a table of what is elsewhere; it appears when all of it is there.
+
+    Parameters
+    ----------
+    source : path, paths, DataFrame, Arrow table, or what speaks Arrow's C stream
+        A Parquet file; a list of them, or a pattern such as ``day=1/*.parquet``; a folder of them, whose ``name=value``
+        folders become columns; a CSV with a column of the paths of JPEG and PNG images beside it, in which an empty
+        cell is a null of numbers and images; a folder of such images, those of a class in a folder of its own. Every
+        file of Parquet and every class is a partition, and so is the whole of a frame or a CSV. A file that
+        :func:`hubarray.export` wrote has its table's schema and partitions. Of a Petastorm dataset, which may be a URL
+        too, the Unischema says the fields.
+    name : str
+        Must not exist.
+    schema : Schema, optional
+        By default guessed, and shown: numbers, times and text are fields of the index, lists are arrays. Images keep
+        the bytes of their files as JPEG, where all are, or else as PNG, which loses nothing: grey where all are, as
+        class numbers where all have one palette, with alpha where one has it, of 16 bits where all have them. Columns
+        of Hugging Face's datasets are images, arrays of several axes, and numbers of classes, whose names become the
+        attribute ``class_names``.
+        Columns that a given one does not name are left out.
+    key : str, optional
+        The column of a frame or CSV that says the partition of each row.
+    follow_links : bool
+        Whether files may be links that lead out of the folder.
+    attrs, message, root
+        As of :func:`hubarray.table_writer`.
+    resume : bool
+        Go on where an earlier import of the same source with ``resume=True`` was interrupted: partitions that are
+        there are passed over, also where their files have changed since. One of another source is refused.
+    max_decoded_bytes : int, optional
+        What the columns of a row group of Parquet may decode to, together: 1 GiB unless the setting of this name says
+        otherwise.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    SourceError
+        The source cannot be read; the file is named.
+    AlreadyExistsError, ConfigError
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> import hubarray as hub
+    >>> t = hub.import_table(pa.table({"x": [1, 2], "v": [[0.5], [1.0, 2.0]]}), "docs/table-imported:v1")
+    >>> t[1]["v"]
+    array([1., 2.])
+    """
+    from hubarray.api import catalog
+
+    given = Schema(schema) if isinstance(schema, Mapping) else schema
+    found = _opened(source, given, key, follow_links, config.max_decoded_bytes(max_decoded_bytes))
+    if schema is None:
+        _show(found)
+    writer = writer_of(
+        name, found.schema, attrs={**found.attrs, **(attrs or {})} or None, message=message, resume=resume, root=root,
+        source=_digest(source) if resume else None,
+    )  # fmt: skip
+    with writer as w, progress(len(found.partitions), f"importing {name}", unit=" partitions") as bar:
+        for partition, rows in found.partitions.items():
+            if partition not in w:
+                with w.partition(partition) as p:
+                    for some in rows():
+                        p.extend(some)
+            bar.update(1)
+    table = catalog.load(name, root=root)
+    assert isinstance(table, Table)
+    return table
+
+
+def _digest(source: Any) -> str | None:
+    """The mark of where a source is, which an import that goes on has to share; None of what is in memory."""
+    given = [source] if isinstance(source, (str, os.PathLike)) else source if isinstance(source, (list, tuple)) else []
+    paths = [path if "://" in path else os.path.abspath(path) for path in map(os.fspath, given)]
+    return blake3.blake3(json.dumps(paths).encode("utf-8", "surrogateescape")).hexdigest() if paths else None
+
+
+def _show(found: TableSource) -> None:
+    schema = found.schema
+    first = "the schema, guessed; give schema= for another one:" if found.guessed else "the schema that it has:"
+    shown = [f"  {name}: {schema[name]}" for name in list(schema)[:_SHOWN_FIELDS]]
+    more = [f"  and {len(schema) - len(shown)} more"] if len(schema) > len(shown) else []
+    announce("\n".join([first, *shown, *more]))
+
+
+def _opened(
+    source: Any, schema: Schema | None, key: str | None, follow_links: bool, max_decoded_bytes: int
+) -> TableSource:
+    if is_frame(source):
+        return frames.opened(source, schema, key)
+    if isinstance(source, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in source):
+        return _files([Path(one) for one in source], schema, max_decoded_bytes)
+    if not isinstance(source, (str, os.PathLike)):
+        raise ConfigError(f"import_table takes paths, frames and Arrow tables, not a {type(source).__name__}")
+    where = os.fspath(source)
+    if _is_petastorm(where):
+        return petastorm.opened(parquet_source(where, max_decoded_bytes=max_decoded_bytes), schema)
+    if "://" in where:
+        raise ConfigError(
+            f"{shown_url(where)}: import_table reads local files; download it first, or read it into Arrow"
+        )
+    path = Path(where)
+    if path.is_dir():
+        return _folder(path, schema, follow_links, max_decoded_bytes)
+    if not path.is_file():
+        matching = [Path(one) for one in data_among(glob.glob(where, recursive=True), where, is_part)]
+        if not matching:
+            raise SourceError(f"{shown_text(where)}: there is no such file or folder")
+        return _files(matching, schema, max_decoded_bytes)
+    if path.suffix.lower() == ".csv":
+        return images.table(path, schema, key, follow_links, max_decoded_bytes)
+    _refuse_other_kinds(where)
+    return parquet.opened({path.stem: path}, path.parent, schema, max_decoded_bytes)
+
+
+def _refuse_other_kinds(where: str) -> None:
+    """Refuse a file whose content is known not to be Parquet, and name the function that reads it."""
+    shown = shown_text(where)
+    with readable(shown):
+        kind = kind_of(where)
+    if kind == ARROW:
+        raise ConfigError(f"{shown} is an Arrow IPC or Feather file. Import pyarrow.feather.read_table(...).")
+    if kind not in (None, PARQUET):
+        raise ConfigError(f"{shown} is {kind}, not Parquet. Use hub.import_, or import a folder of images.")
+
+
+def _is_petastorm(where: str) -> bool:
+    """Whether it is a dataset whose metadata says a Unischema, wherever it is."""
+    if "://" not in where and not os.path.isdir(where):
+        return False
+    return petastorm_metadata.schema_of(located(where)) is not None
+
+
+def _files(files: Sequence[Path], schema: Schema | None, max_decoded_bytes: int) -> TableSource:
+    """Parquet files, which lie where they like."""
+    others = [str(one) for one in files if one.suffix.lower() not in PARQUET_SUFFIXES or not one.is_file()]
+    if others or not files:
+        shown = shown_text(others[0]) if others else "an empty list"
+        raise SourceError(f"{shown}: of several files each is to be a Parquet file that is there, *.parquet")
+    files = [one.absolute() for one in files]
+    folder = Path(os.path.commonpath([one.parent for one in files]))
+    return parquet.opened(_by_key(files, folder), _above_hive(folder), schema, max_decoded_bytes)
+
+
+def _by_key(files: Sequence[Path], folder: Path) -> dict[str, Path]:
+    """Parquet files by the keys of their partitions: their paths within the folder."""
+    found: dict[str, Path] = {}
+    for one in files:
+        key = one.relative_to(folder).with_suffix("").as_posix()
+        if key in found:
+            raise SourceError(f"{shown_text(str(one))}: is given twice, or has the name of another; leave one out")
+        found[key] = one
+    return found
+
+
+def _above_hive(folder: Path) -> Path:
+    """The folder that those of the form ``name=value`` lie in."""
+    while "=" in folder.name:
+        folder = folder.parent
+    return folder
+
+
+def _folder(path: Path, schema: Schema | None, follow_links: bool, max_decoded_bytes: int) -> TableSource:
+    shown = shown_text(str(path))
+    every = {Path(one).relative_to(path).as_posix(): Path(one) for one in tree(str(path))}
+    refuse_table_format(shown, every)
+    seen = sorted((one for one in every if not is_hidden(one)), key=natural)
+    if not follow_links:
+        refuse_links_out(str(path), [str(every[one]) for one in seen])
+    found = _by_key([every[one] for one in seen if is_part(one) and one.lower().endswith(PARQUET_SUFFIXES)], path)
+    if found:
+        count = sum(map(is_image_name, seen))
+        if count:
+            announce(f"{shown}: has Parquet; its {count:,} images are left out")
+        return parquet.opened(found, path, schema, max_decoded_bytes)
+    pictures = [every[one] for one in seen if is_image(str(every[one]))]
+    warn_of_unread_images(shown, seen)
+    if not pictures:
+        raise SourceError(f"{shown}: has neither Parquet files nor images")
+    return images.folder(path, pictures, schema)

@@ -1,0 +1,1 @@
+"""Statistics of arrays, block by block through Dask."""

@@ -1,0 +1,5 @@
+"""Arrays and datasets as Zarr stores."""
+
+from hubarray.interop.zarr.store import HubStore
+
+__all__ = ["HubStore"]

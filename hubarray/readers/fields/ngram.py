@@ -1,0 +1,192 @@
+"""N-grams: windows of rows that follow one another in time. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+from hubarray.errors import ConfigError, UnsortedRowsError
+from hubarray.readers.fields.unischema import Unischema, UnischemaField, match_unischema_fields
+
+FieldPattern = UnischemaField | str
+
+
+class NGram:
+    """Windows of consecutive rows, each no further from the one before it than a threshold.
+
+    An item of the reader is a dictionary: of each offset a row of the fields that it names.
+
+    Parameters
+    ----------
+    fields : dict of int to list of (UnischemaField or str)
+        What is wanted at each offset; patterns as for ``schema_fields``. Offsets between the least and the greatest
+        that are not named are part of the window all the same.
+    delta_threshold : number or timedelta
+        The most that ``timestamp_field`` may grow from a row to the next; a ``timedelta64`` for times.
+    timestamp_field : UnischemaField or str
+        A field, or a pattern that one field's whole name matches.
+    timestamp_overlap : bool
+        Whether windows may share rows. Where not, the first one that passes is taken, and the next begins later than
+        it ends.
+    schema : Unischema, optional
+        Of the dataset; by default the reader's.
+    across_row_groups : bool
+        Whether windows may begin in one row group and end in the next, of one file or of the next file. Of a table
+        windows never leave a partition, and always pass the edges of what is stored together.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> hub.NGram({-1: ["id"], 0: ["id", "image"]}, delta_threshold=4, timestamp_field="id").length
+    2
+    """
+
+    def __init__(
+        self,
+        fields: Mapping[int, Sequence[FieldPattern]],
+        delta_threshold: Any,
+        timestamp_field: FieldPattern,
+        timestamp_overlap: bool = True,
+        *,
+        schema: Unischema | None = None,
+        across_row_groups: bool = False,
+    ) -> None:
+        if not isinstance(fields, Mapping) or not fields or not all(type(key) is int for key in fields):
+            raise ConfigError("NGram: fields is a dictionary of offsets, such as {0: ['id'], 1: ['id', 'image']}")
+        if not all(isinstance(some, (list, tuple)) for some in fields.values()):
+            raise ConfigError("NGram: of each offset, fields has a list of names")
+        if isinstance(delta_threshold, timedelta):
+            delta_threshold = np.timedelta64(delta_threshold)
+        if not isinstance(delta_threshold, (Number, np.timedelta64)):
+            raise ConfigError(f"NGram: delta_threshold={delta_threshold!r} is no number")
+        if not isinstance(timestamp_field, (str, UnischemaField)):
+            raise ConfigError(f"NGram: timestamp_field={timestamp_field!r} is no field")
+        self._patterns = {key: list(fields[key]) for key in sorted(fields)}
+        self.delta_threshold = delta_threshold
+        if not isinstance(timestamp_overlap, (bool, np.bool_)):
+            raise ConfigError(f"NGram: timestamp_overlap={timestamp_overlap!r}: give True or False")
+        self.timestamp_field = timestamp_field if isinstance(timestamp_field, str) else timestamp_field.name
+        self.timestamp_overlap = bool(timestamp_overlap)
+        self.across_row_groups = across_row_groups
+        self._resolved: dict[int, list[UnischemaField]] | None = None
+        if schema is not None:
+            self.resolve(schema)
+
+    @property
+    def length(self) -> int:
+        """Rows of a window."""
+        return max(self._patterns) - min(self._patterns) + 1
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of a window's first row, its anchor."""
+        return min(self._patterns)
+
+    @property
+    def fields(self) -> dict[int, list[UnischemaField]]:
+        """The fields of each offset, once a schema said which."""
+        if self._resolved is None:
+            raise ConfigError("NGram: its fields are known when a reader, or schema=, has said the schema")
+        return self._resolved
+
+    def resolve(self, schema: Unischema) -> None:
+        """Find the fields that the patterns mean.
+
+        Raises
+        ------
+        ConfigError
+            A pattern matches none, or the timestamp's matches none or several.
+        """
+        self._resolved = {
+            key: match_unischema_fields(schema, some) if some else [] for key, some in self._patterns.items()
+        }
+        if self.timestamp_field not in schema.fields:
+            found = [field.name for field in match_unischema_fields(schema, [self.timestamp_field])]
+            if len(found) != 1:
+                raise ConfigError(
+                    f"NGram: timestamp_field={self.timestamp_field!r} matches {', '.join(found)[:200]}; windows follow "
+                    "one of them"
+                )
+            self.timestamp_field = found[0]
+
+    def field_names(self) -> list[str]:
+        """The names of all fields that a window is made of, the timestamp's too."""
+        names = {field.name for some in self.fields.values() for field in some}
+        return sorted(names | {self.timestamp_field})
+
+    def anchors(self, timestamps: np.ndarray, breaks: np.ndarray | None = None) -> np.ndarray:
+        """The positions where a window begins.
+
+        Parameters
+        ----------
+        timestamps : ndarray
+            Of the rows that may be part of a window, in their order.
+        breaks : ndarray of bool, optional
+            Of each row, whether no window goes on into it from the row before.
+
+        Raises
+        ------
+        UnsortedRowsError
+            They fall where a window looks.
+        ConfigError
+            The threshold is a number and they are times, or the other way round.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> gram = NGram({0: ["id"], 1: ["id"]}, 4, "id")
+        >>> gram.anchors(np.array([0, 3, 8, 10, 11, 20, 23])).tolist()
+        [0, 2, 3, 5]
+        """
+        count, length = len(timestamps), self.length
+        if count < length:
+            return np.zeros(0, np.int64)
+        steps = _steps(timestamps)
+        joined = np.ones(len(steps), bool) if breaks is None else ~breaks[1:]
+        if length > 1 and (joined & (timestamps[1:] < timestamps[:-1])).any():
+            raise UnsortedRowsError(
+                f"NGram: rows are not sorted by {self.timestamp_field!r}; sort the index of a table by it, or the "
+                "dataset when it is written"
+            )
+        if length > 1 and (steps.dtype.kind == "m") != isinstance(self.delta_threshold, np.timedelta64):
+            told = "are times: give a timedelta" if steps.dtype.kind == "m" else "are numbers: give a number"
+            raise ConfigError(f"NGram: delta_threshold={self.delta_threshold!r}, and {self.timestamp_field!r} {told}")
+        close = joined & _at_most(steps, self.delta_threshold)
+        # How many of the steps of each window are close enough.
+        sums = np.concatenate([[0], np.cumsum(close)])
+        whole = np.flatnonzero(sums[length - 1 :] - sums[: count - length + 1] == length - 1)
+        if self.timestamp_overlap or not len(whole):
+            return whole
+        taken, after = [], None
+        starts = np.zeros(count, np.int64) if breaks is None else np.cumsum(breaks)
+        stretch = -1
+        for at in whole.tolist():
+            if starts[at] != stretch:
+                stretch, after = starts[at], None
+            if after is None or timestamps[at] > after:
+                taken.append(at)
+                after = timestamps[at + length - 1]
+        return np.asarray(taken, np.int64)
+
+
+def _steps(timestamps: np.ndarray) -> np.ndarray:
+    """From each to the next, where they grow: integers without a sign, which have room for every step."""
+    if timestamps.dtype.kind in "iu":
+        wide = timestamps.astype(np.int64 if timestamps.dtype.kind == "i" else np.uint64).view(np.uint64)
+        return wide[1:] - wide[:-1]
+    found: np.ndarray = timestamps[1:] - timestamps[:-1]
+    return found
+
+
+def _at_most(steps: np.ndarray, threshold: Any) -> np.ndarray:
+    if steps.dtype.kind == "u":
+        if not threshold >= 0:
+            return np.zeros(len(steps), bool)
+        threshold = np.uint64(min(math.floor(min(threshold, 2**64)), 2**64 - 1))
+    found: np.ndarray = steps <= threshold
+    return found

@@ -1,0 +1,341 @@
+"""Predicates: which rows a reader gives, by the values of a few fields. Named as Petastorm's."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from hubarray.errors import ConfigError
+from hubarray.readers.fields.frames import frame_of, mask_of_answer
+from hubarray.readers.fields.source import Column, row_values
+from hubarray.readers.fields.timestamps import Moment, moment
+from hubarray.readers.fields.unischema import Unischema
+from hubarray.tables.format.conditions import Clause
+
+# Petastorm's: the largest index of a 64-bit machine.
+_BUCKETS = (1 << 63) - 1
+
+
+class PredicateBase:
+    """Base class of predicates; yours has :meth:`get_fields` and :meth:`do_include`."""
+
+    def get_fields(self) -> set[str]:
+        """The names of the fields it looks at."""
+        raise NotImplementedError
+
+    def do_include(self, values: Any) -> Any:
+        """Whether a row is given.
+
+        Parameters
+        ----------
+        values : mapping of str to value, or DataFrame
+            The fields of a row; from :func:`hubarray.make_batch_reader` the fields of many rows.
+
+        Returns
+        -------
+        bool, or for a DataFrame one for each of its rows
+        """
+        raise NotImplementedError
+
+
+class VectorPredicate(PredicateBase):
+    """A predicate that is asked for all rows at once, and says the same of a row whether the reader gives batches."""
+
+    def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
+        """Which rows pass.
+
+        Parameters
+        ----------
+        columns : mapping
+            The fields that it looks at.
+        rows : int
+            How many there are.
+        batched : bool
+            Of a predicate within it: ask that with a DataFrame.
+        """
+        raise NotImplementedError
+
+
+class in_set(VectorPredicate):  # noqa: N801 - Petastorm's name
+    """Rows whose field is one of some values.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> hub.in_set([1, 2], "label").do_include({"label": 2})
+    True
+    """
+
+    def __init__(self, inclusion_values: Collection[Any], predicate_field: str) -> None:
+        if isinstance(inclusion_values, (str, bytes)):
+            raise ConfigError(f"in_set: give a list of values, [{inclusion_values!r}], as letters alone match nothing")
+        self._values, self._field = {moment(value) for value in inclusion_values}, predicate_field
+        # Times of any kind and unit are the same moments; no other value has to be looked at so closely.
+        self._has_times = any(isinstance(value, Moment) for value in self._values)
+
+    def get_fields(self) -> set[str]:
+        """The fields it looks at."""
+        return {self._field}
+
+    def do_include(self, values: Any) -> Any:
+        """Whether it lets a row pass."""
+        value = values[self._field]
+        if _is_series(value):
+            return value.map(self._has) if self._has_times else value.isin(self._values)
+        return self._has(value)
+
+    def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
+        """Which rows pass."""
+        return np.fromiter(map(self._has, row_values(columns[self._field])), bool, rows)
+
+    def _has(self, value: Any) -> bool:
+        return (moment(value) if self._has_times else value) in self._values
+
+
+def clause_of(predicate: in_set, schema: Unischema) -> Clause | None:
+    """The same as a filter, where the values are whole numbers or text, and so is the field; else None."""
+    field = schema.fields.get(predicate._field)
+    if field is None or field.shape:
+        return None
+    kind = "O" if field.numpy_dtype is Decimal else np.dtype(field.numpy_dtype).kind
+    wanted: Any = {"i": (int, np.integer), "u": (int, np.integer), "U": str}.get(kind, ())
+    values = predicate._values
+    if not values or not all(isinstance(value, wanted) and not isinstance(value, bool) for value in values):
+        return None
+    plain: type = str if kind == "U" else int
+    return predicate._field, "in", sorted(map(plain, values))
+
+
+class in_intersection(VectorPredicate):  # noqa: N801 - Petastorm's name
+    """Rows whose field, a list, has one of some values."""
+
+    def __init__(self, inclusion_values: Iterable[Any], predicate_field: str) -> None:
+        self._values, self._field = list(inclusion_values), predicate_field
+
+    def get_fields(self) -> set[str]:
+        """The fields it looks at."""
+        return {self._field}
+
+    def do_include(self, values: Any) -> Any:
+        """Whether it lets a row pass."""
+        value = values[self._field]
+        return value.map(self._has) if _is_series(value) else self._has(value)
+
+    def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
+        """Which rows pass."""
+        return np.fromiter(map(self._has, row_values(columns[self._field])), bool, rows)
+
+    def _has(self, value: Any) -> bool:
+        if value is None:
+            return False
+        if not isinstance(value, Iterable):
+            raise ConfigError(f"in_intersection: field {self._field!r} holds single values; in_set is for those")
+        return bool(np.isin(np.asarray(value), self._values).any())
+
+
+class in_lambda(PredicateBase):  # noqa: N801 - Petastorm's name
+    """Rows for which a function of some fields is true.
+
+    Parameters
+    ----------
+    predicate_fields : list of str
+    predicate_func : callable
+        Given the fields' values in this order; from :func:`hubarray.make_batch_reader` Series of them.
+    state_arg : optional
+        Given to it as well, where it is not None.
+    """
+
+    def __init__(self, predicate_fields: list[str], predicate_func: Callable[..., Any], state_arg: Any = None) -> None:
+        if not isinstance(predicate_fields, list):
+            raise ConfigError("in_lambda: predicate_fields is a list of names")
+        self._fields, self._function, self._state = predicate_fields, predicate_func, state_arg
+
+    def get_fields(self) -> set[str]:
+        """The fields it looks at."""
+        return set(self._fields)
+
+    def do_include(self, values: Any) -> Any:
+        """Whether it lets a row pass."""
+        given = [values[name] for name in self._fields]
+        return self._function(*given) if self._state is None else self._function(*given, self._state)
+
+
+class in_negate(VectorPredicate):  # noqa: N801 - Petastorm's name
+    """Rows that another predicate leaves out."""
+
+    def __init__(self, predicate: PredicateBase) -> None:
+        self._predicate = _checked(predicate)
+
+    def get_fields(self) -> set[str]:
+        """The fields it looks at."""
+        return self._predicate.get_fields()
+
+    def do_include(self, values: Any) -> Any:
+        """Whether it lets a row pass."""
+        found = self._predicate.do_include(values)
+        return ~np.asarray(found, bool) if _is_vector(found) else not found
+
+    def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
+        """Which rows pass."""
+        return ~_mask_within(self._predicate, columns, rows, batched=batched)
+
+
+class in_reduce(VectorPredicate):  # noqa: N801 - Petastorm's name
+    """Rows by what several predicates say: ``in_reduce([a, b], all)``, or ``any``.
+
+    Parameters
+    ----------
+    predicate_list : list of PredicateBase
+    reduce_func : callable
+        Given a list of bool.
+    """
+
+    def __init__(self, predicate_list: Sequence[PredicateBase], reduce_func: Callable[[list[bool]], Any]) -> None:
+        self._predicates, self._reduce = [_checked(one) for one in predicate_list], reduce_func
+
+    def get_fields(self) -> set[str]:
+        """The fields it looks at."""
+        return set().union(*(one.get_fields() for one in self._predicates))
+
+    def do_include(self, values: Any) -> Any:
+        """Whether it lets a row pass."""
+        found = [one.do_include(values) for one in self._predicates]
+        if not any(map(_is_vector, found)):
+            return self._reduce(found)
+        return self._reduced([np.asarray(one, bool) for one in found])
+
+    def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
+        """Which rows pass."""
+        return self._reduced([_mask_within(one, columns, rows, batched=batched) for one in self._predicates])
+
+    def _reduced(self, masks: Sequence[np.ndarray]) -> np.ndarray:
+        vectors = [mask.tolist() for mask in masks]
+        return np.asarray([bool(self._reduce(list(row))) for row in zip(*vectors, strict=True)], bool)
+
+
+class in_pseudorandom_split(VectorPredicate):  # noqa: N801 - Petastorm's name
+    """Rows of one part of a split, by a hash of a field: the same rows in every run, and in Petastorm.
+
+    Parameters
+    ----------
+    fraction_list : list of float
+        Of each part, in all at most 1.
+    subset_index : int
+        Which part.
+    predicate_field : str
+        Rows of equal values are in one part.
+
+    Examples
+    --------
+    >>> import hubarray as hub
+    >>> train, test = (hub.in_pseudorandom_split([0.8, 0.2], i, "log_id") for i in (0, 1))
+    >>> train.do_include({"log_id": "drive-7"}) != test.do_include({"log_id": "drive-7"})
+    True
+    """
+
+    def __init__(self, fraction_list: Sequence[float], subset_index: int, predicate_field: str) -> None:
+        if not 0 <= subset_index < len(fraction_list):
+            raise ConfigError(f"subset_index={subset_index}: there are {len(fraction_list)} parts")
+        if min(fraction_list) < 0 or sum(fraction_list) > 1 + 1e-9:
+            raise ConfigError(f"fraction_list={list(fraction_list)}: fractions are not negative, and at most 1 in all")
+        self._field = predicate_field
+        self._low = sum(fraction_list[:subset_index]) * (_BUCKETS - 1)
+        self._high = sum(fraction_list[: subset_index + 1]) * (_BUCKETS - 1)
+
+    def get_fields(self) -> set[str]:
+        """The fields it looks at."""
+        return {self._field}
+
+    def do_include(self, values: Any) -> Any:
+        """Whether it lets a row pass."""
+        value = values[self._field]
+        return value.map(self._has) if _is_series(value) else self._has(value)
+
+    def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
+        """Which rows pass."""
+        return np.fromiter(map(self._has, row_values(columns[self._field])), bool, rows)
+
+    def _has(self, value: Any) -> bool:
+        text = value if isinstance(value, str) else value.decode() if isinstance(value, bytes) else str(value)
+        # Petastorm's hash; its reader has to find the same split.
+        bucket = int(hashlib.md5(text.encode(), usedforsecurity=False).hexdigest(), 16) % _BUCKETS
+        return self._low <= bucket < self._high
+
+
+def mask_of(predicate: PredicateBase, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
+    """Which rows a predicate includes.
+
+    Parameters
+    ----------
+    batched : bool
+        Ask it once, with a DataFrame, instead of row by row.
+
+    Raises
+    ------
+    ConfigError
+        It did not answer for each row.
+    """
+    # A class of the user's that derives from one of ours has the last word.
+    if isinstance(predicate, VectorPredicate) and type(predicate).__module__.startswith("hubarray."):
+        return predicate.mask(columns, rows, batched=batched)
+    names = list(columns)
+    if not batched:
+        include = predicate.do_include
+        values = zip(*(row_values(columns[name]) for name in names), strict=True)
+        found = [bool(include(dict(zip(names, row, strict=True)))) for row in values]
+        return np.asarray(found, bool)
+    answer = mask_of_answer(predicate.do_include(frame_of(columns)))
+    if answer.shape != (rows,):
+        raise ConfigError(
+            f"{type(predicate).__name__}: gave {answer.shape or 'one answer'} for a DataFrame of {rows} rows; of "
+            "make_batch_reader a predicate gets columns, and gives a bool for each row"
+        )
+    return answer.astype(bool)
+
+
+class AsFrames(PredicateBase):
+    """A predicate of batches that is asked about values that a whole batch shares: with a DataFrame of one row."""
+
+    def __init__(self, predicate: PredicateBase) -> None:
+        self.predicate = predicate
+
+    def get_fields(self) -> set[str]:
+        """The fields it looks at."""
+        return self.predicate.get_fields()
+
+    def do_include(self, values: Any) -> Any:
+        """Whether it lets such a batch pass."""
+        columns = {name: [value] for name, value in values.items()}
+        return bool(mask_of(self.predicate, columns, 1, batched=True)[0])
+
+
+def is_elementwise(predicate: PredicateBase) -> bool:
+    """Whether a predicate says of a row the same whatever other rows it is asked with."""
+    if isinstance(predicate, in_negate):
+        return is_elementwise(predicate._predicate)
+    if isinstance(predicate, in_reduce):
+        return all(map(is_elementwise, predicate._predicates))
+    return isinstance(predicate, VectorPredicate) and type(predicate).__module__.startswith("hubarray.")
+
+
+def _mask_within(predicate: PredicateBase, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
+    asked = {name: columns[name] for name in sorted(predicate.get_fields())}
+    return mask_of(predicate, asked, rows, batched=batched)
+
+
+def _checked(predicate: Any) -> PredicateBase:
+    if not isinstance(predicate, PredicateBase):
+        raise ConfigError(f"{type(predicate).__name__} is no predicate; those are derived from hub.PredicateBase")
+    return predicate
+
+
+def _is_series(value: Any) -> bool:
+    return hasattr(value, "isin") and hasattr(value, "map")
+
+
+def _is_vector(value: Any) -> bool:
+    return np.ndim(value) > 0

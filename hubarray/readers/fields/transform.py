@@ -1,0 +1,185 @@
+"""Transforms: a function of rows that runs on the workers, and what it does to the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from hubarray.errors import ConfigError
+from hubarray.readers.fields.field_codecs import shape_fits
+from hubarray.readers.fields.unischema import Unischema, UnischemaField
+from hubarray.values.foreign import plain_array
+
+# What Petastorm takes in place of a field.
+EditedField = UnischemaField | tuple[str, Any, tuple[int | None, ...], bool]
+
+
+class TransformSpec:
+    """A function of rows, run on the workers after the predicate, and the schema of what it gives.
+
+    Parameters
+    ----------
+    func : callable, optional
+        Of :func:`hubarray.make_reader`, takes and gives a row as a dictionary; of :func:`hubarray.make_batch_reader`
+        a DataFrame, of as many rows as it likes. None to edit the schema alone.
+    edit_fields : list of UnischemaField, or of (name, numpy_dtype, shape, nullable)
+        Fields that it adds or changes.
+    removed_fields : list of str
+        Fields that it drops.
+    selected_fields : list of str
+        Fields that it keeps, in this order; instead of ``removed_fields``.
+    """
+
+    def __init__(
+        self,
+        func: Callable[[Any], Any] | None = None,
+        edit_fields: Sequence[EditedField] | None = None,
+        removed_fields: Sequence[str] | None = None,
+        selected_fields: Sequence[str] | None = None,
+    ) -> None:
+        if removed_fields and selected_fields is not None:
+            raise ConfigError("TransformSpec: give removed_fields or selected_fields, not both")
+        if func is not None and not callable(func):
+            raise ConfigError(f"TransformSpec: func={func!r} is no function"[:200])
+        self.func = func
+        self.edit_fields = [_edited(one) for one in _listed("edit_fields", edit_fields)]
+        self.removed_fields = [str(one) for one in _listed("removed_fields", removed_fields)]
+        self.selected_fields = (
+            None if selected_fields is None else [str(one) for one in _listed("selected_fields", selected_fields)]
+        )
+
+
+def _listed(name: str, given: Any) -> list[Any]:
+    if isinstance(given, (str, bytes)) or not hasattr(given or (), "__iter__"):
+        raise ConfigError(f"TransformSpec: {name}={given!r}: give a list"[:200])
+    return list(given or ())
+
+
+def _edited(one: Any) -> UnischemaField:
+    if isinstance(one, UnischemaField):
+        return one
+    if not isinstance(one, (tuple, list)) or len(one) != 4 or not isinstance(one[0], str):
+        raise ConfigError(
+            f"TransformSpec: edit_fields has {one!r}: give a UnischemaField, or (name, numpy_dtype, shape, nullable), "
+            "such as ('mean', np.float32, (), False)"
+        )
+    try:
+        np.dtype(None if one[1] is Decimal else one[1])
+    except TypeError:
+        raise ConfigError(f"TransformSpec: edit_fields has {one!r}: {one[1]!r} is no dtype of NumPy's"[:300]) from None
+    shape = one[2] if one[2] is None or isinstance(one[2], (tuple, list)) else (one[2],)
+    return UnischemaField(one[0], one[1], tuple(shape or ()), None, bool(one[3]))
+
+
+def edit_field(
+    name: str, numpy_dtype: Any, shape: tuple[int | None, ...], nullable: bool = False
+) -> tuple[str, Any, tuple[int | None, ...], bool]:
+    """An entry of ``edit_fields``, as Petastorm makes it."""
+    return name, numpy_dtype, shape, nullable
+
+
+def transform_schema(schema: Unischema, spec: TransformSpec) -> Unischema:
+    """The schema of what a transform gives.
+
+    Raises
+    ------
+    ConfigError
+        It removes or selects a field that there is not.
+    """
+    edited = {field.name: field for field in spec.edit_fields}
+    known = [*schema.fields, *(name for name in edited if name not in schema.fields)]
+    for name in [*spec.removed_fields, *(spec.selected_fields or ())]:
+        if name not in known:
+            raise ConfigError(f"TransformSpec: there is no field {name!r}; there are {', '.join(known)}"[:400])
+    kept = known if spec.selected_fields is None else spec.selected_fields
+    fields = [edited.get(name, schema.fields.get(name)) for name in kept if name not in spec.removed_fields]
+    return Unischema("transformed", [one for one in fields if one is not None])
+
+
+def as_declared(field: UnischemaField, value: Any, *, batched: bool = False, is_edited: bool = True) -> Any:
+    """The value, or values, that a transform gave for a field, in the dtype that the schema says.
+
+    Arrays, those of PyTorch and others too, lists, numbers and text are judged, and become NumPy's; other objects are
+    left as they are.
+
+    Parameters
+    ----------
+    is_edited : bool
+        Whether the transform says what it gives for the field. If not, as in many a program of Petastorm's, arrays and
+        numbers of another shape or kind than the source has are taken as they are.
+
+    Raises
+    ------
+    ConfigError
+        It is null where it may not be, its shape is another one, or its dtype does not become the one that is said
+        without loss of its kind.
+    """
+    if field.numpy_dtype is Decimal:
+        return value
+    dtype = np.dtype(field.numpy_dtype)
+    if value is None:
+        if not field.nullable:
+            raise _refused(field, "as null", "it is not nullable")
+        return value
+    if dtype.kind == "O":
+        return value
+    if not isinstance(value, (np.generic, bool, int, float, str, bytes)):
+        try:
+            plain = plain_array(value)
+        except (ConfigError, ValueError) as error:
+            raise ConfigError(f"the transform gave {field.name!r}: {error}") from None
+        # A tensor without axes is a number.
+        value = value if plain is None else plain[()]
+    is_list = isinstance(value, (list, tuple)) and bool(field.shape)
+    if not (is_list or isinstance(value, (np.ndarray, np.generic, bool, int, float, str, bytes))):
+        return value
+    try:
+        found = np.asarray(value)
+    except ValueError:
+        # Lists of unequal lengths, which are no array.
+        if None not in field.shape:
+            raise _refused(field, "as lists of unequal lengths", str(field.shape)) from None
+        return value
+    if not found.size and dtype.kind not in "US":
+        # Nothing that could be of another kind.
+        if is_list and not shape_fits(field.shape, found.shape) and None in field.shape:
+            return np.zeros([n or 0 for n in field.shape], dtype)
+        found = value = found.astype(dtype)
+    shape = found.shape[1:] if batched else found.shape
+    is_plain = isinstance(value, (bool, int, float))
+    if not is_edited and _is_number(dtype) and _is_number(found.dtype):
+        # A number of Python's has no dtype of its own; of others no value decides what becomes of the dtype.
+        is_kin = found.dtype.kind in "iuf" and np.can_cast(found.dtype, dtype, "same_kind" if is_plain else "safe")
+        fits = is_kin and shape_fits(field.shape, shape)
+        if not fits or (is_plain and found.dtype.kind in "iu" and found.astype(dtype) != found):
+            return found if is_list else found[()]
+    if not shape_fits(field.shape, shape):
+        raise _refused(field, f"with shape {shape}", str(field.shape))
+    if is_plain and found.dtype == dtype:
+        # Of numbers of Python's a batch would be a list.
+        return found[()]
+    if found.dtype == dtype or found.dtype.kind == "O" or (dtype.kind in "US" and found.dtype.kind in "US"):
+        return found if is_list else value
+    whole = found.dtype.kind in "iu" and dtype.kind in "iu"
+    is_text = dtype.kind in "US" or found.dtype.kind in "US"
+    with np.errstate(over="ignore"):
+        made = found.astype(dtype) if whole or (not is_text and np.can_cast(found.dtype, dtype, "same_kind")) else None
+    if made is None or (whole and not (made == found).all()):
+        raise _refused(field, f"as {found.dtype}", str(dtype))
+    if made.dtype.kind in "fc" and (np.isinf(made) & ~np.isinf(found)).any():
+        raise _refused(field, f"as {found.dtype}, with numbers beyond {dtype}", str(dtype))
+    return made if batched or made.ndim else made[()]
+
+
+def _is_number(dtype: np.dtype[Any]) -> bool:
+    """Whether it is a number's, those of ml_dtypes included, which NumPy takes for bytes."""
+    return dtype.kind in "biufc" or (dtype.kind == "V" and dtype.type is not np.void)
+
+
+def _refused(field: UnischemaField, given: str, said: str) -> ConfigError:
+    return ConfigError(
+        f"the transform gave {field.name!r} {given}, and the schema says {said}; say in edit_fields what it gives"
+    )

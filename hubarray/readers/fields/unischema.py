@@ -1,0 +1,322 @@
+"""The schema of what epochs are read from: Petastorm's Unischema, for every source."""
+
+from __future__ import annotations
+
+import keyword
+import math
+import re
+from collections import OrderedDict, namedtuple
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from difflib import get_close_matches
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hubarray.arrays.codecs.foreign_dtypes import dtype_of
+from hubarray.errors import ConfigError
+from hubarray.readers.fields.field_codecs import FieldCodec, codec_from_json
+from hubarray.redaction import shown_text
+
+MAX_FIELDS = 1 << 16
+_MOST_AXES = 64
+
+
+class UnischemaField(NamedTuple):
+    """One named, typed value of a row.
+
+    Attributes
+    ----------
+    name : str
+    numpy_dtype : type
+        A NumPy type, or :class:`decimal.Decimal`; ``object`` for lists within lists.
+    shape : tuple of (int or None)
+        ``()`` for a single value; None for a dimension that differs from row to row.
+    codec : FieldCodec, optional
+        How a Petastorm dataset keeps it in a cell.
+    nullable : bool
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hubarray as hub
+    >>> hub.UnischemaField("image", np.uint8, (None, None, 3), hub.CompressedImageCodec("png")).nullable
+    False
+    """
+
+    name: str
+    numpy_dtype: Any
+    shape: tuple[int | None, ...] = ()
+    codec: FieldCodec | None = None
+    nullable: bool = False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UnischemaField) and self._told() == other._told()
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self._told()[:3])
+
+    def _told(self) -> tuple[Any, ...]:
+        kind = self.numpy_dtype if self.numpy_dtype is Decimal else np.dtype(self.numpy_dtype)
+        return self.name, kind, self.shape, self.codec, self.nullable
+
+    def to_json(self) -> dict[str, Any]:
+        """The field as new datasets keep it."""
+        return {
+            "name": self.name,
+            "dtype": "decimal" if self.numpy_dtype is Decimal else np.dtype(self.numpy_dtype).str,
+            "shape": list(self.shape),
+            "codec": None if self.codec is None else self.codec.to_json(),
+            "nullable": self.nullable,
+        }
+
+
+class Unischema:
+    """The fields of a row, in order, as attributes too: ``schema.image``.
+
+    Parameters
+    ----------
+    name : str
+    fields : sequence of UnischemaField
+    left_out : mapping of str to str, optional
+        Why a column of the source is no field, for whoever asks for it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hubarray as hub
+    >>> fields = [hub.UnischemaField("id", np.int64), hub.UnischemaField("x", np.float32, (3,))]
+    >>> schema = hub.Unischema("Frames", fields)
+    >>> schema.x.shape
+    (3,)
+    """
+
+    def __init__(
+        self, name: str, fields: Iterable[UnischemaField], *, left_out: Mapping[str, str] | None = None
+    ) -> None:
+        if not is_text(name):
+            raise ConfigError(f"a schema's name is text, and not {name!r}"[:300])
+        self._name, self._left_out = name, dict(left_out or {})
+        self._fields: OrderedDict[str, UnischemaField] = OrderedDict()
+        for field in fields:
+            if not is_text(field.name):
+                raise ConfigError(f"schema {shown_text(name)[:80]}: {field.name!r} is no name"[:300])
+            if field.name in self._fields:
+                raise ConfigError(f"schema {name}: there are two fields {field.name!r}")
+            self._fields[field.name] = field
+            if field.name.isidentifier() and not hasattr(type(self), field.name) and field.name not in vars(self):
+                setattr(self, field.name, field)
+
+    @property
+    def fields(self) -> Mapping[str, UnischemaField]:
+        """The fields by their names."""
+        return self._fields
+
+    def create_schema_view(self, fields: Sequence[UnischemaField | str]) -> Unischema:
+        """The schema of some fields: given themselves, or as patterns that a whole name must match (:mod:`re`).
+
+        Raises
+        ------
+        ConfigError
+            A field is not the schema's, or a pattern matches no name.
+        """
+        return Unischema(f"{self._name}_view", match_unischema_fields(self, fields))
+
+    @cached_property
+    def row_type(self) -> Any:
+        """The named tuple of a row; names that Python does not allow have ``_`` where it objects."""
+        return row_type(re.sub(r"\W", "_", self._name) or "Row", tuple(attribute_names(list(self._fields))))
+
+    def make_namedtuple(self, **values: Any) -> Any:
+        """A row of these values; a field that is not given is None."""
+        return self.row_type(*(values.get(name) for name in self._fields))
+
+    @classmethod
+    def from_arrow_schema(cls, source: Any, omit_unsupported_fields: bool = True) -> Unischema:
+        """The schema of an Arrow schema, or of a dataset that has one.
+
+        Parameters
+        ----------
+        source : pyarrow.Schema, or what has one as ``schema``
+        omit_unsupported_fields : bool
+            Leave out columns that have no NumPy type, such as structs; else they are an error.
+        """
+        from hubarray.readers.fields.arrow_fields import schema_of
+
+        schema = source if hasattr(source, "pandas_metadata") else source.schema
+        return schema_of("inferred_schema", schema, omit_unsupported=omit_unsupported_fields)
+
+    def as_spark_schema(self) -> Any:
+        """The schema of a Spark DataFrame whose rows :func:`hubarray.dict_to_spark_row` encoded."""
+        from hubarray.readers.fields.spark_types import spark_schema
+
+        return spark_schema(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """The schema as new datasets keep it."""
+        return {"name": self._name, "fields": [field.to_json() for field in self._fields.values()]}
+
+    @classmethod
+    def from_json(cls, told: Any) -> Unischema:
+        """The schema that some JSON says.
+
+        Raises
+        ------
+        ValueError
+        """
+        if not isinstance(told, Mapping) or not isinstance(told.get("fields"), list):
+            raise ValueError("a schema is an object with a list of fields")
+        if len(told["fields"]) > MAX_FIELDS:
+            raise ValueError(f"a schema has at most {MAX_FIELDS:,} fields")
+        name = told.get("name", "schema")
+        if not isinstance(name, str):
+            raise ValueError(f"a schema's name is no text: {str(name)[:80]!r}")
+        return cls(name_of(name), [_field_from_json(one) for one in told["fields"]])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unischema) and list(self._fields.values()) == list(other._fields.values())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._fields))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _schema, (self._name, list(self._fields.values()), self._left_out)
+
+    def __repr__(self) -> str:
+        lines = [
+            f"  {shown_text(name)}: {_type_name(one.numpy_dtype)} {one.shape}{' nullable' if one.nullable else ''}"
+            for name, one in self._fields.items()
+        ]
+        return "\n".join([f"Unischema {shown_text(self._name)}", *lines])
+
+
+def _schema(name: str, fields: list[UnischemaField], left_out: Mapping[str, str]) -> Unischema:
+    return Unischema(name, fields, left_out=left_out)
+
+
+@lru_cache(1024)
+def row_type(name: str, fields: tuple[str, ...]) -> Any:
+    """The named tuple of a name and fields: one for all equal ones, so that frameworks take rows for alike."""
+    make: Any = namedtuple
+    made = make(name, fields)
+    # Rows pickle, as Spark wants them to, though their class is nowhere to be imported from.
+    made.__reduce__ = lambda row: (_row, (name, fields, tuple(row)))
+    return made
+
+
+def _row(name: str, fields: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return row_type(name, fields)._make(values)
+
+
+def _type_name(kind: Any) -> str:
+    return "Decimal" if kind is Decimal else np.dtype(kind).name
+
+
+def _field_from_json(told: Any) -> UnischemaField:
+    if not isinstance(told, Mapping) or not isinstance(told.get("name"), str) or not isinstance(told.get("dtype"), str):
+        raise ValueError("a field is an object with a name and a dtype")
+    shape = told.get("shape")
+    if not isinstance(shape, list) or not is_shape(shape):
+        raise ValueError(f"field {told['name'][:80]!r}: a shape is a list of lengths")
+    try:
+        kind: Any = Decimal if told["dtype"] == "decimal" else _numpy_type(dtype_of(told["dtype"]))
+    except TypeError:
+        raise ValueError(f"field {told['name'][:80]!r}: there is no dtype {told['dtype'][:80]!r}") from None
+    codec = None if told.get("codec") is None else codec_from_json(told["codec"])
+    return UnischemaField(told["name"], kind, tuple(shape), codec, bool(told.get("nullable")))
+
+
+def name_of(text: str) -> str:
+    """The name of a stored schema, of which rows are named; another where that is no name."""
+    return text[:200] if text.isidentifier() and not keyword.iskeyword(text) else "schema"
+
+
+def is_text(name: Any) -> bool:
+    """Whether a name is text that can be written: half a surrogate pair is not."""
+    if not isinstance(name, str):
+        return False
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_shape(shape: Sequence[Any]) -> bool:
+    """Whether lengths of dimensions, None where unknown, are what values of a cell can have."""
+    if len(shape) > _MOST_AXES or not all(n is None or (type(n) is int and n >= 0) for n in shape):
+        return False
+    return math.prod(n for n in shape if n is not None) < 1 << 40
+
+
+def _numpy_type(dtype: np.dtype[Any]) -> Any:
+    """A scalar type where it says it all, else the dtype."""
+    return dtype.type if dtype == np.dtype(dtype.type) and dtype.isnative else dtype
+
+
+def attribute_names(names: Sequence[str]) -> list[str]:
+    """The attributes of a row, for names of columns.
+
+    Examples
+    --------
+    >>> attribute_names(["id", "camera.image", "class"])
+    ['id', 'camera_image', 'class_']
+    """
+    found: list[str] = []
+    for name in names:
+        plain = re.sub(r"\W", "_", name).lstrip("_") or "field"
+        plain = f"field_{plain}" if plain[0].isdigit() else plain
+        plain = f"{plain}_" if keyword.iskeyword(plain) else plain
+        while plain in found:
+            plain += "_"
+        found.append(plain)
+    return found
+
+
+def match_unischema_fields(schema: Unischema, patterns: Sequence[UnischemaField | str]) -> list[UnischemaField]:
+    """The fields that some patterns match by their whole names, or that are given, in the order of the schema.
+
+    Raises
+    ------
+    ConfigError
+        A pattern matches none, or a field is of another schema.
+    """
+    if isinstance(patterns, str):
+        patterns = [patterns]
+    chosen: set[str] = set()
+    for one in patterns:
+        if isinstance(one, UnischemaField):
+            if one.name not in schema.fields:
+                raise no_field(schema, one.name)
+            chosen.add(one.name)
+            continue
+        if one in schema.fields:
+            # Names may come from a file: they are no patterns.
+            chosen.add(one)
+            continue
+        try:
+            found = {name for name in schema.fields if re.fullmatch(one, name)}
+        except (re.error, TypeError) as error:
+            raise ConfigError(f"{one!r} is no name and no regular expression: {error}"[:300]) from None
+        if not found:
+            if str(one) in schema._left_out:
+                raise ConfigError(schema._left_out[str(one)])
+            near = get_close_matches(str(one), list(schema.fields), 3)
+            hint = f"near ones: {', '.join(map(repr, near))}" if near else f"there are {_listed(schema)}"
+            raise ConfigError(f"{shown_text(str(one))[:80]!r} matches no field; {hint}")
+        chosen |= found
+    return [field for name, field in schema.fields.items() if name in chosen]
+
+
+def no_field(schema: Unischema, name: str, where: str = "") -> ConfigError:
+    """The error for a field that a schema has not: why, where its column was left out, or which there are."""
+    told = schema._left_out.get(name, f"there is no field {shown_text(name)[:80]!r}; there are {_listed(schema)}")
+    return ConfigError(f"{where}: {told}"[:400] if where else told[:400])
+
+
+def _listed(schema: Unischema) -> str:
+    return shown_text(", ".join(list(schema.fields)[:20]))

@@ -1,0 +1,1 @@
+"""The order of an epoch, and the place in it: pure arithmetic."""

@@ -1,0 +1,234 @@
+"""Indexes of row groups: which of them have a value. Ours are JSON beside the files; Petastorm's pickled ones are read.
+
+`_hubarray_index.json` has `version`, `files` (path, size, time and row groups of each, in the order that numbers row
+groups) and `indexes` by name: `field`, and `values`, pairs of a value and the numbers of the row groups that have it,
+or `rows`, the numbers of those where the field is not null.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Hashable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hubarray.blobs.pools import core_count
+from hubarray.errors import ConfigError, SourceError
+from hubarray.limits import parse_json
+from hubarray.readers.fields.source import row_values
+from hubarray.readers.fields.unischema import no_field
+from hubarray.readers.parquet import petastorm_metadata
+from hubarray.readers.parquet.files import read_small, write_small
+from hubarray.readers.parquet.pickled import pickled_indexes
+
+NAME = "_hubarray_index.json"
+MAX_BYTES = 1 << 30
+_MAX_VALUES, _MAX_VALUES_OF_GROUP = 1 << 18, 1 << 14
+_VALUES = (str, int, float, bool)
+
+
+@dataclass(frozen=True)
+class SingleFieldIndexer:
+    """An index of the values of a field; of a list, of what is in it.
+
+    Parameters
+    ----------
+    index_name, index_field : str
+    """
+
+    index_name: str
+    index_field: str
+
+
+@dataclass(frozen=True)
+class FieldNotNullIndexer:
+    """An index of the row groups in which a field is not always null.
+
+    Parameters
+    ----------
+    index_name, index_field : str
+    """
+
+    index_name: str
+    index_field: str
+
+
+class _Index:
+    """Row groups by value, or of any value."""
+
+    def __init__(self, name: str, values: Mapping[Any, Sequence[int]], rows: Sequence[int] | None = None) -> None:
+        self._name, self._values, self._rows = name, values, rows
+
+    def get_row_group_indexes(self, value_key: Any = None) -> set[int]:
+        """The numbers of the row groups that have a value."""
+        if self._rows is not None:
+            return set(self._rows)
+        value = value_key.item() if isinstance(value_key, np.generic) else value_key
+        if not isinstance(value, Hashable):
+            raise ConfigError(
+                f"rowgroup_selector: {str(value)[:80]} is no value of an index; give text, numbers or bools"
+            )
+        if value not in self._values:
+            raise SourceError(f"rowgroup_selector: index {self._name!r} has no value {value_key!r}")
+        return set(self._values[value])
+
+
+def build_rowgroup_index(
+    url: str | os.PathLike[str],
+    indexers: Sequence[SingleFieldIndexer | FieldNotNullIndexer],
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
+    """Index the row groups of a Parquet or Petastorm dataset, for ``rowgroup_selector=`` of a reader.
+
+    Reads the fields that are indexed, and writes a file of JSON beside the data; indexes of other names stay.
+
+    Parameters
+    ----------
+    url : path or URL of a folder
+    indexers : list of SingleFieldIndexer or FieldNotNullIndexer
+    storage_options : mapping, optional
+        As of :func:`hubarray.make_reader`.
+
+    Raises
+    ------
+    ConfigError
+        A field is not there, or its values are no text, numbers or booleans.
+    NotFoundError, SourceError
+    """
+    from hubarray.readers.parquet.source import parquet_source
+
+    source = parquet_source(url, storage_options=storage_options)
+    if not isinstance(indexers, (list, tuple)) or not indexers:
+        raise ConfigError("indexers: give a list of at least one")
+    for one in indexers:
+        if one.index_field not in source.schema.fields:
+            raise no_field(source.schema, one.index_field, source.where)
+    if len(source.files) == 1 and source.files[0].path == source.location.path:
+        raise ConfigError(f"{source.where}: is a file; an index is kept beside the files of a folder")
+    names = sorted({one.index_field for one in indexers})
+    bounds = source.unit_bounds
+    assert bounds is not None
+
+    def found(unit: int) -> dict[str, set[Any]]:
+        columns = source.read(np.arange(bounds[unit], bounds[unit + 1]), names)
+        return {name: _values(columns[name], name) for name in names}
+
+    with ThreadPoolExecutor(core_count(), "hubarray-index") as threads:
+        units = list(threads.map(found, range(len(source.units))))
+    files = _files(source)
+    data = read_small(source.location, NAME, MAX_BYTES)
+    old = {} if data is None else _told(data, f"{source.where}/{NAME}", len(source.units))
+    indexes = dict(old["indexes"]) if old and old["files"] == files else {}
+    for one in indexers:
+        if isinstance(one, FieldNotNullIndexer):
+            rows = [i for i, unit in enumerate(units) if unit[one.index_field]]
+            indexes[one.index_name] = {"field": one.index_field, "rows": rows}
+            continue
+        values: dict[Any, list[int]] = {}
+        for i, unit in enumerate(units):
+            for value in unit[one.index_field]:
+                values.setdefault(value, []).append(i)
+        indexes[one.index_name] = {"field": one.index_field, "values": [[key, rows] for key, rows in values.items()]}
+    made = json.dumps({"version": 1, "files": files, "indexes": indexes}, separators=(",", ":")).encode()
+    write_small(source.location, NAME, made)
+
+
+def _values(column: Any, name: str) -> set[Any]:
+    found: set[Any] = set()
+    for value in row_values(column):
+        if value is None:
+            continue
+        several = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+        for each in several if isinstance(several, list) else [several]:
+            if not isinstance(each, _VALUES):
+                raise ConfigError(
+                    f"{name!r}: is indexed by text, numbers or booleans, and holds a {type(each).__name__}"
+                )
+            found.add(each)
+    return found
+
+
+def _files(source: Any) -> list[list[Any]]:
+    groups = [0] * len(source.files)
+    for f, _ in source.units:
+        groups[f] += 1
+    return [[*file.state, count] for file, count in zip(source.files, groups, strict=True)]
+
+
+def _told(data: bytes, where: str, groups: int) -> dict[str, Any]:
+    try:
+        # A row group may have some thousands of values of its own.
+        told = parse_json(data, max_values=_MAX_VALUES + _MAX_VALUES_OF_GROUP * groups)
+        if told["version"] != 1:
+            raise SourceError(f"{where}: was written by a newer hubarray; upgrade, or build the index again")
+        if not isinstance(told["files"], list) or not isinstance(told["indexes"], dict):
+            raise ValueError("it has no files, or no indexes")
+    except SourceError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
+        raise SourceError(f"{where}: is damaged: {str(error)[:200]}. Build the index again") from None
+    return dict(told)
+
+
+def indexes_of(source: Any) -> dict[str, _Index]:
+    """The indexes of a dataset, by their names.
+
+    Raises
+    ------
+    SourceError
+        They are damaged, or of other files.
+    ConfigError
+        There are none.
+    """
+    data = read_small(source.location, NAME, MAX_BYTES)
+    where = f"{source.where}/{NAME}"
+    if data is None:
+        common = petastorm_metadata.common_metadata(source.location) or {}
+        if petastorm_metadata.PICKLED_INDEX_KEY not in common:
+            raise ConfigError(f"{source.where}: has no index of row groups; hub.build_rowgroup_index makes one")
+        _check_counted(source, common.get(petastorm_metadata.ROW_GROUPS_KEY))
+        found = pickled_indexes(common[petastorm_metadata.PICKLED_INDEX_KEY], source.where)
+        return {name: _Index(name, values) for name, values in found.items()}
+    told = _told(data, where, len(source.units))
+    if told["files"] != _files(source):
+        raise SourceError(f"{where}: is of other files than there are; build the index again")
+    most = len(source.units)
+    try:
+        return {name: _index(name, one, most) for name, one in told["indexes"].items()}
+    except (KeyError, TypeError, ValueError) as error:
+        raise SourceError(f"{where}: is damaged: {str(error)[:200]}. Build the index again") from None
+
+
+def _check_counted(source: Any, counted: bytes | None) -> None:
+    """Refuse an index of Petastorm's that numbers row groups of other files than there are."""
+    try:
+        told = parse_json(counted or b"null")
+    except ValueError:
+        told = None
+    if told != {file[0]: file[-1] for file in _files(source)}:
+        raise SourceError(
+            f"{source.where}: its index of row groups is of other files than there are; hub.build_rowgroup_index makes "
+            "a new one"
+        )
+
+
+def _index(name: str, told: Any, most: int) -> _Index:
+    if "rows" in told:
+        return _Index(name, {}, _numbers(told["rows"], most))
+    values = {}
+    for key, rows in told["values"]:
+        if not isinstance(key, _VALUES):
+            raise ValueError("a value is no text, number or boolean")
+        values[key] = _numbers(rows, most)
+    return _Index(name, values)
+
+
+def _numbers(told: Any, most: int) -> list[int]:
+    if not isinstance(told, list) or not all(type(one) is int and 0 <= one < most for one in told):
+        raise ValueError("it names row groups that are not there")
+    return told

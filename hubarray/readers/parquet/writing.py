@@ -1,0 +1,423 @@
+"""Datasets of a Unischema, written without Spark: by this process, or one file a task of Dask."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError
+from hubarray.readers.fields.field_codecs import ScalarCodec, cell_dtype, is_moment, shape_fits
+from hubarray.readers.fields.spark_names import decimal_digits, spark_name
+from hubarray.readers.fields.unischema import Unischema, UnischemaField
+from hubarray.readers.parquet.files import Location, listed, located, readable, requested
+from hubarray.readers.parquet.finishing import finish_dataset
+from hubarray.readers.parquet.keys import check_keys, folder_of
+from hubarray.values.elements import Target, as_elements
+from hubarray.values.foreign import TEXT
+from hubarray.values.objects import plain_list
+
+_MB = 1 << 20
+
+
+def encode_row(schema: Unischema, row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row as its cells, checked against the schema.
+
+    Parameters
+    ----------
+    schema : Unischema
+    row : mapping of str to value
+        Every field; one that is nullable may be None, or left out.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    ConfigError
+        A field is missing, unknown, None though it is not nullable, or of another dtype or shape.
+    """
+    unknown = [name for name in row if name not in schema.fields]
+    if unknown:
+        raise ConfigError(f"a row has a field {str(unknown[0])[:80]!r}, which the schema has not")
+    return {name: _cell(field, row.get(name)) for name, field in schema.fields.items()}
+
+
+def _cell(field: UnischemaField, value: Any) -> Any:
+    if value is None:
+        if not field.nullable:
+            raise ConfigError(f"field {field.name!r}: is missing or None, and it is not nullable")
+        return None
+    if field.codec is not None or not field.shape:
+        cell = (field.codec or ScalarCodec()).encode(field, value)
+        if cell is None and not field.nullable:
+            # NaT, for which Parquet has nothing else than null.
+            raise ConfigError(f"field {field.name!r}: is NaT, and it is not nullable")
+        return cell
+    dtype = np.dtype(field.numpy_dtype)
+    # Text of no size is of any.
+    target = TEXT if dtype == np.dtype(str) else dtype
+    try:
+        given = as_elements(value, Target(target)) if target.itemsize else plain_list(value)
+        array = given.astype(target)
+        if target.kind in "UT":
+            # Half a surrogate pair is no text, for Arrow neither.
+            "".join(array.ravel().tolist()).encode()
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"field {field.name!r}: {error}") from None
+    if given.dtype.kind in "iuf" and array.dtype.kind in "iu" and not (array == given).all():
+        raise ConfigError(f"field {field.name!r}: has values that {array.dtype} cannot hold")
+    if array.ndim != 1 or not shape_fits(field.shape, array.shape):
+        raise ConfigError(
+            f"field {field.name!r}: without a codec it is a list of shape {field.shape}, not {array.shape}"
+        )
+    return array.tolist()
+
+
+def arrow_schema(schema: Unischema) -> pa.Schema:
+    """The Arrow schema of a dataset's cells."""
+    return pa.schema([pa.field(field.name, _arrow_type(field), field.nullable) for field in schema.fields.values()])
+
+
+def _arrow_type(field: UnischemaField) -> pa.DataType:
+    if field.codec is not None and not isinstance(field.codec, ScalarCodec):
+        return pa.binary()
+    spark_type = None if field.codec is None else spark_name(field.codec.spark_type)
+    if field.numpy_dtype is Decimal:
+        return pa.decimal128(*decimal_digits(spark_type))
+    dtype = cell_dtype(field.numpy_dtype, spark_type)
+    if dtype.kind == "M" and np.datetime_data(dtype)[0] == "generic":
+        raise ConfigError(
+            f"field {field.name!r}: times need a unit: give np.dtype('M8[us]'), or hub.ScalarCodec('TimestampType')"
+        )
+    if is_moment(field.numpy_dtype, spark_type):
+        return pa.timestamp(np.datetime_data(dtype)[0], "UTC")
+    if dtype.kind in "US":
+        single = pa.string() if dtype.kind == "U" else pa.binary()
+    else:
+        try:
+            single = pa.from_numpy_dtype(dtype)
+        except pa.ArrowNotImplementedError:
+            told = f"field {field.name!r}: Parquet has no type for {dtype}; give it a codec, or leave it out"
+            raise ConfigError(told) from None
+    return pa.list_(single) if field.shape else single
+
+
+class ParquetWriter:
+    """Rows of a Unischema into Parquet files, which readers and Petastorm's codecs understand.
+
+    Made by :func:`hubarray.parquet_writer`; a context manager. The dataset is complete when the block ends: then the
+    schema and a summary of the row groups are written beside the files. A block that raises leaves no file behind.
+    """
+
+    def __init__(
+        self,
+        location: Location,
+        schema: Unischema,
+        partition_by: Sequence[str],
+        row_group_bytes: int,
+        rows_per_row_group: int | None,
+        rows_per_file: int | None,
+        *,
+        finish: bool = True,
+        run: str | None = None,
+    ) -> None:
+        check_keys(schema, partition_by)
+        self._run = uuid.uuid4().hex[:12] if run is None else run
+        self._location, self._schema, self._partition_by = location, schema, list(partition_by)
+        self._row_group_bytes, self._rows_per_row_group = row_group_bytes, rows_per_row_group
+        self._rows_per_file, self._finish = rows_per_file, finish
+        stored = [field for field in schema.fields.values() if field.name not in self._partition_by]
+        self._arrow = arrow_schema(Unischema("stored", stored))
+        self._files: dict[tuple[Any, ...], _File] = {}
+        self._written: list[str] = []
+        self._closed = False
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Add a row.
+
+        Raises
+        ------
+        ConfigError
+            It does not fit the schema.
+        SourceError
+            The store refused.
+        """
+        if self._closed:
+            raise ConfigError(f"{self._location.where}: the writer is closed")
+        cells = encode_row(self._schema, row)
+        key = tuple(cells.pop(name) for name in self._partition_by)
+        file = self._files.get(key)
+        if file is None:
+            file = self._files[key] = self._opened(key)
+        file.add(cells)
+        if self._rows_per_file is not None and file.rows >= self._rows_per_file:
+            self._files.pop(key).close()
+
+    def write_rows(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Add rows."""
+        for row in rows:
+            self.write(row)
+
+    def _opened(self, key: tuple[Any, ...]) -> _File:
+        name = f"part-{len(self._written):05d}-{self._run}.parquet"
+        if key:
+            name = f"{folder_of(self._schema, self._partition_by, key)}/{name}"
+        self._written.append(name)
+        return _File(self._location, name, self._arrow, self._row_group_bytes, self._rows_per_row_group)
+
+    def close(self) -> None:
+        """Write what is left, the schema and the summary."""
+        if self._closed:
+            return
+        try:
+            for file in self._files.values():
+                file.close()
+            if self._finish:
+                if not self._written:
+                    raise ConfigError(f"{self._location.where}: no rows were written, so there is no dataset")
+                finish_dataset(self._location, self._schema)
+        except BaseException:
+            self.abort()
+            raise
+        self._files.clear()
+        self._closed = True
+
+    def abort(self) -> None:
+        """Remove the files that were begun."""
+        self._closed = True
+        for file in self._files.values():
+            file.abandon()
+        filesystem = self._location.client.filesystem
+        for name in self._written:
+            try:
+                filesystem.delete_file(f"{self._location.path}/{name}")
+            except OSError:
+                continue
+
+    def __enter__(self) -> ParquetWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abort()
+
+
+def _encodings(schema: pa.Schema) -> dict[str, Any]:
+    """Encodings that are read fast: dictionaries for scalars alone, and LZ4, which decodes twice as fast as snappy."""
+    scalars = [field.name for field in schema if not pa.types.is_binary(field.type)]
+    return {"use_dictionary": scalars or False, "compression": "lz4"}
+
+
+class _File:
+    """A Parquet file that is being written, row group after row group."""
+
+    def __init__(
+        self, location: Location, name: str, schema: pa.Schema, row_group_bytes: int, rows_per_row_group: int | None
+    ) -> None:
+        self.rows = 0
+        self._where, self._schema = f"{location.where}/{name}", schema
+        self._row_group_bytes, self._rows_per_row_group = row_group_bytes, rows_per_row_group
+        path = f"{location.path}/{name}"
+        filesystem = location.client.patient_filesystem
+        folder = path.rpartition("/")[0]
+        requested(location, self._where, lambda: location.client.filesystem.create_dir(folder, recursive=True))
+        with readable(self._where):
+            self._sink = filesystem.open_output_stream(path)
+            self._writer = pq.ParquetWriter(self._sink, schema, **_encodings(schema))
+        self._pending: list[dict[str, Any]] = []
+        self._pending_bytes = 0
+
+    def add(self, cells: dict[str, Any]) -> None:
+        self._pending.append(cells)
+        self.rows += 1
+        self._pending_bytes += sum(len(one) if isinstance(one, (bytes, str)) else 8 for one in cells.values())
+        full = self._rows_per_row_group is not None and len(self._pending) >= self._rows_per_row_group
+        if full or self._pending_bytes >= self._row_group_bytes:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        with readable(self._where):
+            table = pa.Table.from_pylist(self._pending, schema=self._schema)
+            self._writer.write_table(table, row_group_size=len(self._pending))
+        self._pending, self._pending_bytes = [], 0
+
+    def close(self) -> None:
+        self._flush()
+        with readable(self._where):
+            self._writer.close()
+            self._sink.close()
+
+    def abandon(self) -> None:
+        try:
+            self._writer.close()
+            self._sink.close()
+        except (OSError, pa.ArrowException):
+            return
+
+
+def parquet_writer(
+    url: str | os.PathLike[str],
+    schema: Unischema,
+    *,
+    partition_by: Sequence[str] = (),
+    row_group_size_mb: float = 32,
+    rows_per_row_group: int | None = None,
+    rows_per_file: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> ParquetWriter:
+    """Write a dataset of a Unischema without Spark.
+
+    Parameters
+    ----------
+    url : path or URL
+        A folder that is not there, or has no Parquet files.
+    schema : Unischema
+    partition_by : list of str
+        Scalar fields that become folders (``name=value``): predicates on them are decided without reading.
+    row_group_size_mb : float
+        How large a row group becomes before compression: what one worker reads at a time.
+    rows_per_row_group, rows_per_file : int, optional
+        At most so many rows.
+    storage_options : mapping, optional
+        As of fsspec.
+
+    Returns
+    -------
+    ParquetWriter
+
+    Raises
+    ------
+    AlreadyExistsError
+        There are Parquet files.
+    ConfigError
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import hubarray as hub
+    >>> fields = [hub.UnischemaField("id", np.int64), hub.UnischemaField("x", np.float32, (None,), hub.NdarrayCodec())]
+    >>> folder = tempfile.mkdtemp()
+    >>> with hub.parquet_writer(folder, hub.Unischema("Frames", fields)) as writer:
+    ...     for i in range(3):
+    ...         writer.write({"id": i, "x": np.zeros(i, np.float32)})
+    >>> with hub.make_reader(folder, shuffle_row_groups=False) as reader:
+    ...     [row.x.shape for row in reader]
+    [(0,), (1,), (2,)]
+    """
+    location = located(url, storage_options)
+    try:
+        known = listed(location)
+    except NotFoundError:
+        known = []
+    if known:
+        raise AlreadyExistsError(f"{location.where}: has {len(known):,} Parquet files; write to another folder")
+    return _writer(location, schema, partition_by, row_group_size_mb, rows_per_row_group, rows_per_file)
+
+
+def _writer(
+    location: Location,
+    schema: Unischema,
+    partition_by: Sequence[str],
+    row_group_size_mb: float,
+    rows_per_row_group: int | None = None,
+    rows_per_file: int | None = None,
+    *,
+    finish: bool = True,
+    run: str | None = None,
+) -> ParquetWriter:
+    for name in partition_by:
+        field = schema.fields.get(name)
+        if field is None or field.shape or not (field.codec is None or isinstance(field.codec, ScalarCodec)):
+            raise ConfigError(f"partition_by: {name!r} is no scalar field of the schema")
+    if len(partition_by) == len(schema.fields):
+        raise ConfigError("partition_by: names every field, so that nothing is left for the files")
+    for told, value in (("rows_per_row_group", rows_per_row_group), ("rows_per_file", rows_per_file)):
+        if value is not None and (not isinstance(value, int) or value < 1):
+            raise ConfigError(f"{told}={value!r}: give at least one row")
+    if not row_group_size_mb > 0:
+        raise ConfigError(f"row_group_size_mb={row_group_size_mb!r}: give a size above 0")
+    row_group_bytes = max(1, int(row_group_size_mb * _MB))
+    return ParquetWriter(
+        location, schema, partition_by, row_group_bytes, rows_per_row_group, rows_per_file, finish=finish, run=run
+    )  # fmt: skip
+
+
+def write_dask(
+    rows: Any,
+    url: str | os.PathLike[str],
+    schema: Unischema,
+    *,
+    partition_by: Sequence[str] = (),
+    row_group_size_mb: float = 32,
+    storage_options: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a Dask bag of rows as a dataset: each of its partitions becomes a file, wherever it is computed.
+
+    Of a Dask DataFrame give ``frame.to_bag(format="dict")``.
+
+    Parameters
+    ----------
+    rows : dask.bag.Bag of dict
+    url, schema, partition_by, row_group_size_mb, storage_options
+        As of :func:`hubarray.parquet_writer`.
+
+    Raises
+    ------
+    AlreadyExistsError
+        The folder has Parquet files.
+
+    Examples
+    --------
+    >>> import dask.bag
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import hubarray as hub
+    >>> folder = tempfile.mkdtemp()
+    >>> rows = dask.bag.range(6, npartitions=2).map(lambda i: {"id": i})
+    >>> hub.write_dask(rows, folder, hub.Unischema("Rows", [hub.UnischemaField("id", np.int64)]))
+    >>> with hub.make_reader(folder, shuffle_row_groups=False) as reader:
+    ...     [int(row.id) for row in reader]
+    [0, 1, 2, 3, 4, 5]
+    """
+    import dask
+
+    location = located(url, storage_options)
+    try:
+        known = listed(location)
+    except NotFoundError:
+        known = []
+    if known:
+        raise AlreadyExistsError(f"{location.where}: has {len(known):,} Parquet files; write to another folder")
+    write = dask.delayed(_write_part, pure=False)
+    # Named by their number, so that a task that is run again, after its worker died, writes over its own files.
+    parts = enumerate(rows.to_delayed())
+    dask.compute(
+        [write(part, f"{i:06d}", location, schema, list(partition_by), row_group_size_mb) for i, part in parts]
+    )
+    finish_dataset(location, schema)
+
+
+def _write_part(
+    rows: Iterable[Mapping[str, Any]],
+    run: str,
+    location: Location,
+    schema: Unischema,
+    partition_by: Sequence[str],
+    row_group_size_mb: float,
+) -> None:
+    with _writer(location, schema, partition_by, row_group_size_mb, finish=False, run=run) as writer:
+        writer.write_rows(rows)

@@ -1,0 +1,1 @@
+"""From row groups to rows: threads and processes that read ahead, filter and transform."""

@@ -1,0 +1,234 @@
+"""Where runs are loaded: in this thread, in threads, or in worker processes; results come in the order of the plan."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import queue
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from hubarray import process
+from hubarray.errors import ConfigError, ReaderStoppedError
+from hubarray.readers.pipeline.pipeline import Loaded, Pipeline
+
+POOLS = ("thread", "process", "dummy")
+_JOIN_SECONDS = 1.5
+_Task: TypeAlias = tuple[Future[Loaded], np.ndarray]
+
+log = logging.getLogger("hubarray.readers")
+# Of this process; a pool that nobody holds leaves by itself.
+_open_pools: weakref.WeakSet[ThreadPool] = weakref.WeakSet()
+
+
+class Pool(Protocol):
+    """Loads runs."""
+
+    def submit(self, rows: np.ndarray) -> Future[Loaded]:
+        """Begin to load some rows; at the latest when the result is asked for."""
+
+    def stop(self) -> None:
+        """Begin no more, and let go of what was begun."""
+
+    def join(self) -> None:
+        """Wait until nothing runs any more."""
+
+    def rest(self) -> None:
+        """Keep no threads while there is nothing to load; the next run brings them back."""
+
+    def diagnostics(self) -> dict[str, Any]:
+        """How it is."""
+
+
+class _Lazy(Future[Loaded]):
+    """A result that is computed when it is asked for."""
+
+    def __init__(self, compute: Callable[[], Loaded]) -> None:
+        super().__init__()
+        self._compute = compute
+
+    def result(self, timeout: float | None = None) -> Loaded:
+        if not self.done():
+            try:
+                self.set_result(self._compute())
+            except BaseException as error:
+                self.set_exception(error)
+        return super().result(timeout)
+
+
+class DummyPool:
+    """Everything in the thread that iterates, when it is needed: for debuggers and profilers."""
+
+    workers_count = 1
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+
+    def submit(self, rows: np.ndarray) -> Future[Loaded]:
+        """Begin to load some rows."""
+        return _Lazy(lambda: self._pipeline.load(rows))
+
+    def stop(self) -> None:
+        """There is nothing to stop."""
+
+    def join(self) -> None:
+        """There is nothing to wait for."""
+
+    def rest(self) -> None:
+        """There is nothing to keep."""
+
+    def diagnostics(self) -> dict[str, Any]:
+        """How it is."""
+        return {"pool": "dummy", "workers": 0}
+
+
+class ThreadPool:
+    """Threads of this process: reading and decoding release the interpreter's lock, functions of the user do not.
+
+    A thread cannot be ended. One whose transform goes on is left to itself after 1.5 seconds, and does not keep the
+    program from ending, as one of a ThreadPoolExecutor would.
+    """
+
+    def __init__(self, pipeline: Pipeline, workers_count: int) -> None:
+        self._pipeline, self.workers_count = pipeline, workers_count
+        self._is_stopped = False
+        self.after_fork()
+        process.register(self)
+        _open_pools.add(self)
+
+    def after_fork(self) -> None:
+        """Start afresh in a forked child."""
+        self._lock = threading.Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Have no threads, and a queue of tasks for the next ones."""
+        self._tasks: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+        self._running: set[Future[Loaded]] = set()
+        # A pool that nobody holds lets its threads go.
+        self._forgotten = weakref.finalize(self, _dismiss, self._tasks, self.workers_count)
+        self._forgotten.atexit = False
+
+    def submit(self, rows: np.ndarray) -> Future[Loaded]:
+        """Begin to load some rows."""
+        future: Future[Loaded] = Future()
+        with self._lock:
+            if self._is_stopped:
+                raise ReaderStoppedError("this reader was stopped; make another one")
+            if len(self._threads) < self.workers_count:
+                name = f"hubarray-reader-{len(self._threads)}"
+                thread = threading.Thread(
+                    target=_work, args=(self._tasks, self._running, self._pipeline), name=name, daemon=True
+                )
+                self._threads.append(thread)
+                thread.start()
+            self._tasks.put((future, rows))
+        return future
+
+    def stop(self) -> None:
+        """Begin no more."""
+        with self._lock:
+            self._is_stopped = True
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    task = self._tasks.get_nowait()
+                    if task is not None:
+                        task[0].cancel()
+            _dismiss(self._tasks, len(self._threads))
+            # Whoever waits for a transform that goes on is told now.
+            for future in list(self._running):
+                with contextlib.suppress(InvalidStateError):
+                    future.set_exception(ReaderStoppedError("the reader was stopped"))
+
+    def rest(self) -> None:
+        """Keep no threads."""
+        with self._lock:
+            self._forgotten.detach()
+            _dismiss(self._tasks, len(self._threads))
+            self._begin()
+
+    def join(self, max_seconds: float = _JOIN_SECONDS) -> None:
+        """Wait until nothing runs, for so long at most."""
+        end = time.monotonic() + max_seconds
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        running = sum(thread.is_alive() for thread in self._threads)
+        if running:
+            log.warning(
+                "a transform or a read goes on in %d threads of a reader that was left; "
+                "reader_pool_type='process' has workers that can be ended",
+                running,
+            )
+        self._threads = []
+
+    def diagnostics(self) -> dict[str, Any]:
+        """How it is."""
+        return {"pool": "thread", "workers": self.workers_count}
+
+
+def _work(tasks: queue.SimpleQueue[_Task | None], running: set[Future[Loaded]], pipeline: Pipeline) -> None:
+    while (task := tasks.get()) is not None:
+        future, rows = task
+        if not future.set_running_or_notify_cancel():
+            continue
+        running.add(future)
+        with contextlib.suppress(InvalidStateError):
+            try:
+                future.set_result(pipeline.load(rows))
+            except Exception as error:
+                future.set_exception(error)
+            except BaseException as error:
+                # It would end the program that reads, and not only this thread.
+                kind = type(error).__name__
+                future.set_exception(ReaderStoppedError(f"a function of yours raised {kind} in a worker of the reader"))
+        running.discard(future)
+        # Else the last result would be held until there is another task.
+        del task, future, rows
+
+
+def _dismiss(tasks: queue.SimpleQueue[_Task | None], threads_count: int) -> None:
+    """Have threads end once they come to it."""
+    for _ in range(threads_count):
+        tasks.put(None)
+
+
+def _end_all() -> None:
+    """Stop the pools at the end of the program, before the interpreter goes: a thread must not be in the midst then."""
+    pools = list(_open_pools)
+    for pool in pools:
+        pool.stop()
+    end = time.monotonic() + _JOIN_SECONDS
+    for pool in pools:
+        pool.join(max(0.0, end - time.monotonic()))
+
+
+# Those registered last are called first, before the pools that the threads fetch with end.
+getattr(threading, "_register_atexit", atexit.register)(_end_all)
+
+
+def pool_of(kind: str, pipeline: Pipeline, workers_count: int) -> Pool:
+    """The pool of a name.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if kind not in POOLS:
+        raise ConfigError(f"reader_pool_type={kind!r}: there are {', '.join(map(repr, POOLS))}")
+    if not isinstance(workers_count, int) or isinstance(workers_count, bool) or not 1 <= workers_count <= 1024:
+        raise ConfigError(f"workers_count={workers_count!r}: is 1 to 1024")
+    if kind == "dummy":
+        return DummyPool(pipeline)
+    if kind == "process":
+        from hubarray.readers.pipeline.process_pool import ProcessPool
+
+        return ProcessPool(pipeline, workers_count)
+    return ThreadPool(pipeline, workers_count)

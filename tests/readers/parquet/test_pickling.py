@@ -1,0 +1,82 @@
+"""Schemas as Petastorm pickles them: names and plain values, which its own classes are made of."""
+
+import io
+import json
+import pickle
+import pickletools
+from decimal import Decimal
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import hubarray as hub
+from hubarray.readers.parquet.pickled import pickled_schema
+from hubarray.readers.parquet.pickling import pickled_unischema
+
+FIELDS = [
+    hub.UnischemaField("id", np.int64), hub.UnischemaField("name", np.str_, (), hub.ScalarCodec(), True),
+    hub.UnischemaField("raw", np.bytes_), hub.UnischemaField("ok", np.bool_),
+    hub.UnischemaField("price", Decimal, (), hub.ScalarCodec("DecimalType(10,2)")),
+    hub.UnischemaField("when", np.dtype("M8[us]")), hub.UnischemaField("day", np.datetime64, (), hub.ScalarCodec("DateType")),
+    hub.UnischemaField("x", np.float32, (None, 3), hub.NdarrayCodec()),
+    hub.UnischemaField("z", np.int16, (100_000, 300), hub.CompressedNdarrayCodec()),
+    hub.UnischemaField("image", np.uint8, (None, None, 3), hub.CompressedImageCodec("jpeg", 77)),
+    hub.UnischemaField("größe\n.", np.float64), hub.UnischemaField("list", np.int32, (None,)),
+]  # fmt: skip
+
+
+def test_our_own_reader_of_pickles_gives_the_schema_back():
+    found = pickled_schema(pickled_unischema(hub.Unischema("Frames", FIELDS)), "here")
+    assert list(found.fields) == [one.name for one in FIELDS]
+    for one in FIELDS:
+        again = found.fields[one.name]
+        assert (again.shape, again.nullable) == (one.shape, one.nullable)
+        if one.numpy_dtype is Decimal or np.dtype(one.numpy_dtype).kind not in "M":
+            assert again.numpy_dtype is one.numpy_dtype
+    assert found.fields["price"].codec == hub.ScalarCodec("DecimalType(10,2)")
+    assert found.fields["image"].codec == hub.CompressedImageCodec("jpeg", 77)
+
+
+def test_only_classes_of_schemas_are_named():
+    class Noted(pickle.Unpickler):
+        def find_class(self, module, name):
+            seen.add(f"{module}.{name}")
+            return super().find_class("types", "SimpleNamespace") if module != "collections" else dict
+
+    seen, data = set(), pickled_unischema(hub.Unischema("Frames", FIELDS))
+    assert {op.name for op, _, _ in pickletools.genops(data)} <= {
+        "PROTO", "GLOBAL", "EMPTY_DICT", "MARK", "BINUNICODE", "LONG1", "NEWTRUE", "NEWFALSE", "NONE", "TUPLE", "NEWOBJ",
+        "BUILD", "EMPTY_TUPLE", "REDUCE", "SETITEMS", "STOP",
+    }  # fmt: skip
+    names = [argument for op, argument, _ in pickletools.genops(data) if op.name == "GLOBAL"]
+    allowed = (
+        "petastorm.unischema ",
+        "petastorm.codecs ",
+        "numpy ",
+        "decimal Decimal",
+        "pyspark.sql.types ",
+        "collections OrderedDict",
+    )
+    assert all(name.startswith(allowed) for name in names)
+    pickletools.dis(data, out=io.StringIO())
+
+
+def test_a_dataset_has_the_metadata_that_petastorm_asks_for(tmp_path):
+    schema = hub.Unischema("Rows", [hub.UnischemaField("id", np.int64)])
+    with hub.parquet_writer(tmp_path, schema, rows_per_row_group=2, rows_per_file=5) as writer:
+        writer.write_rows({"id": i} for i in range(10))
+    metadata = pq.read_schema(tmp_path / "_common_metadata").metadata
+    counts = json.loads(metadata[b"dataset-toolkit.num_row_groups_per_file.v1"])
+    assert sorted(counts) == sorted(path.name for path in tmp_path.glob("*.parquet"))
+    assert set(counts.values()) == {3}
+    assert list(pickled_schema(metadata[b"dataset-toolkit.unischema.v1"], "here").fields) == ["id"]
+
+
+@pytest.mark.parametrize("kind", [np.dtype("m8[s]")])
+def test_a_field_that_petastorm_could_not_know_stops_no_dataset(tmp_path, kind):
+    with hub.parquet_writer(tmp_path, hub.Unischema("Rows", [hub.UnischemaField("x", kind)])) as writer:
+        writer.write({"x": np.timedelta64(3, "s")})
+    assert b"dataset-toolkit.unischema.v1" not in pq.read_schema(tmp_path / "_common_metadata").metadata
+    with hub.make_reader(tmp_path) as reader:
+        assert [row.x for row in reader] == [np.timedelta64(3, "s")]
