@@ -26,7 +26,6 @@ from hubarray.api.datasets import dataset
 from hubarray.api.maintenance import collect_garbage, compact, du, repair, transfer, verify
 from hubarray.api.tags import rename, tag, tags, untag
 from hubarray.api.versions import copy, delete, expire, freeze, merge_version, restore, undo
-from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.metadata.spec import ArraySpec
 from hubarray.arrays.write.transaction import Transaction
@@ -34,9 +33,7 @@ from hubarray.arrays.write.worker import Part, PartWriter, Worker
 from hubarray.blobs.fetch import stats
 from hubarray.blobs.stats import Stats
 from hubarray.config import configure
-from hubarray.datasets.dataset import Dataset
 from hubarray.datasets.diff import DatasetDiff
-from hubarray.datasets.member import DatasetArray
 from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.errors import (
     AccessDeniedError,
@@ -62,6 +59,10 @@ from hubarray.errors import (
     UnsafeStoreError,
     UnsortedRowsError,
 )
+from hubarray.handles import kinds
+from hubarray.handles.array import Array
+from hubarray.handles.dataset import Dataset
+from hubarray.handles.member import DatasetArray
 from hubarray.history.commits.retry import retry
 from hubarray.history.log.timeline import Commit
 from hubarray.history.maintenance.compact import Compaction
@@ -77,6 +78,8 @@ from hubarray.storage.url import Root
 
 if TYPE_CHECKING:
     from hubarray.api.tables import read_index, row_loader, table_writer, write_index
+    from hubarray.handles.loader import RowLoader
+    from hubarray.handles.table import Table
     from hubarray.interop.export.references import references
     from hubarray.interop.import_.tables import import_table
     from hubarray.interop.spark.readers import (
@@ -111,7 +114,8 @@ if TYPE_CHECKING:
     )
     from hubarray.readers.fields.transform import TransformSpec
     from hubarray.readers.fields.unischema import Unischema, UnischemaField
-    from hubarray.readers.parquet.indexes import FieldNotNullIndexer, SingleFieldIndexer, build_rowgroup_index
+    from hubarray.readers.parquet.index_writer import build_rowgroup_index
+    from hubarray.readers.parquet.indexes import FieldNotNullIndexer, SingleFieldIndexer
     from hubarray.readers.parquet.writing import parquet_writer, write_dask
     from hubarray.readers.reader import Reader
     from hubarray.readers.splits import balanced, split
@@ -120,8 +124,6 @@ if TYPE_CHECKING:
     from hubarray.tables.format.schema import Field, Schema
     from hubarray.tables.index.diff import TableDiff
     from hubarray.tables.index.join import merge, merge_asof
-    from hubarray.tables.read.loader import RowLoader
-    from hubarray.tables.table import Table
     from hubarray.tables.write.worker import TablePartition, TableWorker
     from hubarray.tables.write.writer import TableWriter
     from hubarray.viewer.serving import view
@@ -135,10 +137,10 @@ _LAZY = {
     "NdarrayCodec": "hubarray.readers.fields.field_codecs",
     "PredicateBase": "hubarray.readers.fields.predicates",
     "Reader": "hubarray.readers.reader",
-    "RowLoader": "hubarray.tables.read.loader",
+    "RowLoader": "hubarray.handles.loader",
     "ScalarCodec": "hubarray.readers.fields.field_codecs",
     "Schema": "hubarray.tables.format.schema",
-    "Table": "hubarray.tables.table",
+    "Table": "hubarray.handles.table",
     "TableDiff": "hubarray.tables.index.diff",
     "TablePart": "hubarray.tables.format.part",
     "TablePartition": "hubarray.tables.write.worker",
@@ -172,7 +174,7 @@ _LAZY = {
     "RowGroupSelectorBase": "hubarray.readers.fields.selectors",
     "SingleFieldIndexer": "hubarray.readers.parquet.indexes",
     "FieldNotNullIndexer": "hubarray.readers.parquet.indexes",
-    "build_rowgroup_index": "hubarray.readers.parquet.indexes",
+    "build_rowgroup_index": "hubarray.readers.parquet.index_writer",
     "split": "hubarray.readers.splits",
     "balanced": "hubarray.readers.splits",
     "WeightedSamplingReader": "hubarray.readers.weighted",
@@ -318,6 +320,7 @@ __all__ = [
 
 
 moved.install()
+kinds.register()
 
 
 def __getattr__(name: str) -> Any:

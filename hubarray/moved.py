@@ -12,8 +12,12 @@ from typing import Any
 
 # Of 0.1, those whose classes and functions pickles name.
 MOVED = {
+    "hubarray.arrays.array": "hubarray.handles.array",
+    "hubarray.datasets.dataset": "hubarray.handles.dataset",
+    "hubarray.datasets.member": "hubarray.handles.member",
+    "hubarray.tables.table": "hubarray.handles.table",
     "hubarray.tables.diff": "hubarray.tables.index.diff",
-    "hubarray.tables.loader": "hubarray.tables.read.loader",
+    "hubarray.tables.loader": "hubarray.handles.loader",
     "hubarray.tables.part": "hubarray.tables.format.part",
     "hubarray.tables.schema": "hubarray.tables.format.schema",
     "hubarray.tables.service_column": "hubarray.tables.format.index_column",
@@ -29,7 +33,7 @@ MOVED = {
     "hubarray.readers.source": "hubarray.readers.fields.source",
     "hubarray.readers.filters": "hubarray.readers.fields.filters",
     "hubarray.interop.lazy": "hubarray.interop.statistics.lazy",
-    "hubarray.interop.decoded": "hubarray.interop.statistics.decoded",
+    "hubarray.interop.decoded": "hubarray.interop.decoded",
     "hubarray.interop.torch_items": "hubarray.interop.torch.items",
     "hubarray.interop.torch_readers": "hubarray.interop.torch.readers",
     "hubarray.interop.torch_stream": "hubarray.interop.torch.stream",

@@ -1,7 +1,6 @@
-"""The documents say what is so."""
+"""The code of the documents runs, and gives what they say."""
 
 import ast
-import configparser
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,158 +9,13 @@ import numpy as np
 import pytest
 
 import hubarray as hub
-from hubarray import errors
 from hubarray.cli.main import main
 from tests.servers import ACCESS_KEY, SECRET_KEY
 
 REPOSITORY = Path(__file__).parents[1]
 HOW_TOS = sorted((REPOSITORY / "docs" / "how-to").glob("*.md"))
 COMING_FROM = sorted((REPOSITORY / "docs" / "coming-from").glob("*.md"))
-DOCUMENTS = [
-    *(Path(name) for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
-    *(
-        path.relative_to(REPOSITORY)
-        for path in sorted((REPOSITORY / "docs").rglob("*.md"))
-        if "_build" not in path.parts
-    ),
-]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-
-
-@pytest.mark.parametrize("document", ["docs/reliability.md", "docs/security.md"])
-def test_every_promise_names_a_test_that_exists(document):
-    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (REPOSITORY / document).read_text())
-    assert len(named) > 20
-    for file, function in named:
-        assert f"def {function}(" in (REPOSITORY / file).read_text(), f"{file}::{function}"
-
-
-def test_every_file_of_tests_that_a_document_names_is_there():
-    documents = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").rglob("*.md")]
-    named = {file for path in documents for file in re.findall(r"\btests/[\w/]+\.py", path.read_text())}
-    assert len(named) > 30
-    assert sorted(file for file in named if not (REPOSITORY / file).exists()) == []
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
-def test_links_lead_somewhere_and_have_words(document):
-    path = REPOSITORY / document
-    for words, target in re.findall(r"\[([^\]]*)\]\(([^)\s]+)\)", without_code(path.read_text())):
-        assert words, f"{target}: shown as nothing where pages are not built"
-        if "://" in target:
-            continue
-        file, _, anchor = target.partition("#")
-        there = path.parent / file if file else path
-        assert there.exists(), target
-        assert not anchor or anchor in anchors(there.read_text()), target
-
-
-def without_code(text):
-    return re.sub(r"`[^`\n]*`", "code", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
-
-
-def anchors(text):
-    """What stands after # in links to the headings of a page, as GitHub and the built pages have it."""
-    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-def test_anchors_are_those_of_the_headings():
-    assert anchors("# One\n\n```\n# not one\n```\n## What `a[0]`, and why\n") == {"one", "what-a0-and-why"}
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=str)
-def test_no_line_is_longer_than_120_but_rows_of_tables_and_single_words(document):
-    lines = (REPOSITORY / document).read_text().splitlines()
-    breakable = {i: line for i, line in enumerate(lines, 1) if not line.startswith("|") and len(line.split()) > 1}
-    assert {i: line for i, line in breakable.items() if len(line) > 120} == {}
-
-
-@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "docs/architecture.md"])
-def test_files_that_are_named_for_newcomers_are_there(document):
-    named = re.findall(r"`([\w/]+(?:\.py|\.cfg|\.md|/))`", (REPOSITORY / document).read_text())
-    assert len(named) > 20
-    package = REPOSITORY / "hubarray"
-    places = [REPOSITORY, package, REPOSITORY / "docs", *package.iterdir(), *(REPOSITORY / "tests").iterdir()]
-    assert [one for one in named if not any((place / one).exists() for place in places)] == []
-
-
-def _layers(contract):
-    """The layers of a contract of import-linter, as sets of packages that may stand beside each other."""
-    setup = configparser.ConfigParser()
-    setup.read(REPOSITORY / "setup.cfg")
-    lines = setup[f"importlinter:contract:{contract}"]["layers"].split("\n")
-    return [set(re.findall(r"\w+", line)) for line in lines if line and not line.startswith("#")]
-
-
-def test_the_architecture_shows_the_packages_that_the_linter_holds():
-    rows = re.findall(r"^\| (`.*?) \| (.*?) ?\|", (REPOSITORY / "docs" / "architecture.md").read_text(), re.MULTILINE)
-    rows = rows[: next(i for i, (name, _) in enumerate(rows) if "`names`" in name) + 6]
-    assert [set(re.findall(r"`(\w+)`", names)) for names, _ in rows] == _layers("layers")
-    for names, inside in rows:
-        if inside:
-            package = (re.findall(r"`(\w+)`: ", inside) or re.findall(r"`(\w+)`", names))[0]
-            shown = [set(re.findall(r"`(\w+)`", layer)) for layer in inside.removeprefix(f"`{package}`: ").split(";")]
-            folders = {path.name for path in (REPOSITORY / "hubarray" / package).iterdir() if path.is_dir()}
-            held = [layer if package == "api" else layer & folders for layer in _layers(package)]
-            assert shown == [layer for layer in held if layer]
-
-
-def test_the_reference_has_every_public_name():
-    named = re.findall(r"^\.\. auto\w+:: (\w+)$", (REPOSITORY / "docs" / "api.md").read_text(), re.MULTILINE)
-    assert sorted(named) == sorted(hub.__all__)
-
-
-def test_the_reference_has_every_method_of_an_array_once():
-    named = re.findall(
-        r"^\.\. auto\w+:: Array\.([a-z]\w*)$", (REPOSITORY / "docs" / "api.md").read_text(), re.MULTILINE
-    )
-    # For code that works on records and chunks, which no user's does.
-    inside = {"state", "newest_state", "seen_record", "commit_operation", "view_of_workers"}
-    assert sorted(named) == [name for name in dir(hub.Array) if not name.startswith("_") and name not in inside]
-
-
-def test_every_runtime_dependency_has_its_reason():
-    """setup.cfg and docs/decisions/0001-dependencies.md name the same packages."""
-    wanted = re.search(r"install_requires =\n((?: {4}.*\n)+)", (REPOSITORY / "setup.cfg").read_text())
-    assert wanted is not None
-    packages = re.findall(r"^ {4}([a-z0-9]+)", wanted.group(1), re.MULTILINE)
-    reasons = (REPOSITORY / "docs" / "decisions" / "0001-dependencies.md").read_text()
-    headings = " ".join(re.findall(r"\*\*([^*]+)\.\*\*", reasons))
-    assert packages
-    assert [package for package in packages if package not in headings] == []
-
-
-def test_decisions_are_numbered_without_a_gap_and_the_index_has_each_by_its_title():
-    folder = REPOSITORY / "docs" / "decisions"
-    index = (folder / "index.md").read_text()
-    pages = sorted(folder.glob("[0-9]*.md"))
-    assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
-    for number, page in enumerate(pages, 1):
-        title = page.read_text().partition("\n")[0].removeprefix("# ")
-        assert title.startswith(f"{number}. ")
-        assert f"* [{title}]({page.name})\n" in index
-        assert f"\n{page.stem}\n" in index
-
-
-def test_the_glossary_has_every_word_of_the_tree():
-    text = (REPOSITORY / "docs" / "FORMAT.md").read_text()
-    for word in ("pack", "manifest", "record", "hint", "referrer", "overlay", "line", "generation", "stub"):
-        assert re.search(rf"^\| {word} \|", text, re.MULTILINE), word
-
-
-def test_every_error_has_its_cause_and_remedy_as_its_class_says_them():
-    rows = re.findall(r"^\| `(\w+)` \| (.*) \| (.*) \|$", (REPOSITORY / "docs" / "errors.md").read_text(), re.MULTILINE)
-    classes = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, hub.HubError)]
-    said = {one.__name__: (one.__doc__.split("\n")[0].removesuffix("."), one.remedy) for one in classes}
-    del said["HubError"]
-    assert {name: (cause[0].upper() + cause[1:], remedy) for name, cause, remedy in _plain(rows)} == {
-        name: (cause.replace("`", ""), remedy) for name, (cause, remedy) in said.items()
-    }
-
-
-def _plain(rows):
-    return [[cell.replace("`", "") for cell in row] for row in rows]
 
 
 def test_the_first_steps_run(tmp_path, isolated):
@@ -298,19 +152,6 @@ def test_the_code_for_those_who_come_from_elsewhere_runs(page, tmp_path, monkeyp
     if page.stem == "deeplake":
         assert (names["images"][...] == column).all()
         assert (names["growing"][...] == column).all()
-
-
-def test_the_contents_have_every_page_in_the_list_and_in_the_tree():
-    docs = REPOSITORY / "docs"
-    text = (docs / "index.md").read_text()
-    listed = re.findall(r"^\* \[[^\]]+\]\(([^)]+)\.md\)", text, re.MULTILINE)
-    tree = re.findall(r"^([\w/-]+)$", text, re.MULTILINE)
-    # What one begins with is shown as a tree, because links do not follow the folder of notebooks, which is one.
-    assert tree == ["getting-started", *(one for one in tree if one.startswith("notebooks/")), *listed]
-    pages = {str(path.relative_to(docs).with_suffix("")) for path in docs.rglob("*.md") if "_build" not in path.parts}
-    notebooks = {f"notebooks/{path.stem}" for path in (REPOSITORY / "notebooks").glob("*.ipynb")}
-    decisions = {one for one in pages if one.startswith("decisions/0")}
-    assert set(tree) == (pages | notebooks) - decisions - {"index"}
 
 
 def test_the_counts_of_the_performance_guide_are_there(capsys):

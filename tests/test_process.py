@@ -15,7 +15,7 @@ import pytest
 import hubarray as hub
 from hubarray import process
 from hubarray.arrays.metadata import metadata
-from hubarray.interop.missing import needed
+from hubarray.extras import needed
 from hubarray.process import cached_property
 from hubarray.storage import url
 from hubarray.storage.memory import _turn

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from hubarray import names
 from hubarray.api import registry
 from hubarray.api.resolve import RootLike, checked_grace, existing, locate, suggestions
-from hubarray.arrays.array import Array
 from hubarray.arrays.diff import Diff
 from hubarray.arrays.metadata.metadata import metadata_of
 from hubarray.arrays.metadata.spec import ArraySpec
@@ -24,6 +23,7 @@ from hubarray.redaction import shown_url
 from hubarray.storage.url import resolve
 
 if TYPE_CHECKING:
+    from hubarray.handles.array import Array
     from hubarray.tables.index.diff import TableDiff
 
 
@@ -115,11 +115,11 @@ def array(
     elif overwrite:
         registry.require(base, "array", "delete it first, or choose another version")
         record = commit(version, Overwrite(metadata, attributes), base=base, message=message)
-        return Array(where, version, record, pinned=False)
+        return registry.handle(where, version, record)
     else:
         record = base
     _check_same(record, spec)
-    return Array(where, version, record, pinned=False)
+    return registry.handle(where, version, record)
 
 
 def load(name: str, *, at: Any = None, root: RootLike = None) -> Array:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hubarray.api import registry
 from hubarray.api.resolve import RootLike, checked_grace, locate
-from hubarray.arrays.array import Array
 from hubarray.arrays.metadata.metadata import metadata_of
 from hubarray.arrays.metadata.spec import ArraySpec
 from hubarray.blobs.pack import PackWriter
 from hubarray.datasets.adding import steps_to_add
-from hubarray.datasets.dataset import Dataset
 from hubarray.datasets.description import checked_name, description_of, view
 from hubarray.datasets.operations import creation
 from hubarray.errors import AlreadyExistsError, ConfigError
@@ -23,6 +21,10 @@ from hubarray.history.log.version import version_of
 from hubarray.history.records.record import Record
 from hubarray.process import uptime_seconds
 from hubarray.values.attributes import checked_attrs
+
+if TYPE_CHECKING:
+    from hubarray.handles.array import Array
+    from hubarray.handles.dataset import Dataset
 
 
 def dataset(
@@ -83,7 +85,7 @@ def dataset(
     base = version.newest()
     if base is not None and base.head.kind != "deleted":
         _check_same(base, arrays)
-        return Dataset(where, version, base, pinned=False)
+        return registry.handle(where, version, base)
     head = {} if grace_seconds is None else {"grace_seconds": checked_grace(grace_seconds)}
     began, packs = uptime_seconds(), PackWriter(version.store, version.name.home)
     try:
@@ -96,7 +98,7 @@ def dataset(
     if not ours:
         packs.abandon()
         _check_same(record, arrays)
-    return Dataset(where, version, record, pinned=False)
+    return registry.handle(where, version, record)
 
 
 def _check_same(record: Record, arrays: Mapping[str, Any]) -> None:

@@ -1,12 +1,12 @@
-"""Kinds of versions: a table of dotted names, each imported when it is first needed.
+"""Kinds of versions, which register themselves: what each can do, and the class of the handle that users get.
 
 Whoever opens, compares or merges versions asks here, and nowhere else is there a choice by kind.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hubarray import process
@@ -17,8 +17,6 @@ from hubarray.history.log.version import Version, version_of
 from hubarray.history.records.record import Record, record_key
 from hubarray.names import Name
 from hubarray.storage.url import Root
-
-_MODULES = {"array": "hubarray.arrays.kind", "table": "hubarray.tables.kind", "dataset": "hubarray.datasets.kind"}
 
 Side = tuple[Version, Record]
 
@@ -34,49 +32,61 @@ class Kind(Protocol):
 
     BORN_FROZEN: bool
 
-    @staticmethod
-    def handle(root: Root, version: Version, record: Record, *, pinned: bool) -> Any:
-        """The handle that users get, an Array, say: ``pinned`` to this commit, or of the version."""
-
-    @staticmethod
-    def check(record: Record) -> None:
+    def check(self, record: Record) -> None:
         """Raise CorruptDataError or FormatVersionError if the record describes nothing of this kind."""
 
-    @staticmethod
-    def diff(one: Side, two: Side, *, elements: bool, on: Sequence[str] | None) -> Any:
+    def diff(self, one: Side, two: Side, *, elements: bool, on: Sequence[str] | None) -> Any:
         """Where two records differ, by refs alone or element by element; ``on`` pairs rows by fields of theirs."""
 
-    @staticmethod
-    def same_state(version: Version, old: Record, new: Record) -> bool:
+    def same_state(self, version: Version, old: Record, new: Record) -> bool:
         """Whether two commits of a version show the same."""
 
-    @staticmethod
-    def summary(handle: Any) -> tuple[str, str]:
+    def summary(self, handle: Any) -> tuple[str, str]:
         """How large it is and of which type, each in a word or two."""
 
-    @staticmethod
-    def facts(handle: Any) -> dict[str, Any]:
+    def facts(self, handle: Any) -> dict[str, Any]:
         """Facts about it, as JSON; names that end in ``_bytes`` are numbers of bytes."""
 
-    @staticmethod
-    def logical_bytes(record: Record) -> int:
+    def logical_bytes(self, record: Record) -> int:
         """Bytes of its contents, whoever stores them."""
 
-    @staticmethod
-    def require_compactable(version: Version) -> None:
+    def require_compactable(self, version: Version) -> None:
         """Raise ConfigError if compaction makes no sense for the kind."""
 
-    @staticmethod
-    def unreadable(version: Version, record: Record) -> Iterable[str]:
+    def unreadable(self, version: Version, record: Record) -> Iterable[str]:
         """The parts that are as their hashes say, and that no reader can make sense of."""
 
-    @staticmethod
-    def affected(version: Version, record: Record, damaged: Refs) -> Iterable[str]:
+    def affected(self, version: Version, record: Record, damaged: Refs) -> Iterable[str]:
         """The data that damaged blobs are of, in its own terms; nothing where the keys say enough."""
 
-    @staticmethod
-    def merge(version: Version, record: Record, on_conflict: str | None) -> Operation:
+    def merge(self, version: Version, record: Record, on_conflict: str | None) -> Operation:
         """The operation that brings a record's changes into the version it is committed to."""
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A kind, and the classes that users get.
+
+    Attributes
+    ----------
+    kind : Kind
+    handle : type
+        Made of a root, a version, a record and ``pinned=``.
+    row_loader : type, optional
+        Of tables, the class of the loader of some of their rows.
+    """
+
+    kind: Kind
+    handle: type[Any]
+    row_loader: type[Any] | None = None
+
+
+_registered: dict[str, Callable[[], Registration]] = {}
+
+
+def register(kind: str, registration: Callable[[], Registration]) -> None:
+    """Have versions of a kind opened by what a function gives, which imports it when it is first needed."""
+    _registered[kind] = registration
 
 
 def kind_of(record: Record) -> Kind:
@@ -87,12 +97,12 @@ def kind_of(record: Record) -> Kind:
     FormatVersionError
         This hubarray does not know it.
     """
-    if record.head.kind not in _MODULES:
+    if record.head.kind not in _registered:
         raise FormatVersionError(
             f"{record_key(record.name, record.head.number)}: is of the kind {record.head.kind!r}, which this hubarray "
             "cannot open; upgrade hubarray"
         )
-    return _named(record.head.kind)
+    return _registration(record.head.kind).kind
 
 
 def require(record: Record, kind: str, remedy: str) -> None:
@@ -112,15 +122,21 @@ def article(kind: str) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
-def _named(kind: str) -> Kind:
+def _registration(kind: str) -> Registration:
     with process.importing:
-        module: Kind = importlib.import_module(_MODULES[kind])  # type: ignore[assignment]
-    return module
+        return _registered[kind]()
+
+
+def row_loader(numbers: Any, names: Any, root: Root | None) -> Any:
+    """The loader of rows, given by their numbers in each table, and the names of their index's columns."""
+    made = _registration("table").row_loader
+    assert made is not None
+    return made(numbers, names, root)
 
 
 def of(handle: Any) -> Kind:
     """The kind of a handle."""
-    return _named(handle.kind)
+    return _registration(handle.kind).kind
 
 
 def check(record: Record) -> None:
@@ -140,7 +156,12 @@ def affected(version: Version, record: Record, damaged: Refs) -> Iterable[str]:
 
 def handle(root: Root, version: Version, record: Record) -> Any:
     """The handle on a version, which follows what is committed."""
-    return kind_of(record).handle(root, version, record, pinned=False)
+    return _handle(root, version, record, pinned=False)
+
+
+def _handle(root: Root, version: Version, record: Record, *, pinned: bool) -> Any:
+    kind_of(record)
+    return _registration(record.head.kind).handle(root, version, record, pinned=pinned)
 
 
 def opened(root: Root, name: Name) -> Any:
@@ -156,4 +177,4 @@ def opened(root: Root, name: Name) -> Any:
         if name.commit is not None:
             raise NotFoundError(f"{name}: at this commit the version was deleted; an earlier one can be read")
         raise NotFoundError(f"{name}: was deleted at commit {record.head.number}; its earlier commits can be read")
-    return kind_of(record).handle(root, version, record, pinned=name.commit is not None)
+    return _handle(root, version, record, pinned=name.commit is not None)

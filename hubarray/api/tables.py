@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hubarray import names
+from hubarray.api import registry
 from hubarray.api.resolve import RootLike, checked_grace, existing, locate, suggestions
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError, ReadOnlyError
 from hubarray.history.commits.commit import check_message, check_writable
@@ -20,13 +21,16 @@ from hubarray.tables.index.join_keys import refuse_edited
 from hubarray.tables.index.publish import write_index as publish_index
 from hubarray.tables.read import known_roots
 from hubarray.tables.read.columns import matching
-from hubarray.tables.read.index_rows import partition_column
-from hubarray.tables.read.loader import RowLoader, loader_of
+from hubarray.tables.read.index_rows import partition_column, row_numbers
+from hubarray.tables.read.loader import loader_of
 from hubarray.tables.snapshot.snapshot import TableState
-from hubarray.tables.table import Table
 from hubarray.tables.write.operations import AddParts
 from hubarray.tables.write.writer import TableWriter, checked_schema
 from hubarray.values.attributes import checked_attrs
+
+if TYPE_CHECKING:
+    from hubarray.handles.loader import RowLoader
+    from hubarray.handles.table import Table
 
 _VALUE = "value"
 _ON_DUPLICATE = ("error", "first")
@@ -226,7 +230,9 @@ def row_loader(index: Any, root: RootLike = None) -> RowLoader:
     ------
     ConfigError
     """
-    return loader_of(index, None if root is None else resolve(root))
+    numbers, names = row_numbers(index)
+    loader: RowLoader = registry.row_loader(numbers, names, None if root is None else resolve(root))
+    return loader
 
 
 def _schema(schema: Any) -> Schema:
@@ -344,4 +350,4 @@ def write_index(
         columns=None if columns is None else matching(columns, loader.columns),
         grace_seconds=None if grace_seconds is None else checked_grace(grace_seconds),
     )  # fmt: skip
-    return Table(where, version, record, pinned=False)
+    return registry.handle(where, version, record)

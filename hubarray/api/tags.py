@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hubarray import names
 from hubarray.api import registry
 from hubarray.api.resolve import RootLike, existing, locate
-from hubarray.arrays.array import Array
 from hubarray.errors import ConfigError, ConflictError, NotFoundError
 from hubarray.history.commits import operations
 from hubarray.history.commits.commit import commit
 from hubarray.history.log.version import version_of
 from hubarray.history.maintenance import renaming
 from hubarray.process import uptime_seconds
+
+if TYPE_CHECKING:
+    from hubarray.handles.array import Array
 
 _RENAMINGS = 5
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hubarray import names
 from hubarray.api import registry
 from hubarray.api.resolve import RootLike, existing, locate, suggestions
-from hubarray.arrays.array import Array
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, ReadOnlyError
 from hubarray.history.commits import operations
 from hubarray.history.commits.commit import commit, create_version
@@ -20,6 +19,9 @@ from hubarray.history.records.record import Record
 from hubarray.process import uptime_seconds
 from hubarray.progress import progress
 from hubarray.storage.url import Root
+
+if TYPE_CHECKING:
+    from hubarray.handles.array import Array
 
 
 def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = None) -> Array:

@@ -8,28 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.array import Array
 from hubarray.arrays.codecs.dtypes import dtype_name
 from hubarray.arrays.codecs.image_codecs import is_lossy
 from hubarray.arrays.diff import Diff, diff_elements, differing_chunks
 from hubarray.arrays.diff import diff as diff_records
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.arrays.merge import Merge
 from hubarray.arrays.metadata.metadata import metadata_of
 from hubarray.blobs.ref import Refs
 from hubarray.errors import ConfigError
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record
-from hubarray.storage.url import Root
 from hubarray.values import packing
 
 Side = tuple[Version, Record]
 
 BORN_FROZEN = False
-
-
-def handle(root: Root, version: Version, record: Record, *, pinned: bool) -> Array:
-    """An Array."""
-    return Array(root, version, record, pinned=pinned)
 
 
 def check(record: Record) -> None:
@@ -51,12 +45,12 @@ def same_state(version: Version, old: Record, new: Record) -> bool:
     return not differing_chunks((version, old), (version, new))[0]
 
 
-def summary(handle: Array) -> tuple[str, str]:
+def summary(handle: ArrayHandle) -> tuple[str, str]:
     """Shape and dtype."""
     return str(handle.shape), dtype_name(handle.dtype)
 
 
-def facts(handle: Array) -> dict[str, Any]:
+def facts(handle: ArrayHandle) -> dict[str, Any]:
     """The array's metadata, and what it takes."""
     return {
         "shape": list(handle.shape),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hubarray.arrays.array import Array
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.arrays.indexing import selection
 from hubarray.arrays.metadata.spec import ArraySpec
 from hubarray.arrays.write.operations import SetElements
@@ -16,7 +16,7 @@ from hubarray.values.foreign import unmasked
 from hubarray.values.objects import plain_objects, refuse_objects
 
 
-def steps_to_add(version: Version, name: str, array: ArraySpec | Array | np.ndarray) -> list[Step]:
+def steps_to_add(version: Version, name: str, array: ArraySpec | ArrayHandle | np.ndarray) -> list[Step]:
     """Steps that make an array part of a dataset of some version.
 
     Raises
@@ -26,7 +26,7 @@ def steps_to_add(version: Version, name: str, array: ArraySpec | Array | np.ndar
     if isinstance(array, ArraySpec):
         with growing.about(name):
             return [operations.create(name, operations.entry_of(array.metadata(), array.attributes()))]
-    if isinstance(array, Array):
+    if isinstance(array, ArrayHandle):
         return [operations.adoption(name, array, version)]
     if isinstance(array, np.ndarray):
         with growing.about(name):

@@ -10,26 +10,20 @@ from hubarray.arrays import kind as array_kind
 from hubarray.arrays.codecs.image_codecs import is_lossy
 from hubarray.arrays.metadata.metadata import metadata_of
 from hubarray.blobs.ref import Refs, blob_names
-from hubarray.datasets.dataset import Dataset
 from hubarray.datasets.description import description_of, view
 from hubarray.datasets.diff import DatasetDiff, diff_datasets
+from hubarray.datasets.handle import DatasetHandle
 from hubarray.datasets.merge import MergeDataset
 from hubarray.errors import ConfigError
 from hubarray.history.log.version import Version
 from hubarray.history.records.contents import present_refs
 from hubarray.history.records.record import Record
 from hubarray.redaction import several
-from hubarray.storage.url import Root
 
 Side = tuple[Version, Record]
 
 BORN_FROZEN = False
 _BATCH_BYTES = 64 << 20
-
-
-def handle(root: Root, version: Version, record: Record, *, pinned: bool) -> Dataset:
-    """A Dataset."""
-    return Dataset(root, version, record, pinned=pinned)
 
 
 def check(record: Record) -> None:
@@ -52,13 +46,13 @@ def same_state(version: Version, old: Record, new: Record) -> bool:
     return all(array_kind.same_state(version, view(old, name), view(new, name)) for name in description_of(old).arrays)
 
 
-def summary(handle: Dataset) -> tuple[str, str]:
+def summary(handle: DatasetHandle) -> tuple[str, str]:
     """Arrays and dimensions."""
     dims = ", ".join(f"{dim}: {length:,}" for dim, length in handle.dims.items())
     return several(len(handle), "array"), dims or "no dimensions"
 
 
-def facts(handle: Dataset) -> dict[str, Any]:
+def facts(handle: DatasetHandle) -> dict[str, Any]:
     """The arrays, and what all of them take."""
     return {
         "dimensions": handle.dims,

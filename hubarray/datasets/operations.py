@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from hubarray.arrays.array import Array
 from hubarray.arrays.diff import diff
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.arrays.indexing import numbering
 from hubarray.arrays.metadata.metadata import ArrayMetadata
 from hubarray.arrays.read.snapshot import State
@@ -134,7 +134,7 @@ def _require_same(changes: Changes, version: Version, name: str, id: str | None)
         )
 
 
-def adoption(name: str, array: Array, version: Version) -> Step:
+def adoption(name: str, array: ArrayHandle, version: Version) -> Step:
     """A step: an array of the same root as it is now.
 
     Raises

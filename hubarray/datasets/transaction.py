@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubarray.arrays.array import Array
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.arrays.metadata.attributes import Attributes
 from hubarray.arrays.metadata.metadata import metadata_of
 from hubarray.arrays.metadata.spec import ArraySpec
@@ -28,7 +28,6 @@ from hubarray.blobs.ref import new_id
 from hubarray.datasets import growing, operations
 from hubarray.datasets.changes import Changes
 from hubarray.datasets.description import Description, description_of, view
-from hubarray.datasets.member import DatasetArray
 from hubarray.datasets.operations import Steps
 from hubarray.datasets.worker import DatasetWorker, Parts, added_array
 from hubarray.errors import ConfigError
@@ -39,7 +38,8 @@ from hubarray.values.foreign import unmasked
 from hubarray.values.objects import plain_objects, refuse_objects
 
 if TYPE_CHECKING:
-    from hubarray.datasets.dataset import Dataset
+    from hubarray.datasets.handle import DatasetHandle
+    from hubarray.handles.member import DatasetArray
 
 
 class DatasetTransaction:
@@ -58,12 +58,12 @@ class DatasetTransaction:
 
     # So that a name that is mistyped is an error when it is assigned to.
     __slots__ = (
-        "_adopted", "_attribute_changes", "_base", "_began", "_changes", "_dataset", "_id", "_life", "_lock",
-        "_message", "_open", "_packs", "_version",
+        "_adopted", "_array_class", "_attribute_changes", "_base", "_began", "_changes", "_dataset", "_id", "_life",
+        "_lock", "_message", "_open", "_packs", "_version",
     )  # fmt: skip
 
-    def __init__(self, dataset: Dataset, message: str | None) -> None:
-        self._dataset, self._message = dataset, message
+    def __init__(self, dataset: DatasetHandle, message: str | None, array_class: type[Any]) -> None:
+        self._dataset, self._message, self._array_class = dataset, message, array_class
         self._life = BlockLife("dataset.transaction()")
 
     def __enter__(self) -> DatasetTransaction:
@@ -111,7 +111,7 @@ class DatasetTransaction:
         steps += self._adopted.values()
         return [*steps, operations.change_attrs(self._attribute_changes)] if self._attribute_changes else steps
 
-    def is_of(self, dataset: Dataset) -> bool:
+    def is_of(self, dataset: DatasetHandle) -> bool:
         """Whether it is a transaction of a dataset, through whatever handle."""
         mine = self._dataset
         return (mine.root, mine.name, mine.version) == (dataset.root, dataset.name, dataset.version)
@@ -157,9 +157,10 @@ class DatasetTransaction:
 
     def _array(self, name: str, *, pinned: bool) -> DatasetArray:
         seen, id_ = self._changes.view(name), self._changes.id_of(name)
-        return DatasetArray(self._dataset.root, self._version, seen, pinned=pinned, id=id_)
+        array: DatasetArray = self._array_class(self._dataset.root, self._version, seen, pinned=pinned, id=id_)
+        return array
 
-    def __setitem__(self, name: str, array: ArraySpec | Array | np.ndarray) -> None:
+    def __setitem__(self, name: str, array: ArraySpec | ArrayHandle | np.ndarray) -> None:
         """Add an array: an empty one, to be written to, one of memory, or one of hubarray under the same root.
 
         The last is adopted as it is when this is said; no data is moved, and it is written to when it is committed.
@@ -171,7 +172,7 @@ class DatasetTransaction:
         ConfigError
         """
         self._life.require_open()
-        if isinstance(array, Array):
+        if isinstance(array, ArrayHandle):
             self._adopt(name, array)
             return
         if isinstance(array, np.ndarray):
@@ -193,7 +194,7 @@ class DatasetTransaction:
         if isinstance(array, np.ndarray):
             self[name][...] = array
 
-    def _adopt(self, name: str, array: Array) -> None:
+    def _adopt(self, name: str, array: ArrayHandle) -> None:
         step = operations.adoption(name, array, self._version)
         with self._lock:
             self._changes.check_new(name, list(self))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hubarray.api import catalog
-from hubarray.arrays.array import Array
 from hubarray.arrays.codecs.dtypes import planned_bytes
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.arrays.write.worker import Part, Worker
 from hubarray.blobs.pools import BLOCK_THREADS, pools
 from hubarray.errors import ConfigError, SourceError
@@ -30,13 +30,13 @@ _MESSAGE = "store a Dask array"
 _TEXT_BLOCK_BYTES = 4 << 20
 
 
-def to_dask(array: Array, *, block_bytes: int = 64 << 20) -> da.Array:
+def to_dask(array: ArrayHandle, *, block_bytes: int = 64 << 20) -> da.Array:
     """See :meth:`hubarray.Array.to_dask`."""
     pinned = array.snapshot()
     return as_dask(pinned, tuple(range(n) for n in pinned.shape), block_bytes=block_bytes)
 
 
-def as_dask(pinned: Array, axes: tuple[blocks.Axis, ...], *, block_bytes: int) -> da.Array:
+def as_dask(pinned: ArrayHandle, axes: tuple[blocks.Axis, ...], *, block_bytes: int) -> da.Array:
     """A view of one commit as a Dask array; the graph grows with the blocks in view, not with the array."""
     import dask.array as da
     from dask.base import tokenize
@@ -70,9 +70,9 @@ def as_dask(pinned: Array, axes: tuple[blocks.Axis, ...], *, block_bytes: int) -
 
 
 @functools.lru_cache(maxsize=64)
-def _opened(root: Root, name: str, key: str | None) -> Array:
+def _opened(root: Root, name: str, key: str | None) -> ArrayHandle:
     found: Any = catalog.load(name, root=root)
-    array: Array = found if key is None else found[key]
+    array: ArrayHandle = found if key is None else found[key]
     return array
 
 

@@ -11,8 +11,6 @@ import numpy as np
 from hubarray import process
 from hubarray.api import catalog, registry
 from hubarray.api.resolve import RootLike, existing, locate
-from hubarray.arrays.array import Array
-from hubarray.datasets.dataset import Dataset
 from hubarray.errors import ConfigError, NotFoundError
 from hubarray.history.log.version import version_of
 from hubarray.history.maintenance.staging_versions import NOTE, publish, removed_on_failure, staging_name
@@ -21,6 +19,9 @@ from hubarray.values.attributes import checked_attrs
 
 if TYPE_CHECKING:
     import dask.array as da
+
+    from hubarray.handles.array import Array
+    from hubarray.handles.dataset import Dataset
 
 MAX_BLOCKS = 1 << 18
 _MESSAGE = "store a Dask array"

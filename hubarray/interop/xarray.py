@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import xarray as xr
@@ -15,9 +15,9 @@ from xarray.core import indexing
 
 from hubarray.api import catalog, datasets, registry
 from hubarray.api.resolve import RootLike, existing, locate
-from hubarray.arrays.array import Array
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.arrays.metadata.spec import ArraySpec
-from hubarray.datasets.dataset import Dataset
+from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import ConfigError
 from hubarray.history.log.version import version_of
 from hubarray.history.maintenance.staging_versions import NOTE, publish, removed_on_failure, staging_name
@@ -26,10 +26,13 @@ from hubarray.interop.xarray_encoding import encoded
 from hubarray.interop.zarr_attributes import decoded_attributes, number_attributes
 from hubarray.values.attributes import checked_attrs, plain_value
 
+if TYPE_CHECKING:
+    from hubarray.handles.dataset import Dataset
+
 _MESSAGE = "store"
 
 
-def to_xarray(dataset: Dataset, *, decode_cf: bool = True) -> xr.Dataset:
+def to_xarray(dataset: DatasetHandle, *, decode_cf: bool = True) -> xr.Dataset:
     """See :meth:`hubarray.Dataset.to_xarray`."""
     handle: Any = dataset.snapshot()
     return xr.open_dataset(handle, engine=HubarrayBackend, chunks={}, decode_cf=decode_cf)
@@ -76,7 +79,7 @@ class HubarrayBackend(BackendEntrypoint):
         found = filename_or_obj
         if isinstance(found, (str, os.PathLike)):
             found = catalog.load(os.fspath(found), root=root)
-        if not isinstance(found, (Dataset, Array)):
+        if not isinstance(found, (DatasetHandle, ArrayHandle)):
             raise ConfigError(f"engine='hubarray' opens names, datasets and arrays, not a {type(found).__name__}")
         dropped = {drop_variables} if isinstance(drop_variables, str) else set(drop_variables or ())
         opened: xr.Dataset = StoreBackendEntrypoint().open_dataset(
@@ -92,16 +95,16 @@ class HubarrayBackend(BackendEntrypoint):
 
     def guess_can_open(self, filename_or_obj: Any) -> bool:
         """Whether something is a handle; names look like those of files, so they want ``engine="hubarray"``."""
-        return isinstance(filename_or_obj, (Dataset, Array))
+        return isinstance(filename_or_obj, (DatasetHandle, ArrayHandle))
 
 
 class _Variables(AbstractDataStore):
     """The arrays of one commit as variables."""
 
-    def __init__(self, found: Dataset | Array, dropped: set[str]) -> None:
-        every = found.arrays if isinstance(found, Dataset) else {found.key or found.name.partition("/")[2]: found}
+    def __init__(self, found: DatasetHandle | ArrayHandle, dropped: set[str]) -> None:
+        every = found.arrays if isinstance(found, DatasetHandle) else {found.key or found.name.partition("/")[2]: found}
         self._arrays = {name: one for name, one in every.items() if name not in dropped}
-        self._attrs = dict(found.attrs) if isinstance(found, Dataset) else {}
+        self._attrs = dict(found.attrs) if isinstance(found, DatasetHandle) else {}
 
     def get_variables(self) -> Any:
         """Each array as a variable whose elements are fetched when they are asked for."""
@@ -123,7 +126,7 @@ class _Variables(AbstractDataStore):
         """Handles hold nothing open."""
 
 
-def _variable(name: str, array: Array) -> xr.Variable:
+def _variable(name: str, array: ArrayHandle) -> xr.Variable:
     dims = tuple(f"{name}_{axis}" if dim is None else dim for axis, dim in enumerate(array.dims))
     lazy = indexing.LazilyIndexedArray(_Elements(array))
     chunks = tuple(max(1, min(n, size)) for n, size in zip(array.chunks, array.shape, strict=True))
@@ -134,7 +137,7 @@ def _variable(name: str, array: Array) -> xr.Variable:
 class _Elements(BackendArray):
     """An array's elements, indexed as xarray does."""
 
-    def __init__(self, array: Array) -> None:
+    def __init__(self, array: ArrayHandle) -> None:
         self._array = array
         self.shape, self.dtype = array.shape, array.dtype
 
@@ -247,7 +250,7 @@ def _are_small(blocks: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
     return 0 < int(np.prod(blocks, dtype=np.int64)) * dtype.itemsize <= 8 << 20
 
 
-def _write_all(dataset: Dataset, variables: Mapping[Any, xr.Variable], name: str, message: str | None) -> None:
+def _write_all(dataset: DatasetHandle, variables: Mapping[Any, xr.Variable], name: str, message: str | None) -> None:
     import dask
     import dask.array as da
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.array import Array
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.interop.plain import plain_json
 from hubarray.values.attributes import OF_THE_TYPE
 
@@ -91,7 +91,7 @@ def _number(text: str) -> float | None:
         return None
 
 
-def zarr_json_in_group(array: Array) -> dict[str, Any]:
+def zarr_json_in_group(array: ArrayHandle) -> dict[str, Any]:
     """As :func:`zarr_json`, with a name for each axis: xarray wants names, and different ones for different arrays."""
     described = zarr_json(array)
     described[DIMENSION_NAMES] = [f"{array.key}_dim_{axis}" if one is None else one
@@ -110,7 +110,7 @@ def zarr_group_json(attributes: dict[str, Any], arrays: Mapping[str, dict[str, A
     }
 
 
-def zarr_json(array: Array, attrs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def zarr_json(array: ArrayHandle, attrs: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The ``zarr.json`` of an array as readers of Zarr want it, its attributes, or others, as xarray writes them."""
     metadata = array.state().metadata
     attributes = encoded_attributes(dict(array.attrs if attrs is None else attrs), metadata.dtype)

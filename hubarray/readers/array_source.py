@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.array import Array
-from hubarray.datasets.dataset import Dataset
+from hubarray.arrays.handle import ArrayHandle
+from hubarray.datasets.handle import DatasetHandle
 from hubarray.readers.columns import ChosenRows, columns, row_bytes
 from hubarray.readers.fields.source import Columns
 from hubarray.readers.fields.unischema import Unischema, UnischemaField
@@ -37,7 +37,7 @@ class ArraySource:
 
     unit_bounds: np.ndarray | None = None
 
-    def __init__(self, arrays: Mapping[str, Array], rows: Any = None, *, keep: bool = False) -> None:
+    def __init__(self, arrays: Mapping[str, ArrayHandle], rows: Any = None, *, keep: bool = False) -> None:
         self._names = list(arrays)
         self._arrays = columns(list(arrays.values()), rows)
         self.where = ", ".join(dict.fromkeys(f"{one.name}:{one.version}" for one in self._arrays))
@@ -102,7 +102,7 @@ def _listed(texts: np.ndarray) -> list[Any]:
     return list(texts.astype(object))
 
 
-def dataset_source(dataset: Dataset, columns: str | Sequence[str] | None = None, rows: Any = None) -> ArraySource:
+def dataset_source(dataset: DatasetHandle, columns: str | Sequence[str] | None = None, rows: Any = None) -> ArraySource:
     """The samples of a dataset at the commit that is the newest: those of some arrays, or of all that begin alike.
 
     Raises

@@ -8,7 +8,7 @@ from typing import Any
 import blake3
 import numpy as np
 
-from hubarray.arrays.array import Array
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.errors import ConfigError
 from hubarray.values import packing
 
@@ -29,7 +29,7 @@ class ChosenRows:
     positions : range or 1-d array of intp
     """
 
-    def __init__(self, array: Array, positions: range | np.ndarray) -> None:
+    def __init__(self, array: ArrayHandle, positions: range | np.ndarray) -> None:
         self.array = array
         self.positions = positions
         self.name, self.version, self.key = array.name, array.version, array.key
@@ -74,7 +74,7 @@ class DecodedRows:
         That say how it is packed.
     """
 
-    def __init__(self, array: Array, attrs: Mapping[str, Any]) -> None:
+    def __init__(self, array: ArrayHandle, attrs: Mapping[str, Any]) -> None:
         self.array, self._attrs = array, attrs
         self.name, self.version, self.key = array.name, array.version, array.key
         self.shape, self.chunks = array.shape, array.chunks
@@ -104,7 +104,7 @@ class DecodedRows:
 
 def is_column(one: Any) -> bool:
     """Whether something is an array, or the values of a packed one, ``a.decoded``."""
-    return isinstance(one, Array) or hasattr(one, "decoded_rows")
+    return isinstance(one, ArrayHandle) or hasattr(one, "decoded_rows")
 
 
 def columns(arrays: Sequence[Any], rows: Any = None) -> list[Any]:
@@ -119,7 +119,7 @@ def columns(arrays: Sequence[Any], rows: Any = None) -> list[Any]:
     for one in arrays:
         if not is_column(one):
             raise ConfigError(f"{type(one).__name__}: only hubarray's arrays are read together; store it first")
-    pinned = [one.snapshot() if isinstance(one, Array) else one.decoded_rows() for one in arrays]
+    pinned = [one.snapshot() if isinstance(one, ArrayHandle) else one.decoded_rows() for one in arrays]
     for one in pinned:
         if not one.shape:
             raise ConfigError(f"{shown_array(one)}: has no axes, so it has no samples")
@@ -132,7 +132,7 @@ def columns(arrays: Sequence[Any], rows: Any = None) -> list[Any]:
     return [ChosenRows(one, positions) for one in pinned]
 
 
-def shown_array(array: Array) -> str:
+def shown_array(array: ArrayHandle) -> str:
     """The name of an array, for messages: of one of a dataset both names."""
     named = f"{array.name}:{array.version}"
     return named if array.key is None else f"{array.key!r} of {named}"

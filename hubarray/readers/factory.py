@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +11,9 @@ import numpy as np
 
 from hubarray import config, process
 from hubarray.api import catalog
+from hubarray.api.tables import row_loader
 from hubarray.blobs.pools import core_count
-from hubarray.datasets.dataset import Dataset
+from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import ConfigError, NoDataAvailableError
 from hubarray.readers.array_source import VALUE, ArraySource, dataset_source
 from hubarray.readers.columns import is_column
@@ -33,13 +33,10 @@ from hubarray.readers.pipeline.pools import pool_of
 from hubarray.readers.pipeline.windows import has_repeated_rows
 from hubarray.readers.reader import Reader
 from hubarray.readers.table_source import TableSource
-from hubarray.storage.url import resolve
-from hubarray.tables.read.loader import RowLoader, loader_of
-from hubarray.tables.table import Table
+from hubarray.tables.handle import TableHandle
+from hubarray.tables.read.loader import RowLoaderHandle
 
 MAX_DROP_PARTITIONS = 1 << 16
-# Sources of other packages, by name: imported when they are opened.
-_OPENERS = {"parquet": "hubarray.readers.parquet.source:parquet_source"}
 _MODES = ("exact", "drop", "pad")
 _RAGGED = ("list", "pad", "nested")
 
@@ -50,13 +47,6 @@ class Cache:
 
     folder: str
     budget_bytes: int
-
-
-def opener(name: str) -> Any:
-    """The function behind a name of the table."""
-    module, _, attribute = _OPENERS[name].partition(":")
-    with process.importing:
-        return getattr(importlib.import_module(module), attribute)
 
 
 def open_source(
@@ -89,11 +79,11 @@ def open_source(
         return found
     if is_column(source):
         return ArraySource({VALUE: source})
-    if isinstance(source, Dataset):
+    if isinstance(source, DatasetHandle):
         return dataset_source(source, _beside(source, fields))
-    if isinstance(source, Table):
+    if isinstance(source, TableHandle):
         return TableSource(source.loader())
-    if isinstance(source, RowLoader):
+    if isinstance(source, RowLoaderHandle):
         return TableSource(source)
     if isinstance(source, Mapping):
         if not source:
@@ -108,20 +98,21 @@ def open_source(
     if isinstance(source, (str, os.PathLike)) or (
         isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, os.PathLike)) for one in source)
     ):
-        parquet: Source = opener("parquet")(
+        with process.importing:
+            from hubarray.readers.parquet.source import parquet_source
+        return parquet_source(
             source, storage_options=storage_options, cache=place, skip_errors=skip_errors,
             max_decoded_bytes=max_decoded_bytes,
         )  # fmt: skip
-        return parquet
     if not hasattr(source, "columns") and not hasattr(source, "__arrow_c_stream__"):
         raise ConfigError(
             f"a reader's source is a name, an array, a dataset, a table, a mapping of arrays, an index of a table, or "
             f"paths of Parquet files, and not a {type(source).__name__}"
         )
-    return TableSource(loader_of(source, None if root is None else resolve(root)))
+    return TableSource(row_loader(source, root))
 
 
-def _beside(dataset: Dataset, fields: Any) -> list[str] | None:
+def _beside(dataset: DatasetHandle, fields: Any) -> list[str] | None:
     """The arrays that begin with the dimension of one that is named, where a dataset has several such dimensions."""
     try:
         dataset.samples()

@@ -76,7 +76,7 @@ class Reader:
     def __getitem__(self, key: Any) -> Any:
         raise TypeError(
             "a reader is iterated, and has no items by index; for PyTorch: "
-            "hubarray.interop.torch.rows.DataLoader(reader, batch_size=...), with the reader's own workers"
+            "hubarray.interop.torch.DataLoader(reader, batch_size=...), with the reader's own workers"
         )
 
     @property

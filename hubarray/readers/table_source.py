@@ -16,7 +16,7 @@ from hubarray.readers.order.planning import EXPANSION
 from hubarray.readers.pipeline.buffers import Buffers
 from hubarray.readers.pipeline.groups import BUFFERS
 from hubarray.tables.format.schema import PARTITION, Group
-from hubarray.tables.read.loader import RowLoader
+from hubarray.tables.read.loader import RowLoaderHandle
 from hubarray.tables.read.windows import EveryRow
 
 
@@ -38,7 +38,7 @@ class TableSource:
     unit_bounds: np.ndarray | None = None
     chunk_rows = 1
 
-    def __init__(self, loader: RowLoader, columns: Sequence[str] | None = None) -> None:
+    def __init__(self, loader: RowLoaderHandle, columns: Sequence[str] | None = None) -> None:
         self.loader, self._columns = loader, columns
         self.rows = len(loader)
         tables = loader.tables()

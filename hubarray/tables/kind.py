@@ -9,22 +9,19 @@ from hubarray.errors import ConfigError
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record
 from hubarray.redaction import several
-from hubarray.storage.url import Root
 from hubarray.tables.damage import affected, unreadable
 from hubarray.tables.format.metadata import metadata_of
+from hubarray.tables.handle import TableHandle, field_text
 from hubarray.tables.index.diff import TableDiff, diff_tables, same_rows
-from hubarray.tables.table import Table, field_text
 
-__all__ = ["affected", "unreadable"]
+__all__ = [
+    "BORN_FROZEN", "affected", "check", "diff", "facts", "logical_bytes", "merge", "require_compactable",
+    "same_state", "summary", "unreadable",
+]  # fmt: skip
 
 Side = tuple[Version, Record]
 
 BORN_FROZEN = True
-
-
-def handle(root: Root, version: Version, record: Record, *, pinned: bool) -> Table:
-    """A Table."""
-    return Table(root, version, record, pinned=pinned)
 
 
 def check(record: Record) -> None:
@@ -44,12 +41,12 @@ def same_state(version: Version, old: Record, new: Record) -> bool:
     return same_rows(version, old, new)
 
 
-def summary(handle: Table) -> tuple[str, str]:
+def summary(handle: TableHandle) -> tuple[str, str]:
     """Rows and fields."""
     return several(len(handle), "row"), several(len(handle.schema), "field")
 
 
-def facts(handle: Table) -> dict[str, Any]:
+def facts(handle: TableHandle) -> dict[str, Any]:
     """The schema, and what the rows take."""
     fields = {name: field_text(handle.schema, name) for name in handle.schema}
     return {"rows": len(handle), "partitions": handle.partition_count, "fields": fields, "stored_bytes": handle.nbytes}

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-import hubarray as hub
+from hubarray.api import catalog
 from hubarray.errors import ConfigError
 from hubarray.redaction import shown_text
 from hubarray.viewer.array_pages import asked_axes, elements, require_numbers
@@ -23,7 +23,7 @@ def changes(opened: Opened, query: Query) -> dict[str, Any]:
     """Where two commits differ, chunk by chunk, by refs alone."""
     one, two = query.text("one"), query.text("two")
     key = query.text("key", "", most=200)
-    found: Any = hub.diff(one, two, root=opened.root)
+    found: Any = catalog.diff(one, two, root=opened.root)
     if key and hasattr(found, "new_columns"):
         return {"regions": [], "text": _of_column(found, key, opened, two), "bytes": 0}
     if key and not hasattr(found, "dropped"):
@@ -57,7 +57,7 @@ def _of_column(found: Any, key: str, opened: Opened, name: str) -> str:
     """
     if key in found.new_columns or key in found.dropped_columns:
         return f"{shown_text(key)} was {'added' if key in found.new_columns else 'dropped'}"
-    if key not in found.columns and key not in hub.load(name, root=opened.root).schema:
+    if key not in found.columns and key not in catalog.load(name, root=opened.root).schema:
         raise ConfigError(f"{name}: has no column {shown_text(key)[:80]!r}")
     count = found.columns.get(key, 0)
     return f"{shown_text(key)} differs in {count:,} rows" if count else "No difference"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import hubarray as hub
 from hubarray import names
-from hubarray.api import registry
+from hubarray.api import catalog, registry
 from hubarray.history.log import listing
 from hubarray.redaction import shown_text, shown_url
 from hubarray.viewer.opened import Opened, line_id, title
@@ -45,7 +44,7 @@ def log(opened: Opened, query: Query) -> dict[str, Any]:
     first = query.integer("before", 1, 1 << 53, 1 << 53)
     start = name if first == 1 << 53 else name.at(max(1, first - 1))
     rows: list[dict[str, Any]] = []
-    for commit in hub.log(str(start), root=opened.root):
+    for commit in catalog.log(str(start), root=opened.root):
         rows.append(
             {"number": commit.number, "time": commit.time.isoformat(), "author": shown_text(commit.author),
              "message": shown_text(commit.message), "kind": commit.kind, "tags": list(commit.tags),

@@ -6,8 +6,7 @@ import threading
 from collections import OrderedDict
 from typing import Any
 
-import hubarray as hub
-from hubarray.api import registry
+from hubarray.api import catalog, registry
 from hubarray.errors import ConfigError, NotFoundError
 from hubarray.redaction import shown_text
 from hubarray.storage.url import Root
@@ -39,7 +38,7 @@ class Opened:
             if name in self._held:
                 self._held.move_to_end(name)
                 return self._held[name]
-        found = hub.load(name, root=self.root).snapshot()
+        found = catalog.load(name, root=self.root).snapshot()
         with self._lock:
             # What is named by its number alone stays what it is, unless the version was wiped and made again.
             held = self._held.get(title(found))

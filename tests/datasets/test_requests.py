@@ -7,7 +7,7 @@ import pytest
 
 import hubarray as hub
 from hubarray.blobs import fetch
-from hubarray.datasets.member import DatasetArray
+from hubarray.handles.member import DatasetArray
 from hubarray.history.log import version as versions
 from tests.promises.test_requests import Counting, _without_hints
 

@@ -7,7 +7,7 @@ import multiprocessing
 import pytest
 
 import hubarray as hub
-from hubarray.arrays import array as arrays
+from hubarray.arrays import handle as arrays
 from hubarray.arrays.read import read_ahead
 from hubarray.arrays.write import context_guard
 from hubarray.arrays.write import transaction as transactions

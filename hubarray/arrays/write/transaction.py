@@ -40,7 +40,7 @@ from hubarray.history.records.record import Record
 from hubarray.process import uptime_seconds
 
 if TYPE_CHECKING:
-    from hubarray.arrays.array import Array
+    from hubarray.arrays.handle import ArrayHandle
 
 Coords = tuple[int, ...]
 
@@ -69,7 +69,7 @@ class Transaction:
         "_lock", "_message", "_packs", "_reads", "_renames_axes", "_shape_seen", "_staging", "_version",
     )  # fmt: skip
 
-    def __init__(self, array: Array, message: str | None) -> None:
+    def __init__(self, array: ArrayHandle, message: str | None) -> None:
         self._array = array
         self._message = message
         self._life = BlockLife("array.transaction()")
@@ -125,7 +125,7 @@ class Transaction:
         """End what :meth:`begin` began, without a commit of its own."""
         self._life.end()
 
-    def is_of(self, array: Array) -> bool:
+    def is_of(self, array: ArrayHandle) -> bool:
         """Whether it is a transaction of an array, through whatever handle."""
         mine = self._array
         return (mine.root, mine.name, mine.version, mine.key) == (array.root, array.name, array.version, array.key)

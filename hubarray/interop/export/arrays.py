@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.array import Array
 from hubarray.arrays.codecs.dtypes import is_ml
 from hubarray.arrays.codecs.image_codecs import is_image_codec
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.blobs.scheduling import run_all
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, HubError, ObjectMissingError
-from hubarray.interop.missing import needed
+from hubarray.extras import needed
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, number_attributes, zarr_json
 from hubarray.progress import progress
 from hubarray.redaction import shown_text
@@ -60,7 +60,7 @@ def to_file(path: str, write: Callable[[str], None], overwrite: bool) -> None:
             os.remove(partial_path)
 
 
-def _fill(array: Array, out: Any, as_dtype: Any = None) -> None:
+def _fill(array: ArrayHandle, out: Any, as_dtype: Any = None) -> None:
     """Copy by blocks of whole chunks, each as another dtype where the target knows no text of any length."""
     if not array.shape:
         out[...] = array[...] if as_dtype is None else np.asarray(array[...], as_dtype)
@@ -74,7 +74,7 @@ def _fill(array: Array, out: Any, as_dtype: Any = None) -> None:
             bar.update(block.nbytes)
 
 
-def write_npy(array: Array, path: str) -> None:
+def write_npy(array: ArrayHandle, path: str) -> None:
     """Write an array into a .npy file."""
     if array.dtype.kind == "T":
         raise ConfigError(
@@ -91,7 +91,7 @@ def write_npy(array: Array, path: str) -> None:
     out.flush()
 
 
-def _require_dtype_of_numpy(array: Array, format: str) -> None:
+def _require_dtype_of_numpy(array: ArrayHandle, format: str) -> None:
     """Refuse a dtype of ml_dtypes, which would be raw bytes in the file."""
     if is_ml(array.dtype):
         raise ConfigError(
@@ -100,14 +100,14 @@ def _require_dtype_of_numpy(array: Array, format: str) -> None:
         )
 
 
-def write_hdf5(array: Array, key: str, path: str) -> None:
+def write_hdf5(array: ArrayHandle, key: str, path: str) -> None:
     """Write an array into an HDF5 file, as the dataset ``key``."""
     h5py = needed("h5py", extra="hdf5", why="exporting HDF5")
     with h5py.File(path, "w") as file:
         write_hdf5_array(h5py, array, key, file)
 
 
-def write_hdf5_array(h5py: Any, array: Array, key: str, file: Any) -> None:
+def write_hdf5_array(h5py: Any, array: ArrayHandle, key: str, file: Any) -> None:
     """A dataset of HDF5, chunked as the array and compressed, with its names of axes and its attributes.
 
     Raises
@@ -161,7 +161,7 @@ def group_at(target: Root) -> str | None:
     return str(there.get("node_type")) if isinstance(there, dict) else "damaged"
 
 
-def write_zarr_group(array: Array, target: Root, key: str, overwrite: bool) -> None:
+def write_zarr_group(array: ArrayHandle, target: Root, key: str, overwrite: bool) -> None:
     """Write an array into a group, below a folder of its own, and the group's description where there is none."""
     if not key or key != key.strip("/.") or "/" in key or not key.isprintable():
         raise ConfigError(f"key={key!r}: give the array a plain name in the group, without '/'")
@@ -178,7 +178,7 @@ def write_zarr_group(array: Array, target: Root, key: str, overwrite: bool) -> N
         target.store.put("zarr.json", json.dumps(group, indent=1).encode())
 
 
-def warn_of_images(what: str, arrays: Iterable[Array]) -> None:
+def warn_of_images(what: str, arrays: Iterable[ArrayHandle]) -> None:
     """Tell who reads arrays as Zarr what encoded images among them want."""
     images = [one.key or str(one.name) for one in arrays if is_image_codec(one.codec[0]["name"])]
     if images:
@@ -189,7 +189,7 @@ def warn_of_images(what: str, arrays: Iterable[Array]) -> None:
         )
 
 
-def array_to_zarr(array: Array, target: Root, overwrite: bool, described: dict[str, Any]) -> None:
+def array_to_zarr(array: ArrayHandle, target: Root, overwrite: bool, described: dict[str, Any]) -> None:
     """An array of its own: its chunks as they are stored, those that are not there yet, and last its description.
 
     Raises

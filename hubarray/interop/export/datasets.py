@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.datasets.dataset import Dataset
+from hubarray import process
+from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import AlreadyExistsError, ConfigError, ObjectMissingError
+from hubarray.extras import needed
 from hubarray.interop.export.arrays import (
     CLEARING,
     MARKER,
@@ -23,7 +25,6 @@ from hubarray.interop.export.arrays import (
     write_hdf5_array,
     write_hdf5_attributes,
 )
-from hubarray.interop.missing import needed
 from hubarray.interop.zarr_attributes import zarr_group_json, zarr_json_in_group
 from hubarray.redaction import shown_url
 from hubarray.storage.url import Root, beside_the_root
@@ -34,7 +35,7 @@ _MOST_DESCRIPTION_BYTES = 1 << 20
 
 
 def export_dataset(
-    dataset: Dataset, target: Any, where: str, format: str | None, key: str | None, *, overwrite: bool
+    dataset: DatasetHandle, target: Any, where: str, format: str | None, key: str | None, *, overwrite: bool
 ) -> None:
     """Write all arrays of a commit of a dataset: see :func:`hubarray.export`."""
     text = shown_url(where)
@@ -55,7 +56,7 @@ def export_dataset(
     to_file(where, partial(_write_netcdf if kind == "netcdf" else _write_hdf5, dataset), overwrite)
 
 
-def _write_hdf5(dataset: Dataset, path: str) -> None:
+def _write_hdf5(dataset: DatasetHandle, path: str) -> None:
     h5py = needed("h5py", extra="hdf5", why="exporting HDF5")
     with h5py.File(path, "w") as file:
         for name, array in dataset.arrays.items():
@@ -64,7 +65,7 @@ def _write_hdf5(dataset: Dataset, path: str) -> None:
         write_hdf5_attributes(file, dataset.attrs)
 
 
-def _attach_scales(dataset: Dataset, file: Any) -> None:
+def _attach_scales(dataset: DatasetHandle, file: Any) -> None:
     """Make arrays that have the name of their axis its scale in all others, which xarray takes for coordinates."""
     coordinates = [name for name, array in dataset.items() if array.dims == (name,)]
     for name in coordinates:
@@ -75,9 +76,11 @@ def _attach_scales(dataset: Dataset, file: Any) -> None:
                 file[name].dims[axis].attach_scale(file[dim])
 
 
-def _write_netcdf(dataset: Dataset, path: str) -> None:
+def _write_netcdf(dataset: DatasetHandle, path: str) -> None:
     needed("h5netcdf", extra="hdf5", why="exporting NetCDF")
     needed("xarray", extra="xarray", why="exporting NetCDF")
+    with process.importing:
+        from hubarray.interop.xarray import to_xarray
     for name, array in dataset.items():
         if array.dtype.kind == "c" or array.dtype == np.float16:
             raise ConfigError(
@@ -85,12 +88,12 @@ def _write_netcdf(dataset: Dataset, path: str) -> None:
                 "another dtype first"
             )
     try:
-        _netcdf_like(dataset.to_xarray(decode_cf=False), dataset).to_netcdf(path, engine="h5netcdf")
+        _netcdf_like(to_xarray(dataset, decode_cf=False), dataset).to_netcdf(path, engine="h5netcdf")
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{dataset.name}:{dataset.version}: NetCDF cannot hold it: {str(error)[:300]}") from None
 
 
-def _netcdf_like(source: Any, dataset: Dataset) -> Any:
+def _netcdf_like(source: Any, dataset: DatasetHandle) -> Any:
     """Variables and attributes as NetCDF has them: with the types that CF asks for, and without what it cannot hold."""
     import xarray as xr
 
@@ -132,7 +135,7 @@ def _of_netcdf(attributes: Any) -> dict[str, Any]:
     return found
 
 
-def _to_zarr(dataset: Dataset, target: Root, overwrite: bool) -> None:
+def _to_zarr(dataset: DatasetHandle, target: Root, overwrite: bool) -> None:
     """A folder for each array, and last of all the group that names them."""
     store, record = target.store, dataset.seen_record()
     marker = Marker(store, record.digest)

@@ -10,8 +10,8 @@ from typing import Any
 from hubarray import process
 from hubarray.api import catalog
 from hubarray.api.resolve import RootLike
-from hubarray.arrays.array import Array
-from hubarray.datasets.dataset import Dataset
+from hubarray.arrays.handle import ArrayHandle
+from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import ConfigError
 from hubarray.interop.export.arrays import array_to_zarr, to_file, write_hdf5, write_npy, write_zarr_group
 from hubarray.interop.zarr_attributes import zarr_json
@@ -75,14 +75,14 @@ def export(
     """
     found = catalog.load(name, root=root)
     where = target.url if isinstance(target, Root) else os.fspath(target)
-    if isinstance(found, Dataset):
+    if isinstance(found, DatasetHandle):
         with process.importing:
             from hubarray.interop.export.datasets import export_dataset
         if columns is not None:
             raise ConfigError(f"{shown_url(name)}: is a dataset; columns= is of tables")
         export_dataset(found.snapshot(), target, where, format, key, overwrite=overwrite)
         return
-    if not isinstance(found, Array):
+    if not isinstance(found, ArrayHandle):
         _export_table(found.snapshot(), target, where, format, key, columns, overwrite)
         return
     if columns is not None:

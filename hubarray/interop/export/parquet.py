@@ -20,9 +20,9 @@ from hubarray.progress import progress
 from hubarray.readers.fields.unischema import is_shape
 from hubarray.tables.format.index_piece import Key
 from hubarray.tables.format.schema import PARTITION, Field, Schema
+from hubarray.tables.handle import TableHandle
 from hubarray.tables.read.columns import matching
-from hubarray.tables.read.loader import RowLoader
-from hubarray.tables.table import Table
+from hubarray.tables.read.loader import RowLoaderHandle
 
 # In the file's own metadata: the schema of the table, so that hub.import_table makes the same one again.
 SCHEMA_KEY = b"hubarray.schema"
@@ -32,7 +32,7 @@ _GROUP_ROWS = 1 << 16
 _MOST_SCHEMA_BYTES = 16 << 20
 
 
-def write_parquet(table: Table, path: str, columns: str | Sequence[str] | None = None) -> None:
+def write_parquet(table: TableHandle, path: str, columns: str | Sequence[str] | None = None) -> None:
     """Write the rows of a table into a Parquet file: a column for each field, and the partition's first.
 
     Arrays are lists within lists, of fixed size where the dimension is known; JPEG and PNG the bytes that are stored.
@@ -153,7 +153,7 @@ def _described(schema: Schema, fields: Mapping[str, Field], lacking: set[str]) -
     return json.dumps(schema.to_json()).encode()
 
 
-def loader_schema(loader: RowLoader, names: Sequence[str]) -> pa.Schema:
+def loader_schema(loader: RowLoaderHandle, names: Sequence[str]) -> pa.Schema:
     """The Arrow schema of some columns of a loader.
 
     Raises
@@ -164,13 +164,13 @@ def loader_schema(loader: RowLoader, names: Sequence[str]) -> pa.Schema:
     return pa.schema([pa.field(name, _arrow_type(name, field_of(loader, name))) for name in names])
 
 
-def row_batch(loader: RowLoader, schema: pa.Schema, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+def row_batch(loader: RowLoaderHandle, schema: pa.Schema, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
     """Rows of a loader, images as they are stored, as Arrow."""
     columns = [_column(kind.type, field_of(loader, kind.name), [row[kind.name] for row in rows]) for kind in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def field_of(loader: RowLoader, name: str) -> Field:
+def field_of(loader: RowLoaderHandle, name: str) -> Field:
     """The field behind a column."""
     column = loader.column(name)
     return loader.tables()[column.tables[0]].metadata.schema[column.field]

@@ -11,9 +11,9 @@ from urllib.parse import unquote
 
 from hubarray.api import catalog
 from hubarray.api.resolve import RootLike
-from hubarray.arrays.array import Array
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.blobs.ref import blob_place
-from hubarray.datasets.dataset import Dataset
+from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import AlreadyExistsError, ConfigError
 from hubarray.interop.export.arrays import to_file, warn_of_images
 from hubarray.interop.zarr_attributes import zarr_json, zarr_json_in_group
@@ -74,21 +74,21 @@ def references(name: str, target: str | os.PathLike[str], *, overwrite: bool = F
     suffix = os.path.splitext(where.rstrip("/"))[1].lower()
     if suffix not in (".json", ".parquet"):
         raise ConfigError(f"{shown_url(where)}: references are written to a .json file, or a folder named .parquet")
-    if not isinstance(found, (Array, Dataset)):
+    if not isinstance(found, (ArrayHandle, DatasetHandle)):
         raise ConfigError(
             f"{shown_url(name)}: is a {found.kind}, whose blocks Zarr does not know; hub.export writes it"
         )
     pinned = found.snapshot()
     if not pinned.root.url.startswith(_FOR_OTHERS):
         raise ConfigError(f"{shown_url(pinned.root.url)}: nobody else can read there")
-    warn_of_images("the references", [pinned] if isinstance(pinned, Array) else pinned.arrays.values())
+    warn_of_images("the references", [pinned] if isinstance(pinned, ArrayHandle) else pinned.arrays.values())
     if suffix == ".json":
         to_file(where, partial(_write, pinned), overwrite)
         return
     _to_folder(pinned, where.rstrip("/"), overwrite)
 
 
-def _to_folder(found: Array | Dataset, where: str, overwrite: bool) -> None:
+def _to_folder(found: ArrayHandle | DatasetHandle, where: str, overwrite: bool) -> None:
     from hubarray.interop.export.references_parquet import write_references
 
     if os.path.lexists(where):
@@ -96,12 +96,12 @@ def _to_folder(found: Array | Dataset, where: str, overwrite: bool) -> None:
             raise AlreadyExistsError(f"{shown_url(where)}: is there already; overwrite=True replaces it")
         if not os.path.isfile(f"{where}/.zmetadata"):
             raise AlreadyExistsError(f"{shown_url(where)}: holds no references, so it is not replaced")
-    arrays = {found.name.rpartition("/")[2]: found} if isinstance(found, Array) else dict(found.arrays)
-    attributes = {} if isinstance(found, Array) else dict(found.attrs)
+    arrays = {found.name.rpartition("/")[2]: found} if isinstance(found, ArrayHandle) else dict(found.arrays)
+    attributes = {} if isinstance(found, ArrayHandle) else dict(found.attrs)
     write_references(arrays, attributes, where, _place(found), overwrite=overwrite)
 
 
-def _write(found: Array | Dataset, path: str) -> None:
+def _write(found: ArrayHandle | DatasetHandle, path: str) -> None:
     with open(path, "w", encoding="utf-8") as file, progress(None, f"referring to {found.name}") as bar:
         file.write('{"version": 1, "refs": {')
         for i, (key, value) in enumerate(_references(found)):
@@ -110,8 +110,8 @@ def _write(found: Array | Dataset, path: str) -> None:
         file.write("\n}}\n")
 
 
-def _references(found: Array | Dataset) -> Iterator[tuple[str, Any]]:
-    if isinstance(found, Array):
+def _references(found: ArrayHandle | DatasetHandle) -> Iterator[tuple[str, Any]]:
+    if isinstance(found, ArrayHandle):
         yield from _of_array(found, "")
         return
     group = {"zarr_format": 3, "node_type": "group", "attributes": dict(found.attrs)}
@@ -120,13 +120,13 @@ def _references(found: Array | Dataset) -> Iterator[tuple[str, Any]]:
         yield from _of_array(array, f"{name}/")
 
 
-def _place(found: Array | Dataset) -> str:
+def _place(found: ArrayHandle | DatasetHandle) -> str:
     """The root as fsspec takes it, which takes what follows ``file://`` for a path as it is."""
     place = found.root.url.rstrip("/")
     return unquote(place) if place.startswith("file://") else place
 
 
-def _of_array(array: Array, before: str) -> Iterator[tuple[str, Any]]:
+def _of_array(array: ArrayHandle, before: str) -> Iterator[tuple[str, Any]]:
     described = zarr_json_in_group(array) if before else zarr_json(array)
     yield f"{before}zarr.json", json.dumps(described)
     place = _place(array)

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hubarray.arrays.array import Array
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.blobs.ref import blob_place
 from hubarray.errors import AlreadyExistsError, ConfigError
 from hubarray.interop.zarr_attributes import zarr_group_json, zarr_json_in_group
@@ -32,7 +32,7 @@ _MOST_CHUNKS = (1 << 63) - 1
 
 
 def write_references(
-    arrays: Mapping[str, Array], attributes: Mapping[str, Any], path: str, place: str, *, overwrite: bool
+    arrays: Mapping[str, ArrayHandle], attributes: Mapping[str, Any], path: str, place: str, *, overwrite: bool
 ) -> None:
     """Write the references of a group of arrays into a folder, which is there once all of it is.
 
@@ -72,13 +72,13 @@ def write_references(
         shutil.rmtree(made, ignore_errors=True)
 
 
-def _described(array: Array) -> dict[str, Any]:
+def _described(array: ArrayHandle) -> dict[str, Any]:
     described: dict[str, Any] = zarr_json_in_group(array)
     described["chunk_key_encoding"] = {"name": "v2", "configuration": {"separator": "."}}
     return described
 
 
-def _records(array: Array, name: str, place: str) -> Iterator[tuple[int, pa.Table]]:
+def _records(array: ArrayHandle, name: str, place: str) -> Iterator[tuple[int, pa.Table]]:
     """The files of an array that tell of a chunk at least, by their numbers."""
     counts = tuple(-(-length // chunk) for length, chunk in zip(array.shape, array.chunks, strict=True))
     if math.prod(counts) > _MOST_CHUNKS:
@@ -101,7 +101,7 @@ def _records(array: Array, name: str, place: str) -> Iterator[tuple[int, pa.Tabl
         yield record, _record(array, name, place, numbers[first:stop] - begin, refs[first:stop], rows)
 
 
-def _record(array: Array, name: str, place: str, at: np.ndarray, refs: np.ndarray, rows: int) -> pa.Table:
+def _record(array: ArrayHandle, name: str, place: str, at: np.ndarray, refs: np.ndarray, rows: int) -> pa.Table:
     paths, offsets, sizes = [""] * rows, np.zeros(rows, np.int64), np.zeros(rows, np.int64)
     for i, ref in zip(at.tolist(), refs, strict=True):
         blob = blob_place(ref)
@@ -117,7 +117,7 @@ def _record(array: Array, name: str, place: str, at: np.ndarray, refs: np.ndarra
     return pa.table(columns)
 
 
-def _fill_chunk(array: Array, name: str) -> bytes:
+def _fill_chunk(array: ArrayHandle, name: str) -> bytes:
     chunk = np.full(array.chunks, array.fill_value, array.dtype)
     encoded = bytes(array.state().metadata.codec.encode(np.ascontiguousarray(chunk)))
     if len(encoded) > _MOST_FILL_BYTES:

@@ -17,9 +17,7 @@ import numpy as np
 from hubarray import config, process
 from hubarray.api import catalog
 from hubarray.api.resolve import RootLike, locate
-from hubarray.arrays.array import Array
 from hubarray.arrays.metadata.spec import chunks_of
-from hubarray.datasets.dataset import Dataset
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, NotFoundError, SourceError
 from hubarray.history.log.version import Version, version_of
 from hubarray.history.maintenance.staging_versions import (
@@ -40,6 +38,8 @@ from hubarray.values.attributes import checked_attrs
 from hubarray.values.foreign import is_dask
 
 if TYPE_CHECKING:
+    from hubarray.handles.array import Array
+    from hubarray.handles.dataset import Dataset
     from hubarray.interop.sources.base import Source
     from hubarray.interop.sources.images import Images
     from hubarray.interop.sources.rows import Single

@@ -16,7 +16,7 @@ import numpy as np
 from hubarray.api import catalog, datasets
 from hubarray.arrays.metadata.spec import ArraySpec
 from hubarray.datasets import growing
-from hubarray.datasets.dataset import Dataset
+from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import ConfigError, ConflictError, NotFoundError, SourceError
 from hubarray.history.log.version import Version, version_of
 from hubarray.history.maintenance.staging_versions import NOTE, left_over, publish, remove, staging_name
@@ -28,6 +28,7 @@ from hubarray.redaction import shown_text
 from hubarray.storage.url import Root
 
 if TYPE_CHECKING:
+    from hubarray.handles.dataset import Dataset
     from hubarray.interop.sources.members import Members
 
 STEP_BYTES = 64 << 20
@@ -166,7 +167,7 @@ def _left(staged: Version, *, alone: bool) -> str:
     )
 
 
-def _steps(members: Members, keys: Mapping[str, str], staging: Dataset) -> Iterator[_Step]:
+def _steps(members: Members, keys: Mapping[str, str], staging: DatasetHandle) -> Iterator[_Step]:
     for key, path in keys.items():
         source = members.arrays[path]
         if not source.shape:
@@ -181,7 +182,7 @@ def _steps(members: Members, keys: Mapping[str, str], staging: Dataset) -> Itera
             yield _Step(key, path, first, min(first + rows, source.shape[0]))
 
 
-def _fill(staging: Dataset, members: Members, keys: Mapping[str, str], done: int) -> None:
+def _fill(staging: DatasetHandle, members: Members, keys: Mapping[str, str], done: int) -> None:
     total = sum(math.prod(one.shape) * one.dtype.itemsize for one in members.arrays.values())
     number = 0
     with progress(total, f"importing {shown_text(members.where)}") as bar:
@@ -212,7 +213,7 @@ def _step_bytes(step: _Step, members: Members) -> int:
     return max(1, step.end - step.first) * math.prod(source.shape[1:]) * int(source.dtype.itemsize)
 
 
-def _write(staging: Dataset, steps: list[_Step], members: Members, number: int) -> None:
+def _write(staging: DatasetHandle, steps: list[_Step], members: Members, number: int) -> None:
     with staging.transaction(f"import: step {number}") as t:
         for step in steps:
             _write_step(t[step.key], step, members.arrays[step.path])

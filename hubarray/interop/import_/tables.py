@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import blake3
 
@@ -27,9 +27,11 @@ from hubarray.sources.content import ARROW, PARQUET, is_image, is_image_name, ki
 from hubarray.sources.folders import PARQUET_SUFFIXES, data_among, is_hidden, is_part, natural, refuse_table_format
 from hubarray.tables.format.casts import is_frame
 from hubarray.tables.format.schema import Field, Schema
-from hubarray.tables.table import Table
 
 _SHOWN_FIELDS = 20
+
+if TYPE_CHECKING:
+    from hubarray.handles.table import Table
 
 
 def import_table(
@@ -113,8 +115,7 @@ def import_table(
                     for some in rows():
                         p.extend(some)
             bar.update(1)
-    table = catalog.load(name, root=root)
-    assert isinstance(table, Table)
+    table: Any = catalog.load(name, root=root)
     return table
 
 

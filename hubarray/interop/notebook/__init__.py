@@ -1,1 +1,1 @@
-"""What notebooks show: HTML and plots."""
+"""HTML and plots for notebooks."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 
 from hubarray.arrays.codecs.dtypes import dtype_name
-from hubarray.datasets.dataset import Dataset
+from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import HubError
 from hubarray.interop.notebook.html import STYLE, human_bytes, thumbnails
 from hubarray.interop.pictures import images
@@ -15,7 +15,7 @@ _SHOWN_ARRAYS = 50
 _SHOWN_LETTERS = 200
 
 
-def describe(dataset: Dataset) -> str:
+def describe(dataset: DatasetHandle) -> str:
     """A dataset's description for notebooks. Costs one request for the images that are shown, if there are any."""
     try:
         arrays, attrs, dims = dataset.arrays, dict(dataset.attrs), dataset.dims
@@ -42,7 +42,7 @@ def describe(dataset: Dataset) -> str:
     )
 
 
-def _images(dataset: Dataset) -> str:
+def _images(dataset: DatasetHandle) -> str:
     """The first images of the first array that has some, of those that are listed."""
     among = list(dataset.arrays.values())[:_SHOWN_ARRAYS]
     likely = [

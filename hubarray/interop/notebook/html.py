@@ -9,8 +9,8 @@ import math
 from datetime import datetime
 
 from hubarray import names
-from hubarray.arrays.array import Array
 from hubarray.arrays.codecs.image_codecs import is_lossy
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.errors import HubError
 from hubarray.history.log import listing
 from hubarray.interop.pictures import drawing, images
@@ -50,7 +50,7 @@ def human_bytes(count: float) -> str:
     raise AssertionError
 
 
-def describe(array: Array) -> str:
+def describe(array: ArrayHandle) -> str:
     """An array's description for notebooks, in the notebook's own colours.
 
     Costs a listing of the name's versions, a look at up to 16 of them, manifest nodes, and of images one chunk.
@@ -88,7 +88,7 @@ def describe(array: Array) -> str:
     )
 
 
-def thumbnails(array: Array) -> str:
+def thumbnails(array: ArrayHandle) -> str:
     """The first images, or those in the middle of a volume, of one chunk: at most one request.
 
     Empty where there are none, or none that small.
@@ -122,7 +122,7 @@ def thumbnails(array: Array) -> str:
     )
 
 
-def _live_versions(array: Array) -> list[str]:
+def _live_versions(array: ArrayHandle) -> list[str]:
     """The versions that exist, of those that are listed first."""
     own = names.parse(f"{array.name}:{array.version}")
     try:
@@ -133,7 +133,7 @@ def _live_versions(array: Array) -> list[str]:
     return live[:_SHOWN_VERSIONS] + (["..."] if len(live) > _SHOWN_VERSIONS or len(there) > _LOOKED_AT else [])
 
 
-def _is_live(array: Array, name: names.Name) -> bool:
+def _is_live(array: ArrayHandle, name: names.Name) -> bool:
     try:
         return listing.is_live(array.root.store, name)
     except (HubError, OSError):

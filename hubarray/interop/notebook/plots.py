@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.array import Array
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.errors import ConfigError
-from hubarray.interop.missing import needed
+from hubarray.extras import needed
 from hubarray.interop.pictures import colours, images
+from hubarray.interop.statistics.lazy import LazyView
 from hubarray.redaction import shown_text
 
 MOST_BYTES = 256 << 20
@@ -21,12 +22,12 @@ _MOST_POINTS = 100_000
 _MOST_PIXELS = 2000
 
 
-def show(array: Array, key: Any = ..., *, ax: Any = None, **options: Any) -> Any:
+def show(array: ArrayHandle, key: Any = ..., *, ax: Any = None, **options: Any) -> Any:
     """See :meth:`hubarray.Array.show`."""
     needed("matplotlib", extra="plots", why="show")
     import matplotlib.pyplot as plt
 
-    shape = array.lazy[key].shape
+    shape = LazyView(array)[key].shape
     size = math.prod(shape) * array.dtype.itemsize
     if size > MOST_BYTES:
         raise ConfigError(f"that is {size:,} bytes, and {MOST_BYTES >> 20} MiB are drawn; take less, such as a.show(0)")

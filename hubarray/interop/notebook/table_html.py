@@ -11,7 +11,7 @@ import numpy as np
 from hubarray.errors import HubError
 from hubarray.interop.notebook.html import STYLE, human_bytes
 from hubarray.redaction import shown_text
-from hubarray.tables.table import Table
+from hubarray.tables.handle import TableHandle
 
 _SHOWN_FIELDS = 40
 _THUMBNAILS = 4
@@ -20,7 +20,7 @@ _MOST_THUMBNAIL_BYTES = 8 << 20
 _SHOWN_LETTERS = 200
 
 
-def describe(table: Table) -> str:
+def describe(table: TableHandle) -> str:
     """A table's description for notebooks. Costs one request for rows of its first image field, if it has one."""
     try:
         facts = {
@@ -44,7 +44,7 @@ def describe(table: Table) -> str:
     )
 
 
-def _thumbnails(table: Table) -> str:
+def _thumbnails(table: TableHandle) -> str:
     name = next((one for one in table.schema if table.schema[one].is_image), None)
     if name is None or not len(table) or _THUMBNAILS * table.nbytes / len(table) > _MOST_THUMBNAIL_BYTES:
         return ""

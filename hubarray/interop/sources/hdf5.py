@@ -11,7 +11,7 @@ from typing import Any
 
 from hubarray.datasets.description import MAX_ARRAYS
 from hubarray.errors import SourceError
-from hubarray.interop.missing import needed
+from hubarray.extras import needed
 from hubarray.interop.sources.base import check_chunks, chosen, link_refused, stamp
 from hubarray.interop.sources.found import Found, json_attrs
 from hubarray.interop.sources.members import Members, is_no_dataset, refuse_many, storable, with_those_of_groups

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import SourceError
-from hubarray.interop.missing import needed
+from hubarray.extras import needed
 from hubarray.interop.sources.base import MAX_ROW_BYTES, check_sizes, readable, stamp, whole_parts
 from hubarray.sources.media_files import container_of, declared_bytes
 

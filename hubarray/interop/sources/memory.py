@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hubarray import config
-from hubarray.arrays.array import Array
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.sources.base import whole_parts
 from hubarray.interop.sources.found import Found, json_attrs
@@ -49,7 +49,7 @@ def array_like(source: Any, *, max_decoded_bytes: int | None = None) -> Found | 
         refuse_units(source.data)
         data = source.data if is_dask(source) else plain_objects(plain_array(source))
         return Found(data, json_attrs("xarray", source.attrs), tuple(map(str, source.dims)))
-    if isinstance(source, Array):
+    if isinstance(source, ArrayHandle):
         return Found(source, dict(source.attrs), source.dims, source.fill_value)
     if package == "netCDF4" and type(source).__name__ == "Variable":
         # Its dtype is that of the file, and not of the values that it gives.

@@ -7,7 +7,7 @@ import posixpath
 from typing import Any
 
 from hubarray.errors import ConfigError
-from hubarray.interop.missing import needed
+from hubarray.extras import needed
 from hubarray.interop.sources.found import Found
 from hubarray.interop.sources.hdf5 import (
     hdf5_array,

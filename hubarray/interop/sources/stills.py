@@ -12,7 +12,7 @@ import numpy as np
 
 from hubarray.arrays.codecs.images import imagecodecs
 from hubarray.errors import SourceError
-from hubarray.interop.missing import needed
+from hubarray.extras import needed
 from hubarray.interop.sources.base import MAX_ROW_BYTES, readable
 from hubarray.interop.sources.found import common_attrs
 from hubarray.interop.sources.tiff import tiff_attrs

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from hubarray.errors import ConfigError, SourceError
-from hubarray.interop.missing import needed
+from hubarray.extras import needed
 from hubarray.interop.sources.base import MAX_ROW_BYTES, check_sizes, chosen, readable, stamp
 from hubarray.interop.sources.found import common_attrs, json_attrs
 from hubarray.interop.sources.members import Members, refuse_many, storable

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from hubarray.errors import SourceError
-from hubarray.interop.missing import needed
+from hubarray.extras import needed
 from hubarray.interop.sources.base import MAX_ROW_BYTES
 from hubarray.interop.sources.tile_sizes import declared_samples, has_own_size, needs_whole_tile
 

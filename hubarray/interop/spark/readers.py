@@ -13,7 +13,7 @@ import numpy as np
 
 from hubarray import config
 from hubarray.errors import ConfigError
-from hubarray.interop.missing import needed
+from hubarray.extras import needed
 from hubarray.readers.factory import make_batch_reader
 from hubarray.readers.fields.source import row_values
 from hubarray.readers.fields.unischema import Unischema, UnischemaField

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from hubarray import errors
 from hubarray.errors import ConfigError
+from hubarray.extras import needed
 from hubarray.interop.export.parquet import loader_schema, row_batch
-from hubarray.interop.missing import needed
 from hubarray.readers.factory import open_source
 from hubarray.readers.table_source import TableSource
-from hubarray.tables.read.loader import RowLoader
+from hubarray.tables.read.loader import RowLoaderHandle
 from hubarray.tables.write.worker import TableWorker
 from hubarray.tables.write.writer import TableWriter
 
@@ -139,7 +139,7 @@ def to_dataframe(
 class _Read:
     """A task: the rows of the numbers that it gets, as Arrow."""
 
-    def __init__(self, loader: RowLoader, names: Sequence[str], schema: pa.Schema, told: pa.Schema) -> None:
+    def __init__(self, loader: RowLoaderHandle, names: Sequence[str], schema: pa.Schema, told: pa.Schema) -> None:
         self._loader, self._names, self._schema, self._told = loader, list(names), schema, told
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

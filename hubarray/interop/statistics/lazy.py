@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from hubarray.arrays.adapters import NumpyProtocols
-from hubarray.arrays.array import Array
 from hubarray.arrays.codecs.dtypes import is_ml
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.arrays.operators import NoOperators
-from hubarray.arrays.statistics import Statistics
 from hubarray.errors import ConfigError
 from hubarray.interop import blocks
 from hubarray.interop.dask import as_dask, computed
 from hubarray.interop.statistics import order_statistics, sparse_statistics
+from hubarray.interop.statistics.methods import Statistics
+from hubarray.interop.statistics.numpy_functions import NumpyProtocols
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -42,7 +42,7 @@ class LazyView(Statistics, NoOperators, NumpyProtocols):
     ((600, 4), 4000, 1.6666666666666667)
     """
 
-    def __init__(self, array: Array, axes: tuple[blocks.Axis, ...] | None = None) -> None:
+    def __init__(self, array: ArrayHandle, axes: tuple[blocks.Axis, ...] | None = None) -> None:
         self._array = array.snapshot()
         self._axes = tuple(range(n) for n in array.shape) if axes is None else axes
 

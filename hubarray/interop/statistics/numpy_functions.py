@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.array import Array
-from hubarray.arrays.statistics import Statistics
-from hubarray.interop.statistics.lazy import LazyView
+from hubarray.interop.statistics.methods import Statistics
 
 _STATISTICS = (
     *("mean", "std", "var", "sum", "prod", "min", "max", "any", "all", "argmin", "argmax"),
@@ -39,7 +37,7 @@ def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     if function in _DESCRIPTION:
         return _DESCRIPTION[function](*args, **kwargs)
     name = _BY_FUNCTION.get(function)
-    if name is not None and args and isinstance(args[0], (Array, LazyView)):
+    if name is not None and args and isinstance(args[0], Statistics):
         signature = inspect.signature(function)
         first, *rest = signature.bind(*args, **kwargs).arguments.items()
         # An option that is given NumPy's default asks for nothing.
@@ -58,14 +56,14 @@ def _refuse_to_change(function: Callable[..., Any], args: tuple[Any, ...], kwarg
     filled = [given.get("out")]
     if function in _CHANGING:
         filled += [*args, *kwargs.values()][:1]
-    if any(isinstance(one, (Array, LazyView)) for one in filled):
+    if any(isinstance(one, Statistics) for one in filled):
         raise TypeError(
             f"np.{function.__name__} would change a copy in memory, and not the array in the bucket; assign instead, "
             "such as a[...] = values"
         )
 
 
-def _statistic(name: str, array: Array | LazyView, options: dict[str, Any]) -> Any:
+def _statistic(name: str, array: Statistics, options: dict[str, Any]) -> Any:
     """One statistic with NumPy's options."""
     # nanmean takes the options of mean, and so on; the first parameter is self.
     taken = [*inspect.signature(getattr(Statistics, name.removeprefix("nan"))).parameters][1:]
@@ -75,17 +73,31 @@ def _statistic(name: str, array: Array | LazyView, options: dict[str, Any]) -> A
             f"np.{name} of an array in a bucket takes {', '.join(taken)}, and not {', '.join(refused)}; "
             f"read the part you need first, such as np.{name}(a[0:10], {refused[0]}=...)"
         )
-    view = array if isinstance(array, LazyView) else LazyView(array)
-    return view._statistic(name, **options)
+    return array._statistic(name, **options)
 
 
 def _in_memory(value: Any) -> Any:
-    if isinstance(value, (Array, LazyView)):
+    if isinstance(value, Statistics):
         return np.asarray(value)
-    if isinstance(value, (list, tuple)) and any(isinstance(one, (Array, LazyView, list, tuple)) for one in value):
+    if isinstance(value, (list, tuple)) and any(isinstance(one, (Statistics, list, tuple)) for one in value):
         return type(value)(_in_memory(one) for one in value)
     return value
 
 
 def _dtype(value: Any) -> Any:
-    return value.dtype if isinstance(value, (Array, LazyView)) else value
+    found: Any = value
+    return found.dtype if isinstance(value, Statistics) else value
+
+
+class NumpyProtocols:
+    """How NumPy's functions find their way: statistics by blocks, arithmetic refused."""
+
+    __slots__ = ()
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return call(function, args, kwargs)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        raise TypeError(
+            f"np.{ufunc.__name__} would have to read the whole array; read first, such as a[...] or a[0:10]"
+        )

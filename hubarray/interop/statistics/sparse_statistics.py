@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.array import Array
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.interop.blocks import Axis, as_slice, within_chunk
 
 SPARSE_STATISTICS = ("sum", "mean", "min", "max", "var", "std", "any", "all")
@@ -49,7 +49,7 @@ class _Moments:
         )
 
 
-def statistic(name: str, array: Array, axes: tuple[Axis, ...], *, ddof: int = 0) -> Any | None:
+def statistic(name: str, array: ArrayHandle, axes: tuple[Axis, ...], *, ddof: int = 0) -> Any | None:
     """A statistic over all elements of a view, from the chunks that are stored; None if those are many of it.
 
     Costs the manifest and the stored chunks in view, and nothing for the others.
@@ -88,7 +88,7 @@ def statistic(name: str, array: Array, axes: tuple[Axis, ...], *, ddof: int = 0)
     return empty.var().dtype.type(spread if name == "var" else np.sqrt(spread))
 
 
-def _stored_parts(array: Array, axes: tuple[Axis, ...]) -> Iterator[tuple[Any, ...]]:
+def _stored_parts(array: ArrayHandle, axes: tuple[Axis, ...]) -> Iterator[tuple[Any, ...]]:
     """The part to read of each stored chunk that the view touches."""
     state = array.state()
     for some, _ in state.present(batch_bytes=_BATCH_BYTES):
@@ -113,7 +113,7 @@ def _total(values: np.ndarray) -> Any:
     return values.sum(dtype=np.complex128 if values.dtype.kind == "c" else np.float64)
 
 
-def _of_fill(array: Array, count: int) -> _Moments:
+def _of_fill(array: ArrayHandle, count: int) -> _Moments:
     fill = array.fill_value
     if array.dtype.kind in "iub":
         total: Any = int(fill) * count

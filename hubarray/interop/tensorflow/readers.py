@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.interop.missing import needed
+from hubarray.extras import needed
 from hubarray.readers.fields.field_codecs import shape_fits
 from hubarray.readers.fields.transform import as_declared
 from hubarray.readers.fields.unischema import Unischema, UnischemaField

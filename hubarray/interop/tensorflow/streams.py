@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubarray.arrays.array import Array
-from hubarray.datasets.dataset import Dataset
+from hubarray.arrays.handle import ArrayHandle
+from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import ConfigError
-from hubarray.interop.missing import needed
+from hubarray.extras import needed
 from hubarray.readers.array_source import ArraySource, dataset_source
 from hubarray.readers.fields.source import Column
 from hubarray.readers.fields.unischema import UnischemaField
@@ -20,7 +20,7 @@ from hubarray.readers.pipeline.batching import column_part, empty_array, join_co
 from hubarray.readers.pipeline.groups import fed
 from hubarray.readers.streams import keep_if_small, loop_of
 from hubarray.readers.table_source import TableSource
-from hubarray.tables.read.loader import RowLoader
+from hubarray.tables.read.loader import RowLoaderHandle
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -29,14 +29,16 @@ if TYPE_CHECKING:
 _BLOCK_ROWS = 256
 
 
-def to_tensorflow(array: Array, others: Sequence[Array] = (), *, rows: Any = None, **options: Any) -> tf.data.Dataset:
+def to_tensorflow(
+    array: ArrayHandle, others: Sequence[ArrayHandle] = (), *, rows: Any = None, **options: Any
+) -> tf.data.Dataset:
     """See :meth:`hubarray.Array.to_tensorflow`."""
     source = ArraySource({str(i): one for i, one in enumerate([array, *others])}, rows)
     return _dataset(source, list(source.schema.fields), "tuple" if others else "value", **options)
 
 
 def dataset_to_tensorflow(
-    dataset: Dataset, columns: str | Sequence[str] | None = None, *, rows: Any = None, **options: Any
+    dataset: DatasetHandle, columns: str | Sequence[str] | None = None, *, rows: Any = None, **options: Any
 ) -> tf.data.Dataset:
     """See :meth:`hubarray.Dataset.to_tensorflow`."""
     source = dataset_source(dataset, columns, rows)
@@ -44,7 +46,7 @@ def dataset_to_tensorflow(
 
 
 def table_to_tensorflow(
-    loader: RowLoader, columns: str | Sequence[str] | None = None, *, value: str | None = None, **options: Any
+    loader: RowLoaderHandle, columns: str | Sequence[str] | None = None, *, value: str | None = None, **options: Any
 ) -> tf.data.Dataset:
     """See :meth:`hubarray.RowLoader.to_tensorflow`; with ``value`` an element is the value of that column alone."""
     names = loader.check_columns(columns) if value is None else [value]

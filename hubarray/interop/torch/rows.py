@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from torch.utils.data import Dataset, default_collate
 
-from hubarray.arrays.array import Array
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.blobs.scheduling import side_by_side
-from hubarray.datasets.dataset import Dataset as HubDataset
+from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import ConfigError
 from hubarray.interop.torch.readers import BatchedDataLoader, DataLoader, InMemBatchedDataLoader
 from hubarray.interop.torch.stream import Stream, only_streams
@@ -26,8 +26,8 @@ Transform = Callable[[Any], Any]
 
 
 def to_pytorch(
-    array: Array,
-    others: Sequence[Array] = (),
+    array: ArrayHandle,
+    others: Sequence[ArrayHandle] = (),
     *,
     transform: Transform | None = None,
     iterable: bool = False,
@@ -47,7 +47,7 @@ def to_pytorch(
 
 
 def dataset_to_pytorch(
-    dataset: HubDataset,
+    dataset: DatasetHandle,
     columns: str | Sequence[str] | None = None,
     *,
     transform: Transform | None = None,

@@ -11,12 +11,12 @@ from torch.utils.data import Dataset
 from hubarray.interop.torch.stream import Stream, only_streams
 from hubarray.interop.torch.values import tensors
 from hubarray.readers.table_source import TableSource
-from hubarray.tables.read.loader import RowLoader
+from hubarray.tables.read.loader import RowLoaderHandle
 from hubarray.tables.read.row_reads import Row
 
 
 def to_pytorch(
-    loader: RowLoader,
+    loader: RowLoaderHandle,
     columns: str | Sequence[str] | None = None,
     *,
     transform: Callable[[Any], Any] | None = None,
@@ -38,7 +38,7 @@ class LoaderRows(Dataset[Any]):
 
     def __init__(
         self,
-        loader: RowLoader,
+        loader: RowLoaderHandle,
         columns: str | Sequence[str] | None,
         transform: Callable[[Any], Any] | None,
         value: str | None,

@@ -11,11 +11,11 @@ from typing import Any
 from zarr.abc.store import ByteRequest, Store
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from hubarray.arrays.array import Array
 from hubarray.arrays.codecs import zarr_images
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.arrays.metadata.metadata import ArrayMetadata
 from hubarray.arrays.metadata.spec import ArraySpec
-from hubarray.datasets.dataset import Dataset
+from hubarray.datasets.handle import DatasetHandle
 from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.errors import ConfigError, ReadOnlyError
 from hubarray.history.commits.operations import SetAttributes
@@ -26,7 +26,7 @@ from hubarray.values.attributes import checked_attrs
 _GROUP = "zarr.json"
 
 
-def to_zarr_store(dataset: Dataset, *, transaction: DatasetTransaction | None = None) -> HubGroupStore:
+def to_zarr_store(dataset: DatasetHandle, *, transaction: DatasetTransaction | None = None) -> HubGroupStore:
     """See :meth:`hubarray.Dataset.to_zarr_store`."""
     zarr_images.register()
     return HubGroupStore(dataset, transaction=transaction)
@@ -55,7 +55,7 @@ class HubGroupStore(Store):
     supports_listing = True
 
     def __init__(
-        self, dataset: Dataset, *, read_only: bool | None = None, transaction: DatasetTransaction | None = None
+        self, dataset: DatasetHandle, *, read_only: bool | None = None, transaction: DatasetTransaction | None = None
     ) -> None:
         if dataset.fixed and read_only is False:
             raise ReadOnlyError(f"{dataset.name}:{dataset.version}: a fixed commit can only be read")
@@ -74,14 +74,14 @@ class HubGroupStore(Store):
         self._stores: dict[str, HubStore] = {}
 
     @property
-    def _there(self) -> Dataset | DatasetTransaction:
+    def _there(self) -> DatasetHandle | DatasetTransaction:
         """The commit that is seen, or the transaction: whichever has the arrays there are."""
         return self._seen if self._transaction is None else self._transaction
 
     def _attrs(self) -> dict[str, Any]:
         return dict(self._there.attrs)
 
-    def _array(self, name: str) -> Array:
+    def _array(self, name: str) -> ArrayHandle:
         return self._seen[name] if self._transaction is None else self._transaction.array(name)
 
     def __eq__(self, other: object) -> bool:
@@ -261,7 +261,7 @@ class HubGroupStore(Store):
         if found is None:
             seen = self._array(name)
             if self._transaction is None:
-                array: Array = seen if self._dataset.fixed else self._dataset[name]
+                array: ArrayHandle = seen if self._dataset.fixed else self._dataset[name]
                 found = HubStore(array, variable=name, seen=seen)
             else:
                 found = HubStore(seen, variable=name, transaction=self._transaction[name], seen=seen)

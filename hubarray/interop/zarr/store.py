@@ -16,8 +16,8 @@ import numpy as np
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
-from hubarray.arrays.array import Array, refuse_expired
 from hubarray.arrays.codecs import zarr_images
+from hubarray.arrays.handle import ArrayHandle, refuse_expired
 from hubarray.arrays.indexing import numbering
 from hubarray.arrays.metadata.metadata import ArrayMetadata
 from hubarray.arrays.read.chunk_codec import is_all_fill
@@ -32,7 +32,9 @@ from hubarray.interop.zarr_attributes import DIMENSION_NAMES, decoded_attributes
 from hubarray.values.attributes import checked_attrs
 
 
-def to_zarr_store(array: Array, *, variable: str | None = None, transaction: Transaction | None = None) -> HubStore:
+def to_zarr_store(
+    array: ArrayHandle, *, variable: str | None = None, transaction: Transaction | None = None
+) -> HubStore:
     """See :meth:`hubarray.Array.to_zarr_store`."""
     zarr_images.register()
     if transaction is not None and not transaction.is_of(array):
@@ -71,12 +73,12 @@ class HubStore(Store):
 
     def __init__(
         self,
-        array: Array,
+        array: ArrayHandle,
         *,
         variable: str | None = None,
         read_only: bool | None = None,
         transaction: Transaction | None = None,
-        seen: Array | None = None,
+        seen: ArrayHandle | None = None,
     ) -> None:
         if variable is not None and (not variable or "/" in variable):
             raise ConfigError(f"variable={variable!r}: give one name, without '/'")
@@ -357,7 +359,7 @@ class HubStore(Store):
             raise ConfigError(f"{array.key!r} is an array of a dataset: drop it there, and add another one")
         state = array.newest_state()
         record = commit(state.version, Overwrite(metadata, checked_attrs(attributes)), base=state.record)
-        self._array, self._emptied = Array(array.root, state.version, record, pinned=False), False
+        self._array, self._emptied = type(array)(array.root, state.version, record, pinned=False), False
 
     def _delete(self, key: str) -> None:
         where = self._place(key)

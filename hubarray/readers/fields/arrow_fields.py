@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,34 +12,20 @@ import pyarrow.compute as pc
 
 from hubarray.arrow_types import plain_type
 from hubarray.errors import ConfigError
-from hubarray.readers.fields.source import Column
-from hubarray.readers.fields.unischema import Unischema, UnischemaField
-from hubarray.redaction import shown_text
+
+if TYPE_CHECKING:
+    from hubarray.readers.fields.source import Column
 
 
-def schema_of(
-    name: str, columns: pa.Schema, more: Iterable[UnischemaField] = (), *, omit_unsupported: bool = True
-) -> Unischema:
-    """The fields of Arrow's columns, and some more.
+def numpy_type(column: pa.Field) -> tuple[Any, tuple[int | None, ...]]:
+    """The type and the shape of a column's values in NumPy.
 
     Raises
     ------
-    ConfigError
-        A column has no NumPy type, and is not to be left out; or two have one name.
+    TypeError
+        NumPy has no such type.
     """
-    found, left_out = [], {}
-    for one in columns:
-        try:
-            kind, shape = _type_of(plain_type(one))
-        except TypeError:
-            told = f"column {shown_text(one.name)[:80]!r} of {shown_text(str(one.type))[:80]} has no NumPy type"
-            if not omit_unsupported:
-                raise ConfigError(told) from None
-            left_out[one.name] = f"{told}, and is left out"
-            warnings.warn(left_out[one.name], stacklevel=2)
-            continue
-        found.append(UnischemaField(one.name, kind, shape, None, one.nullable))
-    return Unischema(name, [*found, *more], left_out=left_out)
+    return _type_of(plain_type(column))
 
 
 def _type_of(kind: pa.DataType) -> tuple[Any, tuple[int | None, ...]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
+import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -145,8 +146,6 @@ class Unischema:
         omit_unsupported_fields : bool
             Leave out columns that have no NumPy type, such as structs; else they are an error.
         """
-        from hubarray.readers.fields.arrow_fields import schema_of
-
         schema = source if hasattr(source, "pandas_metadata") else source.schema
         return schema_of("inferred_schema", schema, omit_unsupported=omit_unsupported_fields)
 
@@ -320,3 +319,30 @@ def no_field(schema: Unischema, name: str, where: str = "") -> ConfigError:
 
 def _listed(schema: Unischema) -> str:
     return shown_text(", ".join(list(schema.fields)[:20]))
+
+
+def schema_of(
+    name: str, columns: Any, more: Iterable[UnischemaField] = (), *, omit_unsupported: bool = True
+) -> Unischema:
+    """The fields of Arrow's columns, and some more.
+
+    Raises
+    ------
+    ConfigError
+        A column has no NumPy type, and is not to be left out; or two have one name.
+    """
+    from hubarray.readers.fields.arrow_fields import numpy_type
+
+    found, left_out = [], {}
+    for one in columns:
+        try:
+            kind, shape = numpy_type(one)
+        except TypeError:
+            told = f"column {shown_text(one.name)[:80]!r} of {shown_text(str(one.type))[:80]} has no NumPy type"
+            if not omit_unsupported:
+                raise ConfigError(told) from None
+            left_out[one.name] = f"{told}, and is left out"
+            warnings.warn(left_out[one.name], stacklevel=2)
+            continue
+        found.append(UnischemaField(one.name, kind, shape, None, one.nullable))
+    return Unischema(name, [*found, *more], left_out=left_out)

@@ -7,28 +7,22 @@ or `rows`, the numbers of those where the field is not null.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Hashable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hubarray.blobs.pools import core_count
 from hubarray.errors import ConfigError, SourceError
 from hubarray.limits import parse_json
-from hubarray.readers.fields.source import row_values
-from hubarray.readers.fields.unischema import no_field
 from hubarray.readers.parquet import petastorm_metadata
-from hubarray.readers.parquet.files import read_small, write_small
+from hubarray.readers.parquet.files import read_small
 from hubarray.readers.parquet.pickled import pickled_indexes
 
 NAME = "_hubarray_index.json"
 MAX_BYTES = 1 << 30
 _MAX_VALUES, _MAX_VALUES_OF_GROUP = 1 << 18, 1 << 14
-_VALUES = (str, int, float, bool)
+VALUES = (str, int, float, bool)
 
 
 @dataclass(frozen=True)
@@ -77,90 +71,21 @@ class _Index:
         return set(self._values[value])
 
 
-def build_rowgroup_index(
-    url: str | os.PathLike[str],
-    indexers: Sequence[SingleFieldIndexer | FieldNotNullIndexer],
-    *,
-    storage_options: Mapping[str, Any] | None = None,
-) -> None:
-    """Index the row groups of a Parquet or Petastorm dataset, for ``rowgroup_selector=`` of a reader.
-
-    Reads the fields that are indexed, and writes a file of JSON beside the data; indexes of other names stay.
-
-    Parameters
-    ----------
-    url : path or URL of a folder
-    indexers : list of SingleFieldIndexer or FieldNotNullIndexer
-    storage_options : mapping, optional
-        As of :func:`hubarray.make_reader`.
-
-    Raises
-    ------
-    ConfigError
-        A field is not there, or its values are no text, numbers or booleans.
-    NotFoundError, SourceError
-    """
-    from hubarray.readers.parquet.source import parquet_source
-
-    source = parquet_source(url, storage_options=storage_options)
-    if not isinstance(indexers, (list, tuple)) or not indexers:
-        raise ConfigError("indexers: give a list of at least one")
-    for one in indexers:
-        if one.index_field not in source.schema.fields:
-            raise no_field(source.schema, one.index_field, source.where)
-    if len(source.files) == 1 and source.files[0].path == source.location.path:
-        raise ConfigError(f"{source.where}: is a file; an index is kept beside the files of a folder")
-    names = sorted({one.index_field for one in indexers})
-    bounds = source.unit_bounds
-    assert bounds is not None
-
-    def found(unit: int) -> dict[str, set[Any]]:
-        columns = source.read(np.arange(bounds[unit], bounds[unit + 1]), names)
-        return {name: _values(columns[name], name) for name in names}
-
-    with ThreadPoolExecutor(core_count(), "hubarray-index") as threads:
-        units = list(threads.map(found, range(len(source.units))))
-    files = _files(source)
-    data = read_small(source.location, NAME, MAX_BYTES)
-    old = {} if data is None else _told(data, f"{source.where}/{NAME}", len(source.units))
-    indexes = dict(old["indexes"]) if old and old["files"] == files else {}
-    for one in indexers:
-        if isinstance(one, FieldNotNullIndexer):
-            rows = [i for i, unit in enumerate(units) if unit[one.index_field]]
-            indexes[one.index_name] = {"field": one.index_field, "rows": rows}
-            continue
-        values: dict[Any, list[int]] = {}
-        for i, unit in enumerate(units):
-            for value in unit[one.index_field]:
-                values.setdefault(value, []).append(i)
-        indexes[one.index_name] = {"field": one.index_field, "values": [[key, rows] for key, rows in values.items()]}
-    made = json.dumps({"version": 1, "files": files, "indexes": indexes}, separators=(",", ":")).encode()
-    write_small(source.location, NAME, made)
-
-
-def _values(column: Any, name: str) -> set[Any]:
-    found: set[Any] = set()
-    for value in row_values(column):
-        if value is None:
-            continue
-        several = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
-        for each in several if isinstance(several, list) else [several]:
-            if not isinstance(each, _VALUES):
-                raise ConfigError(
-                    f"{name!r}: is indexed by text, numbers or booleans, and holds a {type(each).__name__}"
-                )
-            found.add(each)
-    return found
-
-
-def _files(source: Any) -> list[list[Any]]:
+def files_of(source: Any) -> list[list[Any]]:
+    """The files of a source as an index notes them, each with its number of row groups."""
     groups = [0] * len(source.files)
     for f, _ in source.units:
         groups[f] += 1
     return [[*file.state, count] for file, count in zip(source.files, groups, strict=True)]
 
 
-def _told(data: bytes, where: str, groups: int) -> dict[str, Any]:
+def parse_indexes(data: bytes, where: str, groups: int) -> dict[str, Any]:
+    """The contents of an index file, checked as far as its outline.
+
+    Raises
+    ------
+    SourceError
+    """
     try:
         # A row group may have some thousands of values of its own.
         told = parse_json(data, max_values=_MAX_VALUES + _MAX_VALUES_OF_GROUP * groups)
@@ -194,8 +119,8 @@ def indexes_of(source: Any) -> dict[str, _Index]:
         _check_counted(source, common.get(petastorm_metadata.ROW_GROUPS_KEY))
         found = pickled_indexes(common[petastorm_metadata.PICKLED_INDEX_KEY], source.where)
         return {name: _Index(name, values) for name, values in found.items()}
-    told = _told(data, where, len(source.units))
-    if told["files"] != _files(source):
+    told = parse_indexes(data, where, len(source.units))
+    if told["files"] != files_of(source):
         raise SourceError(f"{where}: is of other files than there are; build the index again")
     most = len(source.units)
     try:
@@ -210,7 +135,7 @@ def _check_counted(source: Any, counted: bytes | None) -> None:
         told = parse_json(counted or b"null")
     except ValueError:
         told = None
-    if told != {file[0]: file[-1] for file in _files(source)}:
+    if told != {file[0]: file[-1] for file in files_of(source)}:
         raise SourceError(
             f"{source.where}: its index of row groups is of other files than there are; hub.build_rowgroup_index makes "
             "a new one"
@@ -222,7 +147,7 @@ def _index(name: str, told: Any, most: int) -> _Index:
         return _Index(name, {}, _numbers(told["rows"], most))
     values = {}
     for key, rows in told["values"]:
-        if not isinstance(key, _VALUES):
+        if not isinstance(key, VALUES):
             raise ValueError("a value is no text, number or boolean")
         values[key] = _numbers(rows, most)
     return _Index(name, values)

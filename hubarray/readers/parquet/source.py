@@ -22,13 +22,13 @@ from hubarray.blobs.disk_cache import DiskCache
 from hubarray.errors import ConfigError, SourceError
 from hubarray.limits import Budget
 from hubarray.parquet_limits import read_row_group
-from hubarray.readers.fields.arrow_fields import column_of, schema_of
+from hubarray.readers.fields.arrow_fields import column_of
 from hubarray.readers.fields.field_codecs import CompressedImageCodec, CompressedNdarrayCodec
 from hubarray.readers.fields.filters import FilterPredicate
 from hubarray.readers.fields.predicates import PredicateBase, clause_of, in_set
 from hubarray.readers.fields.selectors import RowGroupSelectorBase
 from hubarray.readers.fields.source import Column, Columns, SegmentedRows, taken
-from hubarray.readers.fields.unischema import Unischema, UnischemaField, no_field
+from hubarray.readers.fields.unischema import Unischema, UnischemaField, no_field, schema_of
 from hubarray.readers.order.planning import EXPANSION
 from hubarray.readers.parquet import petastorm_metadata, pruning, summary
 from hubarray.readers.parquet.cells import decoded, placed

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hubarray import process
-from hubarray.arrays.array import Array
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.blobs.pools import pools
 from hubarray.readers.order.order import Order
 from hubarray.readers.order.sampler import Share
@@ -39,7 +39,7 @@ class RowReader:
         would be a request each, and a chunk of many rows would be decoded for every group.
     """
 
-    def __init__(self, arrays: Sequence[Array], keep: bool, buffers: int = BUFFERS) -> None:
+    def __init__(self, arrays: Sequence[ArrayHandle], keep: bool, buffers: int = BUFFERS) -> None:
         self._arrays = arrays
         self._keep, self._most = keep, buffers
         self._whole: list[np.ndarray] | None = None
@@ -51,7 +51,7 @@ class RowReader:
         """Start afresh in a forked child; what was read stays."""
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> tuple[type[RowReader], tuple[Sequence[Array], bool, int]]:
+    def __reduce__(self) -> tuple[type[RowReader], tuple[Sequence[ArrayHandle], bool, int]]:
         return RowReader, (self._arrays, self._keep, self._most)
 
     def read(self, rows: np.ndarray) -> list[np.ndarray]:

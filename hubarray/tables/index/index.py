@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from hubarray.blobs.scheduling import run_all
 from hubarray.errors import ConfigError
+from hubarray.extras import needed
 from hubarray.tables.format import conditions, locations
 from hubarray.tables.format.conditions import Clause
 from hubarray.tables.format.index_column import ServiceColumn
@@ -205,6 +206,4 @@ def as_kind(index: pa.Table, kind: str) -> Any:
         return to_pandas(index)
     if kind != "polars":
         raise ConfigError(f"as_={kind!r}: give 'pandas', 'arrow' or 'polars'")
-    from hubarray.arrays.adapters import adapter
-
-    return adapter("needed")("polars", extra="polars", why="as_='polars'").from_arrow(index)
+    return needed("polars", extra="polars", why="as_='polars'").from_arrow(index)

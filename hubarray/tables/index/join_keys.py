@@ -17,7 +17,7 @@ from hubarray.tables.format.index_column import is_service
 from hubarray.tables.format.metadata import Append
 from hubarray.tables.format.schema import PARTITION
 from hubarray.tables.read.alignment import comparable
-from hubarray.tables.read.loader import RowLoader, loader_of
+from hubarray.tables.read.loader import RowLoaderHandle, loader_of
 from hubarray.tables.read.rows import Numbers
 from hubarray.tables.snapshot.snapshot import TableState
 
@@ -53,7 +53,7 @@ def tables_with_keys(frame: pd.DataFrame, keys: Sequence[str]) -> set[str]:
     return {names[i] for i in there if _are_stored(tables[i], numbers[i], columns)}
 
 
-def refuse_edited(index: Any, loader: RowLoader) -> None:
+def refuse_edited(index: Any, loader: RowLoaderHandle) -> None:
     """Refuse an index whose columns have other values than its rows: it is published as the rows are stored.
 
     Raises

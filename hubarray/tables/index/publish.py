@@ -25,7 +25,7 @@ from hubarray.tables.format.index_piece import Key, arrow_type, column_of
 from hubarray.tables.format.locations import Locations, begin_blocks, empty
 from hubarray.tables.format.part import PartFile
 from hubarray.tables.format.schema import Field, Group, Schema
-from hubarray.tables.read.loader import RowLoader
+from hubarray.tables.read.loader import RowLoaderHandle
 from hubarray.tables.read.rows import Numbers, located
 from hubarray.tables.snapshot.digests import digests_of
 from hubarray.tables.snapshot.snapshot import TableState
@@ -57,7 +57,7 @@ class _Plan:
 
 
 def write_index(
-    loader: RowLoader, partitions: Sequence[Any], version: Version, *, attrs: dict[str, Any], message: str | None,
+    loader: RowLoaderHandle, partitions: Sequence[Any], version: Version, *, attrs: dict[str, Any], message: str | None,
     move: bool, base: Record | None, columns: Sequence[str] | None = None, grace_seconds: float | None = None,
 ) -> Record:  # fmt: skip
     """Publish the rows of a loader as a table.
@@ -127,7 +127,7 @@ def _partitions(partitions: Sequence[Any]) -> tuple[list[Key], list[np.ndarray]]
     return keys, [np.array(found[key], np.intp) for key in keys]
 
 
-def _planned(loader: RowLoader, tables: Sequence[TableState], numbers: Sequence[Numbers]) -> _Plan:
+def _planned(loader: RowLoaderHandle, tables: Sequence[TableState], numbers: Sequence[Numbers]) -> _Plan:
     fields: dict[str, Field] = {}
     rows_per_block: dict[str, int] = {}
     groups: dict[str, list[_Source]] = {}
@@ -205,7 +205,7 @@ def _narrowed(plan: _Plan, columns: Sequence[str]) -> _Plan:
     return _Plan(Schema(fields, rows_per_block=rows), groups, index)
 
 
-def _are_alike(loader: RowLoader, tables: Sequence[TableState], one: _Source, two: _Source) -> bool:
+def _are_alike(loader: RowLoaderHandle, tables: Sequence[TableState], one: _Source, two: _Source) -> bool:
     """Whether two tables' blocks can be one group's: no row is of both, and they have the same fields, stored alike."""
     if one.table == two.table or one.group.rows_per_block != two.group.rows_per_block:
         return False

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.adapters import adapter
 from hubarray.errors import ConfigError
+from hubarray.extras import needed
 
 
 def converter(kind: str) -> Callable[[Any], Any]:
@@ -19,10 +19,10 @@ def converter(kind: str) -> Callable[[Any], Any]:
     ConfigError, MissingPackageError
     """
     if kind == "torch":
-        torch = adapter("needed")("torch", extra="torch", why="as_='torch'")
+        torch = needed("torch", extra="torch", why="as_='torch'")
         return lambda value: _torch(torch, value)
     if kind == "tensorflow":
-        tf = adapter("needed")("tensorflow", extra="tensorflow", why="as_='tensorflow'")
+        tf = needed("tensorflow", extra="tensorflow", why="as_='tensorflow'")
         return lambda value: _tensorflow(tf, value)
     raise ConfigError(f"as_={kind!r}: give 'numpy', 'torch' or 'tensorflow'")
 

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from hubarray.arrays.adapters import needed_adapter
 from hubarray.blobs.pools import pools
 from hubarray.errors import ConfigError
 from hubarray.storage.url import Root
-from hubarray.tables.format.index_column import ServiceColumn
-from hubarray.tables.read import known_roots
 from hubarray.tables.read.index_rows import row_numbers
 from hubarray.tables.read.positions import position_of, positions_of
 from hubarray.tables.read.row_reads import Empty, Row, RowReads, empty_array
-from hubarray.tables.read.rows import Numbers
 from hubarray.tables.read.scan import scan
 from hubarray.tables.read.windows import EveryRow, checked_offsets
 
@@ -31,17 +27,13 @@ _FIRST_ROWS = 4
 Positions = Sequence[int] | npt.NDArray[np.int64] | range
 
 
-class RowLoader(RowReads):
-    """Rows of one or several tables, by their position in an index: made by :func:`hubarray.row_loader`.
+class RowLoaderHandle(RowReads):
+    """Rows by their position in an index; :class:`hubarray.RowLoader` without the methods for other packages."""
 
-    Positions count from 0, and from the end where they are negative. A loader is pinned to the commits that its index
-    was read from, pickles, survives forks, and may be used by several threads at once.
-    """
-
-    def at(self, positions: np.ndarray) -> RowLoader:
+    def at(self, positions: np.ndarray) -> Self:
         """A loader of some positions of this one, in their order."""
         chosen = [(column, np.asarray(numbers[positions], np.int64)) for column, numbers in self._numbers]
-        return RowLoader(chosen, sorted(self._index_names), self._root)
+        return type(self)(chosen, sorted(self._index_names), self._root)
 
     def get_row(
         self, pos: int, columns: str | Sequence[str] | None = None, *, encoded: bool = False, as_: str = "numpy"
@@ -214,68 +206,6 @@ class RowLoader(RowReads):
         """As :meth:`get_columns`, of NumPy values in memory that ``empty(name, shape, dtype)`` gives."""
         return self._columns_at(positions_of(positions, len(self)), columns, empty or empty_array)
 
-    def to_pytorch(
-        self,
-        columns: str | Sequence[str] | None = None,
-        *,
-        transform: Callable[[Row], Any] | None = None,
-        iterable: bool = False,
-        **options: Any,
-    ) -> Any:
-        """A dataset for PyTorch: by index, where a batch is one parallel fetch, or a stream of epochs.
-
-        Parameters
-        ----------
-        columns
-            As of :meth:`get_row`.
-        transform : callable, optional
-            Makes a sample of a row of NumPy values; what it returns becomes tensors. Where samples are of different
-            shapes DataLoader needs a ``collate_fn`` that says how a batch is made of them.
-        iterable : bool
-            A stream that reads ahead, in an order of its own for each epoch: ``dataset.loader(num_workers=2)``. A batch
-            is a dictionary of columns: tensors, and lists where rows have shapes of their own, of text and of nulls.
-        **options
-            Of streams: ``batch_size``, ``shuffle``, ``seed`` and the others of :meth:`hubarray.Array.to_pytorch`.
-
-        Returns
-        -------
-        torch.utils.data.Dataset
-
-        Raises
-        ------
-        ConfigError, MissingPackageError
-        """
-        return needed_adapter("table_to_pytorch", "torch")(
-            self, columns, transform=transform, iterable=iterable, **options
-        )
-
-    def to_tensorflow(self, columns: str | Sequence[str] | None = None, **options: Any) -> Any:
-        """A ``tf.data.Dataset`` of these rows: dictionaries of columns, by row or by batch.
-
-        Parameters
-        ----------
-        columns
-            As of :meth:`get_row`; without nulls.
-        **options
-            Those of :meth:`hubarray.Array.to_tensorflow`. Of a batch, columns whose rows have shapes of their own are
-            ragged tensors.
-
-        Returns
-        -------
-        tf.data.Dataset
-
-        Raises
-        ------
-        ConfigError, MissingPackageError
-        """
-        return needed_adapter("table_to_tensorflow", "tensorflow")(self, columns, **options)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Another process knows no roots of commits that were looked at here.
-        noted = self._numbers if self._root is None else []
-        roots = [(column.id, known_roots.of(column.id)) for column, _ in noted]
-        return _remade, (self._numbers, sorted(self._index_names), self._root, roots)
-
     def __repr__(self) -> str:
         return f"RowLoader({len(self):,} rows of {', '.join(str(column.table) for column, _ in self._numbers)})"
 
@@ -288,7 +218,7 @@ class RowLoader(RowReads):
         return [{name: convert(value) for name, value in row.items()} for row in found]
 
 
-def loader_of(index: Any, root: Root | None) -> RowLoader:
+def loader_of(index: Any, root: Root | None) -> RowLoaderHandle:
     """A loader of an index.
 
     Raises
@@ -297,19 +227,7 @@ def loader_of(index: Any, root: Root | None) -> RowLoader:
         It has no service column.
     """
     numbers, names = row_numbers(index)
-    return RowLoader(numbers, names, root)
-
-
-def _remade(
-    numbers: Sequence[tuple[ServiceColumn, Numbers | EveryRow]],
-    names: Sequence[str],
-    root: Root | None,
-    roots: Sequence[tuple[str, Root | None]],
-) -> RowLoader:
-    for commit, where in roots:
-        if where is not None:
-            known_roots.note(commit, where)
-    return RowLoader(numbers, names, root)
+    return RowLoaderHandle(numbers, names, root)
 
 
 def _bytes_of(row: Row) -> int:

@@ -9,7 +9,7 @@ import weakref
 import numpy as np
 
 import hubarray as hub
-from hubarray.arrays.array import Array
+from hubarray.arrays.handle import Array
 from hubarray.blobs.pools import pools
 from hubarray.readers.pipeline.groups import RowReader
 from hubarray.readers.pipeline.prefetch_queue import PrefetchQueue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hubarray.readers.parquet import indexes
+from hubarray.readers.parquet import index_writer
 
 
 def build_rowgroup_index(
@@ -24,7 +24,7 @@ def build_rowgroup_index(
     **options
         Those of :func:`hubarray.build_rowgroup_index`.
     """
-    indexes.build_rowgroup_index(dataset_url, indexers, **options)
+    index_writer.build_rowgroup_index(dataset_url, indexers, **options)
 
 
 __all__ = ["build_rowgroup_index"]

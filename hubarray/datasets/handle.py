@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
-from hubarray.arrays.adapters import RowsShown, adapter, needed_adapter
-from hubarray.arrays.array import Array
 from hubarray.arrays.codecs import dtypes
 from hubarray.arrays.codecs.image_codecs import is_lossy
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.arrays.indexing import chunking
 from hubarray.arrays.metadata.attributes import Attributes
 from hubarray.arrays.metadata.metadata import metadata_of
@@ -24,48 +23,33 @@ from hubarray.datasets import growing, operations
 from hubarray.datasets.adding import steps_to_add
 from hubarray.datasets.description import Description, checked_name, description_of, view
 from hubarray.datasets.diff import DatasetDiff, diff_datasets
-from hubarray.datasets.member import DatasetArray
+from hubarray.datasets.member_handle import MemberHandle
 from hubarray.datasets.operations import Step, Steps
 from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.errors import ConfigError
-from hubarray.history.commits.handle import Handle, unpickled
+from hubarray.history.commits.handle import Handle
 from hubarray.history.commits.operations import SetAttributes
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record
-from hubarray.names import Name
 from hubarray.redaction import shown_text
 from hubarray.storage.url import Root
 from hubarray.values.packing import is_packed
 
-if TYPE_CHECKING:
-    import tensorflow as tf
-    import xarray as xr
-
-    from hubarray.interop.zarr.group_store import HubGroupStore
+ArrayT = TypeVar("ArrayT", bound=MemberHandle)
 
 
-class Dataset(Handle, RowsShown):
-    """Several arrays in a bucket, under one name and version, that are committed together.
-
-    ==========================================================  ===================================================
-    ``ds["image"]``, ``ds["image"][0:10]``                      an array, and its elements
-    ``ds.append({"image": images, "label": labels})``           rows for all arrays of a dimension, in one commit
-    ``with ds.transaction("why") as t: t["image"][3] = ...``    many writes to several arrays, one commit
-    ``ds["mask"] = hub.ArraySpec(...)``, ``del ds["mask"]``     an array more or less, and ``ds.rename(old, new)``
-    ``ds.dims``, ``ds.attrs``, ``list(ds)``, ``ds.log()``       what it is, and its history
-    ==========================================================  ===================================================
-
-    Made by :func:`hubarray.dataset` and :func:`hubarray.load`. Arrays that share the name of a dimension have the same
-    length there, always. A handle follows its version, pickles, and may be used by many threads at once, as that of an
-    array.
-    """
+class DatasetHandle(Handle, Generic[ArrayT]):
+    """Several arrays that are committed together; :class:`hubarray.Dataset` without the methods for other packages."""
 
     __slots__ = ("_arrays",)
+
+    # Of what class its arrays are.
+    _array_class: ClassVar[type[Any]] = MemberHandle
 
     def __init__(self, root: Root, version: Version, record: Record, *, pinned: bool) -> None:
         super().__init__(root, version, record, pinned=pinned)
         description_of(record)
-        self._arrays: dict[str, tuple[str, DatasetArray]] = {}
+        self._arrays: dict[str, tuple[str, ArrayT]] = {}
 
     @property
     def dims(self) -> dict[str, int]:
@@ -83,7 +67,7 @@ class Dataset(Handle, RowsShown):
         return sum(one.nbytes for one in self.arrays.values())
 
     @property
-    def arrays(self) -> dict[str, DatasetArray]:
+    def arrays(self) -> dict[str, ArrayT]:
         """All arrays by name, in the order in which they were added."""
         return {name: self[name] for name in self}
 
@@ -100,15 +84,15 @@ class Dataset(Handle, RowsShown):
         """The names of the arrays."""
         return list(self)
 
-    def values(self) -> list[DatasetArray]:
+    def values(self) -> list[ArrayT]:
         """The arrays, in the order of their names."""
         return list(self.arrays.values())
 
-    def items(self) -> list[tuple[str, DatasetArray]]:
+    def items(self) -> list[tuple[str, ArrayT]]:
         """The names, each with its array."""
         return list(self.arrays.items())
 
-    def __getitem__(self, name: str) -> DatasetArray:
+    def __getitem__(self, name: str) -> ArrayT:
         """An array of the dataset. Costs nothing.
 
         Raises
@@ -122,11 +106,11 @@ class Dataset(Handle, RowsShown):
         id_there = description_of(record).arrays[name].id
         known = self._arrays.get(name)
         if known is None or known[0] != id_there:
-            known = id_there, DatasetArray(self._root, self._version, seen, pinned=self.fixed)
+            known = id_there, self._array_class(self._root, self._version, seen, pinned=self.fixed)
             self._arrays[name] = known
         return known[1]
 
-    def __setitem__(self, name: str, array: ArraySpec | Array | np.ndarray) -> None:
+    def __setitem__(self, name: str, array: ArraySpec | ArrayHandle | np.ndarray) -> None:
         """Add an array, in one commit: an empty one, one of the same root as it is, or an array of memory.
 
         Of an array of the same root no data is moved.
@@ -315,80 +299,9 @@ class Dataset(Handle, RowsShown):
         >>> ds["y"][0]
         np.float64(2.0)
         """
-        return DatasetTransaction(self, message)
+        return DatasetTransaction(self, message, self._array_class)
 
-    def to_pytorch(
-        self,
-        columns: str | Sequence[str] | None = None,
-        *,
-        transform: Callable[[Any], Any] | None = None,
-        iterable: bool = False,
-        rows: Any = None,
-        **options: Any,
-    ) -> Any:
-        """A PyTorch dataset of the samples, each a dictionary of arrays' rows.
-
-        Parameters
-        ----------
-        columns : str or sequence of str, optional
-            Arrays; by default :meth:`samples`.
-        transform, iterable, rows, **options
-            As of :meth:`hubarray.Array.to_pytorch`.
-
-        Returns
-        -------
-        torch.utils.data.Dataset
-
-        Raises
-        ------
-        ConfigError, MissingPackageError
-        """
-        return needed_adapter("dataset_to_pytorch", "torch")(
-            self, columns, transform=transform, iterable=iterable, rows=rows, **options
-        )
-
-    def to_tensorflow(
-        self, columns: str | Sequence[str] | None = None, *, rows: Any = None, **options: Any
-    ) -> tf.data.Dataset:
-        """A ``tf.data.Dataset`` of the samples: dictionaries; see :meth:`hubarray.Array.to_tensorflow`.
-
-        Raises
-        ------
-        ConfigError, MissingPackageError
-        """
-        found: tf.data.Dataset = needed_adapter("dataset_to_tensorflow", "tensorflow")(
-            self, columns, rows=rows, **options
-        )
-        return found
-
-    def to_xarray(self, *, decode_cf: bool = True) -> xr.Dataset:
-        """The newest commit this handle sees as an ``xarray.Dataset``, lazily through Dask.
-
-        Dimensions, coordinates and attributes are the arrays'; an array that has the name of its only dimension is the
-        index of that. Axes without a name get one of their own.
-
-        Parameters
-        ----------
-        decode_cf : bool
-            Have xarray decode times, fill values and packed numbers by their attributes.
-
-        Raises
-        ------
-        MissingPackageError
-        """
-        found: xr.Dataset = needed_adapter("dataset_to_xarray", "xarray")(self, decode_cf=decode_cf)
-        return found
-
-    def to_zarr_store(self, *, transaction: DatasetTransaction | None = None) -> HubGroupStore:
-        """A Zarr v3 store over this version, a group: ``zarr.open_group(ds.to_zarr_store())``, ``xr.open_zarr(...)``.
-
-        What is written through it are commits, a chunk each; with ``transaction=t`` all of it is part of that one. See
-        :class:`hubarray.interop.zarr.group_store.HubGroupStore`.
-        """
-        store: HubGroupStore = needed_adapter("dataset_to_zarr_store", "zarr")(self, transaction=transaction)
-        return store
-
-    def diff(self, other: Dataset | int, *, elements: bool = False) -> DatasetDiff:
+    def diff(self, other: DatasetHandle | int, *, elements: bool = False) -> DatasetDiff:
         """Differences from another dataset, or from a commit of this one, to this one: by array, as ``hub.diff``.
 
         Costs the manifest nodes that the two do not share, and no data unless ``elements`` are compared.
@@ -407,7 +320,7 @@ class Dataset(Handle, RowsShown):
         >>> list(ds.diff(1).changed)
         ['y']
         """
-        if isinstance(other, Dataset):
+        if isinstance(other, DatasetHandle):
             before = other._version, other.seen_record()
         elif isinstance(other, int) and not isinstance(other, bool) and other > 0:
             before = self._version, self._version.cached(other)
@@ -415,9 +328,9 @@ class Dataset(Handle, RowsShown):
             raise ConfigError(f"diff takes a dataset or the number of a commit, not {other!r}"[:200])
         return diff_datasets(before, (self._version, self.seen_record()), elements=elements)
 
-    def snapshot(self) -> Dataset:
+    def snapshot(self) -> Self:
         """A read-only handle on the commit this one reads now; it never moves."""
-        return Dataset(self._root, self._version, self._record(), pinned=True)
+        return type(self)(self._root, self._version, self._record(), pinned=True)
 
     def newest_record(self) -> tuple[Record, Version]:
         """The newest commit and whose it is, looked for now, to be written on: for code that works on records.
@@ -428,29 +341,6 @@ class Dataset(Handle, RowsShown):
         """
         self._writable_record()
         return self._checked(self._version.refresh()), self._version
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        record = self._record()
-        return _restored, (self._root, self._version.name, record.head.number, self._pinned is not None)
-
-    def undo(self, steps: int = 1, *, message: str | None = None) -> Dataset:
-        """Take back the newest changes, whichever arrays they are of, as a commit; see :func:`hubarray.undo`.
-
-        Returns the dataset itself.
-
-        Raises
-        ------
-        ReadOnlyError
-            It is fixed at a commit.
-        NotFoundError, ConflictError
-        """
-        self.newest_record()
-        adapter("undo")(f"{self.name}:{self.version}", steps=steps, root=self.root, message=message)
-        return self.refresh()
-
-    def _repr_html_(self) -> str:
-        html: str = adapter("dataset_html")(self)
-        return html
 
     def __repr__(self) -> str:
         record = self._record()
@@ -478,8 +368,3 @@ class Dataset(Handle, RowsShown):
 _SHOWN_ARRAYS = 40
 # Fewer have their requests under way together.
 _MANY_ARRAYS = 16
-
-
-def _restored(root: Root, name: Name, number: int, pinned: bool) -> Dataset:
-    version, record = unpickled(root, name, number, pinned=pinned)
-    return Dataset(root, version, record, pinned=pinned)

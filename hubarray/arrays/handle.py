@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from hubarray.arrays.adapters import Adapters
 from hubarray.arrays.codecs import dtypes
 from hubarray.arrays.codecs.image_codecs import is_lossy
 from hubarray.arrays.indexing import chunking, selection
@@ -29,43 +28,16 @@ from hubarray.arrays.write.transaction import Transaction
 from hubarray.arrays.write.worker import View
 from hubarray.blobs.pools import pools
 from hubarray.errors import ConfigError, CorruptDataError, NotFoundError
-from hubarray.history.commits.handle import Handle, unpickled
+from hubarray.history.commits.handle import Handle
 from hubarray.history.commits.operations import SetAttributes
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record
-from hubarray.names import Name
 from hubarray.storage.url import Root
 from hubarray.values.packing import is_packed
 
 
-class Array(Handle, NoOperators, Adapters):
-    """An N-dimensional array in a bucket, under a name and a version.
-
-    ==================================================  =====================================================
-    ``a[0:10, ..., ::2]``, ``a[mask]``, ``a["field"]``  read, with all of NumPy's indexing
-    ``a[0:10] = values``, ``a.append(rows)``            write: a commit, in the bucket when it returns
-    ``with a.transaction("why") as t: t[...] = ...``    many writes, one commit
-    ``a.shape``, ``a.dtype``, ``a.dims``, ``a.attrs``   what it is
-    ``a.log()``, ``a.undo()``, ``a.snapshot()``         its history
-    ``a.mean(axis=0)``, ``a.lazy[0:1000].std()``        statistics, block by block
-    ``a.to_pytorch()``, ``a.to_dask()``, ...            other packages
-    ==================================================  =====================================================
-
-    Made by :func:`hubarray.array` and :func:`hubarray.load`. Reading takes all
-    of NumPy's indexing and returns plain NumPy arrays; assigning is a commit,
-    durable and visible to every machine when it returns. It may be used by many
-    threads at once, and sent to workers: it pickles to its root, name and
-    commit. A root's ``storage_options``, where they were given, travel in that
-    pickle, so it is as secret as they are.
-
-    Python's operators are refused, because they would have to read everything:
-    write ``a[...] + 1`` or ``a[0:10] == 0``.
-
-    A handle follows its version: it sees this process's commits at once and
-    other machines' after ``max_staleness_seconds`` (default 1), or after
-    :meth:`refresh`. One made by ``name@number`` or :meth:`snapshot` stays at
-    its commit and cannot be written.
-    """
+class ArrayHandle(Handle, NoOperators):
+    """Elements of a version, or of one commit of it; :class:`hubarray.Array` without the methods for other packages."""
 
     __slots__ = ("_pace", "_seen")
 
@@ -258,10 +230,6 @@ class Array(Handle, NoOperators, Adapters):
         result = np.asarray(self[...])
         return result if dtype is None else result.astype(dtype, copy=False)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        record = self._record()
-        return _restored, (self._root, self._version.name, record.head.number, self._pinned is not None)
-
     def append(self, rows: Any, *, axis: int = 0, message: str | None = None) -> slice:
         """Add rows after the last one, in one commit, and say where they are.
 
@@ -396,7 +364,7 @@ class Array(Handle, NoOperators, Adapters):
         if window:
             _prefetch(state, slice(window.start * chunk, min(window.stop * chunk, length)))
 
-    def snapshot(self) -> Array:
+    def snapshot(self) -> Self:
         """A read-only handle on the commit this one reads now; it never moves."""
         return type(self)(self._root, self._version, self._record(), pinned=True)
 
@@ -438,11 +406,6 @@ class Array(Handle, NoOperators, Adapters):
 
     def _metadata_of(self, record: Record) -> ArrayMetadata:
         return self._state_of(record).metadata
-
-
-def _restored(root: Root, name: Name, number: int, pinned: bool) -> Array:
-    version, record = unpickled(root, name, number, pinned=pinned)
-    return Array(root, version, record, pinned=pinned)
 
 
 def _state(version: Version, record: Record) -> State:

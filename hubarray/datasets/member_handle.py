@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
-from hubarray.arrays.array import Array
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.arrays.write.worker import View
 from hubarray.blobs.pack import PackWriter
 from hubarray.datasets.description import description_of, view
@@ -13,19 +12,13 @@ from hubarray.datasets.diff import DatasetDiff, diff_datasets
 from hubarray.datasets.operations import Steps, on_array
 from hubarray.errors import ConfigError, ConflictError, NotFoundError
 from hubarray.history.commits.commit import Operation, commit
-from hubarray.history.commits.handle import unpickled
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Member, Record
-from hubarray.names import Name
 from hubarray.storage.url import Root
 
 
-class DatasetArray(Array):
-    """An array of a dataset: ``dataset["image"]``.
-
-    It takes all that an :class:`hubarray.Array` does. A write through it is a commit of the dataset; its log, its tags
-    and its frozen state are the dataset's.
-    """
+class MemberHandle(ArrayHandle):
+    """Elements of an array of a dataset; its commits are those of the dataset."""
 
     __slots__ = ("_id", "_key")
 
@@ -44,10 +37,6 @@ class DatasetArray(Array):
     def __repr__(self) -> str:
         return super().__repr__().replace("hubarray.Array ", f"hubarray.Array {self._key!r} of ", 1)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        number = self._record().head.number
-        return _restored, (self._root, self._version.name, number, self._key, self._pinned is not None, self._id)
-
     def view_of_workers(self) -> View:
         """See :meth:`hubarray.Array.view_of_workers`."""
         return partial(view, name=self._key)
@@ -63,14 +52,12 @@ class DatasetArray(Array):
             raise ConflictError(f"{record.name}: its array {self._key!r} was replaced; take it from the dataset again")
         return view(record, self._key)
 
-    def undo(self, steps: int = 1, *, message: str | None = None) -> Array:
-        """Take back the newest changes, as :meth:`hubarray.Array.undo`, where they are of this array alone.
+    def _refuse_changes_of_others(self, steps: int) -> None:
+        """Raise ConfigError if one of the newest commits changed something else of the dataset.
 
         Raises
         ------
-        ConfigError
-            One of them changed something else of the dataset: ``dataset.undo()`` takes back whole commits.
-        NotFoundError, ConflictError
+        ConfigError, NotFoundError, ConflictError
         """
         self.newest_state()
         after, taken = _member(self._record()).whole, 0
@@ -86,7 +73,6 @@ class DatasetArray(Array):
                     )
                 taken += 1
             after = before
-        return super().undo(steps, message=message)
 
     def commit_operation(
         self,
@@ -106,11 +92,3 @@ class DatasetArray(Array):
 def _member(record: Record) -> Member:
     assert record.member is not None
     return record.member
-
-
-def _restored(root: Root, name: Name, number: int, key: str, pinned: bool, id: str) -> DatasetArray:
-    version, record = unpickled(root, name, number, pinned=pinned)
-    array = DatasetArray(root, version, view(record, key), pinned=pinned)
-    if description_of(record).arrays[key].id != id:
-        raise ConflictError(f"{record.name}: its array {key!r} was replaced; take it from the dataset again")
-    return array

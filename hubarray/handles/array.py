@@ -1,120 +1,57 @@
-"""Methods that join an array to other packages. The only calls upward: by name, resolved when first used."""
+"""The array that users get: the handle on its elements, with statistics and methods for other packages."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Self
 
 from hubarray import process
-from hubarray.arrays.statistics import Statistics
+from hubarray.api import versions
+from hubarray.arrays.handle import ArrayHandle
+from hubarray.extras import needed
+from hubarray.handles.display import Viewed
+from hubarray.history.commits.handle import unpickled
+from hubarray.interop.statistics.methods import Statistics
+from hubarray.interop.statistics.numpy_functions import NumpyProtocols
+from hubarray.names import Name
+from hubarray.storage.url import Root
 
 if TYPE_CHECKING:
     import dask.array as da
     import tensorflow as tf
 
-    from hubarray.arrays.array import Array
     from hubarray.arrays.write.transaction import Transaction
-    from hubarray.interop.statistics.decoded import DecodedView
+    from hubarray.interop.decoded import DecodedView
     from hubarray.interop.statistics.lazy import LazyView
-    from hubarray.interop.zarr.store import HubStore
-
-_PLACES = {
-    "to_dask": "hubarray.interop.dask:to_dask",
-    "lazy": "hubarray.interop.statistics.lazy:LazyView",
-    "decoded": "hubarray.interop.statistics.decoded:DecodedView",
-    "numpy": "hubarray.interop.statistics.numpy_functions:call",
-    "to_pytorch": "hubarray.interop.torch.rows:to_pytorch",
-    "table_to_pytorch": "hubarray.interop.torch.tables:to_pytorch",
-    "to_tensorflow": "hubarray.interop.tensorflow.streams:to_tensorflow",
-    "table_to_tensorflow": "hubarray.interop.tensorflow.streams:table_to_tensorflow",
-    "to_zarr_store": "hubarray.interop.zarr.store:to_zarr_store",
-    "dataset_to_pytorch": "hubarray.interop.torch.rows:dataset_to_pytorch",
-    "dataset_to_tensorflow": "hubarray.interop.tensorflow.streams:dataset_to_tensorflow",
-    "dataset_to_xarray": "hubarray.interop.xarray:to_xarray",
-    "dataset_to_zarr_store": "hubarray.interop.zarr.group_store:to_zarr_store",
-    "needed": "hubarray.interop.missing:needed",
-    "html": "hubarray.interop.notebook.html:describe",
-    "table_html": "hubarray.interop.notebook.table_html:describe",
-    "dataset_html": "hubarray.interop.notebook.dataset_html:describe",
-    "show": "hubarray.interop.notebook.plots:show",
-    "show_row": "hubarray.interop.notebook.plots:show_row",
-    "view": "hubarray.viewer.serving:view_handle",
-    "undo": "hubarray.api.versions:undo",
-}
+    from hubarray.interop.zarr import HubStore
 
 
-def adapter(name: str) -> Any:
-    """The function behind a name of the table."""
-    module, _, attribute = _PLACES[name].partition(":")
-    with process.importing:
-        return getattr(importlib.import_module(module), attribute)
+class Array(ArrayHandle, Statistics, NumpyProtocols, Viewed):
+    """An N-dimensional array in a bucket, under a name and a version.
 
+    ==================================================  =====================================================
+    ``a[0:10, ..., ::2]``, ``a[mask]``, ``a["field"]``  read, with all of NumPy's indexing
+    ``a[0:10] = values``, ``a.append(rows)``            write: a commit, in the bucket when it returns
+    ``with a.transaction("why") as t: t[...] = ...``    many writes, one commit
+    ``a.shape``, ``a.dtype``, ``a.dims``, ``a.attrs``   what it is
+    ``a.log()``, ``a.undo()``, ``a.snapshot()``         its history
+    ``a.mean(axis=0)``, ``a.lazy[0:1000].std()``        statistics, block by block
+    ``a.to_pytorch()``, ``a.to_dask()``, ...            other packages
+    ==================================================  =====================================================
 
-def needed_adapter(name: str, package: str) -> Any:
-    """An adapter whose module imports a package that may not be there."""
-    adapter("needed")(package, extra=package, why=name)
-    return adapter(name)
+    Made by :func:`hubarray.array` and :func:`hubarray.load`. Reading takes all
+    of NumPy's indexing and returns plain NumPy arrays; assigning is a commit,
+    durable and visible to every machine when it returns. It may be used by many
+    threads at once, and sent to workers: it pickles to its root, name and
+    commit. A root's ``storage_options``, where they were given, travel in that
+    pickle, so it is as secret as they are.
 
+    Python's operators are refused, because they would have to read everything:
+    write ``a[...] + 1`` or ``a[0:10] == 0``.
 
-class Viewed:
-    """Handles that are looked at in the browser."""
-
-    __slots__ = ()
-
-    def view(self, **options: Any) -> Any:
-        """This name in the browser, and its commit if it is fixed to one: :func:`hubarray.view` with its options."""
-        return adapter("view")(self, **options)
-
-
-class RowsShown(Viewed):
-    """Handles on rows, of which one is drawn at a time."""
-
-    __slots__ = ()
-
-    def show(self, row: int, columns: str | Sequence[str] | None = None) -> Any:
-        """Draw the images, points and curves of one row with matplotlib: boxes over images, points from above.
-
-        Parameters
-        ----------
-        row : int
-        columns : str or sequence of str, optional
-            As rows are read; all by default.
-
-        Returns
-        -------
-        matplotlib Figure
-
-        Raises
-        ------
-        ConfigError
-            There is nothing to draw.
-        MissingPackageError
-        """
-        return adapter("show_row")(self, row, columns)
-
-
-class NumpyProtocols:
-    """How NumPy's functions find their way: statistics by blocks, arithmetic refused."""
-
-    __slots__ = ()
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return adapter("numpy")(function, args, kwargs)
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        raise TypeError(
-            f"np.{ufunc.__name__} would have to read the whole array; read first, such as a[...] or a[0:10]"
-        )
-
-
-class Adapters(Statistics, NumpyProtocols, Viewed):
-    """Base class of an array's methods for other packages, and of its statistics.
-
-    Statistics are computed block by block through Dask, on all cores or on the cluster whose client is
-    active, without the array in memory; they are what NumPy's functions give, and take the same arguments.
+    A handle follows its version: it sees this process's commits at once and
+    other machines' after ``max_staleness_seconds`` (default 1), or after
+    :meth:`refresh`. One made by ``name@number`` or :meth:`snapshot` stays at
+    its commit and cannot be written.
     """
 
     __slots__ = ()
@@ -122,8 +59,9 @@ class Adapters(Statistics, NumpyProtocols, Viewed):
     @property
     def lazy(self) -> LazyView:
         """The newest commit this handle sees, nothing of it read yet, as in ``a.lazy[0:10_000, ..., 0].mean()``."""
-        view: LazyView = adapter("lazy")(self)
-        return view
+        with process.importing:
+            from hubarray.interop.statistics.lazy import LazyView
+        return LazyView(self)
 
     @property
     def decoded(self) -> DecodedView:
@@ -134,16 +72,15 @@ class Adapters(Statistics, NumpyProtocols, Viewed):
         ConfigError
             The array is not packed.
         """
-        view: DecodedView = adapter("decoded")(self)
-        return view
+        with process.importing:
+            from hubarray.interop.decoded import DecodedView
+        return DecodedView(self)
 
-    def undo(self, steps: int = 1, *, message: str | None = None) -> Array:
+    def undo(self, steps: int = 1, *, message: str | None = None) -> Self:
         """Take back the newest changes, as a commit; see :func:`hubarray.undo`. Returns the array itself."""
-        array: Any = self
-        array.newest_state()
-        adapter("undo")(f"{array.name}:{array.version}", steps=steps, root=array.root, message=message)
-        refreshed: Array = array.refresh()
-        return refreshed
+        self.newest_state()
+        versions.undo(f"{self.name}:{self.version}", steps=steps, root=self.root, message=message)
+        return self.refresh()
 
     def to_dask(self, *, block_bytes: int = 64 << 20) -> da.Array:
         """The newest commit this handle sees (``a.refresh()`` looks for one now), as a Dask array.
@@ -166,8 +103,9 @@ class Adapters(Statistics, NumpyProtocols, Viewed):
         >>> int(a.to_dask()[::2].sum().compute())
         12000
         """
-        lazy: da.Array = adapter("to_dask")(self, block_bytes=block_bytes)
-        return lazy
+        with process.importing:
+            from hubarray.interop.dask import to_dask
+        return to_dask(self, block_bytes=block_bytes)
 
     def to_pytorch(self, *others: Array, **options: Any) -> Any:
         """A PyTorch dataset of this array's samples, or of several arrays' samples together.
@@ -226,7 +164,10 @@ class Adapters(Statistics, NumpyProtocols, Viewed):
         The newest commit this handle sees is read, whatever is written meanwhile. Works under fork, forkserver and
         spawn; each worker has caches of its own in memory, and all share the one on disk.
         """
-        return needed_adapter("to_pytorch", "torch")(self, others, **options)
+        needed("torch", extra="torch", why="to_pytorch")
+        with process.importing:
+            from hubarray.interop.torch.rows import to_pytorch
+        return to_pytorch(self, others, **options)
 
     def to_tensorflow(self, *others: Array, **options: Any) -> tf.data.Dataset:
         """A ``tf.data.Dataset`` of this array's samples, or of several arrays' samples together.
@@ -257,8 +198,10 @@ class Adapters(Statistics, NumpyProtocols, Viewed):
         MissingPackageError
             TensorFlow is not installed.
         """
-        dataset: tf.data.Dataset = needed_adapter("to_tensorflow", "tensorflow")(self, others, **options)
-        return dataset
+        needed("tensorflow", extra="tensorflow", why="to_tensorflow")
+        with process.importing:
+            from hubarray.interop.tensorflow.streams import to_tensorflow
+        return to_tensorflow(self, others, **options)
 
     def to_zarr_store(self, *, variable: str | None = None, transaction: Transaction | None = None) -> HubStore:
         """A Zarr v3 store over this version: ``zarr.open_array(a.to_zarr_store())`` reads and writes it.
@@ -269,8 +212,9 @@ class Adapters(Statistics, NumpyProtocols, Viewed):
         ``with a.transaction() as t: ds.to_zarr(a.to_zarr_store(variable="x", transaction=t), mode="r+")``.
         See :class:`hubarray.interop.zarr.HubStore` for what it holds.
         """
-        store: HubStore = adapter("to_zarr_store")(self, variable=variable, transaction=transaction)
-        return store
+        with process.importing:
+            from hubarray.interop.zarr.store import to_zarr_store
+        return to_zarr_store(self, variable=variable, transaction=transaction)
 
     def show(self, *key: Any, ax: Any = None, **options: Any) -> Any:
         """Draw a part of it with matplotlib: an image, a grid of images, a curve, or three cuts of a volume.
@@ -296,12 +240,24 @@ class Adapters(Statistics, NumpyProtocols, Viewed):
         MissingPackageError
         """
         whole = key or (...,)
-        return adapter("show")(self, whole[0] if len(whole) == 1 else whole, ax=ax, **options)
+        with process.importing:
+            from hubarray.interop.notebook.plots import show
+        return show(self, whole[0] if len(whole) == 1 else whole, ax=ax, **options)
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        text: str = adapter("html")(self)
-        return text
+        with process.importing:
+            from hubarray.interop.notebook.html import describe
+        return describe(self)
 
     def _statistic(self, name: str, **options: Any) -> Any:
         return self.lazy._statistic(name, **options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        record = self._record()
+        return _restored, (self._root, self._version.name, record.head.number, self._pinned is not None)
+
+
+def _restored(root: Root, name: Name, number: int, pinned: bool) -> Array:
+    version, record = unpickled(root, name, number, pinned=pinned)
+    return Array(root, version, record, pinned=pinned)

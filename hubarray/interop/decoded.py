@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hubarray.arrays.adapters import needed_adapter
-from hubarray.arrays.array import Array
+from hubarray import process
+from hubarray.arrays.handle import ArrayHandle
 from hubarray.errors import ConfigError
+from hubarray.extras import needed
 from hubarray.interop import blocks
 from hubarray.interop.statistics.lazy import LazyView
 from hubarray.readers.columns import DecodedRows
@@ -36,7 +37,7 @@ class DecodedView(LazyView):
     """
 
     def __init__(
-        self, array: Array, axes: tuple[blocks.Axis, ...] | None = None, attrs: Mapping[str, Any] | None = None
+        self, array: ArrayHandle, axes: tuple[blocks.Axis, ...] | None = None, attrs: Mapping[str, Any] | None = None
     ) -> None:
         super().__init__(array, axes)
         self._attrs = dict(self._array.attrs) if attrs is None else attrs
@@ -78,11 +79,19 @@ class DecodedView(LazyView):
 
     def to_pytorch(self, *others: Any, **options: Any) -> Any:
         """A PyTorch dataset of the values; see :meth:`hubarray.Array.to_pytorch`."""
-        return needed_adapter("to_pytorch", "torch")(self, others, **options)
+        needed("torch", extra="torch", why="to_pytorch")
+        with process.importing:
+            from hubarray.interop.torch.rows import to_pytorch
+        view: Any = self
+        return to_pytorch(view, others, **options)
 
     def to_tensorflow(self, *others: Any, **options: Any) -> Any:
         """A ``tf.data.Dataset`` of the values; see :meth:`hubarray.Array.to_tensorflow`."""
-        return needed_adapter("to_tensorflow", "tensorflow")(self, others, **options)
+        needed("tensorflow", extra="tensorflow", why="to_tensorflow")
+        with process.importing:
+            from hubarray.interop.tensorflow.streams import to_tensorflow
+        view: Any = self
+        return to_tensorflow(view, others, **options)
 
     def _from_stored_chunks(self, function: str, options: dict[str, Any]) -> Any | None:
         """Nothing: what was never written is fill value, which stands for a missing value here."""

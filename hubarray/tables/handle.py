@@ -4,49 +4,41 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
-from hubarray.arrays.adapters import RowsShown, adapter, needed_adapter
 from hubarray.errors import ConfigError
 from hubarray.history.commits.handle import Handle
-from hubarray.history.log.version import Version, version_of
+from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record
-from hubarray.names import Name
 from hubarray.redaction import counted
 from hubarray.storage.url import Root
 from hubarray.tables.format.metadata import metadata_of
 from hubarray.tables.format.schema import Schema
 from hubarray.tables.index import index
 from hubarray.tables.read import known_roots
-from hubarray.tables.read.loader import RowLoader
+from hubarray.tables.read.loader import RowLoaderHandle
 from hubarray.tables.read.windows import EveryRow
 from hubarray.tables.snapshot.snapshot import TableState
 
+LoaderT = TypeVar("LoaderT", bound=RowLoaderHandle)
 
-class Table(Handle, RowsShown):
-    """Rows of tensors in a bucket, under a name and a version.
 
-    ==========================================  ================================================================
-    ``t.schema``, ``len(t)``, ``t.attrs``       what it is
-    ``t.index()``, ``t.loader()``               the index as a DataFrame, and rows of all of it
-    ``t[i]``, ``t[a:b]``, ``t[[...]]``          rows; of a table of one field, its values
-    ``t.log()``, ``t.commit``, ``t.frozen``     its history
-    ==========================================  ================================================================
-
-    Made by :func:`hubarray.load` and :func:`hubarray.write_index`; :func:`hubarray.table_writer` writes one. Most
-    tables are frozen from their first commit; one that grows is followed, as an array is.
-    """
+class TableHandle(Handle, Generic[LoaderT]):
+    """Rows of tensors; :class:`hubarray.Table` without the methods for other packages."""
 
     __slots__ = ("_loader", "_loader_commit")
+
+    # Of what class its loader is.
+    _loader_class: ClassVar[type[Any]] = RowLoaderHandle
 
     def __init__(self, root: Root, version: Version, record: Record, *, pinned: bool) -> None:
         super().__init__(root, version, record, pinned=pinned)
         metadata_of(record)
-        self._loader: RowLoader | None = None
+        self._loader: LoaderT | None = None
         self._loader_commit = ""
 
     @property
@@ -86,57 +78,23 @@ class Table(Handle, RowsShown):
         known_roots.note(state.record.head.id, self.root)
         return index.as_kind(index.read(state, columns, filters), as_)
 
-    def loader(self) -> RowLoader:
+    def loader(self) -> LoaderT:
         """A loader of all rows, in the order of their numbers; no index is read."""
         state = self._state()
         loader = self._loader
         if loader is None or self._loader_commit != state.record.head.id:
             every = EveryRow(state.metadata.rows)
-            loader = RowLoader([(index.service_column(state), every)], (), self.root)
+            loader = self._loader_class([(index.service_column(state), every)], (), self.root)
             self._loader, self._loader_commit = loader, state.record.head.id
         return loader
-
-    def to_pytorch(
-        self,
-        columns: str | Sequence[str] | None = None,
-        *,
-        transform: Callable[[Any], Any] | None = None,
-        iterable: bool = False,
-        **options: Any,
-    ) -> Any:
-        """A dataset for PyTorch, by index or as a stream; of a table of one field, samples are its values.
-
-        See :meth:`RowLoader.to_pytorch`, which takes the rows of any index.
-
-        Parameters
-        ----------
-        columns
-            As of :meth:`RowLoader.get_row`; samples are dictionaries then.
-        transform : callable, optional
-            Makes a sample of a row, or of a value, as NumPy has it.
-        iterable : bool
-        **options
-            Of streams, as of :meth:`RowLoader.to_pytorch`.
-        """
-        return needed_adapter("table_to_pytorch", "torch")(
-            self.loader(), columns, transform=transform, value=self._only_field() if columns is None else None,
-            iterable=iterable, **options,
-        )  # fmt: skip
-
-    def to_tensorflow(self, **options: Any) -> Any:
-        """A ``tf.data.Dataset`` of the rows; of a table of one field, elements are its values.
-
-        See :meth:`RowLoader.to_tensorflow`, which takes some columns, and the rows of any index.
-        """
-        return needed_adapter("table_to_tensorflow", "tensorflow")(self.loader(), value=self._only_field(), **options)
 
     def _only_field(self) -> str | None:
         return next(iter(self.schema)) if len(self.schema) == 1 else None
 
-    def snapshot(self) -> Table:
+    def snapshot(self) -> Self:
         """This commit as a handle that stays at it."""
         record = self._record()
-        return Table(self.root, self._version, record, pinned=True)
+        return type(self)(self.root, self._version, record, pinned=True)
 
     def __len__(self) -> int:
         return metadata_of(self._record()).rows
@@ -173,10 +131,6 @@ class Table(Handle, RowsShown):
     def _state(self) -> TableState:
         return TableState.of(self._version, self._record())
 
-    def _repr_html_(self) -> str:
-        html: str = adapter("table_html")(self)
-        return html
-
     def __repr__(self) -> str:
         record = self._record()
         table = metadata_of(record)
@@ -192,10 +146,6 @@ class Table(Handle, RowsShown):
         more = len(table.schema) - len(shown)
         return "\n".join([*lines, f"  and {more} more"] if more else lines)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        number = self._pinned.head.number if self._pinned is not None else None
-        return _unpickled, (self.root, self._version.name, self._record().head.number, number is not None)
-
 
 _SHOWN_FIELDS = 40
 
@@ -209,8 +159,3 @@ def field_text(schema: Schema, name: str) -> str:
     where = ", ".join([*(["index"] if field.index else []), *groups])
     null = ", nullable" if field.nullable else ""
     return f"{field.dtype if field.dtype is not None else field.kind}{shape}{codec} ({where}{null})"
-
-
-def _unpickled(root: Root, name: Name, number: int, pinned: bool) -> Table:
-    version = version_of(root, name)
-    return Table(root, version, version.cached(number), pinned=pinned)

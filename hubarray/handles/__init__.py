@@ -1,0 +1,1 @@
+"""Arrays, datasets, tables and row loaders as users get them, with the methods that join them to other packages."""

@@ -1,0 +1,88 @@
+"""The table that users get: the handle on its rows, with methods for other packages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hubarray import process
+from hubarray.extras import needed
+from hubarray.handles.display import RowsShown
+from hubarray.handles.loader import RowLoader
+from hubarray.history.log.version import version_of
+from hubarray.names import Name
+from hubarray.storage.url import Root
+from hubarray.tables.handle import TableHandle
+
+
+class Table(TableHandle[RowLoader], RowsShown):
+    """Rows of tensors in a bucket, under a name and a version.
+
+    ==========================================  ================================================================
+    ``t.schema``, ``len(t)``, ``t.attrs``       what it is
+    ``t.index()``, ``t.loader()``               the index as a DataFrame, and rows of all of it
+    ``t[i]``, ``t[a:b]``, ``t[[...]]``          rows; of a table of one field, its values
+    ``t.log()``, ``t.commit``, ``t.frozen``     its history
+    ==========================================  ================================================================
+
+    Made by :func:`hubarray.load` and :func:`hubarray.write_index`; :func:`hubarray.table_writer` writes one. Most
+    tables are frozen from their first commit; one that grows is followed, as an array is.
+    """
+
+    __slots__ = ()
+
+    _loader_class = RowLoader
+
+    def to_pytorch(
+        self,
+        columns: str | Sequence[str] | None = None,
+        *,
+        transform: Callable[[Any], Any] | None = None,
+        iterable: bool = False,
+        **options: Any,
+    ) -> Any:
+        """A dataset for PyTorch, by index or as a stream; of a table of one field, samples are its values.
+
+        See :meth:`RowLoader.to_pytorch`, which takes the rows of any index.
+
+        Parameters
+        ----------
+        columns
+            As of :meth:`RowLoader.get_row`; samples are dictionaries then.
+        transform : callable, optional
+            Makes a sample of a row, or of a value, as NumPy has it.
+        iterable : bool
+        **options
+            Of streams, as of :meth:`RowLoader.to_pytorch`.
+        """
+        needed("torch", extra="torch", why="to_pytorch")
+        with process.importing:
+            from hubarray.interop.torch.tables import to_pytorch
+        return to_pytorch(
+            self.loader(), columns, transform=transform, value=self._only_field() if columns is None else None,
+            iterable=iterable, **options,
+        )  # fmt: skip
+
+    def to_tensorflow(self, **options: Any) -> Any:
+        """A ``tf.data.Dataset`` of the rows; of a table of one field, elements are its values.
+
+        See :meth:`RowLoader.to_tensorflow`, which takes some columns, and the rows of any index.
+        """
+        needed("tensorflow", extra="tensorflow", why="to_tensorflow")
+        with process.importing:
+            from hubarray.interop.tensorflow.streams import table_to_tensorflow
+        return table_to_tensorflow(self.loader(), value=self._only_field(), **options)
+
+    def _repr_html_(self) -> str:
+        with process.importing:
+            from hubarray.interop.notebook.table_html import describe
+        return describe(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        number = self._pinned.head.number if self._pinned is not None else None
+        return _unpickled, (self.root, self._version.name, self._record().head.number, number is not None)
+
+
+def _unpickled(root: Root, name: Name, number: int, pinned: bool) -> Table:
+    version = version_of(root, name)
+    return Table(root, version, version.cached(number), pinned=pinned)

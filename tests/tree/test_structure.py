@@ -1,0 +1,112 @@
+"""What the tree promises: imports without a cycle, names that mean one thing, and private names that stay private."""
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2] / "hubarray"
+FILES = sorted(PACKAGE.rglob("*.py"))
+# What other packages have no public name for.
+OF_OTHERS = {
+    "_actions", "_choices_actions", "_SubParsersAction",  # argparse, which lists its options nowhere else
+    "_strip_protocol", "_rm_file",  # fsspec, whose filesystems are written with them
+    "_meta",  # Dask
+    "_Unpickler",  # pickle, whose public one has opcodes that cannot be changed
+    "_fields", "_make", "_replace",  # namedtuple, whose names are public
+}  # fmt: skip
+
+
+def _own_names(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and _is_self(node.value):
+            yield node.attr
+
+
+def _is_self(node):
+    return isinstance(node, ast.Name) and node.id in ("self", "cls")
+
+
+def _parsed():
+    for path in FILES:
+        yield "/".join(path.parts[path.parts.index("hubarray") :]), ast.parse(path.read_text())
+
+
+def test_private_names_are_used_where_they_are_defined():
+    found = []
+    for name, tree in _parsed():
+        allowed = {*_own_names(tree), *OF_OTHERS}
+        found += [
+            f"{name}:{node.lineno} {node.attr}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute)
+            and node.attr.startswith("_")
+            and not node.attr.startswith("__")
+            and not _is_self(node.value)
+            and node.attr not in allowed
+        ]
+    assert found == []
+
+
+def test_a_docstring_names_its_thing_first():
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = ((name, node) for name, tree in _parsed() for node in ast.walk(tree) if isinstance(node, documented))
+    assert [name for name, node in nodes if (ast.get_docstring(node) or "").startswith("What ")] == []
+
+
+def test_no_line_of_the_page_is_longer_than_120():
+    lines = ((path.name, line) for path in PACKAGE.glob("viewer/static/*.*") for line in path.read_text().splitlines())
+    assert [name for name, line in lines if len(line) > 120] == []
+
+
+def _module(path):
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {_module(path) for path in FILES}
+
+
+def _imported(tree):
+    """Modules that a file imports anywhere but for type checking, and those that a string names to be imported."""
+    checked_only = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if node in checked_only:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in MODULES else node.module
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value.partition(":")[0] if "." in node.value else ""
+
+
+def test_imports_have_no_cycle_with_those_in_functions_and_names_in_strings():
+    graph = {}
+    for path in FILES:
+        module = _module(path)
+        # Old names of modules are there to be found in pickles.
+        if module not in ("hubarray.moved", "hubarray.__main__"):
+            graph[module] = {name for name in _imported(ast.parse(path.read_text())) if name in MODULES} - {module}
+    assert dict(_cycles(graph)) == {}
+
+
+def _cycles(graph):
+    """Modules that stay when those that import nothing of the rest are taken away again and again."""
+    while leaves := [module for module, imported in graph.items() if not imported & graph.keys()]:
+        for module in leaves:
+            del graph[module]
+    # And those that nothing of the rest imports: what stays lies on a cycle, or between two.
+    while roots := [module for module in graph if not any(module in graph[other] for other in graph)]:
+        for module in roots:
+            del graph[module]
+    yield from graph.items()
