@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.readers.order.cursor import uniform_units
-from hubarray.readers.order.order import Cut, Order
+from hubarray.readers.order.order import EpochCut, Order
 from hubarray.readers.order.planning import sizes
 from hubarray.readers.order.sampler import Share
 
@@ -36,7 +36,7 @@ def quality_of(buffer_bytes: int, *, rows: int = ROWS, row_bytes: int = ROW_BYTE
     """The pool that is printed, and the classes that steps in the middle of an epoch show."""
     chosen = sizes(rows, row_bytes, 1, intervals=RANKS, world_size=RANKS, buffer_bytes=buffer_bytes)
     order = Order(uniform_units(rows, chosen.unit_rows), 1, 0, RANKS, chosen.group_rows)
-    cut = Cut.of([(0, rows)], RANKS)
+    cut = EpochCut.of([(0, rows)], RANKS)
     shares = [
         Share(order, cut, taken=0, step_rows=STEP_ROWS, rank=rank, world_size=RANKS, mode="exact")
         for rank in range(RANKS)

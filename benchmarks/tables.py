@@ -26,7 +26,7 @@ from hubarray.blobs.ref import BlobPlace, blob_place
 from hubarray.tables.handle import Table
 from hubarray.tables.read.group_reads import REQUEST_BYTES
 from hubarray.tables.read.rows import located
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 SIDE = 224
 WINDOW = 10
@@ -98,7 +98,7 @@ def _jpeg(kind: str, base: Place, count: int) -> Row:
     loader = table.loader()
     files = [row["value"] for row in loader.get_batch(range(count), encoded=True)]
     expected = loader.get_row(0)["value"]
-    state = TableState.of(table._version, table._record())
+    state = TableSnapshot.of(table._version, table._record())
     (group,) = table.schema.groups.values()
     found, chunks = located(state, group, np.arange(count))
     spots = [blob_place(ref) for ref in state.block_refs(group, chunks, found)]
@@ -230,7 +230,7 @@ def _bare(table: Table, values: np.ndarray) -> Read:
     """Ranged GETs of the same bytes: neighbours of one pack by one, the others by threads."""
     from concurrent.futures import ThreadPoolExecutor
 
-    state = TableState.of(table._version, table._record())
+    state = TableSnapshot.of(table._version, table._record())
     (group,) = table.schema.groups.values()
     found, chunks = located(state, group, np.arange(len(values)))
     spots = [blob_place(ref) for ref in state.block_refs(group, chunks, found)]

@@ -23,7 +23,7 @@ from hubarray.tables.read import known_roots
 from hubarray.tables.read.columns import matching
 from hubarray.tables.read.index_rows import partition_column, row_numbers
 from hubarray.tables.read.loader import loader_of
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 from hubarray.tables.write.operations import AddParts
 from hubarray.tables.write.writer import TableWriter, checked_schema
 from hubarray.values.attributes import checked_attrs
@@ -243,13 +243,13 @@ def _schema(schema: Any) -> Schema:
     return schema
 
 
-def _table(name: str, root: RootLike) -> tuple[Root, TableState]:
+def _table(name: str, root: RootLike) -> tuple[Root, TableSnapshot]:
     where, parsed = locate(name, root, commit_allowed=True)
     version, record = existing(where, parsed) if parsed.commit is None else (version_of(where, parsed), None)
     record = record or version.cached(parsed.commit or 0)
     if record.head.kind == "array":
         raise ConfigError(f"{parsed}: is an array; hub.load reads it, and read_index is of tables")
-    return where, TableState.of(version, record)
+    return where, TableSnapshot.of(version, record)
 
 
 def _references(reference: str | Sequence[str] | None, where: Root) -> list[tuple[Version, Record]]:

@@ -9,7 +9,7 @@ import numpy as np
 from hubarray.arrays.indexing import numbering
 from hubarray.arrays.indexing.chunk_grid import clipped, merged_boxes
 from hubarray.arrays.metadata.metadata import metadata_of
-from hubarray.arrays.read.snapshot import State
+from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.arrays.write.assignment import changed_elements
 from hubarray.blobs.ref import Refs
 from hubarray.errors import ConfigError
@@ -95,7 +95,7 @@ def diff_elements(first: tuple[Version, Record], second: tuple[Version, Record])
     chunks, regions, count, size = [], [], 0, 0
     for begin in range(0, len(rough.chunks), batch):
         some = list(rough.chunks[begin : begin + batch])
-        sides = [State.of(*side) for side in (first, second)]
+        sides = [ArraySnapshot.of(*side) for side in (first, second)]
         refs = [side.refs(some) for side in sides]
         old, new = (side.chunks(some, found) for side, found in zip(sides, refs, strict=True))
         for i, coords in enumerate(some):
@@ -124,7 +124,7 @@ def differing_chunks(
 ) -> tuple[list[tuple[int, ...]], Refs, Refs]:
     """Coordinates of the chunks in which two records differ, in C order, and their refs on either side."""
     coords = [tuple(row) for row in _candidates(first, second).tolist()]
-    one, two = (State.of(*side).refs(coords) for side in (first, second))
+    one, two = (ArraySnapshot.of(*side).refs(coords) for side in (first, second))
     differ = np.flatnonzero((one["length"] != two["length"]) | (one["hash"] != two["hash"]).any(axis=1)).tolist()
     return [coords[i] for i in differ], one[differ], two[differ]
 

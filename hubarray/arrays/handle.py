@@ -20,7 +20,7 @@ from hubarray.arrays.read.prefetch import load_chunks, require_few
 from hubarray.arrays.read.read import read, worth_keeping
 from hubarray.arrays.read.read_ahead import Pace, rows_ahead
 from hubarray.arrays.read.single_chunk import read_within_chunk
-from hubarray.arrays.read.snapshot import State
+from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.arrays.write.assignment import along, assignable, checked_axis, rows_that_fit
 from hubarray.arrays.write.operations import Append, Resize, SetDims, SetElements
 from hubarray.arrays.write.struct_fields import names_fields, read_fields
@@ -368,7 +368,7 @@ class ArrayHandle(Handle, NoOperators):
         """A read-only handle on the commit this one reads now; it never moves."""
         return type(self)(self._root, self._version, self._record(), pinned=True)
 
-    def newest_state(self) -> State:
+    def newest_state(self) -> ArraySnapshot:
         """As :meth:`state`, of the newest commit, which is looked for now, and to be written on.
 
         Raises
@@ -389,18 +389,18 @@ class ArrayHandle(Handle, NoOperators):
     def _metadata(self) -> ArrayMetadata:
         return self._metadata_of(self._record())
 
-    def state(self) -> State:
+    def state(self) -> ArraySnapshot:
         """The state behind this handle now, for code that works on records, refs and chunks.
 
         Costs what any look at the array does: a probe, where the newest commit was looked for too long ago.
         """
         return self._state_of(self._record())
 
-    def _state_of(self, record: Record) -> State:
+    def _state_of(self, record: Record) -> ArraySnapshot:
         seen = self._seen
         if seen.record is not record:
             alike = seen.record.description == record.description
-            seen = State(self._version, record, seen.metadata) if alike else _state(self._version, record)
+            seen = ArraySnapshot(self._version, record, seen.metadata) if alike else _state(self._version, record)
             self._seen = seen
         return seen
 
@@ -408,20 +408,20 @@ class ArrayHandle(Handle, NoOperators):
         return self._state_of(record).metadata
 
 
-def _state(version: Version, record: Record) -> State:
+def _state(version: Version, record: Record) -> ArraySnapshot:
     if record.head.kind == "deleted":
         raise NotFoundError(f"{record.name}: is deleted")
-    return State.of(version, record)
+    return ArraySnapshot.of(version, record)
 
 
-def _prefetch(state: State, key: Any) -> Future[None]:
+def _prefetch(state: ArraySnapshot, key: Any) -> Future[None]:
     chosen = selection.parse(key, state.metadata.shape)
     chunks = plan(chosen, state.metadata.shape, state.metadata.chunks)
     require_few(state, chunks)
     return pools.ahead.submit(load_chunks, state, chunks)
 
 
-def refuse_expired(state: State, error: CorruptDataError) -> None:
+def refuse_expired(state: ArraySnapshot, error: CorruptDataError) -> None:
     """Say so where data is gone by right.
 
     Raises

@@ -14,7 +14,7 @@ import numpy as np
 from hubarray.arrays.diff import differing_chunks
 from hubarray.arrays.indexing.chunk_grid import clipped
 from hubarray.arrays.metadata.metadata import ArrayMetadata, metadata_of
-from hubarray.arrays.read.snapshot import State
+from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.arrays.write.assignment import changed_elements
 from hubarray.arrays.write.operations import draft_of
 from hubarray.arrays.write.rebase import region_text
@@ -150,7 +150,7 @@ class Merge:
         dims = self._merged_dims(ours, version)
         olds = [one.attrs for _, one in self._bases]
         attrs = merged_attrs(olds, self._theirs.attrs, base.attrs, self._on_conflict, version)
-        staging = Staging(State.of(version, base), ours.with_shape(shape), packs)
+        staging = Staging(ArraySnapshot.of(version, base), ours.with_shape(shape), packs)
         changed = {one for side in self._bases for one in differing_chunks(side, theirs)[0]}
         coords = sorted(changed | self._grown_chunks(ours, (version, base)))
         conflicts: list[str] = []
@@ -190,8 +190,8 @@ class Merge:
 
     def _merge_chunks(self, coords: list[Coords], staging: Staging) -> list[str]:
         metadata = staging.metadata
-        before = [State.of(*side).chunks(coords) for side in self._bases]
-        their_chunks = State.of(self._version, self._theirs).chunks(coords)
+        before = [ArraySnapshot.of(*side).chunks(coords) for side in self._bases]
+        their_chunks = ArraySnapshot.of(self._version, self._theirs).chunks(coords)
         our_chunks = staging.base.chunks(coords)
         their_shape, our_shape = metadata_of(self._theirs).shape, staging.base.metadata.shape
         conflicts = []

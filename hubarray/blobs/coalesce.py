@@ -22,7 +22,7 @@ _FEW = 48
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RangeRequest:
     """One ranged request.
 
     Attributes
@@ -41,7 +41,9 @@ class Run:
     members: list[int]
 
 
-def plan_runs(refs: Refs, *, max_run_bytes: int = MAX_RUN_BYTES, max_gap_bytes: int = MAX_GAP_BYTES) -> list[Run]:
+def plan_runs(
+    refs: Refs, *, max_run_bytes: int = MAX_RUN_BYTES, max_gap_bytes: int = MAX_GAP_BYTES
+) -> list[RangeRequest]:
     """Group refs into ranged requests.
 
     Parameters
@@ -61,7 +63,7 @@ def plan_runs(refs: Refs, *, max_run_bytes: int = MAX_RUN_BYTES, max_gap_bytes: 
     if len(refs) == 0:
         return []
     if len(refs) == 1:
-        return [Run(0, int(refs["offset"][0]), int(refs["length"][0]), [0])]
+        return [RangeRequest(0, int(refs["offset"][0]), int(refs["length"][0]), [0])]
     packs = np.ascontiguousarray(refs["pack"]).view("<u8").reshape(-1, 2)
     if len(refs) <= _FEW:
         return _plan_few(refs, packs.tolist(), max_run_bytes, max_gap_bytes)
@@ -80,13 +82,13 @@ def plan_runs(refs: Refs, *, max_run_bytes: int = MAX_RUN_BYTES, max_gap_bytes: 
             # What is too long for one run alone is one all the same.
             stop = max(begin + 1, bisect.bisect_right(last_of, first_of[begin] + max_run_bytes, begin, end))
             members = positions[begin:stop]
-            runs.append(Run(members[0], first_of[begin], last_of[stop - 1] - first_of[begin], members))
+            runs.append(RangeRequest(members[0], first_of[begin], last_of[stop - 1] - first_of[begin], members))
             begins.append(begin)
             begin = stop
     return [runs[i] for i in np.argsort(np.minimum.reduceat(order, begins)).tolist()]
 
 
-def _plan_few(refs: Refs, packs: list[list[int]], max_run_bytes: int, max_gap_bytes: int) -> list[Run]:
+def _plan_few(refs: Refs, packs: list[list[int]], max_run_bytes: int, max_gap_bytes: int) -> list[RangeRequest]:
     offsets = refs["offset"].tolist()
     ends = [offset + length for offset, length in zip(offsets, refs["length"].tolist(), strict=True)]
     where = list(zip(refs["home"].tolist(), packs, offsets, strict=True))
@@ -102,7 +104,7 @@ def _plan_few(refs: Refs, packs: list[list[int]], max_run_bytes: int, max_gap_by
             groups.append([i])
             pack, start, end = its_pack, offset, ends[i]
     groups.sort(key=min)
-    return [Run(run[0], offsets[run[0]], max(ends[i] for i in run) - offsets[run[0]], run) for run in groups]
+    return [RangeRequest(run[0], offsets[run[0]], max(ends[i] for i in run) - offsets[run[0]], run) for run in groups]
 
 
 def _running_ends(ends: npt.NDArray[np.int64], same_pack: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from hubarray import config, process
-from hubarray.blobs.coalesce import Run, plan_runs
+from hubarray.blobs.coalesce import RangeRequest, plan_runs
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.disk_sections import DiskSections
 from hubarray.blobs.in_flight import Flight, Flights
@@ -367,15 +367,15 @@ class Fetcher:
         # A flight holds its bytes. Without it here they are freed before the whole fetch is over.
         del flights[i]
 
-    def _comes_in_pieces(self, run: Run) -> bool:
+    def _comes_in_pieces(self, run: RangeRequest) -> bool:
         """Whether blobs are handed over while later ones arrive; a single blob would only be joined from its pieces."""
         return self.store.streams and len(run.members) > 1 and run.length > _LONG_RUN_BYTES
 
-    def _held_bytes(self, run: Run) -> int:
+    def _held_bytes(self, run: RangeRequest) -> int:
         """The bytes that the request of a run holds at a time."""
         return min(run.length, _PIECES_HELD * PIECE_BYTES) if self._comes_in_pieces(run) else run.length
 
-    def _fetch_run(self, run: Run, wanted: RefBatch, consume: Consume, keep: bool) -> None:
+    def _fetch_run(self, run: RangeRequest, wanted: RefBatch, consume: Consume, keep: bool) -> None:
         """Fetch a run in one ranged request, and hand over its blobs, on no more threads at a time than cores."""
         key = blob_key(wanted.refs[run.first])
         if self._comes_in_pieces(run):

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from hubarray.blobs.coalesce import Run, plan_runs
+from hubarray.blobs.coalesce import RangeRequest, plan_runs
 from hubarray.blobs.pools import core_count, pools
 from hubarray.blobs.ref import RefBatch, blob_key, blob_place
 from hubarray.blobs.scheduling import run_all
@@ -65,7 +65,7 @@ class _LocalFiles:
         self._consume = consume
         self._targets = targets
 
-    def read(self, runs: list[Run]) -> None:
+    def read(self, runs: list[RangeRequest]) -> None:
         for run in runs:
             key = blob_key(self._wanted.refs[run.first])
             try:
@@ -74,7 +74,7 @@ class _LocalFiles:
             except ObjectMissingError:
                 raise gone(self._reads.store, key) from None
 
-    def _read_to_targets(self, key: str, run: Run, targets: Targets) -> bool:
+    def _read_to_targets(self, key: str, run: RangeRequest, targets: Targets) -> bool:
         """Whether blobs that lie back to back in a file could be read to where they belong."""
         found: list[list[memoryview]] = []
         end = run.start
@@ -94,7 +94,7 @@ class _LocalFiles:
                 self._consume(i, self._again(i))
         return True
 
-    def _read_by_way_of_scratch(self, key: str, run: Run) -> None:
+    def _read_by_way_of_scratch(self, key: str, run: RangeRequest) -> None:
         data = scratch(run.length)
         data = data[: self._reads.store.read_into(key, run.start, data)]
         for i in run.members:

@@ -10,7 +10,7 @@ from hubarray.arrays.diff import diff
 from hubarray.arrays.handle import ArrayHandle
 from hubarray.arrays.indexing import numbering
 from hubarray.arrays.metadata.metadata import ArrayMetadata
-from hubarray.arrays.read.snapshot import State
+from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.arrays.read.together import fetch_together, tail
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import new_id
@@ -113,7 +113,7 @@ def read_tails(axes: Mapping[str, int], ids: Mapping[str, str]) -> Step:
 
 def fetch_tails(version: Version, changes: Changes, axes: Mapping[str, int]) -> None:
     """Fetch the chunks that rows will share with those before them, of all arrays together."""
-    states = {name: State.of(version, changes.view(name)) for name in axes}
+    states = {name: ArraySnapshot.of(version, changes.view(name)) for name in axes}
     fetch_together(version.fetcher, ((state, tail(state.metadata, axes[name])) for name, state in states.items()))
 
 

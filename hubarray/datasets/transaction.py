@@ -19,7 +19,7 @@ from hubarray.arrays.handle import ArrayHandle
 from hubarray.arrays.metadata.attributes import Attributes
 from hubarray.arrays.metadata.metadata import metadata_of
 from hubarray.arrays.metadata.spec import ArraySpec
-from hubarray.arrays.read.snapshot import State
+from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.arrays.write.context_guard import BlockLife
 from hubarray.arrays.write.transaction import Transaction
 from hubarray.arrays.write.worker import Part, Worker
@@ -137,7 +137,11 @@ class DatasetTransaction:
                 array = self._array(name, pinned=False)
                 seen = self._changes.view(name)
                 self._open[name] = Transaction(array, None).begin(
-                    State.of(self._version, seen), self._packs, self._began, id=self._part_id(name), lock=self._lock
+                    ArraySnapshot.of(self._version, seen),
+                    self._packs,
+                    self._began,
+                    id=self._part_id(name),
+                    lock=self._lock,
                 )
             return self._open[name]
 

@@ -15,8 +15,8 @@ from hubarray.redaction import shown_text
 from hubarray.storage.base import Buffer
 from hubarray.tables.format import locations
 from hubarray.tables.format.block import is_intact
-from hubarray.tables.format.metadata import Append
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.format.metadata import AppendEntry
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 _NUMBERS = 1 << 16
 
@@ -26,7 +26,7 @@ def unreadable(version: Version, record: Record) -> Iterator[str]:
 
     Reads the whole index and all locations.
     """
-    table = TableState.of(version, record)
+    table = TableSnapshot.of(version, record)
     try:
         table.require_pieces()
     except CorruptDataError as error:
@@ -60,7 +60,7 @@ def affected(version: Version, record: Record, damaged: Refs) -> Iterator[str]:
     record : Record
     damaged : array of REF
     """
-    table = TableState.of(version, record)
+    table = TableSnapshot.of(version, record)
     names = {blob_place(ref).name for ref in damaged}
     for append in table.metadata.appends:
         numbers = _damaged_numbers(table, append, names)
@@ -69,7 +69,7 @@ def affected(version: Version, record: Record, damaged: Refs) -> Iterator[str]:
             yield from _rows(table, append, {number - append.first for number in numbers})
 
 
-def _damaged_numbers(table: TableState, append: Append, names: set[BlobName]) -> set[int]:
+def _damaged_numbers(table: TableSnapshot, append: AppendEntry, names: set[BlobName]) -> set[int]:
     found = set()
     end = table.metadata.end_of(append)
     for first in range(append.first, end, _NUMBERS):
@@ -83,7 +83,7 @@ def _damaged_numbers(table: TableState, append: Append, names: set[BlobName]) ->
     return found
 
 
-def _pieces(table: TableState, append: Append, numbers: set[int]) -> Iterator[str]:
+def _pieces(table: TableSnapshot, append: AppendEntry, numbers: set[int]) -> Iterator[str]:
     metadata = table.metadata
     if metadata.partitions_number(append) in numbers:
         yield "the list of partitions"
@@ -101,7 +101,7 @@ def _pieces(table: TableState, append: Append, numbers: set[int]) -> Iterator[st
                 yield f"the digests of group {group!r} {rows}, which only reference= and diff need"
 
 
-def _rows(table: TableState, append: Append, chunks: set[int]) -> Iterator[str]:
+def _rows(table: TableSnapshot, append: AppendEntry, chunks: set[int]) -> Iterator[str]:
     """The rows whose blocks in some chunk files are not whole."""
     wanted = np.array(sorted(chunks), np.int64)
     held: dict[tuple[int, str], list[tuple[np.ndarray, np.ndarray]]] = {}
@@ -127,7 +127,7 @@ def _rows(table: TableState, append: Append, chunks: set[int]) -> Iterator[str]:
                 yield f"partition {shown_text(str(key))!r}, group {group!r}, {named}"
 
 
-def _broken(table: TableState, append: Append, chunk: int, found: np.ndarray) -> np.ndarray:
+def _broken(table: TableSnapshot, append: AppendEntry, chunk: int, found: np.ndarray) -> np.ndarray:
     """Which blocks of a chunk file are not what their locations mean."""
     place = blob_place(table.chunk_files(append, np.array([chunk]))[0])
     try:

@@ -22,7 +22,7 @@ from hubarray.tables.index import index
 from hubarray.tables.read import known_roots
 from hubarray.tables.read.loader import RowLoaderHandle
 from hubarray.tables.read.windows import EveryRow
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 LoaderT = TypeVar("LoaderT", bound=RowLoaderHandle)
 
@@ -128,8 +128,8 @@ class TableHandle(Handle, Generic[LoaderT]):
         (name,) = self.schema
         return [row[name] for row in rows]
 
-    def _state(self) -> TableState:
-        return TableState.of(self._version, self._record())
+    def _state(self) -> TableSnapshot:
+        return TableSnapshot.of(self._version, self._record())
 
     def __repr__(self) -> str:
         record = self._record()

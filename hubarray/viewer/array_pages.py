@@ -17,7 +17,7 @@ from hubarray.values import packing
 from hubarray.viewer.cuts import (
     MAX_LEVEL,
     Axes,
-    Cut,
+    TileCut,
     Look,
     box,
     checked_axes,
@@ -104,7 +104,7 @@ def asked_axes(found: Any, query: Query) -> tuple[Axes, list[int]]:
         raise ConfigError(str(error)) from None
 
 
-def _cut(found: Any, axes: Axes, at: list[int], query: Query, *, coarse: bool) -> Cut:
+def _cut(found: Any, axes: Axes, at: list[int], query: Query, *, coarse: bool) -> TileCut:
     try:
         return tile(
             found.shape, found.chunks, axes, at, level=query.integer("level", 0, MAX_LEVEL),
@@ -115,7 +115,7 @@ def _cut(found: Any, axes: Axes, at: list[int], query: Query, *, coarse: bool) -
         raise ConfigError(str(error)) from None
 
 
-def real_elements(found: Any, axes: Axes, cut: Cut, part: str) -> np.ndarray:
+def real_elements(found: Any, axes: Axes, cut: TileCut, part: str) -> np.ndarray:
     """Rows and columns, and channels if there are any, as numbers with an order.
 
     Raises
@@ -137,7 +137,7 @@ def _is_byte(found: Any) -> bool:
     return bool(found.dtype == np.uint8) and not packing.is_packed(found.attrs, found.dtype)
 
 
-def _read(found: Any, cut: Cut) -> np.ndarray:
+def _read(found: Any, cut: TileCut) -> np.ndarray:
     with turn(math.prod(found.chunks) * found.dtype.itemsize):
         parts = [np.asarray(physical(found, found[key])).transpose(cut.order) for key in cut.keys]
     return parts[0] if len(parts) == 1 else np.concatenate(parts, -1)

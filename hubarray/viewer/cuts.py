@@ -171,7 +171,7 @@ def channels(axes: Axes, shape: Sequence[int]) -> Channels:
 
 
 @dataclass(frozen=True)
-class Cut:
+class TileCut:
     """The elements that a tile is made of.
 
     Attributes
@@ -198,7 +198,7 @@ class Cut:
 def tile(
     shape: Sequence[int], chunks: Sequence[int], axes: Axes, at: Sequence[int], *, level: int, row: int, column: int,
     itemsize: int, coarse: bool,
-) -> Cut:  # fmt: skip
+) -> TileCut:  # fmt: skip
     """The cut of one tile.
 
     Parameters
@@ -235,7 +235,7 @@ def tile(
 def box(
     shape: Sequence[int], chunks: Sequence[int], axes: Axes, at: Sequence[int], look: Look, *, itemsize: int,
     coarse: bool,
-) -> Cut:  # fmt: skip
+) -> TileCut:  # fmt: skip
     """The cut of a box of rows and columns; as :func:`tile`."""
     spans, scale = look.spans, look.scale
     step = scale
@@ -251,7 +251,7 @@ def box(
     kept = [axis for axis in range(len(shape)) if axis in shown or axis == axes.c]
     order = tuple(kept.index(axis) for axis in (axes.y, axes.x, axes.c) if axis is not None)
     height, width = (-(-(end - first) // scale) for first, end in spans)
-    return Cut(keys, order, step // scale, (height, width), colours.picks)
+    return TileCut(keys, order, step // scale, (height, width), colours.picks)
 
 
 def _part(

@@ -87,9 +87,9 @@ def test_of_a_damaged_block_of_a_partition_only_its_windows_are_missing(root):
     where = table._record()
     from hubarray.blobs.ref import blob_place
     from hubarray.tables.read.rows import located
-    from hubarray.tables.snapshot.snapshot import TableState
+    from hubarray.tables.snapshot.snapshot import TableSnapshot
 
-    state = TableState.of(table._version, where)
+    state = TableSnapshot.of(table._version, where)
     group = table.schema.groups["rest"]
     found, chunks = located(state, group, np.array([20]))
     place = blob_place(state.block_refs(group, chunks, found)[0])

@@ -174,13 +174,13 @@ class _BoundedV2(V2Codec):  # type: ignore[misc]
         elements, dtype = math.prod(chunk_spec.shape), chunk_spec.dtype.to_native_dtype()
         size = _most_bytes(elements, dtype, self.max_text_bytes)
         steps = [*(self.filters or ()), *([self.compressor] if self.compressor else [])]
-        bounded = [_Step(one, max_encoded_bytes(size), elements) for one in steps]
+        bounded = [_BoundedCodec(one, max_encoded_bytes(size), elements) for one in steps]
         filters, compressor = (bounded[:-1], bounded[-1]) if self.compressor else (bounded, None)
         return await V2Codec(tuple(filters), compressor)._decode_single(chunk_bytes, chunk_spec)
 
 
 @dataclass(frozen=True)
-class _Step:
+class _BoundedCodec:
     """A codec of numcodecs, bounded."""
 
     codec: Any

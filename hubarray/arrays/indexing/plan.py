@@ -75,7 +75,7 @@ def plan(selection: Selection, shape: Sequence[int], chunks: Sequence[int]) -> P
     if selection.points is None:
         return _Box(selection, shape, chunks)
     rows = _single_rows(selection, shape, chunks)
-    return _Points(selection, shape, chunks) if rows is None else _Rows(rows, selection, shape, chunks)
+    return _Points(selection, shape, chunks) if rows is None else _WholeChunkRows(rows, selection, shape, chunks)
 
 
 class Plan(ABC):
@@ -157,7 +157,7 @@ class _Box(Plan):
         return _numbers([axis.coords() for axis in self._parts], strides)
 
 
-class _Rows(Plan):
+class _WholeChunkRows(Plan):
     """Rows that are one chunk each, none of them twice: a batch of samples, in whatever order.
 
     Parameters
@@ -204,7 +204,7 @@ class _Points(Plan):
         lengths = [chunks[axis] for axis in self._axes]
         self._groups = _grouped(selection.points or (), lengths, selection.canonical_shape[0])
         self._in_group = math.prod(len(axis) for axis in self._parts)
-        self._inner: dict[int, list[_Part]] = {}
+        self._inner: dict[int, list[_ChunkPart]] = {}
         self.count = len(self._groups) * self._in_group if selection.canonical_shape[0] else 0
 
     def __getitem__(self, index: int) -> Projection:
@@ -260,7 +260,7 @@ def _per_axis(selection: Selection, shape: Sequence[int], chunks: Sequence[int])
     return [_AxisParts(axis, length, chunk) for axis, length, chunk in axes if axis is not None]
 
 
-def _nth(per_axis: Sequence[_AxisParts], index: int) -> list[_Part]:
+def _nth(per_axis: Sequence[_AxisParts], index: int) -> list[_ChunkPart]:
     """One part of each axis: the combination with that position in C order."""
     parts = []
     for axis in reversed(per_axis):
@@ -270,7 +270,7 @@ def _nth(per_axis: Sequence[_AxisParts], index: int) -> list[_Part]:
     return parts
 
 
-def _projection(parts: Sequence[_Part]) -> Projection:
+def _projection(parts: Sequence[_ChunkPart]) -> Projection:
     return Projection(
         tuple(part.coord for part in parts),
         tuple(part.in_chunk for part in parts),
@@ -301,7 +301,7 @@ def _single_rows(selection: Selection, shape: Sequence[int], chunks: Sequence[in
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _ChunkPart:
     """The part of one axis's slice that lies in one chunk."""
 
     coord: int
@@ -310,7 +310,7 @@ class _Part:
     whole: bool
 
 
-class _AxisParts(Sequence[_Part]):
+class _AxisParts(Sequence[_ChunkPart]):
     """The parts of one axis's slice, chunk by chunk along that axis, each worked out when it is asked for.
 
     Parameters
@@ -353,7 +353,7 @@ class _AxisParts(Sequence[_Part]):
         else:
             in_result = slice(taken, taken + here)
         whole = step == 1 and offset == 0 and here == min(chunk, self._length - coord * chunk)
-        return _Part(coord, in_chunk, in_result, whole)
+        return _ChunkPart(coord, in_chunk, in_result, whole)
 
     def coords(self) -> npt.NDArray[np.uint64]:
         """The coordinates of all these chunks."""

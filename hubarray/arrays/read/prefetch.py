@@ -7,7 +7,7 @@ from hubarray.arrays.indexing import numbering
 from hubarray.arrays.indexing.plan import Plan
 from hubarray.arrays.metadata.metadata import ArrayMetadata
 from hubarray.arrays.read.chunk_codec import chunk_keys, decoded
-from hubarray.arrays.read.snapshot import State
+from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import Refs
@@ -18,7 +18,7 @@ from hubarray.storage.base import Buffer
 _MOST_CHUNKS = 1 << 20
 
 
-def require_few(state: State, chosen: Plan) -> None:
+def require_few(state: ArraySnapshot, chosen: Plan) -> None:
     """Refuse, by arithmetic alone, to look for more chunks than caches would ever hold.
 
     Raises
@@ -32,7 +32,7 @@ def require_few(state: State, chosen: Plan) -> None:
         )
 
 
-def load_chunks(state: State, chosen: Plan) -> None:
+def load_chunks(state: ArraySnapshot, chosen: Plan) -> None:
     """Bring the chunks of a plan into the caches: decoded into memory if they fit half of it, else on disk.
 
     Raises

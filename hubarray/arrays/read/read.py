@@ -13,7 +13,7 @@ from hubarray.arrays.indexing.plan import Plan, chunk_view, plan
 from hubarray.arrays.indexing.selection import Selection
 from hubarray.arrays.metadata.metadata import ArrayMetadata
 from hubarray.arrays.read.chunk_codec import chunk_keys, decode_into, decoded
-from hubarray.arrays.read.snapshot import State
+from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import Refs
 from hubarray.storage.base import Buffer
@@ -23,7 +23,7 @@ _CACHED_SHARE = 4
 
 
 def read(
-    state: State,
+    state: ArraySnapshot,
     selection: Selection,
     *,
     cached: bool = True,

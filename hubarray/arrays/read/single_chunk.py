@@ -14,12 +14,12 @@ import numpy as np
 from hubarray.arrays.codecs.text_codec import held_bytes
 from hubarray.arrays.indexing.plan import within_one_chunk
 from hubarray.arrays.read.chunk_codec import chunk_key, decode_into
-from hubarray.arrays.read.snapshot import State
+from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.local_files import SCRATCH_BYTES, scratch
 
 
-def read_within_chunk(state: State, key: Any, fetched: Callable[[int], None]) -> Any | None:
+def read_within_chunk(state: ArraySnapshot, key: Any, fetched: Callable[[int], None]) -> Any | None:
     """The elements that a key selects, if they lie within one chunk that is present; else None.
 
     Costs no request when the chunk is in the memory cache. The first time that a chunk is read whole from a local

@@ -26,7 +26,7 @@ _BATCH_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class ArraySnapshot:
     """The beginning of every read and every operation.
 
     Attributes
@@ -44,7 +44,7 @@ class State:
     _places: dict[int, BlobPlace] = field(default_factory=dict, repr=False)
 
     @staticmethod
-    def of(version: Version, record: Record) -> State:
+    def of(version: Version, record: Record) -> ArraySnapshot:
         """The state that a record has.
 
         Raises
@@ -52,7 +52,7 @@ class State:
         FormatVersionError, CorruptDataError
             As :func:`hubarray.arrays.metadata.metadata.metadata_of`.
         """
-        return State(version, record, metadata_of(record))
+        return ArraySnapshot(version, record, metadata_of(record))
 
     @property
     def fetcher(self) -> Fetcher:

@@ -12,7 +12,7 @@ import numpy as np
 from hubarray.arrays.indexing import numbering, selection
 from hubarray.arrays.indexing.plan import plan
 from hubarray.arrays.metadata.metadata import ArrayMetadata
-from hubarray.arrays.read.snapshot import State
+from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.blobs.fetch import Fetcher
 
 _FEW_CHUNKS = 64
@@ -20,7 +20,7 @@ _FEW_CHUNKS = 64
 Coords = tuple[int, ...]
 
 
-def fetch_together(fetcher: Fetcher, wanted: Iterable[tuple[State, Sequence[Coords]]]) -> None:
+def fetch_together(fetcher: Fetcher, wanted: Iterable[tuple[ArraySnapshot, Sequence[Coords]]]) -> None:
     """Have the disk cache hold chunks of several arrays of one version.
 
     Arrays that are appended to together lie together: a request for each would take as long as there are arrays.

@@ -13,7 +13,7 @@ import numpy as np
 from hubarray.arrays.codecs.text_codec import held_bytes
 from hubarray.arrays.metadata.metadata import ArrayMetadata
 from hubarray.arrays.read.chunk_codec import Encoded, chunk_key, encoded
-from hubarray.arrays.read.snapshot import State
+from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import pools
@@ -81,7 +81,7 @@ class ChunkWriter:
         self,
         tasks: Iterable[Task],
         metadata: ArrayMetadata,
-        base: State,
+        base: ArraySnapshot,
         packs: PackWriter,
         *,
         total_bytes: int,
@@ -108,7 +108,7 @@ class ChunkWriter:
         return changed, np.array(refs, REF) if refs else np.zeros(0, REF)
 
     def _work(
-        self, tasks: list[Task], metadata: ArrayMetadata, base: State, is_small: bool
+        self, tasks: list[Task], metadata: ArrayMetadata, base: ArraySnapshot, is_small: bool
     ) -> Iterator[tuple[int, Callable[[], _Chunk]]]:
         """How to encode each chunk, with what it takes; what is stored of them is fetched for all at once."""
         changed = [task.coords for task in tasks if task.needs_old]

@@ -20,7 +20,7 @@ from hubarray.arrays.indexing.chunk_grid import clipped
 from hubarray.arrays.indexing.plan import Projection, chunk_view, plan
 from hubarray.arrays.indexing.selection import Selection, row_selection
 from hubarray.arrays.metadata.metadata import ArrayMetadata, metadata_of
-from hubarray.arrays.read.snapshot import State
+from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.arrays.write.assignment import along
 from hubarray.arrays.write.chunk_writer import ChunkWriter, Task
 from hubarray.blobs.pack import PackWriter
@@ -110,7 +110,11 @@ class SetElements:
         projections = plan(self._selection, metadata.shape, metadata.chunks)
         tasks = (_elements_task(one, self._selection, self._value, metadata) for one in projections)
         changed = self._writer.write(
-            tasks, metadata, State.of(version, base), packs, total_bytes=self._value.size * metadata.dtype.itemsize
+            tasks,
+            metadata,
+            ArraySnapshot.of(version, base),
+            packs,
+            total_bytes=self._value.size * metadata.dtype.itemsize,
         )
         if not changed[0]:
             return None
@@ -163,7 +167,9 @@ class Append:
         selection = row_selection(start, count, before.shape, axis)
         projections = plan(selection, metadata.shape, metadata.chunks)
         tasks = (_elements_task(one, selection, self._rows, metadata) for one in projections)
-        changed = self._writer.write(tasks, metadata, State.of(version, base), packs, total_bytes=self._rows.nbytes)
+        changed = self._writer.write(
+            tasks, metadata, ArraySnapshot.of(version, base), packs, total_bytes=self._rows.nbytes
+        )
         return draft_of(base, metadata, changed=changed, message=f"append {count} rows")
 
 
@@ -192,7 +198,7 @@ class Resize:
             return None
         after = before.with_shape(shape)
         cut = sorted(_cut_chunks(before, after))
-        state = State.of(version, base)
+        state = ArraySnapshot.of(version, base)
         refs = state.refs(cut)
         stored = [coords for coords, length in zip(cut, refs["length"].tolist(), strict=True) if length]
         tasks = (self._cut_task(coords, after) for coords in stored)

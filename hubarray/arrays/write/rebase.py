@@ -16,7 +16,7 @@ from hubarray.arrays.indexing.chunk_grid import clipped, region_of
 from hubarray.arrays.indexing.plan import chunk_view, plan
 from hubarray.arrays.indexing.selection import Selection, row_selection
 from hubarray.arrays.metadata.metadata import ArrayMetadata
-from hubarray.arrays.read.snapshot import State
+from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.arrays.write.assignment import along, changed_elements
 from hubarray.arrays.write.staging import Staging, rows_of
 from hubarray.blobs.pack import PackWriter
@@ -50,7 +50,7 @@ class Work:
     packs : PackWriter
     """
 
-    base: State
+    base: ArraySnapshot
     staging: Staging
     keys: list[tuple[Any, Selection]]
     reads: list[Selection]
@@ -60,7 +60,7 @@ class Work:
     packs: PackWriter
 
 
-def rebased(work: Work, base: State) -> Staging:
+def rebased(work: Work, base: ArraySnapshot) -> Staging:
     """The same work on a newer record of the array.
 
     Raises
@@ -92,7 +92,7 @@ def _check_shape(work: Work, shape: tuple[int, ...]) -> None:
         )
 
 
-def _others_changes(work: Work, base: State) -> dict[Coords, tuple[np.ndarray, np.ndarray]]:
+def _others_changes(work: Work, base: ArraySnapshot) -> dict[Coords, tuple[np.ndarray, np.ndarray]]:
     """Chunks touched here that others changed: a mask of the changed elements, and the chunk as they left it."""
     before, after = work.base.metadata, base.metadata
     touched = set(work.staging.touched)
@@ -150,7 +150,7 @@ def _check_reads(work: Work, changes: dict[Coords, tuple[np.ndarray, np.ndarray]
         )
 
 
-def _restage(work: Work, base: State, changes: dict[Coords, tuple[np.ndarray, np.ndarray]]) -> Staging:
+def _restage(work: Work, base: ArraySnapshot, changes: dict[Coords, tuple[np.ndarray, np.ndarray]]) -> Staging:
     """Put what was written onto the newer record: merged chunks, and appended rows at the new end."""
     old, seen, after, axis = work.staging, work.base.metadata.shape, base.metadata, work.axis
     shape = along(after.shape, axis, after.shape[axis] + work.appended) if after.shape else ()

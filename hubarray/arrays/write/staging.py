@@ -21,7 +21,7 @@ from hubarray.arrays.indexing.plan import Projection, chunk_view, plan
 from hubarray.arrays.indexing.selection import Selection
 from hubarray.arrays.metadata.metadata import ArrayMetadata
 from hubarray.arrays.read.chunk_codec import Encoded, encoded
-from hubarray.arrays.read.snapshot import State
+from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.arrays.write.chunk_writer import WRITE_BATCH_BYTES
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, Refs, null_ref
@@ -46,7 +46,7 @@ class Staging:
         Takes the chunks that are uploaded.
     """
 
-    def __init__(self, base: State, metadata: ArrayMetadata, packs: PackWriter) -> None:
+    def __init__(self, base: ArraySnapshot, metadata: ArrayMetadata, packs: PackWriter) -> None:
         self.base = base
         self.metadata = metadata
         self._packs = packs

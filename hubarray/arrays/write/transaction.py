@@ -22,7 +22,7 @@ from hubarray.arrays.indexing import chunking, selection
 from hubarray.arrays.indexing.selection import Selection, row_selection
 from hubarray.arrays.metadata.attributes import Attributes
 from hubarray.arrays.metadata.metadata import ArrayMetadata, checked_dims
-from hubarray.arrays.read.snapshot import State
+from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.arrays.write.assignment import along, assignable, checked_axis, rows_that_fit
 from hubarray.arrays.write.context_guard import BlockLife
 from hubarray.arrays.write.operations import draft_of
@@ -84,7 +84,7 @@ class Transaction:
 
     def begin(
         self,
-        base: State,
+        base: ArraySnapshot,
         packs: PackWriter,
         began: float,
         *,
@@ -370,7 +370,7 @@ class Transaction:
         """See :class:`hubarray.history.commits.commit.Operation`."""
         self._staging.require_whole()
         if base.digest != self._base.record.digest:
-            self._move_onto(State.of(version, base))
+            self._move_onto(ArraySnapshot.of(version, base))
         coords, refs = self._staging.flush()
         metadata = self._staging.metadata
         message = f"transaction over {len(coords):,} chunks"
@@ -383,7 +383,7 @@ class Transaction:
         self._keys.append((key, chosen))
         return chosen
 
-    def _move_onto(self, base: State) -> None:
+    def _move_onto(self, base: ArraySnapshot) -> None:
         """Check against what others did, and stage everything again on their record."""
         work = Work(
             self._base,

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays.indexing import selection
-from hubarray.arrays.read.snapshot import State
+from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.arrays.write.assignment import assignable
 from hubarray.arrays.write.staging import Staging, mask_of
 from hubarray.blobs.pack import PackWriter
@@ -96,7 +96,7 @@ class Worker:
         record = version.uncached(base)
         if view is not None:
             record = view(record)
-        return PartWriter(State.of(version, record), shape, transaction)
+        return PartWriter(ArraySnapshot.of(version, record), shape, transaction)
 
     def __enter__(self) -> PartWriter:
         writer = self.open()
@@ -138,7 +138,7 @@ class PartWriter:
     ``part`` is what the driver adds to the transaction.
     """
 
-    def __init__(self, base: State, shape: tuple[int, ...], transaction: str) -> None:
+    def __init__(self, base: ArraySnapshot, shape: tuple[int, ...], transaction: str) -> None:
         self._packs = PackWriter(base.version.store, base.version.name.home)
         self._staging = Staging(base, base.metadata.with_shape(shape), self._packs)
         self._transaction = transaction

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from hubarray.blobs.coalesce import Run, plan_runs
+from hubarray.blobs.coalesce import RangeRequest, plan_runs
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import REF, Refs, blob_hash, blob_key, matches
 from hubarray.blobs.scheduling import run_all
@@ -240,19 +240,19 @@ def _check_blobs(fetcher: Fetcher, refs: Refs, report: Report, *, data: bool) ->
     runs = plan_runs(refs) if data else _whole_packs(refs)
     with progress(report.bytes, "verifying") as bar:
 
-        def check(run: Run) -> None:
+        def check(run: RangeRequest) -> None:
             (_check_run if data else _check_size)(fetcher, refs, run, report)
             bar.update(run.length)
 
         run_all((run.length if data else 1, partial(check, run)) for run in runs)
 
 
-def _whole_packs(refs: Refs) -> list[Run]:
+def _whole_packs(refs: Refs) -> list[RangeRequest]:
     """One run a pack, up to the last byte that is needed."""
     return plan_runs(refs, max_run_bytes=1 << 62, max_gap_bytes=1 << 62)
 
 
-def _check_size(fetcher: Fetcher, refs: Refs, run: Run, report: Report) -> None:
+def _check_size(fetcher: Fetcher, refs: Refs, run: RangeRequest, report: Report) -> None:
     key = blob_key(refs[run.first])
     try:
         size = fetcher.store.head(key).size_bytes
@@ -266,7 +266,7 @@ def _check_size(fetcher: Fetcher, refs: Refs, run: Run, report: Report) -> None:
         report.damage.refs.append(members[members["offset"] + members["length"] > size])
 
 
-def _check_run(fetcher: Fetcher, refs: Refs, run: Run, report: Report) -> None:
+def _check_run(fetcher: Fetcher, refs: Refs, run: RangeRequest, report: Report) -> None:
     key = blob_key(refs[run.first])
     try:
         found = memoryview(fetcher.store.get(key, run.start, run.length))

@@ -40,7 +40,7 @@ from hubarray.values.foreign import is_dask
 if TYPE_CHECKING:
     from hubarray.handles.array import Array
     from hubarray.handles.dataset import Dataset
-    from hubarray.interop.sources.base import Source
+    from hubarray.interop.sources.base import ImportSource
     from hubarray.interop.sources.images import Images
     from hubarray.interop.sources.rows import Single
 
@@ -161,7 +161,7 @@ def import_(
 
 
 def _import_array(
-    opening: Callable[[], Source | Single], parsed: Name, where: Root, *, chunks: Any, codec: Any,
+    opening: Callable[[], ImportSource | Single], parsed: Name, where: Root, *, chunks: Any, codec: Any,
     attrs: Mapping[str, Any] | None, message: str | None,
 ) -> Array:  # fmt: skip
     from hubarray.interop.sources.images import Images
@@ -223,7 +223,7 @@ def _add_companions(source: Images, name: Name, root: Any) -> None:
         store(values, beside, attrs=attrs, overwrite=True, root=root, message=f"import {source.where}")
 
 
-def _staged(source: Source, staged: Version, chunks: Any, codec: Any, root: Root) -> Array:
+def _staged(source: ImportSource, staged: Version, chunks: Any, codec: Any, root: Root) -> Array:
     """The staging version to fill before it gets its name: an earlier import's of the same source, or a new one."""
     rows = source.rows if source.rows is not None else 1 << 40
     sized = chunks_of(chunks, codec, (max(1, rows), *source.row_shape), source.dtype)
@@ -239,7 +239,7 @@ def _staged(source: Source, staged: Version, chunks: Any, codec: Any, root: Root
     )  # fmt: skip
 
 
-def _digest(source: Source, codec: Any) -> str | None:
+def _digest(source: ImportSource, codec: Any) -> str | None:
     """The mark of a source and of how it is stored, which an attempt that goes on has to share."""
     if source.fingerprint is None:
         return None
@@ -247,7 +247,7 @@ def _digest(source: Source, codec: Any) -> str | None:
     return blake3.blake3(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _fill(staging: Array, source: Source) -> None:
+def _fill(staging: Array, source: ImportSource) -> None:
     from hubarray.interop.sources.base import row_bytes
 
     size = row_bytes(source)
@@ -274,7 +274,7 @@ def _fill(staging: Array, source: Source) -> None:
         raise SourceError(f"{source.where}: had {source.rows} rows at first, and {len(staging)} came; import it again")
 
 
-def _fill_by_parts(staging: Array, source: Source, total: int | None) -> None:
+def _fill_by_parts(staging: Array, source: ImportSource, total: int | None) -> None:
     """Rows that are too large to be held, one after the other; the last one that is there may not be whole."""
     from hubarray.interop.sources.base import row_bytes
 

@@ -38,7 +38,7 @@ _DONE = re.compile(r"import: step (\d+)")
 
 
 @dataclass(frozen=True)
-class _Step:
+class _ImportStep:
     """Some rows of an array; all of one that has no rows."""
 
     key: str
@@ -167,11 +167,11 @@ def _left(staged: Version, *, alone: bool) -> str:
     )
 
 
-def _steps(members: Members, keys: Mapping[str, str], staging: DatasetHandle) -> Iterator[_Step]:
+def _steps(members: Members, keys: Mapping[str, str], staging: DatasetHandle) -> Iterator[_ImportStep]:
     for key, path in keys.items():
         source = members.arrays[path]
         if not source.shape:
-            yield _Step(key, path, 0, 0)
+            yield _ImportStep(key, path, 0, 0)
             continue
         if not math.prod(source.shape):
             continue
@@ -179,7 +179,7 @@ def _steps(members: Members, keys: Mapping[str, str], staging: DatasetHandle) ->
         row_bytes = max(1, math.prod(source.shape[1:]) * source.dtype.itemsize)
         rows = max(1, STEP_BYTES // (row_bytes * cut)) * cut
         for first in range(0, source.shape[0], rows):
-            yield _Step(key, path, first, min(first + rows, source.shape[0]))
+            yield _ImportStep(key, path, first, min(first + rows, source.shape[0]))
 
 
 def _fill(staging: DatasetHandle, members: Members, keys: Mapping[str, str], done: int) -> None:
@@ -193,9 +193,9 @@ def _fill(staging: DatasetHandle, members: Members, keys: Mapping[str, str], don
             bar.update(sum(_step_bytes(step, members) for step in some))
 
 
-def _commits(steps: Iterator[_Step], members: Members) -> Iterator[list[_Step]]:
+def _commits(steps: Iterator[_ImportStep], members: Members) -> Iterator[list[_ImportStep]]:
     """The steps of each commit: several where they are small, as a commit costs what the dataset's description does."""
-    some: list[_Step] = []
+    some: list[_ImportStep] = []
     size = 0
     for step in steps:
         more = _step_bytes(step, members)
@@ -208,18 +208,18 @@ def _commits(steps: Iterator[_Step], members: Members) -> Iterator[list[_Step]]:
         yield some
 
 
-def _step_bytes(step: _Step, members: Members) -> int:
+def _step_bytes(step: _ImportStep, members: Members) -> int:
     source = members.arrays[step.path]
     return max(1, step.end - step.first) * math.prod(source.shape[1:]) * int(source.dtype.itemsize)
 
 
-def _write(staging: DatasetHandle, steps: list[_Step], members: Members, number: int) -> None:
+def _write(staging: DatasetHandle, steps: list[_ImportStep], members: Members, number: int) -> None:
     with staging.transaction(f"import: step {number}") as t:
         for step in steps:
             _write_step(t[step.key], step, members.arrays[step.path])
 
 
-def _write_step(array: Any, step: _Step, source: Any) -> None:
+def _write_step(array: Any, step: _ImportStep, source: Any) -> None:
     if not source.shape:
         array[()] = source.value
         return

@@ -17,7 +17,7 @@ from hubarray.api.tables import writer_of
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.sources.base import readable, refuse_links_out, tree
 from hubarray.interop.table_sources import frames, images, parquet, petastorm
-from hubarray.interop.table_sources.base import TableSource
+from hubarray.interop.table_sources.base import TableImport
 from hubarray.progress import announce, progress
 from hubarray.readers.parquet import petastorm_metadata
 from hubarray.readers.parquet.files import located
@@ -126,7 +126,7 @@ def _digest(source: Any) -> str | None:
     return blake3.blake3(json.dumps(paths).encode("utf-8", "surrogateescape")).hexdigest() if paths else None
 
 
-def _show(found: TableSource) -> None:
+def _show(found: TableImport) -> None:
     schema = found.schema
     first = "the schema, guessed; give schema= for another one:" if found.guessed else "the schema that it has:"
     shown = [f"  {name}: {schema[name]}" for name in list(schema)[:_SHOWN_FIELDS]]
@@ -136,7 +136,7 @@ def _show(found: TableSource) -> None:
 
 def _opened(
     source: Any, schema: Schema | None, key: str | None, follow_links: bool, max_decoded_bytes: int
-) -> TableSource:
+) -> TableImport:
     if is_frame(source):
         return frames.opened(source, schema, key)
     if isinstance(source, (list, tuple)) and all(isinstance(one, (str, os.PathLike)) for one in source):
@@ -182,7 +182,7 @@ def _is_petastorm(where: str) -> bool:
     return petastorm_metadata.schema_of(located(where)) is not None
 
 
-def _files(files: Sequence[Path], schema: Schema | None, max_decoded_bytes: int) -> TableSource:
+def _files(files: Sequence[Path], schema: Schema | None, max_decoded_bytes: int) -> TableImport:
     """Parquet files, which lie where they like."""
     others = [str(one) for one in files if one.suffix.lower() not in PARQUET_SUFFIXES or not one.is_file()]
     if others or not files:
@@ -211,7 +211,7 @@ def _above_hive(folder: Path) -> Path:
     return folder
 
 
-def _folder(path: Path, schema: Schema | None, follow_links: bool, max_decoded_bytes: int) -> TableSource:
+def _folder(path: Path, schema: Schema | None, follow_links: bool, max_decoded_bytes: int) -> TableImport:
     shown = shown_text(str(path))
     every = {Path(one).relative_to(path).as_posix(): Path(one) for one in tree(str(path))}
     refuse_table_format(shown, every)

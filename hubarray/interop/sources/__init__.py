@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from hubarray.errors import ConfigError, SourceError
-from hubarray.interop.sources.base import Source, chosen, readable, require_file
+from hubarray.interop.sources.base import ImportSource, chosen, readable, require_file
 from hubarray.interop.sources.hdf5 import hdf5_members, open_hdf5
 from hubarray.interop.sources.images import Images
 from hubarray.interop.sources.members import Members
-from hubarray.interop.sources.memory import Samples, array_like
+from hubarray.interop.sources.memory import IteratedSource, array_like
 from hubarray.interop.sources.numpy_files import npz_members, open_npy, open_npz, open_remote_npy
 from hubarray.interop.sources.opened import opened_members, opened_rows
 from hubarray.interop.sources.rows import Single, rows_or_single
@@ -35,7 +35,7 @@ def open_source(
     follow_links: bool = False,
     max_decoded_bytes: int = DEFAULT_DECODED_BYTES,
     upright: bool = False,
-) -> Source | Single:
+) -> ImportSource | Single:
     """The source that a value given to :func:`hubarray.import_` means.
 
     Raises
@@ -59,7 +59,7 @@ def open_source(
         if found is not None:
             return rows_or_single(f"the {type(source).__name__}", found)
         if isinstance(source, Iterable) and not isinstance(source, (bytes, dict)):
-            return Samples(source)
+            return IteratedSource(source)
         raise ConfigError(f"{type(source).__name__}: give a path, a URL, an array, or an iterable of samples")
     where = os.fspath(source)
     return _opened(where, fsspec_options(where) if "://" in where else {}, key, upright=upright, **limits)
@@ -130,7 +130,7 @@ def _opened(
     follow_links: bool,
     max_decoded_bytes: int,
     upright: bool,
-) -> Source | Single:
+) -> ImportSource | Single:
     if where.startswith("file://"):
         where = Root(where).path
     shown = shown_url(where)

@@ -29,7 +29,7 @@ _ALWAYS_CHUNKS = 1 << 20
 _SHOWN_KEYS = 20
 
 
-class Source(Protocol):
+class ImportSource(Protocol):
     """Rows to import.
 
     Attributes
@@ -69,20 +69,20 @@ class Source(Protocol):
         """
 
 
-def whole_parts(source: Source, row: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
-    """:meth:`Source.parts` of a source that has rows whole only."""
+def whole_parts(source: ImportSource, row: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
+    """:meth:`ImportSource.parts` of a source that has rows whole only."""
     for rows in source.blocks(row, 1):
         yield (), rows[0]
         return
 
 
-def row_bytes(source: Source) -> int:
+def row_bytes(source: ImportSource) -> int:
     """Bytes of one row, at least 1; of text of any length a guess."""
     element_bytes = _TEXT_BYTES if source.dtype.kind == "T" else source.dtype.itemsize
     return max(1, math.prod(source.row_shape) * element_bytes)
 
 
-def check_sizes(source: Source, *, whole_rows: bool, stored_bytes: int | None = None) -> None:
+def check_sizes(source: ImportSource, *, whole_rows: bool, stored_bytes: int | None = None) -> None:
     """Refuse, by what is declared alone, what would take more memory or time than can be meant.
 
     Parameters

@@ -15,7 +15,7 @@ from hubarray.extras import needed
 from hubarray.interop.sources.base import check_chunks, chosen, link_refused, stamp
 from hubarray.interop.sources.found import Found, json_attrs
 from hubarray.interop.sources.members import Members, is_no_dataset, refuse_many, storable, with_those_of_groups
-from hubarray.interop.sources.rows import Rows, Single, rows_or_single
+from hubarray.interop.sources.rows import SlicedSource, Single, rows_or_single
 from hubarray.interop.sources.texts import Texts
 from hubarray.interop.zarr_attributes import decoded_attributes
 from hubarray.redaction import shown_text
@@ -32,7 +32,7 @@ _NETCDF_PREFIX = "_nc4_non_coord_"
 _NETCDF_DIMENSION = "This is a netCDF dimension but not a netCDF variable"
 
 
-def open_hdf5(where: str, key: str | None, *, follow_links: bool, max_decoded_bytes: int) -> Rows | Single:
+def open_hdf5(where: str, key: str | None, *, follow_links: bool, max_decoded_bytes: int) -> SlicedSource | Single:
     """A dataset of an HDF5 file.
 
     Raises
@@ -48,7 +48,7 @@ def open_hdf5(where: str, key: str | None, *, follow_links: bool, max_decoded_by
         return opened(dataset)
     every, _ = _hdf5_tree(h5py, file)
     there = storable(where, {path: partial(opened, one) for path, one in every.items()})
-    found: Rows | Single = there[chosen(where, key.strip("/") if key else None, list(there))]
+    found: SlicedSource | Single = there[chosen(where, key.strip("/") if key else None, list(there))]
     return found
 
 
@@ -179,7 +179,7 @@ def _readable(attributes: Any, *, netcdf: bool) -> dict[str, Any]:
     return found | alone if netcdf else found
 
 
-def hdf5_rows(where: str, dataset: Any, *, follow_links: bool, max_decoded_bytes: int) -> Rows | Single:
+def hdf5_rows(where: str, dataset: Any, *, follow_links: bool, max_decoded_bytes: int) -> SlicedSource | Single:
     """A dataset of a file that is open, as rows.
 
     Raises

@@ -97,7 +97,7 @@ def _frame(frame: Any) -> Found:
     return Found(array, {"columns": names})
 
 
-class Samples:
+class IteratedSource:
     """Samples of equal shape from an iterator, however many."""
 
     def __init__(self, samples: Iterable[Any]) -> None:

@@ -19,7 +19,7 @@ from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.sources.base import MAX_ROW_BYTES, check_sizes, chosen, readable, row_bytes, stamp, whole_parts
 from hubarray.interop.sources.found import Found
 from hubarray.interop.sources.members import Members, refuse_many, storable
-from hubarray.interop.sources.rows import Rows, Single, rows_or_single
+from hubarray.interop.sources.rows import SlicedSource, Single, rows_or_single
 from hubarray.redaction import shown_text
 
 _PASSED_BYTES = 1 << 20
@@ -29,7 +29,7 @@ _UTF8_VERSION = 3
 _MARKS = frozenset(("etag", "last-modified", "lastmodified", "generation", "md5hash", "content-md5", "mtime"))
 
 
-def open_npy(where: str) -> Rows | Single:
+def open_npy(where: str) -> SlicedSource | Single:
     """A local ``.npy``, mapped into memory."""
     with open(where, "rb") as file:
         _header(file, where)

@@ -17,7 +17,7 @@ from hubarray.interop.sources.hdf5 import (
     refuse_external_links,
 )
 from hubarray.interop.sources.members import Members
-from hubarray.interop.sources.rows import Rows, Single
+from hubarray.interop.sources.rows import SlicedSource, Single
 from hubarray.interop.sources.zarr_files import members_of_zarr, refuse_links_of_store, zarr_array, zarr_rows
 from hubarray.redaction import shown_text
 
@@ -76,7 +76,7 @@ def opened_members(source: Any, *, follow_links: bool, max_decoded_bytes: int) -
     return None
 
 
-def opened_rows(source: Any, *, follow_links: bool, max_decoded_bytes: int) -> Rows | Single | None:
+def opened_rows(source: Any, *, follow_links: bool, max_decoded_bytes: int) -> SlicedSource | Single | None:
     """An array that somebody has opened with h5py or zarr-python, by the rules for its path; None of anything else.
 
     Raises

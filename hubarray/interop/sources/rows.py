@@ -14,11 +14,13 @@ from hubarray.values.foreign import block_of
 from hubarray.values.objects import plain_list, refuse_objects
 
 
-def rows_or_single(where: str, found: Found, fingerprint: list[Any] | None = None, **sizes: Any) -> Rows | Single:
+def rows_or_single(
+    where: str, found: Found, fingerprint: list[Any] | None = None, **sizes: Any
+) -> SlicedSource | Single:
     """A source of rows, or the single value that has none."""
     if not len(found.array.shape):
         return Single(where, found)
-    return Rows(where, found, fingerprint, **sizes)
+    return SlicedSource(where, found, fingerprint, **sizes)
 
 
 class Single:
@@ -41,7 +43,7 @@ class Single:
         self.value, self.dtype = value, value.dtype
 
 
-class Rows:
+class SlicedSource:
     """Anything that is sliced along its first axis."""
 
     def __init__(

@@ -15,7 +15,7 @@ from hubarray.errors import SourceError
 from hubarray.interop.sources.base import check_chunks, chosen, refuse_links_out, stamp, tree
 from hubarray.interop.sources.found import Found, json_attrs
 from hubarray.interop.sources.members import Members, is_no_dataset, refuse_many, storable, with_those_of_groups
-from hubarray.interop.sources.rows import Rows, Single, rows_or_single
+from hubarray.interop.sources.rows import SlicedSource, Single, rows_or_single
 from hubarray.interop.sources.texts import Texts
 from hubarray.interop.zarr_attributes import decoded_attributes
 from hubarray.limits import parse_json
@@ -34,7 +34,7 @@ def is_zarr(where: str, suffix: str) -> bool:
 
 def open_zarr(
     where: str, shown: str, key: str | None, options: Mapping[str, Any], *, follow_links: bool, max_decoded_bytes: int
-) -> Rows | Single:
+) -> SlicedSource | Single:
     """An array of a Zarr, of format 2 or 3, local or behind a URL.
 
     Raises
@@ -47,7 +47,7 @@ def open_zarr(
     if hasattr(opened, "shape"):
         return rows(opened)
     there = storable(shown, {path: partial(rows, one) for path, one in _zarr_tree(opened)[0].items()})
-    found: Rows | Single = there[chosen(shown, key.strip("/") if key else None, list(there))]
+    found: SlicedSource | Single = there[chosen(shown, key.strip("/") if key else None, list(there))]
     return found
 
 
@@ -153,7 +153,7 @@ def zarr_rows(
     stamps: list[Any] | None,
     max_decoded_bytes: int,
     dims: tuple[str, ...] | None = None,
-) -> Rows | Single:
+) -> SlicedSource | Single:
     """An array that is open, as rows; ``stamps`` are the marks of its files, where they are local.
 
     Raises

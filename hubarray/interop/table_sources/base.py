@@ -17,7 +17,7 @@ Rows = Iterable[Any]
 
 
 @dataclass(frozen=True)
-class TableSource:
+class TableImport:
     """A source that was opened.
 
     Attributes

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from hubarray.arrow_types import is_file, plain_table
 from hubarray.errors import ConfigError
-from hubarray.interop.table_sources.base import ALL, Rows, TableSource, taken
+from hubarray.interop.table_sources.base import ALL, Rows, TableImport, taken
 from hubarray.interop.table_sources.guessing import class_attrs, guessed_field, guessed_schema, values_type
 from hubarray.interop.table_sources.stored_images import StoredImages, stored_images, with_fields, with_images
 from hubarray.redaction import shown_text
@@ -21,7 +21,7 @@ from hubarray.tables.format.casts import arrow_batches
 from hubarray.tables.format.schema import PARTITION, Field, Schema
 
 
-def opened(source: Any, schema: Schema | None, key: str | None) -> TableSource:
+def opened(source: Any, schema: Schema | None, key: str | None) -> TableImport:
     """A frame, cut by the column that is the key.
 
     Raises
@@ -60,9 +60,9 @@ def opened(source: Any, schema: Schema | None, key: str | None) -> TableSource:
         return with_images(read, images, "the frame")
 
     if key is None:
-        return TableSource(guessed, {ALL: rows(lambda: [kept])}, schema is None, attrs)
+        return TableImport(guessed, {ALL: rows(lambda: [kept])}, schema is None, attrs)
     keys = [plain_key(one) for one in table[key].unique().to_pylist()]
-    return TableSource(guessed, {one: rows(_rows_of(kept, table[key], one)) for one in keys}, schema is None, attrs)
+    return TableImport(guessed, {one: rows(_rows_of(kept, table[key], one)) for one in keys}, schema is None, attrs)
 
 
 def _images(declared: pa.Schema, table: pa.Table, filled: pa.Schema, schema: Schema | None) -> dict[str, StoredImages]:
@@ -113,18 +113,18 @@ def _rows_of(table: pa.Table, keys: pa.ChunkedArray, key: str | int) -> Callable
     return lambda: [table.filter(pc.equal(keys, pa.scalar(key).cast(values_type(keys.type))))]
 
 
-def _pandas(frame: Any, schema: Schema | None, key: str | None) -> TableSource:
+def _pandas(frame: Any, schema: Schema | None, key: str | None) -> TableImport:
     _require_key(key, list(frame.columns))
     guessed = schema or Schema({name: _guessed(frame, name) for name in frame.columns})
     kept = frame[taken(list(frame.columns), schema, "the frame", key=key)]
     if key is None:
-        return TableSource(guessed, {ALL: lambda: [kept]}, schema is None)
+        return TableImport(guessed, {ALL: lambda: [kept]}, schema is None)
     keys = {plain_key(one): one for one in frame[key].unique()}
 
     def rows(value: Hashable) -> Callable[[], Rows]:
         return lambda: [kept[(frame[key] == value).to_numpy(dtype=bool, na_value=False)]]
 
-    return TableSource(guessed, {one: rows(value) for one, value in keys.items()}, schema is None)
+    return TableImport(guessed, {one: rows(value) for one, value in keys.items()}, schema is None)
 
 
 def _guessed(frame: Any, name: Any) -> Field:

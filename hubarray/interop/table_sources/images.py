@@ -12,7 +12,7 @@ import numpy as np
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.sources.base import readable, refuse_links_out
 from hubarray.interop.sources.stills import Still, shared_attrs, still_and_attrs
-from hubarray.interop.table_sources.base import ALL, Rows, TableSource, taken
+from hubarray.interop.table_sources.base import ALL, Rows, TableImport, taken
 from hubarray.interop.table_sources.csv_cells import delimiter_of, typed_cells
 from hubarray.interop.table_sources.frames import plain_key
 from hubarray.interop.table_sources.stored_images import StoredImages
@@ -29,7 +29,7 @@ _MAX_LINE_LETTERS = 4 << 20
 _CELL_BYTES = 64
 
 
-def folder(path: Path, images: Sequence[Path], schema: Schema | None) -> TableSource:
+def folder(path: Path, images: Sequence[Path], schema: Schema | None) -> TableImport:
     """Images of a folder, those of a class in a folder of its own, which is a partition.
 
     Raises
@@ -55,7 +55,7 @@ def folder(path: Path, images: Sequence[Path], schema: Schema | None) -> TableSo
     named: dict[str | int, Callable[[], Rows]] = {}
     for name, some in classes.items():
         named[name] = rows("" if name == "." else name, some)
-    return TableSource(schema or Schema(fields), named, schema is None, attrs)
+    return TableImport(schema or Schema(fields), named, schema is None, attrs)
 
 
 def _stored(
@@ -82,7 +82,7 @@ def _value(stored: StoredImages, path: Path) -> bytes | np.ndarray:
 
 def table(
     path: Path, schema: Schema | None, key: str | None, follow_links: bool, max_decoded_bytes: int
-) -> TableSource:
+) -> TableImport:
     """A CSV, with the images that one of its columns names, cut by the column that is the key.
 
     Raises
@@ -134,7 +134,7 @@ def table(
     for i in range(row_count):
         groups.setdefault(ALL if key is None else plain_key(typed[key][i]), []).append(i)
     partitions = {one: lazily(some) for one, some in groups.items()}
-    return TableSource(schema or Schema(fields), partitions, schema is None, attrs)
+    return TableImport(schema or Schema(fields), partitions, schema is None, attrs)
 
 
 def _csv_columns(path: Path, where: str, max_decoded_bytes: int) -> dict[str, list[str]]:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from hubarray.errors import SourceError
 from hubarray.interop.export.parquet import ShapesOfRows, empty_shapes, exported_schema, row_groups_of
 from hubarray.interop.sources.base import readable
-from hubarray.interop.table_sources.base import Rows, TableSource, taken
+from hubarray.interop.table_sources.base import Rows, TableImport, taken
 from hubarray.interop.table_sources.guessing import class_attrs, guessed_schema
 from hubarray.interop.table_sources.stored_images import StoredImages, stored_images, with_fields, with_images
 from hubarray.parquet_limits import arrow_schema, files_of, read_row_group
@@ -25,7 +25,7 @@ from hubarray.tables.format.schema import PARTITION, Schema
 _BATCH_ROWS = 4096
 
 
-def opened(files: Mapping[str, Path], folder: Path, given: Schema | None, max_decoded_bytes: int) -> TableSource:
+def opened(files: Mapping[str, Path], folder: Path, given: Schema | None, max_decoded_bytes: int) -> TableImport:
     """Files of equal columns, by the keys of their partitions; one that was exported from a table has that table's.
 
     Raises
@@ -59,7 +59,7 @@ def opened(files: Mapping[str, Path], folder: Path, given: Schema | None, max_de
     where = shown_text(str(files[first]))
     with readable(where):
         metadata = pq.read_metadata(files[first]).metadata
-    return TableSource(guessed, rows, given is None, class_attrs(where, metadata, guessed))
+    return TableImport(guessed, rows, given is None, class_attrs(where, metadata, guessed))
 
 
 def _images(path: Path, schema: pa.Schema, given: Schema | None, max_decoded_bytes: int) -> dict[str, StoredImages]:
@@ -100,7 +100,7 @@ def _with_finer_times(schema: pa.Schema, path: Path, max_decoded_bytes: int) -> 
     return schema
 
 
-def _exported(path: Path, given: Schema | None, max_decoded_bytes: int) -> TableSource | None:
+def _exported(path: Path, given: Schema | None, max_decoded_bytes: int) -> TableImport | None:
     """A table that was exported to a Parquet file: its own schema, and its own partitions."""
     where = shown_text(str(path))
     with readable(where), pa.OSFile(str(path)) as file:
@@ -117,7 +117,7 @@ def _exported(path: Path, given: Schema | None, max_decoded_bytes: int) -> Table
         )
         for key, some in groups.items()
     }
-    return TableSource(given or schema, rows, False)
+    return TableImport(given or schema, rows, False)
 
 
 def _with_empty_shapes(

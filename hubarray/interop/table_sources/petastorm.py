@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.interop.table_sources.base import Rows, TableSource, taken
+from hubarray.interop.table_sources.base import Rows, TableImport, taken
 from hubarray.readers.fields.field_codecs import CompressedImageCodec, ScalarCodec, cell_dtype
 from hubarray.readers.fields.source import row_values
 from hubarray.readers.fields.spark_names import spark_name
@@ -18,7 +18,7 @@ from hubarray.readers.parquet.source import ParquetSource
 from hubarray.tables.format.schema import Field, Schema
 
 
-def opened(source: ParquetSource, given: Schema | None) -> TableSource:
+def opened(source: ParquetSource, given: Schema | None) -> TableImport:
     """A dataset, a partition a file.
 
     Numbers, times and text are fields of the index; images that are PNG or JPEG stay as they are stored; decimals are
@@ -40,7 +40,7 @@ def opened(source: ParquetSource, given: Schema | None) -> TableSource:
 
     keys = {file: source.files[file].relative.removesuffix(".parquet") for file in units}
     partitions: dict[str | int, Callable[[], Rows]] = {keys[file]: rows(some) for file, some in units.items()}
-    return TableSource(given or Schema(fields), partitions, False)
+    return TableImport(given or Schema(fields), partitions, False)
 
 
 def _field(source: ParquetSource, field: UnischemaField) -> Field:

@@ -90,13 +90,13 @@ class _Samples:
         self._form, self._transform = form, transform
 
     def opened(self, columns: Sequence[Column]) -> Any:
-        return _Rows(columns)
+        return _RowItems(columns)
 
     def _sample(self, values: Sequence[Any]) -> Any:
         return tensors(self._transform(self._form.of(values)))
 
     def part(self, run: Any, first: int, count: int) -> Any:
-        if isinstance(run, _Rows):
+        if isinstance(run, _RowItems):
             return [self._sample(values) for values in run.rows(first, count)]
         return [tensors(one) for one in run[first : first + count]]
 
@@ -118,7 +118,7 @@ class _Batches(_Samples):
     """Batches of what a transform makes, as torch collates it."""
 
     def part(self, run: Any, first: int, count: int) -> Any:
-        if isinstance(run, _Rows):
+        if isinstance(run, _RowItems):
             return default_collate([self._sample(values) for values in run.rows(first, count)])
         return run[first]
 
@@ -132,7 +132,7 @@ class _Batches(_Samples):
         return {first: self.part(run, first, count) for first, count in parts}
 
 
-class _Rows:
+class _RowItems:
     """Columns of a run, to be taken row by row."""
 
     def __init__(self, columns: Sequence[Column]) -> None:

@@ -33,7 +33,7 @@ def to_pytorch(
     iterable: bool = False,
     rows: Any = None,
     **options: Any,
-) -> Rows | Stream:
+) -> IndexedSamples | Stream:
     """See :meth:`hubarray.Array.to_pytorch`."""
     source = ArraySource({str(i): one for i, one in enumerate([array, *others])}, rows)
     if transform is None:
@@ -41,7 +41,7 @@ def to_pytorch(
             _check_dtype(one)
     if not iterable:
         only_streams(options)
-        return Rows(Columns(source.arrays, transform))
+        return IndexedSamples(Columns(source.arrays, transform))
     form = "value" if not others else "tuple"
     return Stream(source, list(source.schema.fields), form, transform, **options)
 
@@ -54,7 +54,7 @@ def dataset_to_pytorch(
     iterable: bool = False,
     rows: Any = None,
     **options: Any,
-) -> Rows | Stream:
+) -> IndexedSamples | Stream:
     """See :meth:`hubarray.Dataset.to_pytorch`."""
     source = dataset_source(dataset, columns, rows)
     if transform is None:
@@ -64,7 +64,7 @@ def dataset_to_pytorch(
     if iterable:
         return Stream(source, names, "dict", transform, **options)
     only_streams(options)
-    return Rows(Columns(source.arrays, transform, names))
+    return IndexedSamples(Columns(source.arrays, transform, names))
 
 
 class Columns:
@@ -108,13 +108,13 @@ def _check_dtype(array: Any) -> None:
         ) from None
 
 
-class Samples(list[Any]):
+class SampleBatch(list[Any]):
     """Samples of one batch, that know the batch they are views of."""
 
     batch: Any = None
 
 
-class Rows(Dataset[Any]):
+class IndexedSamples(Dataset[Any]):
     """Samples by index: ``dataset[7]``, and a whole batch in one parallel fetch.
 
     ``DataLoader(dataset, batch_size=32, shuffle=True, collate_fn=dataset.collate)`` gets each batch as it was
@@ -133,10 +133,10 @@ class Rows(Dataset[Any]):
     def __getitem__(self, index: int) -> Any:
         return self._columns.sample(self._columns.read(index))
 
-    def __getitems__(self, indices: list[int]) -> Samples:
+    def __getitems__(self, indices: list[int]) -> SampleBatch:
         """The samples of a batch; DataLoader asks for them so."""
         parts = self._columns.read(np.asarray(indices, np.intp))
-        samples = Samples(self._columns.sample(one) for one in zip(*parts, strict=True))
+        samples = SampleBatch(self._columns.sample(one) for one in zip(*parts, strict=True))
         if self._columns.transform is None:
             samples.batch = tensors(self._columns.together(parts))
         return samples

@@ -11,7 +11,7 @@ import numpy as np
 from hubarray.errors import ConfigError, NoDataAvailableError
 from hubarray.readers.order.order import Order, Progress, current_cut
 from hubarray.readers.order.sampler import Share
-from hubarray.readers.order.state import State, check_source, first_cuts, gone_on, state_from_json
+from hubarray.readers.order.state import ReaderState, check_source, first_cuts, gone_on, state_from_json
 
 
 class EpochCursor:
@@ -76,7 +76,9 @@ class EpochCursor:
         self._drifted = False
         shuffle = int(shuffle_units) + 2 * int(shuffle_rows)
         cuts = first_cuts(world_size, step_rows, intervals)
-        self.state = State(identity, mode, seed, 0, unit_rows, group_rows, shuffle, parts, cuts, cuts[0].intervals)
+        self.state = ReaderState(
+            identity, mode, seed, 0, unit_rows, group_rows, shuffle, parts, cuts, cuts[0].intervals
+        )
         if 0 < self.rows < world_size:
             raise NoDataAvailableError(
                 f"{where}: {self.rows:,} rows cannot be shared by {world_size} shards; use fewer"
@@ -209,7 +211,7 @@ class EpochCursor:
             self.begin(found.epoch)
         self._drifted = isinstance(told, (list, tuple)) and len({one.get("epoch") for one in told}) > 1
 
-    def go(self, state: State) -> None:
+    def go(self, state: ReaderState) -> None:
         """Be at a place that another loop of the same source and world told."""
         if state.unit_rows != self.state.unit_rows:
             self._bounds = cut_units(uniform_units(self.rows, state.unit_rows), state.parts)

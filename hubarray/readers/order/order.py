@@ -125,7 +125,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Cut:
+class EpochCut:
     """The rows that are dealt out: intervals, each one or several stretches of places of the order.
 
     Attributes
@@ -140,7 +140,7 @@ class Cut:
     firsts: Sequence[np.ndarray]
 
     @classmethod
-    def of(cls, stretches: Sequence[tuple[int, int]], intervals: int) -> Cut:
+    def of(cls, stretches: Sequence[tuple[int, int]], intervals: int) -> EpochCut:
         """Stretches, laid end to end and cut into intervals."""
         lengths = np.asarray([stop - start for start, stop in stretches], np.int64)
         begins = np.asarray([start for start, _ in stretches], np.int64)
@@ -210,17 +210,17 @@ class Progress:
     taken: int | tuple[int, ...]
 
 
-def every_cut(rows: int, history: Sequence[Progress]) -> Iterator[Cut]:
+def every_cut(rows: int, history: Sequence[Progress]) -> Iterator[EpochCut]:
     """The cut that each of some entries is of."""
-    cut = Cut.of([(0, rows)], history[0].intervals)
+    cut = EpochCut.of([(0, rows)], history[0].intervals)
     yield cut
     for before, one in pairwise(history):
         if one.intervals != before.intervals or not isinstance(before.taken, int):
-            cut = Cut.of(cut.tails(taken_of(before.intervals, before.taken)), one.intervals)
+            cut = EpochCut.of(cut.tails(taken_of(before.intervals, before.taken)), one.intervals)
         yield cut
 
 
-def current_cut(rows: int, history: Sequence[Progress]) -> Cut:
+def current_cut(rows: int, history: Sequence[Progress]) -> EpochCut:
     """The cut that the last of some entries is of."""
     *_, last = every_cut(rows, history)
     return last

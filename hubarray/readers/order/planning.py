@@ -25,7 +25,7 @@ LEAST_UNITS = 64
 GOOD_POOL_UNITS = 32
 
 
-class Sizes(NamedTuple):
+class GroupSizes(NamedTuple):
     """Rows of a unit and of a group, and about how many units a rank's groups hold at a time."""
 
     unit_rows: int
@@ -48,7 +48,7 @@ def sizes(
     shuffle: bool = True,
     buffer_bytes: int | None = None,
     keeps: bool = False,
-) -> Sizes:
+) -> GroupSizes:
     """Units of whole chunks, and groups of units; a rank holds a group of each of its intervals and two more.
 
     Sizes do not depend on the number of ranks, so that all numbers of them see the same order.
@@ -83,13 +83,13 @@ def sizes(
     if keeps and is_kept(rows, row_bytes, buffer_bytes):
         # Kept whole: every row is a unit.
         unit_rows = max(1, -(-rows // MAX_UNITS))
-        return Sizes(unit_rows, shared, rows)
+        return GroupSizes(unit_rows, shared, rows)
     group_bytes = given / groups
     fitting = max(1, int(group_bytes / row_bytes))
     if not shuffle:
         # The order is that of the rows, whatever a unit is; there have to be few, as each takes memory.
         unit_rows = max(min(chunk_rows, fitting), -(-rows // MAX_UNITS))
-        return Sizes(unit_rows, max(unit_rows, min(fitting, max(shared, chunk_rows))), 1)
+        return GroupSizes(unit_rows, max(unit_rows, min(fitting, max(shared, chunk_rows))), 1)
     chunk_bytes = chunk_rows * row_bytes
     chunks = -(-rows // chunk_rows)
     unit_bytes = min(UNIT_BYTES, max(group_bytes / GOOD_POOL_UNITS, min(REQUEST_BYTES, group_bytes / 11)))
@@ -117,4 +117,4 @@ def sizes(
             f"{intervals} intervals on {world_size} ranks: each holds {held} groups of {group_rows * row_bytes:,.0f} "
             f"bytes; use fewer intervals, or buffer_bytes={fitting:,}"
         )
-    return Sizes(unit_rows, group_rows, held * group_rows // unit_rows)
+    return GroupSizes(unit_rows, group_rows, held * group_rows // unit_rows)

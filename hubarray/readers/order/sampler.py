@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from hubarray.readers.order.order import Cut, Order
+from hubarray.readers.order.order import EpochCut, Order
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Share:
     def __init__(
         self,
         order: Order,
-        cut: Cut,
+        cut: EpochCut,
         *,
         taken: int,
         step_rows: int,

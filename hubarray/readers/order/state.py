@@ -14,7 +14,7 @@ _MOST = 1 << 63
 
 
 @dataclass(frozen=True)
-class State:
+class ReaderState:
     """Where a loop is.
 
     Attributes
@@ -69,12 +69,12 @@ class State:
             told["rank"] = [self.rank, self.world_size]
         return told
 
-    def at(self, *, epoch: int, cuts: Sequence[Progress]) -> State:
+    def at(self, *, epoch: int, cuts: Sequence[Progress]) -> ReaderState:
         """The same loop, elsewhere."""
         return replace(self, epoch=epoch, cuts=tuple(cuts))
 
 
-def state_from_json(told: Any, rank: int = 0, world_size: int = 1) -> State:
+def state_from_json(told: Any, rank: int = 0, world_size: int = 1) -> ReaderState:
     """The state that some JSON, or a list of all ranks' JSON, says to one of some ranks.
 
     Raises
@@ -102,14 +102,14 @@ def state_from_json(told: Any, rank: int = 0, world_size: int = 1) -> State:
     return replace(own[rank], rank=None, world_size=None)
 
 
-def _ranked(states: Sequence[State]) -> list[State]:
+def _ranked(states: Sequence[ReaderState]) -> list[ReaderState]:
     """A list of all ranks' states, each with its rank if some of them say theirs: others are in order."""
     if all(one.rank is None for one in states):
         return list(states)
     return [replace(one, rank=i, world_size=len(states)) if one.rank is None else one for i, one in enumerate(states)]
 
 
-def _state(told: Any) -> State:
+def _state(told: Any) -> ReaderState:
     try:
         if not isinstance(told, Mapping):
             raise ValueError("it is no object")
@@ -131,7 +131,9 @@ def _state(told: Any) -> State:
                 raise ValueError("a rank is below the size of its world")
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"not a state that a reader or loader gave: {str(error)[:200]}") from None
-    return State(source, mode, seed, epoch, unit_rows, group_rows, shuffle, parts, history, intervals, rank, world)
+    return ReaderState(
+        source, mode, seed, epoch, unit_rows, group_rows, shuffle, parts, history, intervals, rank, world
+    )
 
 
 def _items(told: Any, count: int | None) -> list[Any]:
@@ -157,7 +159,7 @@ def _progress(told: Any) -> Progress:
     return Progress(intervals, step_rows, _count(taken))
 
 
-def _merged(states: Sequence[State]) -> State:
+def _merged(states: Sequence[ReaderState]) -> ReaderState:
     """One state of those of all ranks."""
     if not states:
         raise ConfigError("the list of states is empty; give one of each rank")
@@ -176,7 +178,7 @@ def _merged(states: Sequence[State]) -> State:
     return _joined(ordered)
 
 
-def _of_uneven_ranks(states: Sequence[State]) -> State:
+def _of_uneven_ranks(states: Sequence[ReaderState]) -> ReaderState:
     """One state of ranks that took unequally many rows, though their order has them take equally many."""
     if states[0].cuts[-1].intervals % len(states):
         raise ConfigError(
@@ -186,7 +188,7 @@ def _of_uneven_ranks(states: Sequence[State]) -> State:
     return _joined(states)
 
 
-def _joined(states: Sequence[State]) -> State:
+def _joined(states: Sequence[ReaderState]) -> ReaderState:
     """States of all ranks, in their order, as one."""
     first = states[0]
     alike = {replace(one, rank=None, cuts=one.cuts[:-1]) for one in states}
@@ -200,7 +202,7 @@ def _joined(states: Sequence[State]) -> State:
     return replace(first, rank=None, world_size=None, cuts=(*first.cuts[:-1], last))
 
 
-def check_source(state: State, source: str) -> None:
+def check_source(state: ReaderState, source: str) -> None:
     """Refuse a state of another source.
 
     Raises

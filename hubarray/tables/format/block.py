@@ -38,7 +38,7 @@ Value = Any
 
 
 @dataclass(frozen=True)
-class Sizes:
+class HeaderCounts:
     """How many numbers the header has of each row of a field: presence, dimensions, length."""
 
     null: bool
@@ -52,10 +52,10 @@ class Sizes:
 
 
 @functools.cache
-def sizes_of(field: Field) -> Sizes:
+def sizes_of(field: Field) -> HeaderCounts:
     """The numbers that a block's header has of each row of a field."""
     length = field.kind != "fixed" or field.is_image
-    return Sizes(field.nullable, sum(n is None for n in field.shape), length)
+    return HeaderCounts(field.nullable, sum(n is None for n in field.shape), length)
 
 
 @functools.cache

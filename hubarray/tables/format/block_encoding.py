@@ -18,7 +18,7 @@ from hubarray.storage.base import Buffer
 from hubarray.tables.format.block import (
     COUNT,
     PAD_BYTES,
-    Sizes,
+    HeaderCounts,
     Value,
     compressor_of,
     described,
@@ -112,7 +112,7 @@ def _interleaved(values: np.ndarray) -> np.ndarray:
     return out
 
 
-def _size_numbers(field: Field, sizes: Sizes, values: Sequence[Value]) -> np.ndarray:
+def _size_numbers(field: Field, sizes: HeaderCounts, values: Sequence[Value]) -> np.ndarray:
     if sizes.numbers == 1 and sizes.length and not field.is_image:
         return np.fromiter(map(len, values), COUNT, len(values)).reshape(-1, 1)
     numbers = np.zeros((len(values), sizes.numbers), COUNT)

@@ -22,7 +22,7 @@ _KEYS: dict[str, type] = {"string": str, "int64": int}
 
 
 @dataclass(frozen=True)
-class Append:
+class AppendEntry:
     """Partitions that became part of a table in one commit.
 
     Attributes
@@ -79,7 +79,7 @@ class TableMetadata:
 
     schema: Schema
     key_type: type
-    appends: tuple[Append, ...]
+    appends: tuple[AppendEntry, ...]
     blocks: dict[str, int]
     stored_bytes: dict[str, int]
     staged: Staged | None = None
@@ -105,7 +105,7 @@ class TableMetadata:
         has_ranges: bool = False,
     ) -> TableMetadata:
         """The table with one append more."""
-        one = Append(self.end, self.rows, chunk_files, rows, partitions, has_ranges)
+        one = AppendEntry(self.end, self.rows, chunk_files, rows, partitions, has_ranges)
         return replace(
             self,
             appends=(*self.appends, one),
@@ -122,27 +122,27 @@ class TableMetadata:
         """A table without rows."""
         return TableMetadata(schema, key_type, (), dict.fromkeys(schema.groups, 0), dict.fromkeys(schema.groups, 0))
 
-    def append_of(self, row: int) -> Append:
+    def append_of(self, row: int) -> AppendEntry:
         """The append that a row is in."""
         return self.appends[bisect.bisect_right(self.appends, row, key=lambda one: one.first_row) - 1]
 
-    def index_number(self, append: Append, slab: int) -> int:
+    def index_number(self, append: AppendEntry, slab: int) -> int:
         """The number of a slab's index piece."""
         return append.first + append.chunk_files + slab * self._pieces
 
-    def locations_number(self, append: Append, slab: int, group: str) -> int:
+    def locations_number(self, append: AppendEntry, slab: int, group: str) -> int:
         """The number of a slab's locations of a group."""
         return self.index_number(append, slab) + 1 + self._position(group)
 
-    def digests_number(self, append: Append, slab: int, group: str) -> int:
+    def digests_number(self, append: AppendEntry, slab: int, group: str) -> int:
         """The number of a slab's digests of a group."""
         return self.index_number(append, slab) + 1 + len(self.schema.groups) + self._position(group)
 
-    def partitions_number(self, append: Append) -> int:
+    def partitions_number(self, append: AppendEntry) -> int:
         """The number of an append's list of partitions."""
         return self.end_of(append) - 1 - append.has_ranges
 
-    def ranges_number(self, append: Append) -> int:
+    def ranges_number(self, append: AppendEntry) -> int:
         """The number of an append's ranges, which it has."""
         return self.end_of(append) - 1
 
@@ -154,7 +154,7 @@ class TableMetadata:
     def _position(self, group: str) -> int:
         return list(self.schema.groups).index(group)
 
-    def end_of(self, append: Append) -> int:
+    def end_of(self, append: AppendEntry) -> int:
         """The number after an append's last one."""
         return append.first + append.chunk_files + append.slabs * self._pieces + 1 + append.has_ranges
 
@@ -197,7 +197,7 @@ class TableMetadata:
             rows = inner.integer("rows", 0, MAX_ROWS - table.rows)
             if inner.integer("first", 0, 1 << 62) != table.end:
                 inner.refuse("first", f"is not {table.end}, where the append before it ends")
-            appended = Append(
+            appended = AppendEntry(
                 table.end, table.rows, inner.integer("chunk_files", 0, MAX_CHUNK_FILES), rows,
                 inner.integer("partitions", 0, MAX_PARTITIONS), "ranges" in one,
             )  # fmt: skip

@@ -18,7 +18,7 @@ from hubarray.tables.format.metadata import metadata_of
 from hubarray.tables.index import index
 from hubarray.tables.read.rows import RowRequest, columns_into, read
 from hubarray.tables.snapshot.digests import digests_of
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,7 +85,7 @@ def diff_tables(one: Side, two: Side, on: Sequence[str] | None = None) -> TableD
     ConfigError
         The tables have keys of two types, or ``on`` is no key.
     """
-    old, new = (TableState.of(version, record) for version, record in (one, two))
+    old, new = (TableSnapshot.of(version, record) for version, record in (one, two))
     schemas = old.metadata.schema, new.metadata.schema
     shared = [name for name in schemas[0] if name in schemas[1]]
     found = TableDiff(
@@ -107,7 +107,7 @@ def diff_tables(one: Side, two: Side, on: Sequence[str] | None = None) -> TableD
     return found
 
 
-def _paired(old: TableState, new: TableState, found: TableDiff) -> Iterator[tuple[Key, np.ndarray, np.ndarray]]:
+def _paired(old: TableSnapshot, new: TableSnapshot, found: TableDiff) -> Iterator[tuple[Key, np.ndarray, np.ndarray]]:
     """The rows of each partition that both tables have, by their position in it."""
     both = old.metadata.appends and new.metadata.appends
     if both and old.metadata.key_type is not new.metadata.key_type:
@@ -125,7 +125,7 @@ def _paired(old: TableState, new: TableState, found: TableDiff) -> Iterator[tupl
 
 
 def _paired_by(
-    on: Sequence[str], old: TableState, new: TableState, found: TableDiff
+    on: Sequence[str], old: TableSnapshot, new: TableSnapshot, found: TableDiff
 ) -> Iterator[tuple[Key, np.ndarray, np.ndarray]]:
     """The rows that have the same keys, by the partition that they are in now."""
     one, two = (_keys(table, on) for table in (old, new))
@@ -145,7 +145,7 @@ def _paired_by(
         done += len(rows)
 
 
-def _keys(table: TableState, on: Sequence[str]) -> pd.DataFrame:
+def _keys(table: TableSnapshot, on: Sequence[str]) -> pd.DataFrame:
     """The fields that rows are paired by, and the number of each row."""
     for name in on:
         if name not in table.metadata.schema.index:
@@ -175,7 +175,7 @@ def same_rows(version: Version, old: Record, new: Record) -> bool:
 
 
 def _differing(
-    old: TableState, new: TableState, shared: Sequence[str], before: np.ndarray, after: np.ndarray
+    old: TableSnapshot, new: TableSnapshot, shared: Sequence[str], before: np.ndarray, after: np.ndarray
 ) -> Iterator[tuple[str, np.ndarray]]:
     """In which of some rows each column differs: of groups with equal digests in none, of others by their values."""
     stored: dict[tuple[str, str], list[str]] = {}
@@ -201,7 +201,7 @@ def _differing(
 
 
 def _may_differ(
-    old: TableState, new: TableState, first: str, second: str, before: np.ndarray, after: np.ndarray
+    old: TableSnapshot, new: TableSnapshot, first: str, second: str, before: np.ndarray, after: np.ndarray
 ) -> np.ndarray:
     one, two = old.metadata.schema.groups[first], new.metadata.schema.groups[second]
     names = [[name for name, _ in group.fields] for group in (one, two)]
@@ -213,12 +213,12 @@ def _may_differ(
     return np.asarray(known != other) | (np.asarray(known == _UNKNOWN) if one.rows_per_block > 1 else False)
 
 
-def _column(table: TableState, name: str, numbers: np.ndarray) -> list[Any]:
+def _column(table: TableSnapshot, name: str, numbers: np.ndarray) -> list[Any]:
     groups = table.metadata.schema.groups_of(name)
     return _values(table, groups[0], [name], numbers)[name] if groups else table.index_values(numbers, name)
 
 
-def _values(table: TableState, group: str, names: Sequence[str], numbers: np.ndarray) -> dict[str, list[Any]]:
+def _values(table: TableSnapshot, group: str, names: Sequence[str], numbers: np.ndarray) -> dict[str, list[Any]]:
     out: dict[str, Any] = {name: [None] * len(numbers) for name in names}
     filled = {name: np.zeros(len(numbers), bool) for name in names}
     take = columns_into(out, names, names, filled)

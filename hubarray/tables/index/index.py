@@ -17,11 +17,11 @@ from hubarray.tables.format import conditions, locations
 from hubarray.tables.format.conditions import Clause
 from hubarray.tables.format.index_column import ServiceColumn
 from hubarray.tables.format.index_piece import arrow_schema, nat_as_null
-from hubarray.tables.format.metadata import Append
+from hubarray.tables.format.metadata import AppendEntry
 from hubarray.tables.format.schema import PARTITION
 from hubarray.tables.format.statistics import slabs_of_ranges
 from hubarray.tables.read.columns import matching
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,13 +32,13 @@ _ROW = "hubarray row"
 Filters = Any
 
 
-def service_column(table: TableState) -> ServiceColumn:
+def service_column(table: TableSnapshot) -> ServiceColumn:
     """The service column of a table's index."""
     head = table.record.head
     return ServiceColumn(table.version.name.at(head.number), head.id)
 
 
-def read(table: TableState, columns: Sequence[str] | str | None = None, filters: Filters = None) -> pa.Table:
+def read(table: TableSnapshot, columns: Sequence[str] | str | None = None, filters: Filters = None) -> pa.Table:
     """The index as an Arrow table: partition and fields, then the service column.
 
     Reads a piece of each slab, in parallel; with ``filters`` of those that may have a row that passes, as the list of
@@ -67,7 +67,7 @@ def read(table: TableState, columns: Sequence[str] | str | None = None, filters:
     # What decides is decoded first. Nothing asks Arrow for statistics: those of a hostile piece end the process.
     deciding = schema.names if not clauses else _columns_of(clauses, schema.names)
 
-    def piece(append: Append, slab: int) -> None:
+    def piece(append: AppendEntry, slab: int) -> None:
         first = append.first_row + slab * locations.SLAB_ROWS
         numbers = np.arange(first, first + append.slab_rows(slab), dtype=np.int64)
         if expression is None:
@@ -109,7 +109,7 @@ def _kept(part: pa.Table, expression: pc.Expression) -> np.ndarray:
     return found
 
 
-def _number_field(table: TableState) -> pa.Field:
+def _number_field(table: TableSnapshot) -> pa.Field:
     return pa.field(str(service_column(table)), pa.int64(), nullable=False)
 
 
@@ -146,7 +146,7 @@ def _columns_of(clauses: list[list[Clause]], names: Sequence[str]) -> list[str]:
     return [name for name in names if name in used]
 
 
-def _slabs(table: TableState, append: Append, clauses: list[list[Clause]] | None) -> list[int]:
+def _slabs(table: TableSnapshot, append: AppendEntry, clauses: list[list[Clause]] | None) -> list[int]:
     """The slabs of an append that may have a row that the filters allow, by its partitions and its ranges."""
     if not clauses:
         return list(range(append.slabs))
@@ -158,7 +158,7 @@ def _slabs(table: TableState, append: Append, clauses: list[list[Clause]] | None
     return [slab for slab in allowed if slab in kept]
 
 
-def _slabs_of_partitions(table: TableState, append: Append, clauses: list[list[Clause]]) -> list[int]:
+def _slabs_of_partitions(table: TableSnapshot, append: AppendEntry, clauses: list[list[Clause]]) -> list[int]:
     """The slabs of an append that may have a row of a partition that the filters allow."""
     every = list(range(append.slabs))
     of_partitions = [[one for one in some if one[0] == PARTITION] for some in clauses]

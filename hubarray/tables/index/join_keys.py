@@ -14,12 +14,12 @@ from hubarray.blobs.scheduling import run_all
 from hubarray.errors import ConfigError
 from hubarray.tables.format.casts import arrow_batches
 from hubarray.tables.format.index_column import is_service
-from hubarray.tables.format.metadata import Append
+from hubarray.tables.format.metadata import AppendEntry
 from hubarray.tables.format.schema import PARTITION
 from hubarray.tables.read.alignment import comparable
 from hubarray.tables.read.loader import RowLoaderHandle, loader_of
 from hubarray.tables.read.rows import Numbers
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,12 +86,12 @@ def refuse_edited(index: Any, loader: RowLoaderHandle) -> None:
             seen |= numbers[i] >= 0
 
 
-def _are_stored(table: TableState, numbers: Numbers, columns: dict[str, pa.Array]) -> bool:
+def _are_stored(table: TableSnapshot, numbers: Numbers, columns: dict[str, pa.Array]) -> bool:
     there = np.flatnonzero(numbers >= 0)
     numbers = numbers[there]
     differ: list[bool] = []
 
-    def look(append: Append, slab: int, first: int, inside: Numbers) -> None:
+    def look(append: AppendEntry, slab: int, first: int, inside: Numbers) -> None:
         given = pa.array(there[inside])
         fields = [key for key in columns if key != PARTITION]
         if not differ:
@@ -107,7 +107,7 @@ def _are_stored(table: TableState, numbers: Numbers, columns: dict[str, pa.Array
     return not differ
 
 
-def _partitions(table: TableState, append: Append, numbers: Numbers) -> pa.Array:
+def _partitions(table: TableSnapshot, append: AppendEntry, numbers: Numbers) -> pa.Array:
     """The partition of each of an append's rows."""
     listed = table.partitions(append)
     ends = np.cumsum(listed["rows"].to_numpy()) + append.first_row

@@ -28,7 +28,7 @@ from hubarray.tables.format.schema import Field, Group, Schema
 from hubarray.tables.read.loader import RowLoaderHandle
 from hubarray.tables.read.rows import Numbers, located
 from hubarray.tables.snapshot.digests import digests_of
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 from hubarray.tables.write.append import lay_out, stored_values
 from hubarray.tables.write.operations import whole
 from hubarray.tables.write.worker import checked_key
@@ -127,7 +127,7 @@ def _partitions(partitions: Sequence[Any]) -> tuple[list[Key], list[np.ndarray]]
     return keys, [np.array(found[key], np.intp) for key in keys]
 
 
-def _planned(loader: RowLoaderHandle, tables: Sequence[TableState], numbers: Sequence[Numbers]) -> _Plan:
+def _planned(loader: RowLoaderHandle, tables: Sequence[TableSnapshot], numbers: Sequence[Numbers]) -> _Plan:
     fields: dict[str, Field] = {}
     rows_per_block: dict[str, int] = {}
     groups: dict[str, list[_Source]] = {}
@@ -205,7 +205,7 @@ def _narrowed(plan: _Plan, columns: Sequence[str]) -> _Plan:
     return _Plan(Schema(fields, rows_per_block=rows), groups, index)
 
 
-def _are_alike(loader: RowLoaderHandle, tables: Sequence[TableState], one: _Source, two: _Source) -> bool:
+def _are_alike(loader: RowLoaderHandle, tables: Sequence[TableSnapshot], one: _Source, two: _Source) -> bool:
     """Whether two tables' blocks can be one group's: no row is of both, and they have the same fields, stored alike."""
     if one.table == two.table or one.group.rows_per_block != two.group.rows_per_block:
         return False
@@ -219,7 +219,7 @@ def _are_alike(loader: RowLoaderHandle, tables: Sequence[TableState], one: _Sour
     return shared and loader.are_exclusive([one.table, two.table])
 
 
-def _require_alike(name: str, one: TableState, two: TableState, field: str, *, is_stored: bool) -> None:
+def _require_alike(name: str, one: TableSnapshot, two: TableSnapshot, field: str, *, is_stored: bool) -> None:
     """Refuse to put rows below each other whose values are stored in two ways."""
     first, second = one.metadata.schema[field], two.metadata.schema[field]
     if is_stored or (first.kind, first.dtype, first.index) != (second.kind, second.dtype, second.index):
@@ -238,7 +238,7 @@ def _unused(group: str, taken: Mapping[str, object]) -> str:
 
 
 def _part(
-    key: Key, numbers: Sequence[Numbers], tables: Sequence[TableState], plan: _Plan, packs: PackWriter, copied: bool
+    key: Key, numbers: Sequence[Numbers], tables: Sequence[TableSnapshot], plan: _Plan, packs: PackWriter, copied: bool
 ) -> PartFile:
     rows = len(numbers[0])
     files: list[Refs] = []
@@ -269,7 +269,7 @@ def _part(
 
 
 def _shared(
-    table: TableState, group: Group, found: Locations, chunks: np.ndarray, packs: PackWriter, files: list[Refs]
+    table: TableSnapshot, group: Group, found: Locations, chunks: np.ndarray, packs: PackWriter, files: list[Refs]
 ) -> Locations:
     """The locations of blocks where they lie; their chunk files are named in the order of their first use."""
     distinct, first, inverse = np.unique(chunks, return_index=True, return_inverse=True)
@@ -285,7 +285,7 @@ def _shared(
 
 
 def _copied(
-    table: TableState, group: Group, found: Locations, chunks: np.ndarray, packs: PackWriter, files: list[Refs]
+    table: TableSnapshot, group: Group, found: Locations, chunks: np.ndarray, packs: PackWriter, files: list[Refs]
 ) -> Locations:
     """Blocks copied, byte for byte, into new chunk files, in the order of their first use."""
     key = (chunks << np.uint64(32)) | found["offset"].astype(np.uint64)
@@ -319,7 +319,7 @@ def _copied(
     return moved
 
 
-def _index(numbers: Sequence[Numbers], tables: Sequence[TableState], plan: _Plan) -> pa.Table:
+def _index(numbers: Sequence[Numbers], tables: Sequence[TableSnapshot], plan: _Plan) -> pa.Table:
     names, columns = [], []
     for name in plan.schema.index:
         of, field = plan.index[name]
@@ -333,7 +333,7 @@ def _index(numbers: Sequence[Numbers], tables: Sequence[TableState], plan: _Plan
     return pa.table(columns, schema=pa.schema(names))
 
 
-def _bytes_to_copy(tables: Sequence[TableState], plan: _Plan, numbers: Sequence[Numbers]) -> int:
+def _bytes_to_copy(tables: Sequence[TableSnapshot], plan: _Plan, numbers: Sequence[Numbers]) -> int:
     total = 0
     for source in itertools.chain.from_iterable(plan.groups.values()):
         wanted = numbers[source.table]

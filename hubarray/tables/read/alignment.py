@@ -13,7 +13,7 @@ from hubarray.errors import ConfigError
 from hubarray.tables.format.index_column import ServiceColumn, other_side
 from hubarray.tables.format.index_piece import nat_as_null
 from hubarray.tables.read.rows import Numbers
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 _ADVICE = "publish the merged index with hub.write_index, and take windows of that"
 _MOST_REMEMBERED = 16
@@ -34,7 +34,7 @@ class Alignment:
     def __init__(
         self,
         columns: Sequence[ServiceColumn],
-        tables: Sequence[TableState],
+        tables: Sequence[TableSnapshot],
         are_exclusive: Callable[[Sequence[int]], bool],
     ) -> None:
         self._columns, self._tables, self._are_exclusive = columns, tables, are_exclusive
@@ -167,7 +167,7 @@ class Alignment:
         return bool(repeated[there - first].any())
 
     @staticmethod
-    def _column(table: TableState, name: str, first: int, end: int) -> pa.Array:
+    def _column(table: TableSnapshot, name: str, first: int, end: int) -> pa.Array:
         """The values of a field in the rows of a partition."""
         parts = []
         for append, slab, slab_first in table.slabs_between(first, end):

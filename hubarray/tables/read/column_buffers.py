@@ -24,7 +24,7 @@ _LEAST_READ_BYTES = 16 << 10
 
 
 @dataclass(frozen=True)
-class _Part:
+class _RowPart:
     """A field's values in a block of one row."""
 
     field: Field
@@ -53,7 +53,7 @@ class _Layout:
         leave them so, or they are too small.
     """
 
-    parts: tuple[_Part, ...]
+    parts: tuple[_RowPart, ...]
     counts: struct.Struct
     head_bytes: int
     gaps: tuple[int, ...] | None
@@ -76,13 +76,13 @@ def _layout(group: Group) -> _Layout | None:
         codec = None if field.codec is None else COMPRESSORS.get(field.codec["name"])
         if codec is None and field.codec is not None:
             return None
-        parts.append(_Part(field, field.row_bytes, codec, None if codec is None else compressor_of(field)))
+        parts.append(_RowPart(field, field.row_bytes, codec, None if codec is None else compressor_of(field)))
     counts = struct.Struct(f"<{1 + sum(part.codec is not None for part in parts)}I")
     head_bytes = HASH_BYTES + counts.size + _padding(counts.size)
     return _Layout(tuple(parts), counts, head_bytes, _gaps(parts, head_bytes))
 
 
-def _gaps(parts: Sequence[_Part], head_bytes: int) -> tuple[int, ...] | None:
+def _gaps(parts: Sequence[_RowPart], head_bytes: int) -> tuple[int, ...] | None:
     if sum(part.value_bytes for part in parts) < _LEAST_READ_BYTES:
         return None
     gaps, before = [], head_bytes
@@ -153,7 +153,7 @@ class ColumnBuffers:
         return True
 
 
-def _is_decoded(part: _Part, stored: memoryview, target: np.ndarray) -> bool:
+def _is_decoded(part: _RowPart, stored: memoryview, target: np.ndarray) -> bool:
     assert part.codec is not None
     try:
         return part.codec.decode_into(part.compressor, stored, target) == part.value_bytes

@@ -15,7 +15,7 @@ from hubarray.storage.base import MAX_BUFFERS, Buffer
 from hubarray.tables.format import locations
 from hubarray.tables.format.block import Block, is_intact
 from hubarray.tables.format.schema import Group
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 # Of more, several threads are worth their while; from afar they are there anyway, and this is what they may hold.
 _MOST_BYTES, _MOST_REMOTE_BYTES = 2 << 20, 64 << 20
@@ -41,7 +41,7 @@ class _BlockLocation(NamedTuple):
 
 
 def blocks_at_hand(
-    table: TableState, group: Group, numbers: Sequence[int], *, is_only: bool
+    table: TableSnapshot, group: Group, numbers: Sequence[int], *, is_only: bool
 ) -> list[Block | None] | None:
     """The block of each row, None for one that is null as a whole.
 
@@ -84,7 +84,7 @@ def blocks_at_hand(
     return [spot and next(made) for spot in spots]
 
 
-def _from_folder(table: TableState, spots: Sequence[_BlockLocation]) -> list[Buffer] | None:
+def _from_folder(table: TableSnapshot, spots: Sequence[_BlockLocation]) -> list[Buffer] | None:
     """The bytes of blocks, each in memory of its own: those that lie side by side are read by one call."""
     store = table.fetcher.store
     found: list[Buffer] = []
@@ -102,7 +102,7 @@ def _from_folder(table: TableState, spots: Sequence[_BlockLocation]) -> list[Buf
     return found
 
 
-def _from_afar(table: TableState, spots: Sequence[_BlockLocation]) -> list[Buffer] | None:
+def _from_afar(table: TableSnapshot, spots: Sequence[_BlockLocation]) -> list[Buffer] | None:
     """As :func:`_from_folder` of a remote root: those that lie side by side are one request, and all are under way."""
     checks = {spot.name: spot.check for spot in spots}
     runs = _runs(sorted(spots, key=lambda spot: (spot.key, spot.offset)))
@@ -130,7 +130,7 @@ def _runs(spots: Sequence[_BlockLocation]) -> list[list[_BlockLocation]]:
     return runs
 
 
-def _spot(table: TableState, group: Group, number: int) -> _BlockLocation | None:
+def _spot(table: TableSnapshot, group: Group, number: int) -> _BlockLocation | None:
     """Where a row's block lies; None where the row is null as a whole."""
     if number < 0:
         return None

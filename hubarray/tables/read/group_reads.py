@@ -12,7 +12,7 @@ from hubarray.tables.format.schema import Group
 from hubarray.tables.read.choosing import cheapest
 from hubarray.tables.read.loader_columns import Column
 from hubarray.tables.read.rows import Numbers
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 # What a request costs, in the bytes that could have been read meanwhile: python -m benchmarks table_costs tells it.
 REQUEST_BYTES = {True: 512 << 10, False: 48 << 10}
@@ -33,7 +33,7 @@ class GroupRead:
 
 
 @dataclass(frozen=True)
-class Part:
+class MaskedRead:
     """Columns of a pick that are read for the same rows: all that are wanted, or those that a mask says."""
 
     fields: tuple[str, ...]
@@ -41,7 +41,7 @@ class Part:
     mask: np.ndarray | None
 
 
-def plan_group_reads(i: int, table: TableState, columns: Sequence[Column]) -> list[GroupRead]:
+def plan_group_reads(i: int, table: TableSnapshot, columns: Sequence[Column]) -> list[GroupRead]:
     """How some columns of a table are read: in the cheapest groups, the rest in the index."""
     schema = table.metadata.schema
     wanted = {column.field: column.name for column in columns}
@@ -61,11 +61,11 @@ def plan_group_reads(i: int, table: TableState, columns: Sequence[Column]) -> li
     return picks
 
 
-def _block_bytes(table: TableState, group: str) -> float:
+def _block_bytes(table: TableSnapshot, group: str) -> float:
     return table.metadata.stored_bytes[group] / max(1, table.metadata.blocks[group])
 
 
-def parts_of(pick: GroupRead, columns: Mapping[str, Column], found: Sequence[Numbers]) -> list[Part]:
+def parts_of(pick: GroupRead, columns: Mapping[str, Column], found: Sequence[Numbers]) -> list[MaskedRead]:
     """The columns of a pick by the rows that they are read for.
 
     Those are the rows that its table has, and of columns that several tables have, that no table before it has.
@@ -80,14 +80,14 @@ def parts_of(pick: GroupRead, columns: Mapping[str, Column], found: Sequence[Num
         for one in before:
             mask = mask & (found[one] < 0)
         fields, names = zip(*some, strict=True)
-        parts.append(Part(fields, names, None if mask.all() else mask))
+        parts.append(MaskedRead(fields, names, None if mask.all() else mask))
     return parts
 
 
 def fill_from_index(
-    part: Part,
+    part: MaskedRead,
     numbers: Numbers,
-    table: TableState,
+    table: TableSnapshot,
     out: dict[str, Any] | None,
     rows_out: list[dict[str, Any]] | None,
     filled: Mapping[str, np.ndarray],

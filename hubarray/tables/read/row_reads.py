@@ -26,7 +26,7 @@ from hubarray.tables.read.group_reads import GroupRead, fill_from_index, parts_o
 from hubarray.tables.read.loader_columns import Column, name_columns
 from hubarray.tables.read.rows import Numbers, RowRequest
 from hubarray.tables.read.windows import EveryRow, window
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 _MOST_ASKED = 64
 
@@ -59,7 +59,7 @@ class RowReads:
         self._numbers = list(numbers)
         self._index_names = frozenset(names)
         self._root = root
-        self._tables: list[TableState] | None = None
+        self._tables: list[TableSnapshot] | None = None
         self._columns: dict[str, Column] = {}
         self._ambiguous: dict[str, str] = {}
         self._picks: dict[tuple[str, ...], list[GroupRead]] = {}
@@ -138,7 +138,7 @@ class RowReads:
         """The names that columns mean; ConfigError if they are not the loader's."""
         return list(self._chosen(columns)[0])
 
-    def tables(self) -> list[TableState]:
+    def tables(self) -> list[TableSnapshot]:
         """The tables, each at its commit; opened when they are first needed."""
         if self._tables is None:
             tables = [_opened(column, self._root) for column, _ in self._numbers]
@@ -298,7 +298,7 @@ class RowReads:
         return sum(sizes) + 64.0
 
 
-def _opened(column: ServiceColumn, root: Root | None) -> TableState:
+def _opened(column: ServiceColumn, root: Root | None) -> TableSnapshot:
     where = root or known_roots.of(column.id) or resolve(None)
     assert column.table.commit is not None
     try:
@@ -309,4 +309,4 @@ def _opened(column: ServiceColumn, root: Root | None) -> TableState:
         ) from None
     if record.head.id != column.id:
         raise ConflictError(f"{column.table}: was deleted and made again since the index was read; read it again")
-    return TableState.of(version_of(where, column.table), record)
+    return TableSnapshot.of(version_of(where, column.table), record)

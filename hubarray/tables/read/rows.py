@@ -20,7 +20,7 @@ from hubarray.tables.format.plain_blocks import PlainBlocks
 from hubarray.tables.format.schema import Group
 from hubarray.tables.format.text_blocks import TextBlocks
 from hubarray.tables.read.column_buffers import ColumnBuffers
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 Numbers = npt.NDArray[np.int64]
 # Positions, and rows of the block, that follow one another.
@@ -54,7 +54,7 @@ class RowRequest:
         Where blocks may be read to instead of being taken.
     """
 
-    table: TableState
+    table: TableSnapshot
     group: Group
     numbers: Numbers
     take: Sink
@@ -268,7 +268,7 @@ def _heads(
     return np.concatenate([[0], np.flatnonzero(~follows) + 1, [count]]).astype(np.intp)
 
 
-def located(table: TableState, group: Group, numbers: Numbers) -> tuple[Locations, npt.NDArray[np.uint64]]:
+def located(table: TableSnapshot, group: Group, numbers: Numbers) -> tuple[Locations, npt.NDArray[np.uint64]]:
     """The locations of rows in a group, and the number of each one's chunk file in the table."""
     if len(numbers) == 1:
         append = table.metadata.append_of(int(numbers[0]))

@@ -6,10 +6,10 @@ import numpy as np
 
 from hubarray.tables.format.locations import Locations, begin_blocks
 from hubarray.tables.format.schema import Group
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 
-def digests_of(table: TableState, group: Group, numbers: np.ndarray) -> np.ndarray:
+def digests_of(table: TableSnapshot, group: Group, numbers: np.ndarray) -> np.ndarray:
     """The digest of the block that each of some rows is in; zeros where the table has not its first row.
 
     A block that began in an earlier slab has that slab's.

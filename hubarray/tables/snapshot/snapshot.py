@@ -18,7 +18,7 @@ from hubarray.history.records.record import Record
 from hubarray.tables.format import index_piece, locations
 from hubarray.tables.format.index_piece import Key
 from hubarray.tables.format.locations import Locations
-from hubarray.tables.format.metadata import Append, TableMetadata, metadata_of
+from hubarray.tables.format.metadata import AppendEntry, TableMetadata, metadata_of
 from hubarray.tables.format.schema import PARTITION, Group
 from hubarray.tables.format.statistics import ranges_schema
 from hubarray.tables.snapshot.block_spans import BlockTable, block_table
@@ -28,7 +28,7 @@ _CHECKED_SLABS = 4096
 
 
 @dataclass(frozen=True, eq=False)
-class TableState:
+class TableSnapshot:
     """The beginning of every read of a table.
 
     Attributes
@@ -49,14 +49,14 @@ class TableState:
     _checked: set[str] = field(default_factory=set, repr=False)
 
     @staticmethod
-    def of(version: Version, record: Record) -> TableState:
+    def of(version: Version, record: Record) -> TableSnapshot:
         """The state that a record has.
 
         Raises
         ------
         FormatVersionError, CorruptDataError
         """
-        return TableState(version, record, metadata_of(record))
+        return TableSnapshot(version, record, metadata_of(record))
 
     @property
     def fetcher(self) -> Fetcher:
@@ -79,7 +79,7 @@ class TableState:
                 self._refs(np.array([self.metadata.index_number(append, slab) for slab in slabs], np.uint64))
         self._checked.add("pieces")
 
-    def index(self, append: Append, slab: int, columns: Sequence[str] | None = None) -> pa.Table:
+    def index(self, append: AppendEntry, slab: int, columns: Sequence[str] | None = None) -> pa.Table:
         """The index of a slab, or some columns of it.
 
         Raises
@@ -93,7 +93,7 @@ class TableState:
         except ValueError as error:
             self._refuse(place, f"the index of slab {slab} {error}")
 
-    def partitions(self, append: Append) -> pa.Table:
+    def partitions(self, append: AppendEntry) -> pa.Table:
         """The partitions of an append: key, first row within it, rows.
 
         Raises
@@ -115,7 +115,7 @@ class TableState:
             self._refuse(place, "the list of partitions has other rows than the table")
         return found
 
-    def ranges(self, append: Append) -> pa.Table:
+    def ranges(self, append: AppendEntry) -> pa.Table:
         """The ranges of the index fields in each slab of an append that has them.
 
         Raises
@@ -128,7 +128,7 @@ class TableState:
         except ValueError as error:
             self._refuse(place, f"the ranges of the index {error}")
 
-    def locations(self, append: Append, slab: int, group: str) -> Locations:
+    def locations(self, append: AppendEntry, slab: int, group: str) -> Locations:
         """Where the rows of a slab are in a group; kept in the memory cache.
 
         Raises
@@ -158,7 +158,7 @@ class TableState:
             self.fetcher.memory.put(key, found, found.nbytes)
         return found
 
-    def block_table(self, append: Append, slab: int, group: str) -> BlockTable | None:
+    def block_table(self, append: AppendEntry, slab: int, group: str) -> BlockTable | None:
         """The blocks of a slab's rows in a group, where they lie in their order; kept in the memory cache.
 
         Raises
@@ -174,7 +174,7 @@ class TableState:
             self.fetcher.memory.put(key, known, 64 if known[0] is None else known[0].nbytes)
         return known[0]
 
-    def digests(self, append: Append, slab: int, group: str, blocks: int) -> np.ndarray:
+    def digests(self, append: AppendEntry, slab: int, group: str, blocks: int) -> np.ndarray:
         """The digests of the blocks that begin in a slab, as many as its locations say.
 
         Raises
@@ -189,7 +189,7 @@ class TableState:
             self._refuse(place, f"the digests of {group!r} in slab {slab} are not those of its {blocks} blocks")
         return np.frombuffer(data, "V16")
 
-    def chunk_files(self, append: Append, chunks: np.ndarray) -> Refs:
+    def chunk_files(self, append: AppendEntry, chunks: np.ndarray) -> Refs:
         """The refs of chunk files, by their numbers within an append.
 
         Raises
@@ -242,7 +242,7 @@ class TableState:
         i = int(np.searchsorted(ends, row, side="right"))
         return int(ends[i - 1]) if i else append.first_row, int(ends[i])
 
-    def slabs_between(self, first: int, end: int) -> Iterator[tuple[Append, int, int]]:
+    def slabs_between(self, first: int, end: int) -> Iterator[tuple[AppendEntry, int, int]]:
         """The slabs that have the rows from ``first`` to before ``end``: append, slab, number of its first row."""
         while first < end:
             append = self.metadata.append_of(first)
@@ -251,7 +251,7 @@ class TableState:
             yield append, slab, slab_first
             first = slab_first + append.slab_rows(slab)
 
-    def slabs_of(self, numbers: np.ndarray) -> Iterator[tuple[Append, int, int, np.ndarray]]:
+    def slabs_of(self, numbers: np.ndarray) -> Iterator[tuple[AppendEntry, int, int, np.ndarray]]:
         """The slabs that rows are in: append, slab, number of its first row, and positions in ``numbers``."""
         appends = np.array([one.first_row for one in self.metadata.appends], np.int64)
         which = np.searchsorted(appends, numbers, side="right") - 1
@@ -319,11 +319,11 @@ class TableState:
             known[i] = self._known[int(numbers[i])] = np.array([ref], REF)
         return np.concatenate([one for one in known if one is not None])
 
-    def index_column(self, append: Append, slab: int, name: str) -> pa.Array:
+    def index_column(self, append: AppendEntry, slab: int, name: str) -> pa.Array:
         """A column of a slab's index; kept in the memory cache."""
         return self.index_columns(append, slab, [name])[0]
 
-    def index_columns(self, append: Append, slab: int, names: Sequence[str]) -> list[pa.Array]:
+    def index_columns(self, append: AppendEntry, slab: int, names: Sequence[str]) -> list[pa.Array]:
         """As :meth:`index_column` of several, by one request."""
         place = blob_place(self._ref(self.metadata.index_number(append, slab))[0])
         about = (self.fetcher.identity, place.name, append.slab_rows(slab))

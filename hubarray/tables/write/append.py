@@ -23,7 +23,7 @@ from hubarray.tables.format.schema import Field, Schema
 from hubarray.tables.format.slabs import Slab, slabs
 from hubarray.tables.read.rows import located
 from hubarray.tables.snapshot.digests import digests_of
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 _AHEAD_BYTES = 64 << 20
 
@@ -117,7 +117,7 @@ def part_files(fetcher: Fetcher, parts: Sequence[TablePart], schema: Schema) -> 
         begin = end
 
 
-def refuse_other_rows(table: TableState, part: TablePart) -> None:
+def refuse_other_rows(table: TableSnapshot, part: TablePart) -> None:
     """Refuse a part whose key a table has with other rows; equal ones are a write that was made again.
 
     Reads the locations, digests and index fields of the partition's rows.

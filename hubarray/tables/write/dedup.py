@@ -14,7 +14,7 @@ from hubarray.tables.format.block import described
 from hubarray.tables.format.index_piece import Key
 from hubarray.tables.format.locations import Locations
 from hubarray.tables.format.schema import PARTITION, Group, Schema
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 # Of a run between blocks that are stored anew: a shorter one is stored again, or ten small frames would scatter.
 MIN_SHARED_BYTES = 64 << 10
@@ -103,7 +103,7 @@ class References:
     tables : sequence of TableState
     """
 
-    def __init__(self, tables: Sequence[TableState]) -> None:
+    def __init__(self, tables: Sequence[TableSnapshot]) -> None:
         self._tables = tables
         self._partitions: list[dict[Key, tuple[int, int, int]]] = [_places(table) for table in tables]
 
@@ -140,7 +140,7 @@ def _are_alike(one: Group, two: Group) -> bool:
     return one.rows_per_block == two.rows_per_block and described(one) == described(two)
 
 
-def _places(table: TableState) -> dict[Key, tuple[int, int, int]]:
+def _places(table: TableSnapshot) -> dict[Key, tuple[int, int, int]]:
     """Of each partition: its append, its first row within that, and its rows."""
     found: dict[Key, tuple[int, int, int]] = {}
     for i, append in enumerate(table.metadata.appends):
@@ -151,7 +151,7 @@ def _places(table: TableState) -> dict[Key, tuple[int, int, int]]:
 
 
 def _blocks(
-    table: TableState, group: Group, place: tuple[int, int, int], files: list[Refs], positions: dict[bytes, int]
+    table: TableSnapshot, group: Group, place: tuple[int, int, int], files: list[Refs], positions: dict[bytes, int]
 ) -> Iterator[tuple[np.ndarray, np.ndarray, Locations]]:
     """Digests, positions of chunk files, and locations of the blocks of each slab."""
     append, (first, rows) = table.metadata.appends[place[0]], place[1:]

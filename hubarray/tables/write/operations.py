@@ -18,7 +18,7 @@ from hubarray.redaction import counted
 from hubarray.tables.format.metadata import MAX_APPENDS, TableMetadata, metadata_of
 from hubarray.tables.format.part import TablePart
 from hubarray.tables.format.schema import PARTITION, Schema
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 from hubarray.tables.write.append import LaidOut, lay_out, part_files, protect, refuse_other_rows, sorted_by_key
 
 
@@ -75,7 +75,7 @@ class AddParts:
                 f"{version.name}: has {MAX_APPENDS} appends, and no table has more; publish it as one with "
                 "hub.write_index, and go on with that"
             )
-        self._refuse_known(TableState.of(version, base))
+        self._refuse_known(TableSnapshot.of(version, base))
         if not self._parts:
             return None
         key_type = type(self._parts[0].key)
@@ -95,7 +95,7 @@ class AddParts:
         message = f"add {len(self._parts)} partitions of {self._laid.rows} rows"
         return Draft(description=grown.to_json(), numbers=numbers, refs=refs, message=message)
 
-    def _refuse_known(self, table: TableState) -> None:
+    def _refuse_known(self, table: TableSnapshot) -> None:
         for one, two in zip(self._parts[:-1], self._parts[1:], strict=True):
             if one.key == two.key:
                 raise ConflictError(

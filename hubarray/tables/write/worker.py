@@ -21,7 +21,7 @@ from hubarray.tables.format import casts
 from hubarray.tables.format.index_piece import Key
 from hubarray.tables.format.part import MAX_PART_FILE_BYTES, TablePart, is_key, schema_digest
 from hubarray.tables.format.schema import Schema
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 from hubarray.tables.write.dedup import References
 from hubarray.tables.write.partition import UPLOADING_BYTES, PartitionWriter
 from hubarray.tables.write.staging import StagedParts
@@ -166,7 +166,7 @@ class TablePartition:
 
 
 @dataclass(frozen=True)
-class Staging:
+class StagingOptions:
     """How a worker commits parts to the staging version: which is kept for so long, and whether first parts count."""
 
     grace_seconds: float
@@ -192,7 +192,7 @@ class TableWorker:
         name: Name,
         schema: Schema,
         references: Sequence[Name],
-        staging: Staging | None = None,
+        staging: StagingOptions | None = None,
         *,
         decodes_images: bool = False,
     ) -> None:
@@ -242,7 +242,7 @@ class TableWorker:
         # Their lists of partitions are read for the first partition, and serve the others.
         opened = self._opened
         if opened is None or not opened.are_of([record for _, record in found]):
-            opened = self._opened = References([TableState.of(version, record) for version, record in found])
+            opened = self._opened = References([TableSnapshot.of(version, record) for version, record in found])
         return opened
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -264,7 +264,7 @@ def _worker(
     name: Name,
     schema: dict[str, Any],
     references: Sequence[Name],
-    staging: Staging | None,
+    staging: StagingOptions | None,
     decodes_images: bool = False,
 ) -> TableWorker:
     known = Schema.from_json(Fields(schema, "a worker", "schema"))

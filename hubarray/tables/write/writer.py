@@ -24,11 +24,11 @@ from hubarray.tables.format.index_piece import Key, arrow_schema
 from hubarray.tables.format.metadata import metadata_of
 from hubarray.tables.format.part import TablePart, schema_digest
 from hubarray.tables.format.schema import Schema
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 from hubarray.tables.write.append import lay_out, part_files, refuse_other_rows, sorted_by_key
 from hubarray.tables.write.operations import AddParts, whole
 from hubarray.tables.write.staging import StagedParts
-from hubarray.tables.write.worker import Staging, TablePartition, TableWorker, checked_key
+from hubarray.tables.write.worker import StagingOptions, TablePartition, TableWorker, checked_key
 
 MAX_WAITING_PARTS = 1024
 MAX_WAITING_SECONDS = 60.0
@@ -85,7 +85,7 @@ class TableWriter:
         self._grace = min(
             [self._own_grace(), *(record.head.grace_seconds for _, record in references)]
         )  # fmt: skip
-        staging = Staging(self._own_grace(), self._first) if resume else None
+        staging = StagingOptions(self._own_grace(), self._first) if resume else None
         self._worker = TableWorker(root, version.name, schema, names, staging, decodes_images=decodes_images)
         self._staged = StagedParts(version, schema, grace_seconds=self._own_grace(), shared=resume, source=source)
         self._parts: dict[Key, TablePart] = {}
@@ -163,7 +163,7 @@ class TableWriter:
         if one.key in self._before():
             if not self._first:
                 assert self._base is not None
-                refuse_other_rows(TableState.of(self._version, self._base), one)
+                refuse_other_rows(TableSnapshot.of(self._version, self._base), one)
             return False
         self._refuse_old([one])
         with self._lock:
@@ -367,7 +367,7 @@ class TableWriter:
         if self._keys_before is None:
             known: frozenset[Any] = frozenset()
             if self._grows_on and self._base is not None:
-                known = frozenset(TableState.of(self._version, self._base).rows_of_partitions())
+                known = frozenset(TableSnapshot.of(self._version, self._base).rows_of_partitions())
             self._keys_before = known
         return self._keys_before
 

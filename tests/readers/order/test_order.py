@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.shuffling import quality_of
-from hubarray.readers.order.order import Cut, Order, Progress, current_cut, interval_start, resumed, taken_of
+from hubarray.readers.order.order import EpochCut, Order, Progress, current_cut, interval_start, resumed, taken_of
 from hubarray.readers.order.sampler import Share
 
 
@@ -37,7 +37,7 @@ def steps_of(order, cut, *, taken=0, step_rows, rank=0, world_size=1, mode="exac
 
 
 def whole(order):
-    return Cut.of([(0, order.rows)], order.intervals)
+    return EpochCut.of([(0, order.rows)], order.intervals)
 
 
 def flat(ranks):

@@ -6,7 +6,7 @@ from concurrent.futures import wait
 import numpy as np
 import pytest
 
-from hubarray.readers.order.order import Cut, Order
+from hubarray.readers.order.order import EpochCut, Order
 from hubarray.readers.order.sampler import Share
 from hubarray.readers.pipeline import groups
 from hubarray.readers.pipeline import prefetch_queue as feeds
@@ -21,7 +21,7 @@ class Rows:
 def most_held(intervals, world):
     """The most runs that there are at a step, of an epoch of about a hundred groups."""
     order = Order(np.arange(0, 20_001, 10), 0, 0, intervals, 200)
-    cut = Cut.of([(0, order.rows)], intervals)
+    cut = EpochCut.of([(0, order.rows)], intervals)
     share = Share(order, cut, taken=0, step_rows=48, rank=0, world_size=world, mode="exact")
     held, most = weakref.WeakSet(), []
 

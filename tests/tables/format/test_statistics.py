@@ -13,7 +13,7 @@ import hubarray as hub
 from hubarray.tables.format.conditions import arrow_expression
 from hubarray.tables.format.index_piece import index_schema
 from hubarray.tables.format.statistics import range_of, ranges_table, slabs_of_ranges
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 from tests.tables.rows import write
 
 SCHEMA = hub.Schema(
@@ -156,7 +156,7 @@ def test_a_table_that_grows_and_one_that_is_published_have_ranges_too(root, smal
 
 def test_the_ranges_are_the_last_piece_of_an_append(root, small_slabs):
     table = write("t/many:v1", {"a": rows_of(0, 40)}, root, SCHEMA)
-    state = TableState.of(table._version, table._record())
+    state = TableSnapshot.of(table._version, table._record())
     (append,) = state.metadata.appends
     found = state.ranges(append)
     assert found["0 low"].to_pylist() == [0, 8, 16, 24, 32]

@@ -13,7 +13,7 @@ from hubarray.tables.format import locations
 from hubarray.tables.format.part import TablePart
 from hubarray.tables.format.schema import Field, Schema
 from hubarray.tables.read.rows import RowRequest, read, values_into
-from hubarray.tables.snapshot.snapshot import TableState
+from hubarray.tables.snapshot.snapshot import TableSnapshot
 from hubarray.tables.write.operations import AddParts, creation
 from hubarray.tables.write.partition import PartitionWriter
 from tests.tables import strategies
@@ -82,7 +82,7 @@ def table_with(root, parts):
             written.append(part_of(root, writer, packs))
         packs.finish()
         record = commit(version, AddParts(written), base=record, packs=packs)
-    return TableState.of(version, record)
+    return TableSnapshot.of(version, record)
 
 
 def stored(row):
@@ -116,7 +116,7 @@ def test_every_row_is_read_as_it_was_written(any_root, monkeypatch):
 def test_a_row_costs_one_request_a_group_and_one_more_at_the_first_touch(s3_root, forget):
     table = table_with(s3_root, [{"a": rows_of("a", 50)}])
     forget()
-    table = TableState.of(table.version, table.record)
+    table = TableSnapshot.of(table.version, table.record)
     before = s3_root.store.stats.requests
     row_of(table, 7, ["camera"])
     assert s3_root.store.stats.requests - before == 2
@@ -130,7 +130,7 @@ def test_a_partition_that_comes_twice_is_a_conflict_and_changes_nothing(root):
     parts = [part_of(root, PartitionWriter(SCHEMA, "b", packs), packs) for _ in range(2)]
     with pytest.raises(ConflictError, match="'b' was written twice"):
         commit(table.version, AddParts(parts), base=table.record, packs=packs)
-    assert TableState.of(table.version, table.version.refresh()).metadata == table.metadata
+    assert TableSnapshot.of(table.version, table.version.refresh()).metadata == table.metadata
 
 
 def test_a_partition_that_is_there_already_with_other_rows_is_a_conflict_whoever_committed_it(root):
@@ -151,7 +151,7 @@ def test_a_partition_that_is_there_already_with_other_rows_is_a_conflict_whoever
     add("b")
     with pytest.raises(ConflictError, match="'b' is there already, with other rows"):
         add("b", 2)
-    found = TableState.of(table.version, table.version.refresh())
+    found = TableSnapshot.of(table.version, table.version.refresh())
     keys = [found.partitions(append)["partition"].to_pylist() for append in found.metadata.appends]
     assert keys == [["a"], ["b"], ["c"]]
 
@@ -162,6 +162,6 @@ def test_damage_to_a_block_is_found_and_named(root):
         data = bytearray(pack.read_bytes())
         data[50] ^= 1
         pack.write_bytes(data)
-    again = TableState.of(table.version, table.record)
+    again = TableSnapshot.of(table.version, table.record)
     with pytest.raises(CorruptDataError, match=r"lab/drives/packs/[0-9a-f]{32}"):
         [row_of(again, row, list(SCHEMA.groups)) for row in range(9)]
