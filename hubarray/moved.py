@@ -38,7 +38,7 @@ MOVED = {
     "hubarray.interop.torch_readers": "hubarray.interop.torch.readers",
     "hubarray.interop.torch_stream": "hubarray.interop.torch.stream",
     "hubarray.interop.torch_tables": "hubarray.interop.torch.tables",
-    "hubarray.interop.torch_values": "hubarray.interop.torch.values",
+    "hubarray.interop.torch_values": "hubarray.interop.torch.tensors",
     "hubarray.interop.tensorflow_readers": "hubarray.interop.tensorflow.readers",
     "hubarray.interop.spark_readers": "hubarray.interop.spark.readers",
     "hubarray.history.verify": "hubarray.history.maintenance.verify",

@@ -166,7 +166,7 @@ class Array(ArrayHandle, Statistics, NumpyProtocols, Viewed):
         """
         needed("torch", extra="torch", why="to_pytorch")
         with process.importing:
-            from hubarray.interop.torch.rows import to_pytorch
+            from hubarray.interop.torch.samples import to_pytorch
         return to_pytorch(self, others, **options)
 
     def to_tensorflow(self, *others: Array, **options: Any) -> tf.data.Dataset:
@@ -200,7 +200,7 @@ class Array(ArrayHandle, Statistics, NumpyProtocols, Viewed):
         """
         needed("tensorflow", extra="tensorflow", why="to_tensorflow")
         with process.importing:
-            from hubarray.interop.tensorflow.streams import to_tensorflow
+            from hubarray.interop.tensorflow.epochs import to_tensorflow
         return to_tensorflow(self, others, **options)
 
     def to_zarr_store(self, *, variable: str | None = None, transaction: Transaction | None = None) -> HubStore:
@@ -213,7 +213,7 @@ class Array(ArrayHandle, Statistics, NumpyProtocols, Viewed):
         See :class:`hubarray.interop.zarr.HubStore` for what it holds.
         """
         with process.importing:
-            from hubarray.interop.zarr.store import to_zarr_store
+            from hubarray.interop.zarr.array_store import to_zarr_store
         return to_zarr_store(self, variable=variable, transaction=transaction)
 
     def show(self, *key: Any, ax: Any = None, **options: Any) -> Any:

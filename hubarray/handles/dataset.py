@@ -71,7 +71,7 @@ class Dataset(DatasetHandle[DatasetArray], RowsShown):
         """
         needed("torch", extra="torch", why="to_pytorch")
         with process.importing:
-            from hubarray.interop.torch.rows import dataset_to_pytorch
+            from hubarray.interop.torch.samples import dataset_to_pytorch
         return dataset_to_pytorch(self, columns, transform=transform, iterable=iterable, rows=rows, **options)
 
     def to_tensorflow(
@@ -85,7 +85,7 @@ class Dataset(DatasetHandle[DatasetArray], RowsShown):
         """
         needed("tensorflow", extra="tensorflow", why="to_tensorflow")
         with process.importing:
-            from hubarray.interop.tensorflow.streams import dataset_to_tensorflow
+            from hubarray.interop.tensorflow.epochs import dataset_to_tensorflow
         return dataset_to_tensorflow(self, columns, rows=rows, **options)
 
     def to_xarray(self, *, decode_cf: bool = True) -> xr.Dataset:

@@ -11,8 +11,8 @@ from hubarray.storage.url import Root
 from hubarray.tables.format.index_column import ServiceColumn
 from hubarray.tables.read import known_roots
 from hubarray.tables.read.loader import RowLoaderHandle
+from hubarray.tables.read.row_fetch import Numbers
 from hubarray.tables.read.row_reads import Row
-from hubarray.tables.read.rows import Numbers
 from hubarray.tables.read.windows import EveryRow
 
 
@@ -80,7 +80,7 @@ class RowLoader(RowLoaderHandle):
         """
         needed("tensorflow", extra="tensorflow", why="to_tensorflow")
         with process.importing:
-            from hubarray.interop.tensorflow.streams import table_to_tensorflow
+            from hubarray.interop.tensorflow.epochs import table_to_tensorflow
         return table_to_tensorflow(self, columns, **options)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -70,7 +70,7 @@ class Table(TableHandle[RowLoader], RowsShown):
         """
         needed("tensorflow", extra="tensorflow", why="to_tensorflow")
         with process.importing:
-            from hubarray.interop.tensorflow.streams import table_to_tensorflow
+            from hubarray.interop.tensorflow.epochs import table_to_tensorflow
         return table_to_tensorflow(self.loader(), value=self._only_field(), **options)
 
     def _repr_html_(self) -> str:

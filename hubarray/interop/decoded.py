@@ -13,7 +13,7 @@ from hubarray.errors import ConfigError
 from hubarray.extras import needed
 from hubarray.interop import blocks
 from hubarray.interop.statistics.lazy import LazyView
-from hubarray.readers.columns import DecodedRows
+from hubarray.readers.array_columns import DecodedRows
 from hubarray.values import packing
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class DecodedView(LazyView):
         """A PyTorch dataset of the values; see :meth:`hubarray.Array.to_pytorch`."""
         needed("torch", extra="torch", why="to_pytorch")
         with process.importing:
-            from hubarray.interop.torch.rows import to_pytorch
+            from hubarray.interop.torch.samples import to_pytorch
         view: Any = self
         return to_pytorch(view, others, **options)
 
@@ -89,7 +89,7 @@ class DecodedView(LazyView):
         """A ``tf.data.Dataset`` of the values; see :meth:`hubarray.Array.to_tensorflow`."""
         needed("tensorflow", extra="tensorflow", why="to_tensorflow")
         with process.importing:
-            from hubarray.interop.tensorflow.streams import to_tensorflow
+            from hubarray.interop.tensorflow.epochs import to_tensorflow
         view: Any = self
         return to_tensorflow(view, others, **options)
 

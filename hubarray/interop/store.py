@@ -84,7 +84,7 @@ def store(
     import dask.array as da
 
     with process.importing:
-        from hubarray.interop.sources.memory import array_like
+        from hubarray.interop.sources.array_likes import array_like
         from hubarray.values.objects import refuse_objects
 
     of_xarray = type(source).__module__.startswith("xarray.")

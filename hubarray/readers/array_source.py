@@ -9,7 +9,7 @@ import numpy as np
 
 from hubarray.arrays.handle import ArrayHandle
 from hubarray.datasets.handle import DatasetHandle
-from hubarray.readers.columns import ChosenRows, columns, row_bytes
+from hubarray.readers.array_columns import ChosenRows, columns, row_bytes
 from hubarray.readers.fields.source import Columns
 from hubarray.readers.fields.unischema import Unischema, UnischemaField
 from hubarray.readers.pipeline.groups import BUFFERS, RowReader

@@ -15,8 +15,8 @@ from hubarray.api.tables import row_loader
 from hubarray.blobs.pools import core_count
 from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import ConfigError, NoDataAvailableError
+from hubarray.readers.array_columns import is_column
 from hubarray.readers.array_source import VALUE, ArraySource, dataset_source
-from hubarray.readers.columns import is_column
 from hubarray.readers.fields.filters import FilteredPredicate, FilterPredicate
 from hubarray.readers.fields.ngram import NGram
 from hubarray.readers.fields.predicates import PredicateBase
@@ -29,8 +29,8 @@ from hubarray.readers.order.distributed import place_in_the_world
 from hubarray.readers.order.permutation import chosen_seed
 from hubarray.readers.order.planning import DEFAULT_BUFFER_BYTES, GROUPS_HELD, is_kept, sizes
 from hubarray.readers.pipeline.pipeline import Pipeline
-from hubarray.readers.pipeline.pools import pool_of
 from hubarray.readers.pipeline.windows import has_repeated_rows
+from hubarray.readers.pipeline.worker_pools import pool_of
 from hubarray.readers.reader import Reader
 from hubarray.readers.table_source import TableSource
 from hubarray.tables.handle import TableHandle

@@ -16,8 +16,8 @@ from hubarray.readers.order.order import Order, Progress
 from hubarray.readers.order.sampler import Segment, Share
 from hubarray.readers.pipeline.batching import steps
 from hubarray.readers.pipeline.pipeline import Loaded, Pipeline, batch_columns
-from hubarray.readers.pipeline.pools import Pool
 from hubarray.readers.pipeline.prefetch_queue import PrefetchQueue
+from hubarray.readers.pipeline.worker_pools import Pool
 
 T = TypeVar("T")
 # Rows that are looked up in the plan, and held, at a time.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 from hubarray.errors import ConfigError
-from hubarray.readers.columns import check_options
+from hubarray.readers.array_columns import check_options
 from hubarray.readers.fields.source import Source
 from hubarray.readers.order.cursor import EpochCursor, uniform_units
 from hubarray.readers.order.permutation import chosen_seed

@@ -17,8 +17,8 @@ from hubarray.values import packing
 from hubarray.viewer.cuts import (
     MAX_LEVEL,
     Axes,
-    TileCut,
     Look,
+    TileCut,
     box,
     checked_axes,
     guessed_axes,
@@ -26,8 +26,8 @@ from hubarray.viewer.cuts import (
     tile,
     top_level,
 )
-from hubarray.viewer.heavy import turn
-from hubarray.viewer.opened import Opened, title
+from hubarray.viewer.decode_slot import turn
+from hubarray.viewer.handle_cache import Opened, title
 from hubarray.viewer.parameters import Query
 from hubarray.viewer.values import attributes, physical
 

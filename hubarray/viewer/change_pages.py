@@ -12,7 +12,7 @@ from hubarray.errors import ConfigError
 from hubarray.redaction import shown_text
 from hubarray.viewer.array_pages import asked_axes, elements, require_numbers
 from hubarray.viewer.cuts import COARSE_CHUNKS, COARSE_DECODED_BYTES
-from hubarray.viewer.opened import Opened
+from hubarray.viewer.handle_cache import Opened
 from hubarray.viewer.parameters import Query
 
 _MOST_REGIONS = 1000

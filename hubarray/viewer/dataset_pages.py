@@ -12,8 +12,8 @@ from hubarray.arrays.codecs.dtypes import dtype_name
 from hubarray.errors import ConfigError, HubError
 from hubarray.redaction import shown_text
 from hubarray.viewer import values
-from hubarray.viewer.heavy import turn
-from hubarray.viewer.opened import Opened, title
+from hubarray.viewer.decode_slot import turn
+from hubarray.viewer.handle_cache import Opened, title
 from hubarray.viewer.parameters import Query
 from hubarray.viewer.values import MOST_SIDE, attributes, physical
 

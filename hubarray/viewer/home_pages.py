@@ -8,7 +8,7 @@ from hubarray import names
 from hubarray.api import catalog, registry
 from hubarray.history.log import listing
 from hubarray.redaction import shown_text, shown_url
-from hubarray.viewer.opened import Opened, line_id, title
+from hubarray.viewer.handle_cache import Opened, line_id, title
 from hubarray.viewer.parameters import Query
 from hubarray.viewer.values import attributes
 

@@ -12,8 +12,8 @@ from hubarray.errors import ConfigError
 from hubarray.interop.pictures import colours
 from hubarray.viewer.array_pages import asked_axes, require_numbers
 from hubarray.viewer.cuts import Axes, Look, box
-from hubarray.viewer.heavy import turn
-from hubarray.viewer.opened import Opened
+from hubarray.viewer.decode_slot import turn
+from hubarray.viewer.handle_cache import Opened
 from hubarray.viewer.parameters import Query
 from hubarray.viewer.thinning import thinned, width_of
 from hubarray.viewer.values import physical

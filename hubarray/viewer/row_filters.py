@@ -13,7 +13,7 @@ from hubarray.errors import ConfigError
 from hubarray.redaction import shown_text
 from hubarray.tables.format.schema import PARTITION
 from hubarray.viewer.expressions import Clause, clauses_of
-from hubarray.viewer.opened import title
+from hubarray.viewer.handle_cache import title
 
 _COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,

@@ -10,8 +10,8 @@ import numpy as np
 from hubarray.errors import ConfigError, HubError
 from hubarray.redaction import shown_text
 from hubarray.viewer import values
-from hubarray.viewer.heavy import turn
-from hubarray.viewer.opened import Opened
+from hubarray.viewer.decode_slot import turn
+from hubarray.viewer.handle_cache import Opened
 from hubarray.viewer.parameters import Query
 from hubarray.viewer.table_pages import MOST_FIELDS, Choices, row_bytes
 

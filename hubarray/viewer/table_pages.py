@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.interop.pictures import images
+from hubarray.interop.pictures import recognition
 from hubarray.viewer import values
-from hubarray.viewer.heavy import turn
-from hubarray.viewer.opened import Opened, title
+from hubarray.viewer.decode_slot import turn
+from hubarray.viewer.handle_cache import Opened, title
 from hubarray.viewer.parameters import Query
 from hubarray.viewer.row_filters import filters_of, index_names, line_of
 from hubarray.viewer.values import attributes
@@ -114,7 +114,7 @@ def _has_picture(name: str, field: Any) -> bool:
     if field.dtype is None:
         return False
     shape, kind = field.shape, field.dtype.kind
-    return images.may_be_image(shape, kind) or images.may_be_cloud(name, shape, kind)
+    return recognition.may_be_image(shape, kind) or recognition.may_be_cloud(name, shape, kind)
 
 
 def _is_light(table: Any, name: str, field: Any) -> bool:

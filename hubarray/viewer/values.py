@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.interop.pictures import colours, drawing, images
+from hubarray.interop.pictures import colours, drawing, recognition
 from hubarray.redaction import shown_text
 from hubarray.values import packing
 from hubarray.viewer.thinning import plain, thinned
@@ -76,13 +76,13 @@ def about(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, np.ndarray) or not value.shape:
         return found
     found["shape"], found["dtype"] = list(value.shape), str(value.dtype)
-    if images.is_image(value):
+    if recognition.is_image(value):
         return found | {"is": "image"}
-    if images.is_cloud(name, value):
+    if recognition.is_cloud(name, value):
         return found | {"is": "cloud"}
-    if images.are_boxes(name, value.shape) and value.dtype.kind in "iuf":
+    if recognition.are_boxes(name, value.shape) and value.dtype.kind in "iuf":
         return found | {"is": "boxes", "numbers": plain(value.reshape(-1)[:_MOST_NUMBERS])}
-    if images.are_labels(name, value):
+    if recognition.are_labels(name, value):
         found["labels"] = [cell(one) for one in value[:_MOST_LABELS]]
     if value.dtype.kind in "TSUO":
         return found | {"is": "values", "rows": _first_rows(value if value.ndim > 1 else value[:, np.newaxis], cell)}
@@ -105,11 +105,11 @@ def overlaid(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
     every = [one["name"] for one in told if one.get("is") == "image"]
     boxes = [one["name"] for one in told if one.get("is") == "boxes"]
     labels = [one["name"] for one in told if "labels" in one]
-    captions = [one["name"] for one in told
-                if "shape" not in one and one.get("text") is not None and images.is_label(one["name"])]  # fmt: skip
+    texts = [one["name"] for one in told if "shape" not in one and one.get("text") is not None]
+    captions = [name for name in texts if recognition.is_label(name)]
     for one in told:
         if one.get("is") == "image":
-            one["over"] = {kind: images.belonging(one["name"], some, every) for kind, some in
+            one["over"] = {kind: recognition.belonging(one["name"], some, every) for kind, some in
                            (("boxes", boxes), ("labels", labels), ("captions", captions))}  # fmt: skip
     return told
 
@@ -141,10 +141,10 @@ def picture(name: str, value: np.ndarray, side: int) -> bytes:
     ConfigError
         The value is neither.
     """
-    if images.is_image(value):
-        return drawing.thumbnail(images.small_pixels(value, side), side)
-    if images.is_cloud(name, value):
-        return drawing.png(images.from_above(images.cloud(value, _MOST_POINTS), side))
+    if recognition.is_image(value):
+        return drawing.thumbnail(recognition.small_pixels(value, side), side)
+    if recognition.is_cloud(name, value):
+        return drawing.png(recognition.from_above(recognition.cloud(value, _MOST_POINTS), side))
     raise ConfigError("this value is no image")
 
 
@@ -156,6 +156,6 @@ def points(name: str, value: np.ndarray) -> bytes:
     ConfigError
         The value is no list of points.
     """
-    if not images.is_cloud(name, value):
+    if not recognition.is_cloud(name, value):
         raise ConfigError("this value is no list of points")
-    return images.cloud(value, _MOST_POINTS).tobytes()
+    return recognition.cloud(value, _MOST_POINTS).tobytes()

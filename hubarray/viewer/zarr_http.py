@@ -15,7 +15,7 @@ from zarr.abc.store import OffsetByteRequest, RangeByteRequest, SuffixByteReques
 from zarr.core.buffer import default_buffer_prototype
 
 from hubarray.errors import HubError, NotFoundError
-from hubarray.viewer.opened import Opened
+from hubarray.viewer.handle_cache import Opened
 
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _KEY = re.compile(r"(?:[^/]{1,128}/)?(?:zarr\.json|c(?:/\d{1,19}){0,64})")

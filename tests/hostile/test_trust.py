@@ -19,7 +19,7 @@ from hubarray.tables.read import known_roots
 from tests.hostile.child import assert_refused
 
 HOSTILE_MODULES = (
-    "hubarray/__init__.py", "hubarray/readers/pipeline/worker.py", "numpy.py", "tempfile.py", "json.py", "socket.py", "struct.py",
+    "hubarray/__init__.py", "hubarray/readers/pipeline/worker_process.py", "numpy.py", "tempfile.py", "json.py", "socket.py", "struct.py",
     "pyarrow.py", "pickle.py", "math.py", "traceback.py",
 )  # fmt: skip
 TRAIN = """

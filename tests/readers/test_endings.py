@@ -131,7 +131,7 @@ def test_workers_end_with_ctrl_c(source, what):
 @pytest.mark.alone
 def test_a_child_that_the_reader_forked_does_not_keep_the_workers(source):
     with begun(source, "process", "sleep", "fork") as (program, tree):
-        workers = [one for one in tree if "hubarray.readers.pipeline.worker" in " ".join(one.cmdline())]
+        workers = [one for one in tree if "hubarray.readers.pipeline.worker_process" in " ".join(one.cmdline())]
         assert len(workers) == 2
         program.kill()
         assert seconds_until_gone(workers) < LIMIT_SECONDS

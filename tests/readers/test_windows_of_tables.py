@@ -86,7 +86,7 @@ def test_of_a_damaged_block_of_a_partition_only_its_windows_are_missing(root):
     hub.flush()
     where = table._record()
     from hubarray.blobs.ref import blob_place
-    from hubarray.tables.read.rows import located
+    from hubarray.tables.read.row_fetch import located
     from hubarray.tables.snapshot.snapshot import TableSnapshot
 
     state = TableSnapshot.of(table._version, where)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hubarray as hub
-from hubarray.tables.read import rows as rows_module
+from hubarray.tables.read import row_fetch as rows_module
 from tests.tables.rows import write
 
 ROWS = 500

@@ -1,6 +1,7 @@
 """What the tree promises: imports without a cycle, names that mean one thing, and private names that stay private."""
 
 import ast
+from collections import Counter
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "hubarray"
@@ -110,3 +111,23 @@ def _cycles(graph):
         for module in roots:
             del graph[module]
     yield from graph.items()
+
+
+# What means the same wherever it stands: the handle of a kind, its differences, the readers of a framework.
+SHARED_FILES = {
+    "arrays", "attributes", "base", "datasets", "diff", "frames", "handle", "kind", "loader", "merge", "metadata",
+    "operations", "parquet", "readers", "rows", "snapshot", "source", "staging", "statistics", "store", "streams",
+    "tables", "transaction", "versions", "windows", "worker",
+}  # fmt: skip
+# Its modules and classes have the names of Petastorm's.
+DROP_IN = PACKAGE / "interop" / "petastorm"
+
+
+def test_no_class_and_no_file_name_is_there_twice_unless_it_means_the_same():
+    files = [path for path in FILES if DROP_IN not in path.parents and path.name != "__init__.py"]
+    classes = Counter(
+        node.name for path in files for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)
+    )
+    stems = Counter(path.stem for path in files)
+    assert [name for name, count in classes.items() if count > 1] == []
+    assert {stem for stem, count in stems.items() if count > 1} <= SHARED_FILES

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import hubarray as hub
-from hubarray.interop.pictures import colours, images
-from hubarray.viewer import connections, heavy, paced, table_pages
+from hubarray.interop.pictures import colours, recognition
+from hubarray.viewer import connections, decode_slot, slow_clients, table_pages
 from hubarray.viewer.guard import Guard
 from tests.viewer.conftest import api, get
 from tests.viewer.test_answers import ask, image, refused
@@ -65,7 +65,7 @@ def test_drops_of_a_request_win_no_time(root, monkeypatch):
 
 
 def test_who_takes_no_answer_is_left_on_every_page(root, monkeypatch):
-    monkeypatch.setattr(paced, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(slow_clients, "PATIENCE_SECONDS", 1.0)
     hub.store(np.array([["x" * 2000] * 64] * 64), "t/x:v1", root=root)
     with hub.view(root=root, open_browser=False) as viewer:
         path = api(viewer, "values", name="t/x:v1", y=0, x=1, at="0,0", rows=64, columns=64).split(str(viewer.port))[1]
@@ -87,7 +87,7 @@ def test_large_pieces_take_turns_and_few_wait_for_theirs():
     inside, go, done = threading.Semaphore(0), threading.Event(), []
 
     def decode():
-        with heavy.turn(1 << 30):
+        with decode_slot.turn(1 << 30):
             inside.release()
             go.wait(20)
             done.append(1)
@@ -97,15 +97,15 @@ def test_large_pieces_take_turns_and_few_wait_for_theirs():
         one.start()
     assert inside.acquire(timeout=10)
     time.sleep(0.2)
-    with pytest.raises(hub.UnavailableError, match="one at a time"), heavy.turn(1 << 30):
+    with pytest.raises(hub.UnavailableError, match="one at a time"), decode_slot.turn(1 << 30):
         pass
-    with heavy.turn(1000):
+    with decode_slot.turn(1000):
         assert not inside.acquire(blocking=False)
     go.set()
     for one in waiting:
         one.join()
     assert len(done) == 3
-    with heavy.turn(1 << 30):
+    with decode_slot.turn(1 << 30):
         pass
 
 
@@ -261,11 +261,11 @@ def test_the_address_that_a_connection_came_to_is_ours(own, host, status):
 
 
 def test_images_are_thinned_by_their_longer_side_and_points_too_far_away_are_nowhere():
-    assert images.small_pixels(np.zeros((2040, 40_800), "u2"), 1024).shape[1] <= 2200
-    assert images.small_pixels(np.zeros((8000, 8000), bool), 2048).size <= 3 * (4 << 20)
+    assert recognition.small_pixels(np.zeros((2040, 40_800), "u2"), 1024).shape[1] <= 2200
+    assert recognition.small_pixels(np.zeros((8000, 8000), bool), 2048).size <= 3 * (4 << 20)
     points = np.full((40, 3), 1e300)
     points[:3] = 1
-    assert len(images.cloud(points, 1000)) == 3
+    assert len(recognition.cloud(points, 1000)) == 3
 
 
 @pytest.mark.parametrize(

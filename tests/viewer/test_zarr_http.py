@@ -7,7 +7,7 @@ import pytest
 import zarr
 
 import hubarray as hub
-from hubarray.viewer.opened import Opened
+from hubarray.viewer.handle_cache import Opened
 from hubarray.viewer.zarr_http import ZarrFiles
 from tests.viewer.conftest import get
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays.codecs.compressors import within
-from hubarray.arrays.codecs.images import image_header, imagecodecs
+from hubarray.arrays.codecs.image_headers import image_header, imagecodecs
 from hubarray.errors import ConfigError, CorruptDataError
 from hubarray.storage.base import Buffer
 

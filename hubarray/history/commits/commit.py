@@ -44,7 +44,7 @@ from hubarray.history.records.json_fields import MAX_NUMBER, NUMBER_KEY
 from hubarray.history.records.long_descriptions import LongDescription
 from hubarray.history.records.manifest import Manifest, NodeRef, TreeRoot
 from hubarray.history.records.overlay import EMPTY_OVERLAY, Numbers, Overlay, split_for_fold
-from hubarray.history.records.packing import NODE_FROM_BYTES, PACKED_FROM_BYTES, deflated
+from hubarray.history.records.packed_descriptions import NODE_FROM_BYTES, PACKED_FROM_BYTES, deflated
 from hubarray.history.records.record import (
     FORMAT_OF_NUMBERS,
     MAX_CHANGED_RUNS,

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from hubarray.history.records.manifest import NodeRef
-from hubarray.history.records.packing import inflated
+from hubarray.history.records.packed_descriptions import inflated
 from hubarray.storage.base import Buffer
 
 MAX_DESCRIPTION_NODE_BYTES = 9 << 20

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from hubarray.handles.array import Array
     from hubarray.handles.dataset import Dataset
     from hubarray.interop.sources.base import ImportSource
-    from hubarray.interop.sources.images import Images
-    from hubarray.interop.sources.rows import Single
+    from hubarray.interop.sources.image_folders import Images
+    from hubarray.interop.sources.sliced import Single
 
 IMPORT_STEP_BYTES = 64 << 20
 MAX_IMPORT_STEPS = 4
@@ -129,7 +129,7 @@ def import_(
     with process.importing:
         from hubarray.interop.import_.datasets import import_members
         from hubarray.interop.sources import open_members, open_source
-        from hubarray.interop.sources.opened import opened_at
+        from hubarray.interop.sources.open_files import opened_at
     where, parsed = locate(name, root)
     checked_attrs(attrs)
     key = None if key is None else str(key)
@@ -164,8 +164,8 @@ def _import_array(
     opening: Callable[[], ImportSource | Single], parsed: Name, where: Root, *, chunks: Any, codec: Any,
     attrs: Mapping[str, Any] | None, message: str | None,
 ) -> Array:  # fmt: skip
-    from hubarray.interop.sources.images import Images
-    from hubarray.interop.sources.rows import Single
+    from hubarray.interop.sources.image_folders import Images
+    from hubarray.interop.sources.sliced import Single
 
     opened = opening()
     if isinstance(opened, Single):

@@ -16,7 +16,7 @@ from hubarray.api.resolve import RootLike
 from hubarray.api.tables import writer_of
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.sources.base import readable, refuse_links_out, tree
-from hubarray.interop.table_sources import frames, images, parquet, petastorm
+from hubarray.interop.table_sources import frames, image_tables, parquet, petastorm
 from hubarray.interop.table_sources.base import TableImport
 from hubarray.progress import announce, progress
 from hubarray.readers.parquet import petastorm_metadata
@@ -159,7 +159,7 @@ def _opened(
             raise SourceError(f"{shown_text(where)}: there is no such file or folder")
         return _files(matching, schema, max_decoded_bytes)
     if path.suffix.lower() == ".csv":
-        return images.table(path, schema, key, follow_links, max_decoded_bytes)
+        return image_tables.table(path, schema, key, follow_links, max_decoded_bytes)
     _refuse_other_kinds(where)
     return parquet.opened({path.stem: path}, path.parent, schema, max_decoded_bytes)
 
@@ -228,4 +228,4 @@ def _folder(path: Path, schema: Schema | None, follow_links: bool, max_decoded_b
     warn_of_unread_images(shown, seen)
     if not pictures:
         raise SourceError(f"{shown}: has neither Parquet files nor images")
-    return images.folder(path, pictures, schema)
+    return image_tables.folder(path, pictures, schema)

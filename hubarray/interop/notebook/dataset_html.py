@@ -8,7 +8,7 @@ from hubarray.arrays.codecs.dtypes import dtype_name
 from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import HubError
 from hubarray.interop.notebook.html import STYLE, human_bytes, thumbnails
-from hubarray.interop.pictures import images
+from hubarray.interop.pictures import recognition
 from hubarray.redaction import several, shown_text
 
 _SHOWN_ARRAYS = 50
@@ -46,7 +46,9 @@ def _images(dataset: DatasetHandle) -> str:
     """The first images of the first array that has some, of those that are listed."""
     among = list(dataset.arrays.values())[:_SHOWN_ARRAYS]
     likely = [
-        one for one in among if any(images.may_be_image(shape, one.dtype.kind) for shape in (one.shape, one.shape[1:]))
+        one
+        for one in among
+        if any(recognition.may_be_image(shape, one.dtype.kind) for shape in (one.shape, one.shape[1:]))
     ]
     return next(filter(None, map(thumbnails, likely[:1])), "")
 

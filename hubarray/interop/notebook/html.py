@@ -13,7 +13,7 @@ from hubarray.arrays.codecs.image_codecs import is_lossy
 from hubarray.arrays.handle import ArrayHandle
 from hubarray.errors import HubError
 from hubarray.history.log import listing
-from hubarray.interop.pictures import drawing, images
+from hubarray.interop.pictures import drawing, recognition
 from hubarray.redaction import shown_text
 from hubarray.values import packing
 
@@ -110,9 +110,9 @@ def thumbnails(array: ArrayHandle) -> str:
             return ""
         found = [array[...]] if is_one else list(array[first : first + min(_THUMBNAILS, array.chunks[0])])
         shown = [
-            drawing.thumbnail(images.pixels(one, array.dims[-1]), _THUMBNAIL_PIXELS)
+            drawing.thumbnail(recognition.pixels(one, array.dims[-1]), _THUMBNAIL_PIXELS)
             for one in found
-            if images.is_image(one)
+            if recognition.is_image(one)
         ]
     except HubError:
         return ""

@@ -10,7 +10,7 @@ import numpy as np
 from hubarray.arrays.handle import ArrayHandle
 from hubarray.errors import ConfigError
 from hubarray.extras import needed
-from hubarray.interop.pictures import colours, images
+from hubarray.interop.pictures import colours, recognition
 from hubarray.interop.statistics.lazy import LazyView
 from hubarray.redaction import shown_text
 
@@ -82,11 +82,13 @@ def show_row(handle: Any, at: int, columns: Any = None) -> Any:
     row = handle.loader().get_row(at, columns) if handle.kind == "table" else handle.rows(at, columns)
     values = {name: value for name, value in row.items() if isinstance(value, np.ndarray) and value.ndim}
     title = f"{handle.name}:{handle.version}, row {at}"
-    boxes = [name for name, value in values.items() if images.are_boxes(name, value.shape)]
-    pictures = [name for name, value in values.items() if images.is_image(value)]
-    clouds = {name for name, value in values.items() if images.is_cloud(name, value)}
+    boxes = [name for name, value in values.items() if recognition.are_boxes(name, value.shape)]
+    pictures = [name for name, value in values.items() if recognition.is_image(value)]
+    clouds = {name for name, value in values.items() if recognition.is_cloud(name, value)}
     drawn = {
-        name: value for name, value in values.items() if name in clouds or images.is_image(value) or _is_curve(value)
+        name: value
+        for name, value in values.items()
+        if name in clouds or recognition.is_image(value) or _is_curve(value)
     }
     drawn = dict(list(drawn.items())[:_MOST_IMAGES])
     if not drawn:
@@ -98,17 +100,17 @@ def show_row(handle: Any, at: int, columns: Any = None) -> Any:
     for axes, (name, value) in zip(grid.flat, drawn.items(), strict=False):
         axes.set_title(name)
         if name in clouds:
-            points = images.cloud(value, _MOST_POINTS)
+            points = recognition.cloud(value, _MOST_POINTS)
             axes.set_axis_on()
             axes.set_aspect("equal")
             axes.scatter(points[:, 0], points[:, 1], c=points[:, 3], s=1, linewidths=0)
             continue
-        if not images.is_image(value):
+        if not recognition.is_image(value):
             axes.set_axis_on()
             axes.plot(value)
             continue
         axes.imshow(_as_colours(value), cmap="gray")
-        own = images.belonging(name, boxes, pictures)
+        own = recognition.belonging(name, boxes, pictures)
         for left, top, right, bottom in (one for some in own for one in values[some].tolist()):
             axes.add_patch(patches.Rectangle((left, top), right - left, bottom - top, fill=False, edgecolor="tab:red"))
     scalars = {name: value for name, value in row.items() if name not in values and not isinstance(value, bytes)}
@@ -142,9 +144,9 @@ def _pictures(values: np.ndarray) -> list[tuple[str, np.ndarray]] | None:
     squeezed = values
     while squeezed.ndim > 2 and squeezed.shape[0] == 1:
         squeezed = squeezed[0]
-    if images.is_image(squeezed):
+    if recognition.is_image(squeezed):
         return [("", _as_colours(squeezed))]
-    if squeezed.ndim == 4 and images.is_image(squeezed[0]):
+    if squeezed.ndim == 4 and recognition.is_image(squeezed[0]):
         return [(str(i), _as_colours(one)) for i, one in enumerate(squeezed[:_MOST_IMAGES])]
     if squeezed.ndim == 3 and min(squeezed.shape[1:]) > 1:
         if len(squeezed) <= _MOST_IMAGES:
@@ -154,7 +156,9 @@ def _pictures(values: np.ndarray) -> list[tuple[str, np.ndarray]] | None:
             (f"[{middle[0]}, :, :]", squeezed[middle[0]]), (f"[:, {middle[1]}, :]", squeezed[:, middle[1]]),
             (f"[:, :, {middle[2]}]", squeezed[:, :, middle[2]]),
         ]  # fmt: skip
-    is_picture = squeezed.ndim == 2 and min(squeezed.shape) > _MOST_CURVES and not images.are_signals(*squeezed.shape)
+    is_picture = (
+        squeezed.ndim == 2 and min(squeezed.shape) > _MOST_CURVES and not recognition.are_signals(*squeezed.shape)
+    )
     return [("", squeezed)] if is_picture else None
 
 
@@ -163,12 +167,12 @@ def _as_colours(image: np.ndarray) -> np.ndarray:
         return image
     if image.shape[2] == 1:
         return image[..., 0]
-    return image if image.dtype == np.uint8 else images.pixels(image)
+    return image if image.dtype == np.uint8 else recognition.pixels(image)
 
 
 def _curves(plt: Any, curves: dict[str, np.ndarray], ax: Any, title: str, options: dict[str, Any]) -> Any:
     shape = next(iter(curves.values())).shape
-    turned = len(shape) == 2 and (shape[0] <= _MOST_CURVES < shape[1] or images.are_signals(*shape))
+    turned = len(shape) == 2 and (shape[0] <= _MOST_CURVES < shape[1] or recognition.are_signals(*shape))
     if len(shape) > 2 or (len(shape) == 2 and not turned and shape[1] > _MOST_CURVES):
         raise ConfigError(f"{title}: of the shape {shape}, which is no image, curve or volume; choose a part")
     axes = ax or plt.figure().add_subplot()

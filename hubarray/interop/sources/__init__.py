@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from hubarray.errors import ConfigError, SourceError
+from hubarray.interop.sources.array_likes import IteratedSource, array_like
 from hubarray.interop.sources.base import ImportSource, chosen, readable, require_file
 from hubarray.interop.sources.hdf5 import hdf5_members, open_hdf5
-from hubarray.interop.sources.images import Images
+from hubarray.interop.sources.image_folders import Images
 from hubarray.interop.sources.members import Members
-from hubarray.interop.sources.memory import IteratedSource, array_like
 from hubarray.interop.sources.numpy_files import npz_members, open_npy, open_npz, open_remote_npy
-from hubarray.interop.sources.opened import opened_members, opened_rows
-from hubarray.interop.sources.rows import Single, rows_or_single
+from hubarray.interop.sources.open_files import opened_members, opened_rows
+from hubarray.interop.sources.sliced import Single, rows_or_single
 from hubarray.interop.sources.tiff import Tiff, tiff_members
 from hubarray.interop.sources.zarr_files import is_zarr, open_zarr, zarr_members
 from hubarray.limits import DEFAULT_DECODED_BYTES

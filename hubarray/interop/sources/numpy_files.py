@@ -19,7 +19,7 @@ from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.sources.base import MAX_ROW_BYTES, check_sizes, chosen, readable, row_bytes, stamp, whole_parts
 from hubarray.interop.sources.found import Found
 from hubarray.interop.sources.members import Members, refuse_many, storable
-from hubarray.interop.sources.rows import SlicedSource, Single, rows_or_single
+from hubarray.interop.sources.sliced import Single, SlicedSource, rows_or_single
 from hubarray.redaction import shown_text
 
 _PASSED_BYTES = 1 << 20

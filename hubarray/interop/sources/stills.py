@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from hubarray.arrays.codecs.images import imagecodecs
+from hubarray.arrays.codecs.image_headers import imagecodecs
 from hubarray.errors import SourceError
 from hubarray.extras import needed
 from hubarray.interop.sources.base import MAX_ROW_BYTES, readable

@@ -18,7 +18,7 @@ from hubarray.extras import needed
 from hubarray.interop.sources.base import MAX_ROW_BYTES, check_sizes, chosen, readable, stamp
 from hubarray.interop.sources.found import common_attrs, json_attrs
 from hubarray.interop.sources.members import Members, refuse_many, storable
-from hubarray.interop.sources.rows import boxes_of
+from hubarray.interop.sources.sliced import boxes_of
 from hubarray.interop.sources.tiff_pages import (
     ORIENTATION,
     PALETTE,

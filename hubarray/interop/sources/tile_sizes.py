@@ -6,7 +6,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 
-from hubarray.arrays.codecs.images import imagecodecs
+from hubarray.arrays.codecs.image_headers import imagecodecs
 from hubarray.limits import ANNOUNCED
 
 # TIFF's numbers of compressions: https://www.loc.gov/preservation/digital/formats/content/tiff_tags.shtml, tag 259.

@@ -15,7 +15,7 @@ from hubarray.errors import SourceError
 from hubarray.interop.sources.base import check_chunks, chosen, refuse_links_out, stamp, tree
 from hubarray.interop.sources.found import Found, json_attrs
 from hubarray.interop.sources.members import Members, is_no_dataset, refuse_many, storable, with_those_of_groups
-from hubarray.interop.sources.rows import SlicedSource, Single, rows_or_single
+from hubarray.interop.sources.sliced import Single, SlicedSource, rows_or_single
 from hubarray.interop.sources.texts import Texts
 from hubarray.interop.zarr_attributes import decoded_attributes
 from hubarray.limits import parse_json

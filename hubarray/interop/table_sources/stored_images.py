@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.codecs.images import check_image
+from hubarray.arrays.codecs.image_headers import check_image
 from hubarray.errors import SourceError
 from hubarray.interop.sources.stills import Still, is_class_palette, pixels, still_of
 from hubarray.interop.table_sources.base import Rows

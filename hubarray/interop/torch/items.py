@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from torch.utils.data import default_collate
 
-from hubarray.interop.torch.values import arrays, column_tensor, empty_tensor, join_trees, tensors
+from hubarray.interop.torch.tensors import arrays, column_tensor, empty_tensor, join_trees, tensors
 from hubarray.readers.fields.source import Column
 from hubarray.readers.order.sampler import Segment
 from hubarray.readers.pipeline.batching import column_part, join_column

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from hubarray.errors import ConfigError
-from hubarray.interop.torch.values import column_tensor, has_tensors
+from hubarray.interop.torch.tensors import column_tensor, has_tensors
 from hubarray.readers.fields.source import Column, joined, taken
 from hubarray.readers.fields.unischema import Unischema
 from hubarray.readers.order.permutation import permutation

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from hubarray.errors import ConfigError
 from hubarray.interop.torch.items import Items, items_of
-from hubarray.interop.torch.values import pinned
+from hubarray.interop.torch.tensors import pinned
 from hubarray.readers.order.cursor import EpochCursor
 from hubarray.readers.order.sampler import Share
 from hubarray.readers.order.state import state_from_json

@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import Dataset
 
 from hubarray.interop.torch.stream import Stream, only_streams
-from hubarray.interop.torch.values import tensors
+from hubarray.interop.torch.tensors import tensors
 from hubarray.readers.table_source import TableSource
 from hubarray.tables.read.loader import RowLoaderHandle
 from hubarray.tables.read.row_reads import Row

@@ -1,5 +1,5 @@
 """Arrays and datasets as Zarr stores."""
 
-from hubarray.interop.zarr.store import HubStore
+from hubarray.interop.zarr.array_store import HubStore
 
 __all__ = ["HubStore"]

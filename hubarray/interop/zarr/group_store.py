@@ -19,7 +19,7 @@ from hubarray.datasets.handle import DatasetHandle
 from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.errors import ConfigError, ReadOnlyError
 from hubarray.history.commits.operations import SetAttributes
-from hubarray.interop.zarr.store import HubStore, cut, replace_attributes
+from hubarray.interop.zarr.array_store import HubStore, cut, replace_attributes
 from hubarray.interop.zarr_attributes import decoded_attributes, zarr_group_json
 from hubarray.values.attributes import checked_attrs
 

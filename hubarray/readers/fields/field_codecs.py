@@ -18,11 +18,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from hubarray.arrays.codecs.foreign_dtypes import check_header
-from hubarray.arrays.codecs.images import image_header
+from hubarray.arrays.codecs.image_headers import image_header
 from hubarray.errors import ConfigError, SourceError
 from hubarray.readers.fields.spark_names import decimal_digits, spark_name
 from hubarray.redaction import shown_text
-from hubarray.tables.format.images import image_decoded, image_encoded
+from hubarray.tables.format.image_fields import image_decoded, image_encoded
 from hubarray.values.elements import Target, as_elements
 from hubarray.values.foreign import is_missing, plain_array, single, unmasked
 

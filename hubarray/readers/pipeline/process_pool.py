@@ -23,10 +23,10 @@ import numpy as np
 
 from hubarray import config, errors, process
 from hubarray.errors import ConfigError, ReaderStoppedError
-from hubarray.readers.pipeline import worker as worker_program
+from hubarray.readers.pipeline import worker_process as worker_program
 from hubarray.readers.pipeline.pipeline import Loaded, Pipeline
 from hubarray.readers.pipeline.transport import read_back
-from hubarray.readers.pipeline.worker import HEADER, received
+from hubarray.readers.pipeline.worker_process import HEADER, received
 
 # How long a worker has to end after SIGTERM; and then its thread, to see that it has.
 _TERMINATE_SECONDS, _THREAD_SECONDS = 0.5, 1.0

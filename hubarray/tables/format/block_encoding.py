@@ -25,7 +25,7 @@ from hubarray.tables.format.block import (
     is_compressed,
     sizes_of,
 )
-from hubarray.tables.format.images import image_encoded
+from hubarray.tables.format.image_fields import image_encoded
 from hubarray.tables.format.schema import Field, Group
 
 # Above, copying costs more than a call a row.
@@ -39,8 +39,8 @@ def encode(group: Group, columns: Mapping[str, Sequence[Value]]) -> list[Buffer]
     ----------
     group : Group
     columns : mapping of str to sequence
-        The values of each field, one per row, as :func:`hubarray.tables.format.values.checked` returns them: arrays,
-        encoded images, text as UTF-8 bytes, or None. One array may hold all values of a field of fixed size that is
+        The values of each field, one per row, as :func:`hubarray.tables.format.field_values.checked` returns them:
+        arrays, encoded images, text as UTF-8 bytes, or None. One array may hold all values of a field of fixed size that is
         neither nullable nor an image.
     """
     rows = len(next(iter(columns.values())))

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from hubarray.arrow_types import plain_column
 from hubarray.errors import ConfigError
 from hubarray.redaction import shown_text
+from hubarray.tables.format.field_values import refuse_losses, refuse_nul
 from hubarray.tables.format.schema import Field, Schema
-from hubarray.tables.format.values import refuse_losses, refuse_nul
 from hubarray.values.casting import cast_with_losses, may_be_kept
 from hubarray.values.foreign import is_tensor, plain_array, tensor_array
 

@@ -16,7 +16,7 @@ from hubarray.tables.format.block import described
 from hubarray.tables.format.index_piece import Key
 from hubarray.tables.format.metadata import metadata_of
 from hubarray.tables.index import index
-from hubarray.tables.read.rows import RowRequest, columns_into, read
+from hubarray.tables.read.row_fetch import RowRequest, columns_into, read
 from hubarray.tables.snapshot.digests import digests_of
 from hubarray.tables.snapshot.snapshot import TableSnapshot
 

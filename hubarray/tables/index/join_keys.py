@@ -18,7 +18,7 @@ from hubarray.tables.format.metadata import AppendEntry
 from hubarray.tables.format.schema import PARTITION
 from hubarray.tables.read.alignment import comparable
 from hubarray.tables.read.loader import RowLoaderHandle, loader_of
-from hubarray.tables.read.rows import Numbers
+from hubarray.tables.read.row_fetch import Numbers
 from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 if TYPE_CHECKING:

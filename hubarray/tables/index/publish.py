@@ -26,7 +26,7 @@ from hubarray.tables.format.locations import Locations, begin_blocks, empty
 from hubarray.tables.format.part import PartFile
 from hubarray.tables.format.schema import Field, Group, Schema
 from hubarray.tables.read.loader import RowLoaderHandle
-from hubarray.tables.read.rows import Numbers, located
+from hubarray.tables.read.row_fetch import Numbers, located
 from hubarray.tables.snapshot.digests import digests_of
 from hubarray.tables.snapshot.snapshot import TableSnapshot
 from hubarray.tables.write.append import lay_out, stored_values

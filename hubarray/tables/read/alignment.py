@@ -12,7 +12,7 @@ import pyarrow as pa
 from hubarray.errors import ConfigError
 from hubarray.tables.format.index_column import ServiceColumn, other_side
 from hubarray.tables.format.index_piece import nat_as_null
-from hubarray.tables.read.rows import Numbers
+from hubarray.tables.read.row_fetch import Numbers
 from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 _ADVICE = "publish the merged index with hub.write_index, and take windows of that"

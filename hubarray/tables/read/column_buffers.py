@@ -179,7 +179,7 @@ def places(
     group : Group
     out, filled : mapping of str to column, and to which of its rows were set
     fields, names : sequence of str
-        As of :func:`hubarray.tables.read.rows.columns_into`.
+        As of :func:`hubarray.tables.read.row_fetch.columns_into`.
     """
     layout = _layout(group)
     called = dict(zip(fields, names, strict=True))

@@ -57,8 +57,8 @@ def blocks_at_hand(
     Returns
     -------
     list or None
-        None if the fast path does not apply, and the caller uses :func:`hubarray.tables.read.rows.read`: for blocks of
-        several rows, blocks to decode in parallel, many bytes, blocks in the disk cache, and damage.
+        None if the fast path does not apply, and the caller uses :func:`hubarray.tables.read.row_fetch.read`: for
+        blocks of several rows, blocks to decode in parallel, many bytes, blocks in the disk cache, and damage.
 
     Raises
     ------

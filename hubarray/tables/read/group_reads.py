@@ -11,7 +11,7 @@ import numpy as np
 from hubarray.tables.format.schema import Group
 from hubarray.tables.read.choosing import cheapest
 from hubarray.tables.read.loader_columns import Column
-from hubarray.tables.read.rows import Numbers
+from hubarray.tables.read.row_fetch import Numbers
 from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 # What a request costs, in the bytes that could have been read meanwhile: python -m benchmarks table_costs tells it.

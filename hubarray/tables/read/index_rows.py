@@ -11,7 +11,7 @@ from hubarray.errors import ConfigError
 from hubarray.tables.format import casts
 from hubarray.tables.format.index_column import ServiceColumn, is_service, parse
 from hubarray.tables.format.schema import PARTITION
-from hubarray.tables.read.rows import Numbers
+from hubarray.tables.read.row_fetch import Numbers
 
 MISSING = -1
 

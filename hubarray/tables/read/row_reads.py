@@ -18,13 +18,13 @@ from hubarray.storage.url import Root, resolve
 from hubarray.tables.format.index_column import ServiceColumn
 from hubarray.tables.format.locations import SLAB_ROWS
 from hubarray.tables.format.schema import PARTITION
-from hubarray.tables.read import direct, known_roots, rows
+from hubarray.tables.read import direct, known_roots, row_fetch
 from hubarray.tables.read.alignment import Alignment
 from hubarray.tables.read.column_buffers import places as places_of
 from hubarray.tables.read.columns import matching
 from hubarray.tables.read.group_reads import GroupRead, fill_from_index, parts_of, plan_group_reads, split
 from hubarray.tables.read.loader_columns import Column, name_columns
-from hubarray.tables.read.rows import Numbers, RowRequest
+from hubarray.tables.read.row_fetch import Numbers, RowRequest
 from hubarray.tables.read.windows import EveryRow, window
 from hubarray.tables.snapshot.snapshot import TableSnapshot
 
@@ -232,10 +232,10 @@ class RowReads:
             at = None
             for part in parts:
                 if rows_out is not None:
-                    take = rows.values_into(rows_out, part.fields, part.names, pick.group, encoded=encoded)
+                    take = row_fetch.values_into(rows_out, part.fields, part.names, pick.group, encoded=encoded)
                 else:
                     assert out is not None
-                    take = rows.columns_into(out, part.fields, part.names, filled)
+                    take = row_fetch.columns_into(out, part.fields, part.names, filled)
                     if len(parts) == 1 and part.mask is None:
                         at = places_of(pick.group, out, part.fields, part.names, filled)
                 takes.append((take, part.mask))
@@ -248,7 +248,7 @@ class RowReads:
             wanted.append(
                 RowRequest(tables[pick.table], pick.group, numbers, single, copies=out is not None, places=at)
             )
-        rows.read(wanted)
+        row_fetch.read(wanted)
 
     def _windows(
         self, at: int, offsets: np.ndarray, pad: str | None, names: Sequence[str], picks: Sequence[GroupRead]

@@ -21,7 +21,7 @@ from hubarray.tables.format.metadata import MAX_PARTITIONS, TableMetadata
 from hubarray.tables.format.part import MAX_PART_FILE_BYTES, PartFile, TablePart
 from hubarray.tables.format.schema import Field, Schema
 from hubarray.tables.format.slabs import Slab, slabs
-from hubarray.tables.read.rows import located
+from hubarray.tables.read.row_fetch import located
 from hubarray.tables.snapshot.digests import digests_of
 from hubarray.tables.snapshot.snapshot import TableSnapshot
 

@@ -12,10 +12,10 @@ from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF
 from hubarray.errors import ConfigError, HubError
 from hubarray.redaction import shown_text
+from hubarray.tables.format.field_values import checked, checked_column
 from hubarray.tables.format.index_piece import Key, column_of, index_schema
 from hubarray.tables.format.part import PartFile
 from hubarray.tables.format.schema import Schema
-from hubarray.tables.format.values import checked, checked_column
 from hubarray.tables.write.dedup import KnownBlocks, StoredBlocks
 from hubarray.tables.write.group_writer import GroupWriter
 

@@ -16,7 +16,7 @@ from hubarray.history.log import version as versions
 from hubarray.history.log.hints import hint_writer
 from hubarray.history.records.long_descriptions import LongDescription
 from hubarray.history.records.manifest import NodeRef
-from hubarray.history.records.packing import NODE_FROM_BYTES, PACKED_FROM_BYTES
+from hubarray.history.records.packed_descriptions import NODE_FROM_BYTES, PACKED_FROM_BYTES
 from hubarray.history.records.record import decode, encode
 from tests.ageing import age
 from tests.damage import DAMAGE

@@ -20,7 +20,7 @@ from zarr.testing.store import StoreTests
 
 import hubarray as hub
 from hubarray.errors import ConfigError, CorruptDataError, ReadOnlyError
-from hubarray.interop.zarr.store import HubStore
+from hubarray.interop.zarr.array_store import HubStore
 
 FOUR = b"\x01\x02\x03\x04"
 KEYS = ["c/0/0", "c/0/1", "c/1/0", "c/1/1"]

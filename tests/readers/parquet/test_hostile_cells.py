@@ -152,7 +152,7 @@ def test_a_jpeg_that_says_a_size_that_it_has_not_is_refused_before_room_is_made_
 @pytest.mark.parametrize("quality", [1, 50, 100])
 @pytest.mark.parametrize("image", [np.zeros((300, 500, 3), "u1"), np.zeros((9, 9), "u1")], ids=["large", "small"])
 def test_the_smallest_of_honest_jpegs_are_read(quality, image):
-    from hubarray.arrays.codecs.images import image_header
+    from hubarray.arrays.codecs.image_headers import image_header
 
     data = imagecodecs.jpeg8_encode(image, level=quality, optimize=True, subsampling="420")
     assert image_header("jpeg", data)[0] == image.shape

@@ -9,8 +9,8 @@ from hubarray.blobs.ref import blob_hash
 from hubarray.errors import ConfigError, CorruptDataError
 from hubarray.tables.format.block import HASH_BYTES, Block, check_of, is_intact
 from hubarray.tables.format.block_encoding import digest, encode, image_of
+from hubarray.tables.format.field_values import checked
 from hubarray.tables.format.schema import Field, Schema
-from hubarray.tables.format.values import checked
 from tests.tables import strategies
 
 

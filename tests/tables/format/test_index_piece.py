@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubarray.errors import ConfigError
+from hubarray.tables.format.field_values import checked
 from hubarray.tables.format.index_piece import arrow_schema, column_of, decode, encode
 from hubarray.tables.format.schema import PARTITION, Field, Schema
-from hubarray.tables.format.values import checked
 from tests.tables import strategies
 
 NAT = np.datetime64("NaT")

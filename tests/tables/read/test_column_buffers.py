@@ -10,8 +10,8 @@ from hubarray.blobs.ref import blob_hash
 from hubarray.errors import CorruptDataError
 from hubarray.tables.format.block import HASH_BYTES, Block
 from hubarray.tables.format.block_encoding import encode
+from hubarray.tables.format.field_values import checked
 from hubarray.tables.format.schema import Field, Schema
-from hubarray.tables.format.values import checked
 from hubarray.tables.read import column_buffers, row_reads
 
 CODECS = st.sampled_from([None, "blosc", "zstd", "lz4"])

@@ -12,7 +12,7 @@ from hubarray.names import parse
 from hubarray.tables.format import locations
 from hubarray.tables.format.part import TablePart
 from hubarray.tables.format.schema import Field, Schema
-from hubarray.tables.read.rows import RowRequest, read, values_into
+from hubarray.tables.read.row_fetch import RowRequest, read, values_into
 from hubarray.tables.snapshot.snapshot import TableSnapshot
 from hubarray.tables.write.operations import AddParts, creation
 from hubarray.tables.write.partition import PartitionWriter

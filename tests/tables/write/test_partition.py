@@ -12,9 +12,9 @@ from hubarray.errors import ConfigError
 from hubarray.tables.format import chunk_file
 from hubarray.tables.format.block import Block, is_intact
 from hubarray.tables.format.block_encoding import digest
+from hubarray.tables.format.field_values import checked
 from hubarray.tables.format.locations import rows_in_blocks
 from hubarray.tables.format.schema import Field, Schema
-from hubarray.tables.format.values import checked
 from hubarray.tables.write import group_writer, partition
 from hubarray.tables.write.partition import PartitionWriter
 from tests.tables import strategies

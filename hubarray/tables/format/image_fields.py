@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.codecs.images import image_header, imagecodecs
+from hubarray.arrays.codecs.image_headers import image_header, imagecodecs
 from hubarray.storage.base import Buffer
 
 # libjpeg's limit, and half of what 31 bits hold.

@@ -13,7 +13,7 @@ from hubarray.arrays.handle import ArrayHandle
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.sources.base import whole_parts
 from hubarray.interop.sources.found import Found, json_attrs
-from hubarray.interop.sources.opened import opened_array
+from hubarray.interop.sources.open_files import opened_array
 from hubarray.values.foreign import TEXT, block_of, is_dask, plain_array, refuse_units, unmasked
 from hubarray.values.objects import plain_list, plain_objects, refuse_objects
 

@@ -9,8 +9,8 @@ from PIL import Image as PillowImage
 
 from hubarray.errors import ConfigError
 from hubarray.tables.format.block_encoding import Image
+from hubarray.tables.format.field_values import checked
 from hubarray.tables.format.schema import Field
-from hubarray.tables.format.values import checked
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hubarray.interop.sources.hdf5 import (
     refuse_external_links,
 )
 from hubarray.interop.sources.members import Members
-from hubarray.interop.sources.rows import SlicedSource, Single
+from hubarray.interop.sources.sliced import Single, SlicedSource
 from hubarray.interop.sources.zarr_files import members_of_zarr, refuse_links_of_store, zarr_array, zarr_rows
 from hubarray.redaction import shown_text
 

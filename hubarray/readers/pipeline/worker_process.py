@@ -1,4 +1,4 @@
-"""A worker process of a reader: ``python -m hubarray.readers.pipeline.worker SOCKET LIFELINE``.
+"""A worker process of a reader: ``python -m hubarray.readers.pipeline.worker_process SOCKET LIFELINE``.
 
 It takes the pipeline by cloudpickle from the reader that started it, then row numbers; for each it sends a file with
 Arrow, which has no name and vanishes with whoever holds it. Nothing that comes from data is pickled.

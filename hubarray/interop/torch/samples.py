@@ -13,14 +13,9 @@ from hubarray.arrays.handle import ArrayHandle
 from hubarray.blobs.scheduling import side_by_side
 from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import ConfigError
-from hubarray.interop.torch.readers import BatchedDataLoader, DataLoader, InMemBatchedDataLoader
 from hubarray.interop.torch.stream import Stream, only_streams
-from hubarray.interop.torch.values import has_tensors, tensors
+from hubarray.interop.torch.tensors import has_tensors, tensors
 from hubarray.readers.array_source import ArraySource, dataset_source
-
-__all__ = [
-    "BatchedDataLoader", "DataLoader", "InMemBatchedDataLoader", "Rows", "Stream", "dataset_to_pytorch", "to_pytorch",
-]  # fmt: skip
 
 Transform = Callable[[Any], Any]
 

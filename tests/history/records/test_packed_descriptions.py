@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hubarray as hub
-from hubarray.history.records import packing
+from hubarray.history.records import packed_descriptions
 from hubarray.history.records.json_fields import Fields
-from hubarray.history.records.packing import PACKED_FROM_BYTES, pack, unpack
+from hubarray.history.records.packed_descriptions import PACKED_FROM_BYTES, pack, unpack
 from hubarray.history.records.record import MAX_RECORD_BYTES, decode, encode
 from tests.history.records.test_record import NAME, _record
 
@@ -47,7 +47,7 @@ def test_what_is_no_packed_object_is_one_error_that_names_the_field(value):
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch):
-    monkeypatch.setattr(packing, "MAX_DESCRIPTION_BYTES", 1000)
+    monkeypatch.setattr(packed_descriptions, "MAX_DESCRIPTION_BYTES", 1000)
     with pytest.raises(hub.CorruptDataError, match="more than the 1,000 bytes"):
         unpack(Fields({"x": packed(b"{" + b" " * 10_000_000 + b"}")}, "here"), "x")
 

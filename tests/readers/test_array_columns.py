@@ -6,7 +6,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import hubarray as hub
-from hubarray.readers.columns import columns
+from hubarray.readers.array_columns import columns
 
 CHOICES = [
     slice(10, 40),

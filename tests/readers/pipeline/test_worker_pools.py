@@ -25,7 +25,9 @@ def folder(tmp_path):
 
 def children_of_this_process():
     found = subprocess.run(
-        ["pgrep", "-P", str(os.getpid()), "-f", "hubarray.readers.pipeline.worker"], capture_output=True, text=True
+        ["pgrep", "-P", str(os.getpid()), "-f", "hubarray.readers.pipeline.worker_process"],
+        capture_output=True,
+        text=True,
     )
     return [int(line) for line in found.stdout.split()]
 
