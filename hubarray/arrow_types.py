@@ -22,11 +22,11 @@ from hubarray.redaction import shown_text
 _ARRAY_NAME = "datasets.features.features.Array"
 _EXTENSION_NAME, _EXTENSION_METADATA = b"ARROW:extension:name", b"ARROW:extension:metadata"
 _HUGGING_FACE = b"huggingface"
-_MOST_AXES = 32
-_MOST_CLASSES = 1 << 16
-_MOST_JSON_BYTES = 16 << 20
+_MAX_AXES = 32
+_MAX_CLASSES = 1 << 16
+_MAX_JSON_BYTES = 16 << 20
 # Elements that null rows have room for.
-_MOST_ABSENT = 1 << 24
+_MAX_ABSENT = 1 << 24
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
@@ -160,7 +160,7 @@ def _check_room(column: Any, row_elements: int, where: str) -> None:
     values = column
     while pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
         values = pc.list_flatten(values)
-    if len(column) * row_elements > len(values) + _MOST_ABSENT:
+    if len(column) * row_elements > len(values) + _MAX_ABSENT:
         raise SourceError(
             f"{shown_text(where)}: says {row_elements:,} elements a row, and holds {len(values):,} in all"
         )
@@ -184,7 +184,7 @@ def _array_shape(field: pa.Field) -> tuple[int | None, ...] | None:
         return None
     try:
         shape = parse_json(told)[0]
-        if not isinstance(shape, list) or not 2 <= len(shape) <= _MOST_AXES:
+        if not isinstance(shape, list) or not 2 <= len(shape) <= _MAX_AXES:
             return None
     except (ValueError, TypeError, KeyError, IndexError):
         return None
@@ -212,7 +212,7 @@ def class_names(metadata: Any) -> dict[str, list[str]]:
         Of a file, or of a schema. What it does not say, or not as it should, has no names.
     """
     told = (metadata or {}).get(_HUGGING_FACE, b"")
-    if not told or len(told) > _MOST_JSON_BYTES:
+    if not told or len(told) > _MAX_JSON_BYTES:
         return {}
     try:
         features = parse_json(told)["info"]["features"]
@@ -226,4 +226,4 @@ def _is_class_label(feature: Any) -> bool:
     if not isinstance(feature, dict) or feature.get("_type") != "ClassLabel":
         return False
     names = feature.get("names")
-    return isinstance(names, list) and 0 < len(names) <= _MOST_CLASSES
+    return isinstance(names, list) and 0 < len(names) <= _MAX_CLASSES

@@ -121,7 +121,7 @@ def decompressed(name: str, data: Buffer, max_bytes: int, configuration: Mapping
 
 
 MAX_PAGES = 1 << 18
-_MOST_COPIED_BYTES, _MOST_COPIES = 1 << 30, 256
+_MAX_COPIED_BYTES, _MAX_COPIES = 1 << 30, 256
 
 
 def _joined(make: Callable[[], _Decompressor], data: Buffer, max_bytes: int) -> bytes:
@@ -129,7 +129,7 @@ def _joined(make: Callable[[], _Decompressor], data: Buffer, max_bytes: int) -> 
     pieces: list[bytes] = []
     found = 0
     # What is behind each member is copied.
-    left_bytes = max(_MOST_COPIED_BYTES, _MOST_COPIES * memoryview(data).nbytes)
+    left_bytes = max(_MAX_COPIED_BYTES, _MAX_COPIES * memoryview(data).nbytes)
     while data:
         one = make()
         # One byte more than there may be, so that the end is reached.

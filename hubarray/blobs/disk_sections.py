@@ -26,7 +26,7 @@ _UNREADABLE = (OSError, OverflowError)
 _COUNT = struct.Struct("<12xI")
 _STRETCH = struct.Struct("<IIQ")
 _LENGTH = struct.Struct("<I")
-_MOST_STRETCHES = (TABLE_BYTES - _COUNT.size) // _STRETCH.size
+_MAX_STRETCHES = (TABLE_BYTES - _COUNT.size) // _STRETCH.size
 
 
 class DiskSections:
@@ -158,9 +158,9 @@ class DiskSections:
     def _reserve(self, descriptor: int, path: str, start: int, size: int) -> tuple[int | None, int]:
         """Where a stretch's entry and its bytes belong; no entry where there is no room for them. Under the lock."""
         end = max(TABLE_BYTES, before := os.fstat(descriptor).st_size)
-        count = min(_read_count(descriptor), _MOST_STRETCHES)
+        count = min(_read_count(descriptor), _MAX_STRETCHES)
         entry = _COUNT.size + count * _STRETCH.size
-        if count == _MOST_STRETCHES:
+        if count == _MAX_STRETCHES:
             return None, 0
         if not self._cache.space.make_room(end + size - before):
             if before == 0:
@@ -175,7 +175,7 @@ class DiskSections:
         return entry, end
 
 
-def stretches(blobs: Sequence[tuple[int, Buffer]], most_bytes: int) -> Iterator[tuple[int, list[Buffer]]]:
+def stretches(blobs: Sequence[tuple[int, Buffer]], max_bytes: int) -> Iterator[tuple[int, list[Buffer]]]:
     """Blobs that lie back to back and begin in one section, together, up to so many bytes.
 
     Examples
@@ -187,7 +187,7 @@ def stretches(blobs: Sequence[tuple[int, Buffer]], most_bytes: int) -> Iterator[
     first = end = -1
     for offset, data in blobs:
         goes_on = offset == end and offset // SECTION_BYTES == first // SECTION_BYTES
-        if not goes_on or offset + len(data) - first > most_bytes:
+        if not goes_on or offset + len(data) - first > max_bytes:
             if buffers:
                 yield first, buffers
             first, buffers = offset, []
@@ -213,7 +213,7 @@ def _read_table(descriptor: int) -> list[tuple[int, int, int]]:
     table = _pread(descriptor, TABLE_BYTES, 0)
     if table is None or len(table) < TABLE_BYTES:
         return []
-    count = min(_COUNT.unpack_from(table)[0], _MOST_STRETCHES)
+    count = min(_COUNT.unpack_from(table)[0], _MAX_STRETCHES)
     return list(_STRETCH.iter_unpack(table[_COUNT.size : _COUNT.size + count * _STRETCH.size]))
 
 

@@ -86,7 +86,7 @@ class Fetcher:
         *,
         keep: bool = True,
         targets: Targets | None = None,
-        most_bytes: int | None = None,
+        max_bytes: int | None = None,
         check: Check | None = None,
     ) -> None:
         """Hand each ref's verified bytes to ``consume(position, bytes)``, on whatever thread has them.
@@ -102,7 +102,7 @@ class Fetcher:
             Whether fetched bytes go into the disk cache.
         targets : Targets, optional
             Buffers for blobs of local files. A blob that is read into its buffer is not consumed.
-        most_bytes : int, optional
+        max_bytes : int, optional
             Limit of a blob's length. A ref that claims more is damaged, and nothing is fetched.
         check : callable, optional
             Proof of the bytes at each position; by default the hash in its ref.
@@ -115,11 +115,11 @@ class Fetcher:
         """
         if len(refs) == 0:
             return
-        if most_bytes is not None and (refs["length"] > most_bytes).any():
+        if max_bytes is not None and (refs["length"] > max_bytes).any():
             place = blob_place(refs[refs["length"].argmax()])
             raise CorruptDataError(
                 f"{self.store.where(place.key)}: a commit refers to {place.length:,} bytes of it as one chunk, which "
-                f"has at most {most_bytes:,}; restore an older commit"
+                f"has at most {max_bytes:,}; restore an older commit"
             )
         wanted = RefBatch(refs, check)
         if not self.store.remote:
@@ -183,7 +183,7 @@ class Fetcher:
         self.fetch(refs[is_missing], lambda i, data: None)
 
     def blobs(
-        self, refs: Refs, *, keep: bool = False, most_bytes: int | None = None, check: Check | None = None
+        self, refs: Refs, *, keep: bool = False, max_bytes: int | None = None, check: Check | None = None
     ) -> list[bytes]:
         """The verified bytes of each ref, for the caller to hold; by default not put into the disk cache.
 
@@ -194,7 +194,7 @@ class Fetcher:
         def consume(i: int, data: Buffer) -> None:
             found[i] = bytes(data)
 
-        self.fetch(refs, consume, keep=keep, most_bytes=most_bytes, check=check)
+        self.fetch(refs, consume, keep=keep, max_bytes=max_bytes, check=check)
         return [found[i] for i in range(len(refs))]
 
     def read_local_or_cached(self, blob: BlobPlace, out: memoryview) -> bool:

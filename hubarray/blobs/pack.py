@@ -43,7 +43,7 @@ class PackWriter:
     store : Store
     home : str
         ``owner/name`` that the packs belong to.
-    most_bytes : int, optional
+    max_bytes : int, optional
         How much may be on its way up at once; :func:`uploading_bytes` of the cores by default.
 
     Attributes
@@ -52,14 +52,14 @@ class PackWriter:
         The key and the pieces of the last pack, where it has less than a MiB.
     """
 
-    def __init__(self, store: Store, home: str, *, most_bytes: int | None = None) -> None:
+    def __init__(self, store: Store, home: str, *, max_bytes: int | None = None) -> None:
         self._store = store
         self._home = home
         self._home_index = homes.index(home)
         self._begin_pack()
         self._uploads: dict[Future[None], int] = {}
         self._uploading_bytes = 0
-        self._most_bytes = most_bytes or uploading_bytes(core_count())
+        self._max_bytes = max_bytes or uploading_bytes(core_count())
         self._keys: list[str] = []
         self._failure: Exception | None = None
         self.small: tuple[str, list[Buffer]] | None = None
@@ -121,7 +121,7 @@ class PackWriter:
 
     def _upload(self, pack: str, blobs: list[Buffer]) -> None:
         size = sum(len(blob) for blob in blobs)
-        self._wait_below(max(0, self._most_bytes - size))
+        self._wait_below(max(0, self._max_bytes - size))
         upload = pools.io.submit(self._put, pack, blobs)
         self._uploads[upload] = size
         self._uploading_bytes += size

@@ -84,7 +84,7 @@ def throughput(arguments: Namespace, output: Output) -> int:
     return DONE
 
 
-def _measured(reader: hub.Reader, most_seconds: float) -> tuple[list[float], int, int, float]:
+def _measured(reader: hub.Reader, max_seconds: float) -> tuple[list[float], int, int, float]:
     """Waits for each item, samples, bytes, and seconds in all."""
     waits: list[float] = []
     samples = size = 0
@@ -96,7 +96,7 @@ def _measured(reader: hub.Reader, most_seconds: float) -> tuple[list[float], int
         waits.append(now - began)
         samples += len(item[0]) if reader.batched_output else 1
         size += sum(_bytes_of(value) for value in item)
-        if now - start >= most_seconds:
+        if now - start >= max_seconds:
             return waits, samples, size, now - start
 
 

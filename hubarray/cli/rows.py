@@ -13,9 +13,9 @@ from hubarray.cli.command import DONE, argument, command
 from hubarray.cli.output import Output
 from hubarray.errors import ConfigError
 
-_MOST_ROWS = 1000
-_MOST_ELEMENTS = 16
-_MOST_LETTERS = 60
+_MAX_ROWS = 1000
+_MAX_ELEMENTS = 16
+_MAX_LETTERS = 60
 
 
 @command(
@@ -40,8 +40,8 @@ def rows(arguments: Namespace, output: Output) -> int:
             f"{arguments.name}: is {registry.article(table.kind)}, and a table is wanted; hubarray get reads elements"
         )
     positions = _positions(arguments.rows, len(table))
-    if len(positions) > _MOST_ROWS:
-        raise ConfigError(f"{arguments.rows}: are {len(positions):,} rows, and {_MOST_ROWS:,} are shown; hub.export")
+    if len(positions) > _MAX_ROWS:
+        raise ConfigError(f"{arguments.rows}: are {len(positions):,} rows, and {_MAX_ROWS:,} are shown; hub.export")
     found = table.loader().get_batch(positions, arguments.columns)
     told = [{"row": at} | {name: _plain(value) for name, value in row.items()}
             for at, row in zip(positions, found, strict=True)]  # fmt: skip
@@ -67,7 +67,7 @@ def _positions(text: str, count: int) -> range:
 def _plain(value: Any) -> Any:
     """A value as JSON: arrays of a few elements as lists, larger ones by their shape."""
     if isinstance(value, np.ndarray):
-        if value.size <= _MOST_ELEMENTS and value.dtype.kind in "biufU":
+        if value.size <= _MAX_ELEMENTS and value.dtype.kind in "biufU":
             return value.tolist()
         return f"{value.dtype} of {'x'.join(map(str, value.shape))}"
     if isinstance(value, bytes):
@@ -77,4 +77,4 @@ def _plain(value: Any) -> Any:
 
 def _shown(value: Any) -> str:
     text = "" if value is None else str(value)
-    return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 1]}…"
+    return text if len(text) <= _MAX_LETTERS else f"{text[: _MAX_LETTERS - 1]}…"

@@ -11,7 +11,7 @@ from typing import Any
 
 from hubarray.errors import ConfigError, NotFoundError
 from hubarray.history.records.descriptions import Descriptions
-from hubarray.history.records.extents import MAX_EXTENTS, MOST_NUMBERS, Extents, are_apart
+from hubarray.history.records.extents import MAX_EXTENTS, MAX_NUMBERS, Extents, are_apart
 from hubarray.history.records.json_fields import MAX_INT64, Fields, numbers_from_json, numbers_to_json
 from hubarray.history.records.record import Member, Record, record_key
 from hubarray.redaction import shown_text
@@ -188,7 +188,7 @@ def _read(record: Record) -> Description:
     where = record_key(record.name, record.head.number)
     found = Fields(record.description, where, "dataset")
     found.only(frozenset({"arrays", "following"}))
-    following = found.integer("following", 0, MOST_NUMBERS)
+    following = found.integer("following", 0, MAX_NUMBERS)
     arrays: dict[str, Entry] = {}
     ids: set[str] = set()
     for i, given in enumerate(found.items("arrays", MAX_ARRAYS)):

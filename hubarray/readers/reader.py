@@ -23,7 +23,7 @@ T = TypeVar("T")
 # Rows that are looked up in the plan, and held, at a time.
 _BLOCK_ROWS = 256
 _BLOCK_BYTES = 8 << 20
-_MOST_EMPTY_EPOCHS = 16
+_MAX_EMPTY_EPOCHS = 16
 
 
 class Reader:
@@ -290,7 +290,7 @@ class Reader:
             more = loop.state.epoch + 1
             empty = 0 if self._given > given else empty + 1
             # Another epoch deals other rows to a shard, but not to the only one.
-            if self._num_epochs is None and empty > (0 if loop.world_size == 1 else _MOST_EMPTY_EPOCHS):
+            if self._num_epochs is None and empty > (0 if loop.world_size == 1 else _MAX_EMPTY_EPOCHS):
                 raise NoDataAvailableError(
                     f"{self._pipeline.source.where}: no row passed the predicate in a whole epoch, and there is no end "
                     "of epochs; use another predicate, or num_epochs"

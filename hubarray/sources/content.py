@@ -17,7 +17,7 @@ HDF5, CLASSIC_NETCDF, NPY, NPZ = "HDF5", "NetCDF", ".npy", ".npz"
 TIFF, IMAGE, AUDIO, VIDEO, PARQUET, ARROW = "TIFF", "image", "audio", "video", "Parquet", "Arrow"
 # https://docs.hdfgroup.org/hdf5/develop/_f_m_t3.html, "Superblock": at 0, 512, 1024, 2048 and so on.
 _HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
-_MOST_USER_BLOCK_BYTES = 1 << 20
+_MAX_USER_BLOCK_BYTES = 1 << 20
 _BEGINNINGS = (
     (b"\x93NUMPY", NPY), (_HDF5_SIGNATURE, HDF5), (b"CDF\x01", CLASSIC_NETCDF), (b"CDF\x02", CLASSIC_NETCDF),
     (b"CDF\x05", CLASSIC_NETCDF), (b"II*\0", TIFF), (b"MM\0*", TIFF), (b"II+\0", TIFF), (b"MM\0+", TIFF),
@@ -142,7 +142,7 @@ def _kind(file: BinaryIO) -> str | None:
     if begin[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
         return NPZ if _is_npz(file) else None
     at = 512
-    while at <= _MOST_USER_BLOCK_BYTES:
+    while at <= _MAX_USER_BLOCK_BYTES:
         file.seek(at)
         if file.read(len(_HDF5_SIGNATURE)) == _HDF5_SIGNATURE:
             return HDF5

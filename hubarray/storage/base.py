@@ -33,7 +33,7 @@ MAX_BUFFERS = 1024
 # How often a request is made of a server that asks to try later.
 BUSY_ATTEMPTS = 6
 _REQUEST_SECONDS = 20.0
-_MOST_REMEMBERED_KEYS = 1 << 18
+_MAX_REMEMBERED_KEYS = 1 << 18
 _SLOWEST_BYTES_PER_SECOND = 256 * 1024
 # What a piece of a range that is still arriving has at least.
 PIECE_BYTES = 512 << 10
@@ -54,10 +54,10 @@ class ObjectInfo:
     is_folder: bool = False
 
 
-_MOST_HARMLESS = 8192
+_MAX_HARMLESS = 8192
 
 
-def most_seconds(payload_bytes: int) -> float:
+def max_seconds(payload_bytes: int) -> float:
     """How long a request may take that carries so many bytes."""
     return _REQUEST_SECONDS + payload_bytes / _SLOWEST_BYTES_PER_SECOND
 
@@ -351,14 +351,14 @@ class Store(abc.ABC):
             try:
                 return next(entries, None)
             except UnansweredError as error:
-                if len(given) > _MOST_REMEMBERED_KEYS:
+                if len(given) > _MAX_REMEMBERED_KEYS:
                     raise UnavailableError(*error.args) from None
                 entries = self._list(prefix, shallow)
                 raise
 
         while (info := self._patiently_done(following, prefix)) is not None:
             if info.key not in given:
-                if len(given) <= _MOST_REMEMBERED_KEYS:
+                if len(given) <= _MAX_REMEMBERED_KEYS:
                     given.add(info.key)
                 yield info
 
@@ -382,7 +382,7 @@ class Store(abc.ABC):
                 f"{self.url}: {shown_text(key)!r} is no key, because it could lead out of the root; whoever wrote it "
                 "into this root is not to be trusted"
             )
-        if len(self._harmless) >= _MOST_HARMLESS:
+        if len(self._harmless) >= _MAX_HARMLESS:
             self._harmless.clear()
         self._harmless.add(key)
 

@@ -29,7 +29,7 @@ from hubarray.errors import (
     UnsafeStoreError,
 )
 from hubarray.redaction import shown_line
-from hubarray.storage.base import BUSY_ATTEMPTS, Buffer, ObjectInfo, Store, most_seconds
+from hubarray.storage.base import BUSY_ATTEMPTS, Buffer, ObjectInfo, Store, max_seconds
 from hubarray.storage.patience import unanswered
 from hubarray.storage.refusals import code_of, refused, status_of
 
@@ -108,7 +108,7 @@ class FilesystemStore(Store):
         """Run a method of the filesystem within a time limit, where it is asynchronous."""
         if not self._fs.async_impl:
             return getattr(self._fs, method)(*args, **kwargs)
-        seconds = most_seconds(payload_bytes)
+        seconds = max_seconds(payload_bytes)
         return fsspec.asyn.sync(self._fs.loop, getattr(self._fs, f"_{method}"), *args, timeout=seconds, **kwargs)
 
     def _get(self, key: str, start: int | None, length: int | None) -> Buffer:
@@ -206,7 +206,7 @@ class FilesystemStore(Store):
                 return
             for first in range(0, len(keys), _DELETE_BATCH):
                 paths = [self._path(key) for key in keys[first : first + _DELETE_BATCH]]
-                fsspec.asyn.sync(self._fs.loop, self._delete_all, paths, timeout=3 * most_seconds(0))
+                fsspec.asyn.sync(self._fs.loop, self._delete_all, paths, timeout=3 * max_seconds(0))
         except Exception as error:
             raise self._error(error, keys[0]) from None
 

@@ -18,16 +18,16 @@ import fsspec.asyn
 from hubarray import process
 from hubarray.errors import ConfigError, ObjectMissingError, ReadOnlyError, StorageError
 from hubarray.redaction import hidden_urls, shown_text, shown_url
-from hubarray.storage.base import Buffer, ObjectInfo, Store, most_seconds
+from hubarray.storage.base import Buffer, ObjectInfo, Store, max_seconds
 from hubarray.storage.patience import unanswered
 from hubarray.storage.refusals import refused
 
 _PIECE_BYTES = 256 << 10
-_MOST_OBJECT_BYTES = 8 << 30
-_MOST_LISTING_BYTES = 16 << 20
-_MOST_REDIRECTS = 5
-_MOST_FOLDERS = 100_000
-_MOST_LEVELS = 8
+_MAX_OBJECT_BYTES = 8 << 30
+_MAX_LISTING_BYTES = 16 << 20
+_MAX_REDIRECTS = 5
+_MAX_FOLDERS = 100_000
+_MAX_LEVELS = 8
 # Of each request, as aiohttp takes them; and of fsspec's filesystem.
 _REQUEST_OPTIONS = ("headers", "auth", "cookies", "proxy", "proxy_auth", "ssl")
 _FILESYSTEM_OPTIONS = ("client_kwargs", "get_client", "block_size", "cache_type", "cache_options", "encoded")
@@ -84,17 +84,17 @@ class HttpStore(Store):
                     yield ObjectInfo(folder + name, 0, None)
                 elif shallow:
                     yield ObjectInfo(folder + name, 0, None, is_folder=True)
-                elif folder.count("/") < _MOST_LEVELS:
+                elif folder.count("/") < _MAX_LEVELS:
                     folders.append(folder + name)
                     met += 1
-            if met > _MOST_FOLDERS:
-                raise StorageError(f"{self.where(prefix)}: lists more than {_MOST_FOLDERS:,} folders; check the server")
+            if met > _MAX_FOLDERS:
+                raise StorageError(f"{self.where(prefix)}: lists more than {_MAX_FOLDERS:,} folders; check the server")
 
     def _names(self, folder: str) -> list[str]:
         """The names right below a folder that its page links to; none if there is no page."""
         address = f"{self.url}/{quote(folder)}"
         try:
-            page = self._sync(self._body(address, 0, _MOST_LISTING_BYTES), folder)
+            page = self._sync(self._body(address, 0, _MAX_LISTING_BYTES), folder)
         except ObjectMissingError:
             if not folder:
                 raise StorageError(
@@ -120,7 +120,7 @@ class HttpStore(Store):
 
     def _sync(self, request: Any, key: str, payload_bytes: int = 0) -> Any:
         """Run a request on fsspec's loop within a time limit."""
-        seconds = most_seconds(payload_bytes)
+        seconds = max_seconds(payload_bytes)
         try:
             return fsspec.asyn.sync(self._fs.loop, lambda: request, timeout=seconds)
         except StorageError:
@@ -149,7 +149,7 @@ class HttpStore(Store):
 
     async def _body(self, address: str, start: int, length: int | None) -> bytes:
         """At most ``length`` bytes from ``start``, however many the server sends."""
-        wanted = _MOST_OBJECT_BYTES if length is None else length
+        wanted = _MAX_OBJECT_BYTES if length is None else length
         ranged = start > 0 or length is not None
         headers = {"Range": f"bytes={start}-{'' if length is None else start + length - 1}"} if ranged else {}
         async with await self._answer("GET", address, headers) as reply:
@@ -169,7 +169,7 @@ class HttpStore(Store):
                 pieces.append(piece)
                 wanted -= len(piece)
             if wanted == 0 and length is None:
-                raise _Refused(reply.status, f"is longer than {_MOST_OBJECT_BYTES:,} bytes")
+                raise _Refused(reply.status, f"is longer than {_MAX_OBJECT_BYTES:,} bytes")
             return b"".join(pieces)
 
     async def _headers(self, address: str) -> Mapping[str, str]:
@@ -184,7 +184,7 @@ class HttpStore(Store):
         session = await self._fs.set_session()
         headers = {**(self._request_options.get("headers") or {}), "Accept-Encoding": "identity", **headers}
         options = {**self._request_options, "headers": headers, "allow_redirects": False}
-        for _ in range(_MOST_REDIRECTS):
+        for _ in range(_MAX_REDIRECTS):
             reply = await session.request(method, address, **options)
             if reply.status not in (301, 302, 303, 307, 308):
                 return reply

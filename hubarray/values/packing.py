@@ -18,7 +18,7 @@ _FILLS = ("_FillValue", "missing_value")
 _OF_BANDS = ("scales", "offsets")
 # The attributes that together say how to decode counts.
 ATTRIBUTES = (*_SCALES, *_FILLS, *_OF_BANDS)
-_MOST_BITS = 1024
+_MAX_BITS = 1024
 _HALF = 2
 
 
@@ -94,7 +94,7 @@ def _number(value: Any) -> float | int | None:
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
     # A whole number beyond all floats decodes nothing.
-    return value if isinstance(value, float) or value.bit_length() < _MOST_BITS else None
+    return value if isinstance(value, float) or value.bit_length() < _MAX_BITS else None
 
 
 def told(attrs: Mapping[str, Any], dtype: np.dtype[Any]) -> str:

@@ -43,7 +43,7 @@ log = logging.getLogger("hubarray.viewer")
 PICTURES_AT_ONCE, PAGES_AT_ONCE, ZARR_AT_ONCE = 6, 12, 8
 # Of large chunks, each of which is held until it is sent.
 LARGE_ZARR_AT_ONCE = 2
-MOST_WAITING = 256
+MAX_WAITING = 256
 _IMAGES = frozenset(("picture", "image", "sample-image"))
 _POINTS = frozenset(("points", "sample-points"))
 _PICTURES = _IMAGES | _POINTS | {"window", "chunks", "line", "differing", "first-difference", "cell"}
@@ -53,7 +53,7 @@ _OF_A_COMMIT = _PICTURES | {
 }  # fmt: skip
 _KEPT_BYTES = 64 << 20
 _ENTRY_BYTES = 200
-_MOST_ANSWER_BYTES = 32 << 20
+_MAX_ANSWER_BYTES = 32 << 20
 # What is asked of a commit by its number never changes.
 _KEPT_FOR = "private, max-age=86400, immutable"
 _STATUS: tuple[tuple[type[Exception], int], ...] = (
@@ -174,7 +174,7 @@ class Viewer:
             is_fixed = name in _OF_A_COMMIT and bool(named) and all(map(_FIXED.search, named))
             if is_fixed and (kept := self._kept.get(key)) is not None:
                 return Sent(_response(name, kept, is_fixed=True))
-            if self._waiting >= MOST_WAITING:
+            if self._waiting >= MAX_WAITING:
                 return _told(503, "UnavailableError", "too much is asked at once; it goes on when some is answered")
 
             async def make() -> Response:
@@ -215,8 +215,8 @@ class _Counted(Response):
 def _encoded(answer: Answer) -> tuple[bytes, bool]:
     """The bytes of an answer, and whether it is whole: what is broken today may be there tomorrow."""
     data = answer if isinstance(answer, bytes) else json.dumps(answer, allow_nan=False, default=str).encode()
-    if len(data) > _MOST_ANSWER_BYTES:
-        raise ConfigError(f"the answer has {len(data):,} bytes, and {_MOST_ANSWER_BYTES:,} are sent; ask for less")
+    if len(data) > _MAX_ANSWER_BYTES:
+        raise ConfigError(f"the answer has {len(data):,} bytes, and {_MAX_ANSWER_BYTES:,} are sent; ask for less")
     return data, isinstance(answer, bytes) or not answer.get("broken")
 
 

@@ -31,10 +31,10 @@ from hubarray.viewer.handle_cache import Opened, title
 from hubarray.viewer.parameters import Query
 from hubarray.viewer.values import attributes, physical
 
-_MOST_VALUES = 4096
-_LEAST_SIDE_LOOKED = 3
-_MOST_LETTERS = 2000
-_MOST_MAPPED_CHUNKS = 1 << 18
+_MAX_VALUES = 4096
+_MIN_SIDE_LOOKED = 3
+_MAX_LETTERS = 2000
+_MAX_MAPPED_CHUNKS = 1 << 18
 _MAP_SIDE = 256
 _MAP_BATCH_BYTES = 8 << 20
 
@@ -194,7 +194,7 @@ def _elsewhere(shape: tuple[int, ...], axes: Axes, at: list[int]) -> list[list[i
     """The middle along the longest axis that is not seen: a volume's first picture is often empty."""
     hidden = [axis for axis in range(len(shape)) if axis not in (axes.y, axes.x, axes.c)]
     longest = max(hidden, key=lambda axis: shape[axis], default=None)
-    if longest is None or shape[longest] < _LEAST_SIDE_LOOKED:
+    if longest is None or shape[longest] < _MIN_SIDE_LOOKED:
         return []
     return [[shape[axis] // 2 if axis == longest else place for axis, place in enumerate(at)]]
 
@@ -213,8 +213,8 @@ def values(opened: Opened, query: Query) -> dict[str, Any]:
     axes, at = asked_axes(found, query)
     first = [query.integer("row", 0, 1 << 62, 0), query.integer("column", 0, 1 << 62, 0)]
     counts = [query.integer("rows", 1, 512, 1), query.integer("columns", 1, 512, 1)]
-    if math.prod(counts) > _MOST_VALUES:
-        raise ConfigError(f"{math.prod(counts):,} values, and {_MOST_VALUES:,} are shown at a time")
+    if math.prod(counts) > _MAX_VALUES:
+        raise ConfigError(f"{math.prod(counts):,} values, and {_MAX_VALUES:,} are shown at a time")
     spans = [(one, one + count) for one, count in zip(first, counts, strict=True)]
     there = elements(found, axes, at, spans, coarse=False)
     if there is None:
@@ -248,7 +248,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, np.ndarray) and value.shape:
         return " ".join(_shown(one) for one in value)
     text = shown_text(f"{value:.6g}" if isinstance(value, (float, complex, np.inexact)) else str(value))
-    return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}…"
+    return text if len(text) <= _MAX_LETTERS else f"{text[:_MAX_LETTERS]}…"
 
 
 def chunk_map(opened: Opened, query: Query) -> dict[str, Any]:
@@ -289,7 +289,7 @@ def chunk_map(opened: Opened, query: Query) -> dict[str, Any]:
                   for axis, step in zip((axes.y, axes.x), steps, strict=True)]  # fmt: skip
         np.add.at(sums, tuple(places), refs["length"][here].astype(np.int64))
         written, seen = written + int(here.sum()), seen + len(coords)
-        if seen > _MOST_MAPPED_CHUNKS:
+        if seen > _MAX_MAPPED_CHUNKS:
             told["partial"] = True
             break
     return {"rows": sums.tolist(), "written": written, **told}

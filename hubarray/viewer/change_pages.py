@@ -15,8 +15,8 @@ from hubarray.viewer.cuts import COARSE_CHUNKS, COARSE_DECODED_BYTES
 from hubarray.viewer.handle_cache import Opened
 from hubarray.viewer.parameters import Query
 
-_MOST_REGIONS = 1000
-_MOST_LETTERS = 5000
+_MAX_REGIONS = 1000
+_MAX_LETTERS = 5000
 
 
 def changes(opened: Opened, query: Query) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def changes(opened: Opened, query: Query) -> dict[str, Any]:
             return {"regions": [], "text": f"{key} was dropped", "bytes": 0}
         found = found.changed.get(key)
     regions = [
-        [[part.start or 0, part.stop] for part in region] for region in getattr(found, "regions", ())[:_MOST_REGIONS]
+        [[part.start or 0, part.stop] for part in region] for region in getattr(found, "regions", ())[:_MAX_REGIONS]
     ]
     if not found:
         text = "No difference"
@@ -43,7 +43,7 @@ def changes(opened: Opened, query: Query) -> dict[str, Any]:
         before, after = found.shapes
         text = "" if before == after else f"The shape was {before}, and is {after}"
     else:
-        text = "\n".join(map(shown_text, str(found).splitlines()))[:_MOST_LETTERS]
+        text = "\n".join(map(shown_text, str(found).splitlines()))[:_MAX_LETTERS]
     return {"regions": regions, "text": text, "bytes": int(getattr(found, "bytes", 0))}
 
 

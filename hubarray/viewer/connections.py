@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 PATIENCE_SECONDS = 10.0
-MOST_CONNECTIONS = 200
+MAX_CONNECTIONS = 200
 
 
 def patient_protocol() -> Any:
@@ -23,7 +23,7 @@ def patient_protocol() -> Any:
             """Begin, if there is room."""
             type(self).held += 1
             super().connection_made(transport)
-            if type(self).held > MOST_CONNECTIONS:
+            if type(self).held > MAX_CONNECTIONS:
                 transport.abort()
                 return
             self._wait_for_a_request()

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 TILE_PIXELS = 256
 MAX_LEVEL = 56
 # What a tile may touch: past that it is made of fewer elements, evenly.
-MOST_CHUNKS = 1024
-MOST_DECODED_BYTES = 384 << 20
+MAX_CHUNKS = 1024
+MAX_DECODED_BYTES = 384 << 20
 COARSE_CHUNKS = 64
 COARSE_DECODED_BYTES = 32 << 20
 _ROW_NAMES = ("y", "lat", "latitude", "row", "height")
@@ -19,7 +19,7 @@ _CHANNEL_NAMES = ("c", "channel", "channels", "rgb", "band")
 _CHANNELS = (3, 4)
 _COLOURS = 3
 # Channels that lie evenly are read at once, unless far more lie between them than are wanted.
-_MOST_BETWEEN = 8
+_MAX_BETWEEN = 8
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def channels(axes: Axes, shape: Sequence[int]) -> Channels:
         return Channels((slice(0, shape[axes.c]),))
     used = sorted({one for one in axes.bands if one >= 0})
     step = math.gcd(*(one - used[0] for one in used)) or 1
-    if (used[-1] - used[0]) // step < _MOST_BETWEEN:
+    if (used[-1] - used[0]) // step < _MAX_BETWEEN:
         parts: tuple[slice, ...] = (slice(used[0], used[-1] + 1, step),)
         places = {one: (one - used[0]) // step for one in used}
     else:
@@ -239,10 +239,10 @@ def box(
     """The cut of a box of rows and columns; as :func:`tile`."""
     spans, scale = look.spans, look.scale
     step = scale
-    most_chunks, most_bytes = (COARSE_CHUNKS, COARSE_DECODED_BYTES) if coarse else (MOST_CHUNKS, MOST_DECODED_BYTES)
+    max_chunks, max_bytes = (COARSE_CHUNKS, COARSE_DECODED_BYTES) if coarse else (MAX_CHUNKS, MAX_DECODED_BYTES)
     colours = channels(axes, shape) if axes.c is not None else Channels((slice(0, 1),))
     deep = 1 if axes.c is None else _crossed(colours.parts, chunks[axes.c])
-    most = max(1, min(most_chunks, most_bytes // max(1, math.prod(chunks) * itemsize)) // deep)
+    most = max(1, min(max_chunks, max_bytes // max(1, math.prod(chunks) * itemsize)) // deep)
     while _touched(spans, (axes.y, axes.x), chunks, step) > most:
         step *= 2
     shown = {axes.y: spans[0], axes.x: spans[1]}

@@ -15,11 +15,11 @@ from hubarray.viewer import values
 from hubarray.viewer.decode_slot import turn
 from hubarray.viewer.handle_cache import Opened, title
 from hubarray.viewer.parameters import Query
-from hubarray.viewer.values import MOST_SIDE, attributes, physical
+from hubarray.viewer.values import MAX_SIDE, attributes, physical
 
-_MOST_ARRAYS = 10_000
-_MOST_VALUES = 48
-_MOST_SAMPLE_BYTES = 64 << 20
+_MAX_ARRAYS = 10_000
+_MAX_VALUES = 48
+_MAX_SAMPLE_BYTES = 64 << 20
 
 
 def dataset(opened: Opened, query: Query) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def dataset(opened: Opened, query: Query) -> dict[str, Any]:
             "dtype": dtype_name(one.dtype),
             "dims": [dim or "" for dim in one.dims],
         }
-        for name, one in list(found.arrays.items())[:_MOST_ARRAYS]
+        for name, one in list(found.arrays.items())[:_MAX_ARRAYS]
     ]
     try:
         samples = found.samples()
@@ -46,8 +46,8 @@ def _sample(found: Any, key: str, at: int) -> Any:
     array = found[key]
     if not array.ndim or not 0 <= at < len(array):
         raise ConfigError(f"{key}: there is no sample {at:,}")
-    if math.prod(array.shape[1:]) * array.dtype.itemsize > _MOST_SAMPLE_BYTES:
-        raise ConfigError(f"{key}: a sample is larger than {_MOST_SAMPLE_BYTES >> 20} MiB; look at the array itself")
+    if math.prod(array.shape[1:]) * array.dtype.itemsize > _MAX_SAMPLE_BYTES:
+        raise ConfigError(f"{key}: a sample is larger than {_MAX_SAMPLE_BYTES >> 20} MiB; look at the array itself")
     with turn(math.prod(array.chunks) * array.dtype.itemsize):
         return physical(array, array[at])
 
@@ -60,8 +60,8 @@ def sample(opened: Opened, query: Query) -> dict[str, Any]:
         every = found.samples()
     except ConfigError:
         every = []
-    first = query.integer("first", 0, _MOST_ARRAYS, 0)
-    names = every[first : first + _MOST_VALUES]
+    first = query.integer("first", 0, _MAX_ARRAYS, 0)
+    names = every[first : first + _MAX_VALUES]
     told = []
     for name in names:
         try:
@@ -76,7 +76,7 @@ def sample(opened: Opened, query: Query) -> dict[str, Any]:
 def image(opened: Opened, query: Query) -> bytes:
     """One array's sample as PNG."""
     key, value = _asked(opened, query)
-    return values.picture(key, value, query.integer("side", 16, MOST_SIDE, 512))
+    return values.picture(key, value, query.integer("side", 16, MAX_SIDE, 512))
 
 
 def points(opened: Opened, query: Query) -> bytes:

@@ -10,9 +10,9 @@ from hubarray.errors import UnavailableError
 
 _HEAVY_BYTES = 128 << 20
 # Those who wait hold a slot, of which others want some.
-_MOST_WAITING = 2
+_MAX_WAITING = 2
 _heavy = threading.Lock()
-_waiting = threading.BoundedSemaphore(1 + _MOST_WAITING)
+_waiting = threading.BoundedSemaphore(1 + _MAX_WAITING)
 
 
 @contextlib.contextmanager

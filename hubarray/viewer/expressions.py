@@ -10,10 +10,10 @@ from typing import Any
 from hubarray.errors import ConfigError
 
 MAX_LETTERS = 1000
-_MOST_CLAUSES = 64
+_MAX_CLAUSES = 64
 # Before those are dropped of which another one asks for less.
-_MOST_COMBINED = 1024
-_TOO_MANY = f"the filter means more than {_MOST_CLAUSES} alternatives; write a simpler one"
+_MAX_COMBINED = 1024
+_TOO_MANY = f"the filter means more than {_MAX_CLAUSES} alternatives; write a simpler one"
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.In: "in",
     ast.NotIn: "not in", ast.Is: "==", ast.IsNot: "!=",
@@ -152,7 +152,7 @@ def _value(node: ast.expr) -> Any:
 def _product(each: list[list[list[Clause]]]) -> list[list[Clause]]:
     found: list[list[Clause]] = [[]]
     for alternatives in each:
-        if len(found) * len(alternatives) > _MOST_COMBINED:
+        if len(found) * len(alternatives) > _MAX_COMBINED:
             raise ConfigError(_TOO_MANY)
         found = _bounded([one + other for one, other in itertools.product(found, alternatives)])
     return found
@@ -166,6 +166,6 @@ def _bounded(found: list[list[Clause]]) -> list[list[Clause]]:
     for some in sorted(each, key=len):
         if not any(other.keys() <= some.keys() for other in least):
             least.append(some)
-    if len(least) > _MOST_CLAUSES:
+    if len(least) > _MAX_CLAUSES:
         raise ConfigError(_TOO_MANY)
     return [list(some.values()) for some in each if any(some is other for other in least)]

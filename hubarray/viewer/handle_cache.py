@@ -11,7 +11,7 @@ from hubarray.errors import ConfigError, NotFoundError
 from hubarray.redaction import shown_text
 from hubarray.storage.url import Root
 
-_MOST_HELD = 16
+_MAX_HELD = 16
 
 
 class Opened:
@@ -46,7 +46,7 @@ class Opened:
                 beginning = f"{found.name}:{found.version}@"
                 self._held = OrderedDict((key, one) for key, one in self._held.items() if not key.startswith(beginning))
             self._held[title(found)] = found
-            while len(self._held) > _MOST_HELD:
+            while len(self._held) > _MAX_HELD:
                 self._held.popitem(last=False)
         return found
 

@@ -12,8 +12,8 @@ from hubarray.viewer.handle_cache import Opened, line_id, title
 from hubarray.viewer.parameters import Query
 from hubarray.viewer.values import attributes
 
-MOST_NAMES = 20_000
-_MOST_COMMITS = 200
+MAX_NAMES = 20_000
+_MAX_COMMITS = 200
 _ID_LETTERS = 12
 
 
@@ -22,7 +22,7 @@ def home(opened: Opened, query: Query) -> dict[str, Any]:
     owner, beginning = names.parse_prefix(query.text("prefix", "", most=200))
     found = listing.live_versions(opened.root.store, owner, beginning)
     rows = [{"name": str(name), "problem": problem or ""} for name, problem in found.items()]
-    return {"root": shown_url(opened.root.url), "names": rows[:MOST_NAMES], "more": max(0, len(rows) - MOST_NAMES)}
+    return {"root": shown_url(opened.root.url), "names": rows[:MAX_NAMES], "more": max(0, len(rows) - MAX_NAMES)}
 
 
 def facts(opened: Opened, query: Query) -> dict[str, Any]:
@@ -50,6 +50,6 @@ def log(opened: Opened, query: Query) -> dict[str, Any]:
              "message": shown_text(commit.message), "kind": commit.kind, "tags": list(commit.tags),
              "frozen": commit.frozen, "source": commit.source}
         )  # fmt: skip
-        if len(rows) == _MOST_COMMITS:
+        if len(rows) == _MAX_COMMITS:
             break
     return {"name": str(name.at(None)), "commits": rows, "more": bool(rows) and rows[-1]["number"] > 1}

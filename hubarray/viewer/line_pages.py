@@ -19,10 +19,10 @@ from hubarray.viewer.thinning import thinned, width_of
 from hubarray.viewer.values import physical
 
 # All of so many bytes is looked at; of more, so many elements.
-_MOST_BYTES = 256 << 20
-_MOST_POINTS = 1 << 20
+_MAX_BYTES = 256 << 20
+_MAX_POINTS = 1 << 20
 _PIECE_ELEMENTS = 1 << 22
-_MOST_CURVES = 8
+_MAX_CURVES = 8
 
 
 def line(opened: Opened, query: Query) -> dict[str, Any]:
@@ -41,9 +41,9 @@ def line(opened: Opened, query: Query) -> dict[str, Any]:
     if each == axes.x:
         raise ConfigError("curves side by side are of two different axes")
     require_numbers(found)
-    side = range(at[each], min(found.shape[each], at[each] + _MOST_CURVES)) if each >= 0 else range(0)
+    side = range(at[each], min(found.shape[each], at[each] + _MAX_CURVES)) if each >= 0 else range(0)
     count, along = end - first, Axes(None, axes.x)
-    scale = 1 if count * max(1, len(side)) * found.dtype.itemsize <= _MOST_BYTES else -(-count // _MOST_POINTS)
+    scale = 1 if count * max(1, len(side)) * found.dtype.itemsize <= _MAX_BYTES else -(-count // _MAX_POINTS)
     try:
         cut = box(found.shape, found.chunks, along, [0] * found.ndim, Look(((0, 1), (first, end)), scale),
                   itemsize=found.dtype.itemsize, coarse=each >= 0)  # fmt: skip

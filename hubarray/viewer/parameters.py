@@ -9,9 +9,9 @@ from hubarray.errors import ConfigError
 from hubarray.redaction import shown_text
 
 MAX_TEXT_LETTERS = 2000
-_MOST_NUMBERS = 64
+_MAX_NUMBERS = 64
 _LARGEST = (1 << 63) - 1
-_MOST_DIGITS = 20
+_MAX_DIGITS = 20
 
 
 class Query:
@@ -76,7 +76,7 @@ class Query:
         """
         text = self.text(name, "")
         parts = text.split(",") if text else [str(low)] * count
-        if len(parts) != count or count > _MOST_NUMBERS:
+        if len(parts) != count or count > _MAX_NUMBERS:
             raise ConfigError(f"{name}= has {len(parts)} numbers, and there are {count} axes")
         return [_integer(name, part, low, high) for part in parts]
 
@@ -101,7 +101,7 @@ class Query:
 
 def _integer(name: str, text: str, low: int, high: int) -> int:
     digits = text[1:] if text.startswith("-") else text
-    if not digits.isascii() or not digits.isdigit() or len(digits) > _MOST_DIGITS:
+    if not digits.isascii() or not digits.isdigit() or len(digits) > _MAX_DIGITS:
         raise ConfigError(f"{name}={shown_text(text[:40])!r} is no whole number")
     found = int(text)
     if not low <= found <= high:

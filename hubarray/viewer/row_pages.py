@@ -13,9 +13,9 @@ from hubarray.viewer import values
 from hubarray.viewer.decode_slot import turn
 from hubarray.viewer.handle_cache import Opened
 from hubarray.viewer.parameters import Query
-from hubarray.viewer.table_pages import MOST_FIELDS, Choices, row_bytes
+from hubarray.viewer.table_pages import MAX_FIELDS, Choices, row_bytes
 
-_LOT_BYTES, _MOST_ROW_BYTES = 64 << 20, 256 << 20
+_LOT_BYTES, _MAX_ROW_BYTES = 64 << 20, 256 << 20
 
 
 def row(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
@@ -30,17 +30,17 @@ def row(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
         raise ConfigError(f"there is no row {at:,}: there are {len(loader):,}")
     if alone and alone not in found.schema:
         raise ConfigError(f"there is no field {shown_text(alone)[:80]!r}")
-    names = [alone] if alone else list(found.schema)[:MOST_FIELDS]
+    names = [alone] if alone else list(found.schema)[:MAX_FIELDS]
     told: dict[str, Any] = {}
     read_bytes = 0
     for some, expected in _lots(found, names):
-        if read_bytes > _MOST_ROW_BYTES:
+        if read_bytes > _MAX_ROW_BYTES:
             break
         with turn(expected):
             for name, value in _values_of(loader, at, some, told).items():
                 told[name] = values.about(name, value)
                 read_bytes += _bytes_of(value)
-    late = {"text": f"not read: the values before it have over {_MOST_ROW_BYTES >> 20} MiB", "is": "late"}
+    late = {"text": f"not read: the values before it have over {_MAX_ROW_BYTES >> 20} MiB", "is": "late"}
     return {
         "row": at, "total": len(loader), "number": int(loader.at(np.array([at])).numbers[0][0]),
         "broken": any(one.get("is") == "broken" for one in told.values()),
@@ -82,7 +82,7 @@ def cell(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
 
 def image(opened: Opened, choices: Choices, query: Query) -> bytes:
     """A field of a row as PNG, whole or small."""
-    side = query.integer("side", 16, values.MOST_SIDE, 96)
+    side = query.integer("side", 16, values.MAX_SIDE, 96)
     return values.picture(query.text("field"), _array(opened, choices, query), side)
 
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 PIECE_BYTES = 256 << 10
 # For a piece, and for all of it at the least pace.
 PATIENCE_SECONDS = 30.0
-LEAST_BYTES_PER_SECOND = 64 << 10
+MIN_BYTES_PER_SECOND = 64 << 10
 
 
 async def sent(made: Response, send: Any) -> None:
@@ -24,7 +24,7 @@ async def sent(made: Response, send: Any) -> None:
     await send({"type": "http.response.start", "status": made.status_code, "headers": made.raw_headers})
     body = memoryview(bytes(made.body))
     pieces = [body[at : at + PIECE_BYTES] for at in range(0, len(body), PIECE_BYTES)] or [body]
-    async with asyncio.timeout(PATIENCE_SECONDS + len(body) / LEAST_BYTES_PER_SECOND):
+    async with asyncio.timeout(PATIENCE_SECONDS + len(body) / MIN_BYTES_PER_SECOND):
         for n, piece in enumerate(pieces):
             message = {"type": "http.response.body", "body": bytes(piece), "more_body": n + 1 < len(pieces)}
             await asyncio.wait_for(send(message), PATIENCE_SECONDS)

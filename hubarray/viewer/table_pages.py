@@ -20,12 +20,12 @@ from hubarray.viewer.parameters import Query
 from hubarray.viewer.row_filters import filters_of, index_names, line_of
 from hubarray.viewer.values import attributes
 
-MOST_ROWS = 200
-MOST_FIELDS = 500
+MAX_ROWS = 200
+MAX_FIELDS = 500
 _LIGHT_BYTES = 4 << 10
 _HELD_CHOICES = 8
-_MOST_SORTED = 5_000_000
-_MOST_LISTED_BYTES = 16 << 20
+_MAX_SORTED = 5_000_000
+_MAX_LISTED_BYTES = 16 << 20
 # Pixels to the bytes of a JPEG.
 _UNPACKED_TIMES = 12
 
@@ -70,8 +70,8 @@ def _chosen(table: Any, text: str, sort: str, descending: bool) -> Any:
         clauses = filters_of(table, text) if text else None
         index = table.index([sort] if sort else known[:1], clauses, as_="arrow")
     if sort:
-        if len(index) > _MOST_SORTED:
-            raise ConfigError(f"{len(index):,} rows, and up to {_MOST_SORTED:,} are sorted; filter them first")
+        if len(index) > _MAX_SORTED:
+            raise ConfigError(f"{len(index):,} rows, and up to {_MAX_SORTED:,} are sorted; filter them first")
         index = index.sort_by([(sort, "descending" if descending else "ascending")])
     return row_loader(index, table.root)
 
@@ -97,7 +97,7 @@ def table(opened: Opened, query: Query) -> dict[str, Any]:
             "codec": "" if field.codec is None else field.codec["name"], "light": _is_light(found, name, field),
             "picture": _has_picture(name, field),
         }
-        for name, field in _fields(found)[:MOST_FIELDS]
+        for name, field in _fields(found)[:MAX_FIELDS]
     ]  # fmt: skip
     return {
         "name": title(found), "rows": len(found), "fields": fields, "attrs": attributes(found.attrs),
@@ -136,10 +136,10 @@ def rows(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
     found = opened.table(query.text("name"))
     loader = choices.loader(found, query)
     first = query.integer("first", 0, 1 << 53, 0)
-    count = query.integer("count", 1, MOST_ROWS, 50)
+    count = query.integer("count", 1, MAX_ROWS, 50)
     end = min(len(loader), first + count)
     light = [name for name, field in _fields(found) if _is_light(found, name, field) and not _has_picture(name, field)]
-    light = light[:MOST_FIELDS]
+    light = light[:MAX_FIELDS]
     positions = range(first, max(first, end))
     # Averages tell what is small; a few rows of it may be large all the same, and are asked for one by one.
     large = _large_fields(found, loader, positions, light)
@@ -167,7 +167,7 @@ def _large_fields(table: Any, loader: Any, positions: range, names: list[str]) -
     for group in groups:
         stored = sum(_stored_bytes(state, append, slab, group, numbers[where] - begin)
                      for append, slab, begin, where in state.slabs_of(numbers))  # fmt: skip
-        if stored > _MOST_LISTED_BYTES:
+        if stored > _MAX_LISTED_BYTES:
             large.add(group)
     return {name for name in names if large.intersection(table.schema.groups_of(name))}
 

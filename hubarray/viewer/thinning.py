@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-MOST_POINTS = 2000
+MAX_POINTS = 2000
 
 
 def width_of(count: int) -> int:
     """How many elements a stretch has of which the least and the most are drawn."""
-    return max(1, -(-count // (MOST_POINTS // 2)))
+    return max(1, -(-count // (MAX_POINTS // 2)))
 
 
 def thinned(

@@ -14,14 +14,14 @@ from hubarray.redaction import shown_text
 from hubarray.values import packing
 from hubarray.viewer.thinning import plain, thinned
 
-_MOST_CELL_LETTERS, _MOST_CELL_NUMBERS = 400, 8
+_MAX_CELL_LETTERS, _MAX_CELL_NUMBERS = 400, 8
 # Of boxes, four each.
-_MOST_NUMBERS, _MOST_LABELS = 4000, 1000
-MOST_SIDE = 2048
+_MAX_NUMBERS, _MAX_LABELS = 4000, 1000
+MAX_SIDE = 2048
 _TIMES = " \u00d7 "
-_LEAST_CURVE, _MOST_CURVES = 8, 8
+_MIN_CURVE, _MAX_CURVES = 8, 8
 _SHOWN_ROWS, _SHOWN_COLUMNS = 40, 16
-_MOST_POINTS = 200_000
+_MAX_POINTS = 200_000
 
 
 def physical(array: Any, read: Any) -> Any:
@@ -36,11 +36,11 @@ def cell(value: Any) -> Any:
         return value if value is None else bool(value)
     if isinstance(value, (bytes, bytearray)):
         return f"{len(value):,} bytes"
-    if isinstance(value, np.ndarray) and value.size > _MOST_CELL_NUMBERS:
+    if isinstance(value, np.ndarray) and value.size > _MAX_CELL_NUMBERS:
         return f"{_TIMES.join(map(str, value.shape))} {value.dtype}"
     if isinstance(value, np.ndarray) and value.shape:
         text = np.array2string(value, threshold=12, edgeitems=3, precision=4, separator=", ")
-        return shown_text(" ".join(text.split()))[:_MOST_CELL_LETTERS]
+        return shown_text(" ".join(text.split()))[:_MAX_CELL_LETTERS]
     if isinstance(value, (np.datetime64, np.timedelta64)):
         return str(value)
     item = value.item() if isinstance(value, (np.generic, np.ndarray)) else value
@@ -51,7 +51,7 @@ def cell(value: Any) -> Any:
         return item
     if isinstance(item, float) and math.isfinite(item):
         return item
-    return shown_text(str(value)[:_MOST_CELL_LETTERS])[:_MOST_CELL_LETTERS]
+    return shown_text(str(value)[:_MAX_CELL_LETTERS])[:_MAX_CELL_LETTERS]
 
 
 def attributes(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,9 +81,9 @@ def about(name: str, value: Any) -> dict[str, Any]:
     if recognition.is_cloud(name, value):
         return found | {"is": "cloud"}
     if recognition.are_boxes(name, value.shape) and value.dtype.kind in "iuf":
-        return found | {"is": "boxes", "numbers": plain(value.reshape(-1)[:_MOST_NUMBERS])}
+        return found | {"is": "boxes", "numbers": plain(value.reshape(-1)[:_MAX_NUMBERS])}
     if recognition.are_labels(name, value):
-        found["labels"] = [cell(one) for one in value[:_MOST_LABELS]]
+        found["labels"] = [cell(one) for one in value[:_MAX_LABELS]]
     if value.dtype.kind in "TSUO":
         return found | {"is": "values", "rows": _first_rows(value if value.ndim > 1 else value[:, np.newaxis], cell)}
     try:
@@ -117,9 +117,9 @@ def overlaid(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _curves(parts: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The curves that numbers are seen as: one, or a few beside each other; none where they are few or many."""
     one = next(iter(parts.values()))
-    if one.ndim == 1 and len(one) > _LEAST_CURVE:
+    if one.ndim == 1 and len(one) > _MIN_CURVE:
         return {"value": one} if len(parts) == 1 else parts
-    if one.ndim == 2 and 0 < one.shape[1] <= _MOST_CURVES and len(one) > 2 * _LEAST_CURVE and len(parts) == 1:
+    if one.ndim == 2 and 0 < one.shape[1] <= _MAX_CURVES and len(one) > 2 * _MIN_CURVE and len(parts) == 1:
         return {f"{column}": one[:, column] for column in range(one.shape[1])}
     return {}
 
@@ -130,7 +130,7 @@ def _first_rows(value: np.ndarray, shown: Callable[[Any], Any]) -> list[list[Any
 
 
 def _number(value: Any) -> Any:
-    return cell(value) if np.asarray(value).dtype.kind in "buif" else shown_text(str(value))[:_MOST_CELL_LETTERS]
+    return cell(value) if np.asarray(value).dtype.kind in "buif" else shown_text(str(value))[:_MAX_CELL_LETTERS]
 
 
 def picture(name: str, value: np.ndarray, side: int) -> bytes:
@@ -144,7 +144,7 @@ def picture(name: str, value: np.ndarray, side: int) -> bytes:
     if recognition.is_image(value):
         return drawing.thumbnail(recognition.small_pixels(value, side), side)
     if recognition.is_cloud(name, value):
-        return drawing.png(recognition.from_above(recognition.cloud(value, _MOST_POINTS), side))
+        return drawing.png(recognition.from_above(recognition.cloud(value, _MAX_POINTS), side))
     raise ConfigError("this value is no image")
 
 
@@ -158,4 +158,4 @@ def points(name: str, value: np.ndarray) -> bytes:
     """
     if not recognition.is_cloud(name, value):
         raise ConfigError("this value is no list of points")
-    return recognition.cloud(value, _MOST_POINTS).tobytes()
+    return recognition.cloud(value, _MAX_POINTS).tobytes()

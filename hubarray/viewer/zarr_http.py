@@ -19,7 +19,7 @@ from hubarray.viewer.handle_cache import Opened
 
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _KEY = re.compile(r"(?:[^/]{1,128}/)?(?:zarr\.json|c(?:/\d{1,19}){0,64})")
-_LEAST_PARTS = 4
+_MIN_PARTS = 4
 _LARGE_BYTES = 32 << 20
 
 
@@ -56,7 +56,7 @@ class ZarrFiles:
         from starlette.concurrency import run_in_threadpool
 
         parts = request.path_params["path"].split("/")
-        if len(parts) < _LEAST_PARTS:
+        if len(parts) < _MIN_PARTS:
             raise NotFoundError("a Zarr is at owner/name/version")
         owner, name, version, key = parts[0], parts[1], parts[2], "/".join(parts[3:])
         if not _KEY.fullmatch(key):

@@ -163,7 +163,7 @@ def test_a_strangers_chunk_ends_in_one_error(name, plain):
 
 @pytest.mark.parametrize("name", COMPRESSORS)
 def test_a_bomb_is_refused_before_it_is_unpacked(name, monkeypatch):
-    monkeypatch.setattr(codec_module, "MOST_TEXT_BYTES", 1 << 16)
+    monkeypatch.setattr(codec_module, "MAX_TEXT_BYTES", 1 << 16)
     codec = {"blosc": "blosc-lz4", "numcodecs.lz4": "lz4"}.get(name, name)
     bomb = wrapped(name, (1).to_bytes(4, "little") + (1 << 20).to_bytes(4, "little") + bytes(1 << 20))
     with pytest.raises(CorruptDataError, match=r"65,?536"):
@@ -171,7 +171,7 @@ def test_a_bomb_is_refused_before_it_is_unpacked(name, monkeypatch):
 
 
 def test_a_chunk_of_too_much_text_is_refused_when_it_is_written(root, monkeypatch):
-    monkeypatch.setattr(codec_module, "MOST_TEXT_BYTES", 1 << 16)
+    monkeypatch.setattr(codec_module, "MAX_TEXT_BYTES", 1 << 16)
     array = hub.array(4, "t/x:v0", str, root=root)
     with pytest.raises(ConfigError, match="choose smaller chunks"):
         array[:] = "x" * 20_000
@@ -194,7 +194,7 @@ def test_text_has_no_sum_and_says_so(root):
 
 
 def test_a_file_whose_texts_are_all_the_same_long_one_is_no_bomb(root, tmp_path, monkeypatch):
-    monkeypatch.setattr(texts, "_MOST_BLOCK_BYTES", 1 << 20)
+    monkeypatch.setattr(texts, "_MAX_BLOCK_BYTES", 1 << 20)
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file.create_dataset("a", data=np.array([["x" * 10_000] * 100], object), dtype=h5py.string_dtype())
     with pytest.raises(hub.SourceError, match="assign them in parts"):

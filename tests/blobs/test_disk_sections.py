@@ -189,12 +189,12 @@ def test_one_file_that_cannot_be_written_does_not_turn_the_cache_off(cache, sect
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 300_000)), max_size=30), st.integers(1, 700_000))
-def test_stretches_are_back_to_back_in_one_section_and_all_there_is(steps, most_bytes):
+def test_stretches_are_back_to_back_in_one_section_and_all_there_is(steps, max_bytes):
     blobs, at = [], 0
     for gap, length in steps:
         blobs.append((at + gap // 2, bytes(length)))
         at += gap // 2 + length
-    found = list(stretches(blobs, most_bytes))
+    found = list(stretches(blobs, max_bytes))
     flat = []
     for first, buffers in found:
         at = first
@@ -202,7 +202,7 @@ def test_stretches_are_back_to_back_in_one_section_and_all_there_is(steps, most_
             flat.append((at, buffer))
             assert at // SECTION_BYTES == first // SECTION_BYTES
             at += len(buffer)
-        assert at - first <= most_bytes or len(buffers) == 1
+        assert at - first <= max_bytes or len(buffers) == 1
     assert flat == blobs
 
 

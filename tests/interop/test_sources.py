@@ -75,12 +75,12 @@ def test_rows_come_from_any_row_on_in_blocks_that_are_no_larger_than_asked(opene
     assert np.array_equal(np.concatenate(blocks), opened.values[start:])
 
 
-@pytest.mark.parametrize("most_bytes", [1, ROW_BYTES // 3, 10 * ROW_BYTES])
-def test_the_parts_of_a_row_make_the_row(opened, most_bytes):
+@pytest.mark.parametrize("max_bytes", [1, ROW_BYTES // 3, 10 * ROW_BYTES])
+def test_the_parts_of_a_row_make_the_row(opened, max_bytes):
     source, row_number = opened(), 3 if opened.again else 0
     row = np.zeros_like(opened.values[row_number])
     covered = np.zeros(row.shape, int)
-    for where, values in source.parts(row_number, most_bytes):
+    for where, values in source.parts(row_number, max_bytes):
         row[where] = values
         covered[where] += 1
     assert (covered == 1).all()

@@ -91,7 +91,7 @@ def test_a_commit_that_is_in_the_log_and_cannot_be_made_durable_is_not_said_to_h
 
 
 @given(st.lists(st.integers(0, 30), max_size=20), st.integers(1, 40), st.integers(1, 5), st.integers(1, 40))
-def test_buffers_are_written_back_to_back_in_short_steps_whatever_a_call_takes(sizes, step, most_buffers, taken):
+def test_buffers_are_written_back_to_back_in_short_steps_whatever_a_call_takes(sizes, step, max_buffers, taken):
     pieces = [bytes([65 + n]) * size for n, size in enumerate(sizes)]
     calls = []
 
@@ -101,12 +101,12 @@ def test_buffers_are_written_back_to_back_in_short_steps_whatever_a_call_takes(s
 
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryFile() as file:
         patch.setattr(local, "_STEP_BYTES", step)
-        patch.setattr(local, "MAX_BUFFERS", most_buffers)
+        patch.setattr(local, "MAX_BUFFERS", max_buffers)
         patch.setattr(os, "writev", short)
         local.write_all(file.fileno(), pieces)
         file.seek(0)
         assert file.read() == b"".join(pieces)
-    assert all(0 < count <= most_buffers and 0 < size <= step for count, size in calls)
+    assert all(0 < count <= max_buffers and 0 < size <= step for count, size in calls)
 
 
 def test_deleting_the_last_object_of_a_folder_removes_the_folder(tmp_path):

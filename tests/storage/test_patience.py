@@ -223,7 +223,7 @@ def test_a_listing_that_breaks_off_gives_each_key_once():
 
 
 def test_a_listing_that_breaks_off_behind_more_keys_than_are_remembered_is_an_error(monkeypatch):
-    monkeypatch.setattr("hubarray.storage.base._MOST_REMEMBERED_KEYS", 1)
+    monkeypatch.setattr("hubarray.storage.base._MAX_REMEMBERED_KEYS", 1)
     with pytest.raises(hub.UnavailableError, match="it broke off"):
         list(Breaking("memory://listed", {}).list(""))
 

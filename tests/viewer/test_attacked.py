@@ -107,7 +107,7 @@ def test_a_path_without_a_slash_and_two_origins_are_refused_without_a_trace(view
 
 def test_connections_that_ask_for_nothing_are_ended_and_the_server_goes_on(root, monkeypatch):
     monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.5)
-    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 50)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 50)
     with hub.view(root=root, open_browser=False) as viewer:
         idle = [socket.create_connection(("127.0.0.1", viewer.port), timeout=5) for _ in range(80)]
         for one in idle:

@@ -223,7 +223,7 @@ def damage(root, key, at=10):
 
 
 def test_rows_of_what_is_small_on_average_are_listed_without_the_few_that_are_large(viewer, root, monkeypatch):
-    monkeypatch.setattr(table_pages, "_MOST_LISTED_BYTES", 1 << 20)
+    monkeypatch.setattr(table_pages, "_MAX_LISTED_BYTES", 1 << 20)
     schema, rng = (
         hub.Schema({"t": hub.Field("i4", index=True), "v": hub.Field("u1", (None,))}),
         np.random.default_rng(0),

@@ -164,7 +164,7 @@ def test_a_row_that_is_larger_than_memory_is_meant_for_is_read_by_parts(show, vi
     from hubarray.viewer import row_pages
 
     monkeypatch.setattr(row_pages, "_LOT_BYTES", 1000)
-    monkeypatch.setattr(row_pages, "_MOST_ROW_BYTES", 1 << 20)
+    monkeypatch.setattr(row_pages, "_MAX_ROW_BYTES", 1 << 20)
     schema = hub.Schema({f"f{i}": hub.Field("f8", (1 << 16,)) for i in range(5)})
     with hub.table_writer("t/wide:v1", schema, root=root) as w, w.partition("a") as p:
         p.append({f"f{i}": np.full(1 << 16, i, "f8") for i in range(5)})

@@ -30,7 +30,7 @@ def test_tiles_of_every_level_are_the_picture_with_every_so_many_elements(data):
             read = array[cut.keys[0]].transpose(cut.order)
             part[...] = read.repeat(cut.step, 0)[: part.shape[0]].repeat(cut.step, 1)[:, : part.shape[1]]
             # What touches few chunks is read in full.
-            if -(-height // chunks[1]) * -(-width // chunks[2]) <= cuts.MOST_CHUNKS:
+            if -(-height // chunks[1]) * -(-width // chunks[2]) <= cuts.MAX_CHUNKS:
                 np.testing.assert_array_equal(
                     part, expected[row * TILE_PIXELS :, column * TILE_PIXELS :][:TILE_PIXELS, :TILE_PIXELS]
                 )
@@ -43,7 +43,7 @@ def test_a_tile_touches_a_bounded_number_of_chunks_however_large_the_array(level
     shape, chunks = (1 << 50, 1 << 50), (64, 64)
     cut = tile(shape, chunks, Axes(0, 1), (0, 0), level=level, row=0, column=0, itemsize=8, coarse=coarse)
     counts = [min(len(range(*one.indices(1 << 50))), -(-one.stop // 64)) for one in cut.keys[0]]
-    assert counts[0] * counts[1] <= (cuts.COARSE_CHUNKS if coarse else cuts.MOST_CHUNKS)
+    assert counts[0] * counts[1] <= (cuts.COARSE_CHUNKS if coarse else cuts.MAX_CHUNKS)
 
 
 def test_a_tile_that_is_not_there_is_refused():

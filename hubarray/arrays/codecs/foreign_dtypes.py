@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-_MOST_LETTERS = 64
+_MAX_LETTERS = 64
 # A type string within a header of .npy, whose field names may have slashes.
 _DIVIDED = re.compile(r"""['"][<>|=]?(?:[mM]8|datetime64|timedelta64)\[[^\]'"]*/""")
 
@@ -29,8 +29,8 @@ def dtype_of(text: str) -> np.dtype[Any]:
     >>> dtype_of("<M8[ns]")
     dtype('<M8[ns]')
     """
-    if "/" in text or len(text) > _MOST_LETTERS:
-        raise ValueError(f"there is no dtype {text[:_MOST_LETTERS]!r}")
+    if "/" in text or len(text) > _MAX_LETTERS:
+        raise ValueError(f"there is no dtype {text[:_MAX_LETTERS]!r}")
     try:
         return np.dtype(text)
     except OverflowError:

@@ -21,7 +21,7 @@ _STORED_PREFIX = "imagecodecs_"
 _LARGEST_AUTO_BYTES = 128 << 20
 _TILE_SIDE = 1024
 # A last axis that is no longer is of channels.
-_MOST_CHANNELS = 5
+_MAX_CHANNELS = 5
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ def image_chunks(row: ImageCodec, shape: Sequence[int], itemsize: int) -> tuple[
     lengths = [max(1, length) for length in shape]
     if not lengths:
         return ()
-    if len(lengths) > 2 and 1 < lengths[-1] <= _MOST_CHANNELS and lengths[-1] not in row.channels:
+    if len(lengths) > 2 and 1 < lengths[-1] <= _MAX_CHANNELS and lengths[-1] not in row.channels:
         known = " or ".join(map(str, (*([1] if row.grey else []), *row.channels)))
         raise ConfigError(
             f"codec {row.name!r}: an image has {known} channels, and the last axis has {lengths[-1]}; for images that "

@@ -78,7 +78,7 @@ def _png_header(data: memoryview) -> tuple[tuple[int, ...], str]:
 def _jpeg_header(data: memoryview) -> tuple[tuple[int, ...], str]:
     if bytes(data[:2]) != b"\xff\xd8":
         raise ValueError("is no JPEG image")
-    at, found, least_bits = 2, None, 0
+    at, found, min_bits = 2, None, 0
     while at + 9 < len(data):
         if data[at] != 0xFF:
             raise ValueError("is a JPEG image whose header is damaged")
@@ -90,7 +90,7 @@ def _jpeg_header(data: memoryview) -> tuple[tuple[int, ...], str]:
             at += 2
             continue
         length = int.from_bytes(data[at + 2 : at + 4], "big")
-        if marker == _JPEG_SCAN and found is not None and 8 * (len(data) - at) < least_bits:
+        if marker == _JPEG_SCAN and found is not None and 8 * (len(data) - at) < min_bits:
             # Decoders make up what is not there, however much that is.
             raise ValueError("is a JPEG image that is cut short, or says a size that it has not")
         if marker == _JPEG_SCAN and found is not None:
@@ -109,7 +109,7 @@ def _jpeg_header(data: memoryview) -> tuple[tuple[int, ...], str]:
             found = ((height, width) if channels == 1 else (height, width, channels)), "uint8"
             # Of each block of 8 x 8 pixels: a code for its mean; unless it is progressive, another for the rest.
             blocks = -(-height // 8) * -(-width // 8)
-            least_bits = blocks if marker == _JPEG_PROGRESSIVE else 2 * blocks
+            min_bits = blocks if marker == _JPEG_PROGRESSIVE else 2 * blocks
         elif length < 2 or (0xC3 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC)):
             raise ValueError("is a JPEG image of a kind that is not stored")
         at += 2 + length

@@ -19,10 +19,10 @@ from hubarray.storage.base import Buffer
 
 TEXT_CODEC = {"name": "vlen-utf8"}
 # Of all texts of a chunk, with four bytes for the length of each.
-MOST_TEXT_BYTES = 256 << 20
+MAX_TEXT_BYTES = 256 << 20
 
 _COUNT_BYTES = 4
-_MOST_CODECS = 2
+_MAX_CODECS = 2
 
 
 def text_codec(chain: Sequence[Mapping[str, Any]]) -> TextsCodec:
@@ -34,7 +34,7 @@ def text_codec(chain: Sequence[Mapping[str, Any]]) -> TextsCodec:
         It is another chain than ``vlen-utf8`` and one compressor.
     """
     compressors = chain[1:]
-    known = chain[0] in (TEXT_CODEC, {**TEXT_CODEC, "configuration": {}}) and len(chain) <= _MOST_CODECS
+    known = chain[0] in (TEXT_CODEC, {**TEXT_CODEC, "configuration": {}}) and len(chain) <= _MAX_CODECS
     rows = [COMPRESSORS.get(one["name"]) for one in compressors]
     settings = [one.get("configuration", {}) for one in compressors]
     if known and all(row is not None and row.takes(of) for row, of in zip(rows, settings, strict=True)):
@@ -59,9 +59,9 @@ class TextsCodec:
     def encode(self, chunk: np.ndarray) -> Buffer:
         """Refuses more than a chunk may hold."""
         data: bytearray = self._texts.encode(chunk.reshape(-1).astype(object))
-        if len(data) > MOST_TEXT_BYTES:
+        if len(data) > MAX_TEXT_BYTES:
             raise ConfigError(
-                f"a chunk of {chunk.size:,} texts has {len(data):,} bytes, and {MOST_TEXT_BYTES:,} are allowed; choose "
+                f"a chunk of {chunk.size:,} texts has {len(data):,} bytes, and {MAX_TEXT_BYTES:,} are allowed; choose "
                 "smaller chunks"
             )
         return memoryview(self._compressor.encode(data)) if self._row is not None else memoryview(data)
@@ -89,10 +89,10 @@ class TextsCodec:
             return bytes(data)
         name = self._row.name.removeprefix("numcodecs.")
         if name not in ANNOUNCED:
-            return decompressed(name, data, MOST_TEXT_BYTES, self._configuration)
+            return decompressed(name, data, MAX_TEXT_BYTES, self._configuration)
         size = ANNOUNCED[name](data)
-        if size > MOST_TEXT_BYTES:
-            raise ValueError(f"it says that it holds {size:,} bytes, and {MOST_TEXT_BYTES:,} are allowed")
+        if size > MAX_TEXT_BYTES:
+            raise ValueError(f"it says that it holds {size:,} bytes, and {MAX_TEXT_BYTES:,} are allowed")
         plain = np.empty(size, "u1")
         if self._row.decode_into(self._compressor, data, plain) != size:
             raise ValueError("it holds another number of bytes than it says")
@@ -107,9 +107,9 @@ class TextsCodec:
         return False
 
 
-def most_text_blob_bytes() -> int:
+def max_text_blob_bytes() -> int:
     """How long an encoded chunk of text may be."""
-    return max_encoded_bytes(MOST_TEXT_BYTES)
+    return max_encoded_bytes(MAX_TEXT_BYTES)
 
 
 def held_bytes(chunk: np.ndarray) -> int:

@@ -31,7 +31,7 @@ _COUNTED = ("vlen-utf8", "vlen-bytes", "vlen-array")
 _UNBOUNDED = "makes objects that nothing bounds"
 _REFUSED = {"pickle": "may run what the data names", "msgpack2": _UNBOUNDED, "json2": _UNBOUNDED}
 _OPTIONS_OF_DTYPES = ("dtype", "astype", "encode_dtype", "decode_dtype")
-_MOST_ITEM_BYTES = 16
+_MAX_ITEM_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class _Bounded(_Around, BytesBytesCodec):  # type: ignore[misc]
         described = self.to_dict()
         name = described["name"].removeprefix("numcodecs.")
         dtype, elements = chunk_spec.dtype.to_native_dtype(), math.prod(chunk_spec.shape)
-        most = max_encoded_bytes(_most_bytes(elements, dtype, self.max_text_bytes))
+        most = max_encoded_bytes(_max_bytes(elements, dtype, self.max_text_bytes))
         if name in PIECEWISE:
             data = chunk_bytes.to_bytes()
             found = await asyncio.to_thread(decompressed, name, data, most, described.get("configuration", {}))
@@ -98,7 +98,7 @@ class _BoundedTexts(_Around, ArrayBytesCodec):  # type: ignore[misc]
         return await self.codec._decode_single(chunk_bytes, chunk_spec)
 
 
-def _most_bytes(elements: int, dtype: np.dtype[Any], max_text_bytes: int) -> int:
+def _max_bytes(elements: int, dtype: np.dtype[Any], max_text_bytes: int) -> int:
     """The bytes that a chunk may decode to. Objects are texts, as long as they like."""
     size = elements * dtype.itemsize
     return max(size, max_text_bytes) if dtype.kind in "OT" else size
@@ -131,7 +131,7 @@ def _check_dtypes(options: Mapping[str, Any], item_bytes: int) -> None:
     ValueError
     """
     for name in _OPTIONS_OF_DTYPES:
-        if name in options and np.dtype(options[name]).itemsize > max(_MOST_ITEM_BYTES, item_bytes):
+        if name in options and np.dtype(options[name]).itemsize > max(_MAX_ITEM_BYTES, item_bytes):
             raise ValueError(f"has a filter that makes elements of {np.dtype(options[name]).itemsize:,} bytes")
 
 
@@ -172,7 +172,7 @@ class _BoundedV2(V2Codec):  # type: ignore[misc]
 
     async def _decode_single(self, chunk_bytes: Any, chunk_spec: Any) -> Any:
         elements, dtype = math.prod(chunk_spec.shape), chunk_spec.dtype.to_native_dtype()
-        size = _most_bytes(elements, dtype, self.max_text_bytes)
+        size = _max_bytes(elements, dtype, self.max_text_bytes)
         steps = [*(self.filters or ()), *([self.compressor] if self.compressor else [])]
         bounded = [_BoundedCodec(one, max_encoded_bytes(size), elements) for one in steps]
         filters, compressor = (bounded[:-1], bounded[-1]) if self.compressor else (bounded, None)

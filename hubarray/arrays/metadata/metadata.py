@@ -12,7 +12,7 @@ import numpy as np
 from hubarray.arrays.codecs import dtypes
 from hubarray.arrays.codecs.codec_chains import check_chain
 from hubarray.arrays.codecs.codecs import Codec, codec_for
-from hubarray.arrays.codecs.text_codec import most_text_blob_bytes
+from hubarray.arrays.codecs.text_codec import max_text_blob_bytes
 from hubarray.arrays.indexing import chunking, numbering
 from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError
 from hubarray.history.records.descriptions import Descriptions
@@ -135,9 +135,9 @@ class ArrayMetadata:
         return int(np.prod(self.chunks, dtype=np.int64)) * dtypes.planned_bytes(self.dtype)
 
     @cached_property
-    def most_blob_bytes(self) -> int:
+    def max_blob_bytes(self) -> int:
         """How long an encoded chunk may be."""
-        return most_text_blob_bytes() if self.dtype.kind == "T" else max_encoded_bytes(self.chunk_bytes)
+        return max_text_blob_bytes() if self.dtype.kind == "T" else max_encoded_bytes(self.chunk_bytes)
 
     def stored_like(self, other: ArrayMetadata) -> bool:
         """Whether chunks of both mean the same: equal chunk shape, dtype, codecs and fill value, bit for bit."""

@@ -67,9 +67,9 @@ def encoded(fetcher: Fetcher, metadata: ArrayMetadata, chunk: np.ndarray) -> Enc
             raise ConfigError(
                 f"the array's codecs do not encode this chunk: {type(error).__name__}: {error}"
             ) from error
-        if len(blob) > metadata.most_blob_bytes:
+        if len(blob) > metadata.max_blob_bytes:
             raise ConfigError(
-                f"a chunk of {chunk.nbytes:,} bytes takes {len(blob):,} once encoded, and {metadata.most_blob_bytes:,} "
+                f"a chunk of {chunk.nbytes:,} bytes takes {len(blob):,} once encoded, and {metadata.max_blob_bytes:,} "
                 "are allowed; choose another codec"
             )
         result = Encoded(blob, blob_hash(blob))

@@ -15,7 +15,7 @@ from hubarray.errors import ConfigError
 from hubarray.history.log.version import Version
 from hubarray.storage.base import Buffer
 
-_MOST_CHUNKS = 1 << 20
+_MAX_CHUNKS = 1 << 20
 
 
 def require_few(state: ArraySnapshot, chosen: Plan) -> None:
@@ -25,10 +25,10 @@ def require_few(state: ArraySnapshot, chosen: Plan) -> None:
     ------
     ConfigError
     """
-    if chosen.count > _MOST_CHUNKS:
+    if chosen.count > _MAX_CHUNKS:
         raise ConfigError(
             f"{state.version.name}: what is to be fetched ahead is {chosen.count:,} chunks, more than "
-            f"{_MOST_CHUNKS:,}; fetch less at a time"
+            f"{_MAX_CHUNKS:,}; fetch less at a time"
         )
 
 
@@ -69,13 +69,13 @@ def _load_into_memory(fetcher: Fetcher, metadata: ArrayMetadata, refs: Refs) -> 
         chunk = decoded(fetcher, metadata, data, refs[i])
         fetcher.memory.put(keys[i], chunk, held_bytes(chunk))
 
-    fetcher.fetch(refs[missing], consume, most_bytes=metadata.most_blob_bytes)
+    fetcher.fetch(refs[missing], consume, max_bytes=metadata.max_blob_bytes)
 
 
 def _load_onto_disk(version: Version, disk: DiskCache, metadata: ArrayMetadata, refs: Refs) -> None:
     failures = disk.space.failures
     if disk.space.writable:
-        version.fetcher.fetch(refs, lambda position, data: None, most_bytes=metadata.most_blob_bytes)
+        version.fetcher.fetch(refs, lambda position, data: None, max_bytes=metadata.max_blob_bytes)
     if not disk.space.writable or disk.space.failures != failures:
         raise ConfigError(
             f"{version.name}: what is fetched ahead cannot be kept, because the disk cache at "

@@ -98,7 +98,7 @@ def _read_batch(
     direct = None if keep or fetcher.store.remote else result.direct(missing, wanted["length"].tolist())
     disk_share = fetcher.disk.budget_bytes // _CACHED_SHARE if fetcher.disk is not None else 0
     on_disk = int(wanted["length"].sum()) <= disk_share
-    fetcher.fetch(wanted, consume, keep=on_disk, targets=direct, most_bytes=metadata.most_blob_bytes)
+    fetcher.fetch(wanted, consume, keep=on_disk, targets=direct, max_bytes=metadata.max_blob_bytes)
 
 
 def worth_keeping(fetcher: Fetcher, size_bytes: int) -> bool:

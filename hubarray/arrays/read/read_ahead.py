@@ -66,11 +66,11 @@ class Pace:
     def __init__(self, cache_bytes: int) -> None:
         # What is fetched ahead has to stay in the memory cache until it is asked for, beside what is used often.
         self._share_bytes = cache_bytes // _CACHE_SHARE
-        self._most_bytes = min(MAX_READ_BYTES, self._share_bytes)
+        self._max_bytes = min(MAX_READ_BYTES, self._share_bytes)
         self._last = -2
         self._run = 0
         self._ahead_to = 0
-        self._window_bytes = min(_FIRST_READ_BYTES, self._most_bytes)
+        self._window_bytes = min(_FIRST_READ_BYTES, self._max_bytes)
 
     def goes_on(self, coord: int) -> bool:
         """Note the place along the first axis of a chunk that is read; whether it is the next in a run of a few."""
@@ -79,7 +79,7 @@ class Pace:
         follows = coord == self._last + 1
         self._last = coord
         if not follows:
-            self._run, self._ahead_to, self._window_bytes = 0, 0, min(_FIRST_READ_BYTES, self._most_bytes)
+            self._run, self._ahead_to, self._window_bytes = 0, 0, min(_FIRST_READ_BYTES, self._max_bytes)
             return False
         self._run += 1
         return self._run >= _RUN_TO_NOTICE
@@ -108,5 +108,5 @@ class Pace:
             return range(0)
         first = max(self._ahead_to, self._last + 1)
         self._ahead_to = min(count, first + chunks)
-        self._window_bytes = min(self._most_bytes, 2 * self._window_bytes)
+        self._window_bytes = min(self._max_bytes, 2 * self._window_bytes)
         return range(first, self._ahead_to)

@@ -118,7 +118,7 @@ class ArraySnapshot:
             chunks[coords[i]] = decoded(fetcher, metadata, data, refs[i])
 
         if missing:
-            fetcher.fetch(refs[missing], consume, most_bytes=metadata.most_blob_bytes)
+            fetcher.fetch(refs[missing], consume, max_bytes=metadata.max_blob_bytes)
         for i in np.flatnonzero(refs["length"] == 0).tolist():
             chunks[coords[i]] = np.full(metadata.chunks, metadata.fill)
         return chunks

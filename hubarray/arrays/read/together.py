@@ -41,7 +41,7 @@ def fetch_together(fetcher: Fetcher, wanted: Iterable[tuple[ArraySnapshot, Seque
     for state, coords in wanted:
         found = state.refs(coords)
         # One that is too long is damaged; whoever reads its array says so.
-        refs.append(found[(found["length"] > 0) & (found["length"] <= state.metadata.most_blob_bytes)])
+        refs.append(found[(found["length"] > 0) & (found["length"] <= state.metadata.max_blob_bytes)])
     if refs:
         fetcher.fetch_ahead(np.concatenate(refs))
 

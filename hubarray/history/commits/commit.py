@@ -367,7 +367,7 @@ def build(
     record = Record(
         head=head,
         described=described,
-        least_format=_least_format(before, described),
+        min_format=_min_format(before, described),
         attrs=before.attrs if draft.attrs is None else draft.attrs,
         # They go on through a deletion, for a restore; whoever creates the version anew begins without any.
         tags=before.tags if draft.tags is None else draft.tags,
@@ -462,12 +462,12 @@ def _described(version: Version, before: Record, draft: Draft) -> dict[str, Any]
     return LongDescription.of(node, given)
 
 
-def _least_format(before: Record, described: dict[str, Any] | LongDescription) -> int:
+def _min_format(before: Record, described: dict[str, Any] | LongDescription) -> int:
     """The format that attributes in the node of a long description ask for; a record tells of its own."""
     if not isinstance(described, LongDescription):
         return 0
     if described is before.described:
-        return before.least_format
+        return before.min_format
     return FORMAT_OF_NUMBERS if NUMBER_KEY in json.dumps(described.value) else 0
 
 

@@ -42,7 +42,7 @@ STALLED_SECONDS = 3.0
 """How long one waits for writers of which none gets on."""
 WITHOUT_SECONDS = 10.0
 """How long one that waited in vain goes without turns."""
-MOST_COMMITS = 3
+MAX_COMMITS = 3
 """How many commits a turn has, where others wait."""
 _LINGER_SECONDS = 0.001
 _TICKET_ATTEMPTS, _TICKET_PAUSE_SECONDS = 50, 0.0005
@@ -54,7 +54,7 @@ _FILE_BYTES = _TRAFFIC + STATE_BYTES
 # `uptime_seconds`), and its length. It ends with its own hash, so one that was cut short is told.
 _HANDED = struct.Struct("<16sQdQ")
 _HANDED_SECONDS = 2.0
-_MOST_HANDED_BYTES = 64 << 10
+_MAX_HANDED_BYTES = 64 << 10
 _FIRST_BYTE, _LAST_BYTE = 1 << 20, 1 << 60
 # One for all, as each says once if its folder is another user's.
 _shared_space = functools.lru_cache(CacheSpace)
@@ -126,8 +126,8 @@ class MachineQueue:
         """End a commit's turn: at once, or in a moment if others wait and nobody here claims it."""
         ticket.commits += 1
         # Whoever was slow, as with its first commit, does not keep others for longer than they would keep it.
-        has_taken_long = time.monotonic() - ticket.began > MOST_COMMITS * self.traffic.commit_seconds
-        if ticket.commits >= MOST_COMMITS or has_taken_long or not ticket.is_waited_for:
+        has_taken_long = time.monotonic() - ticket.began > MAX_COMMITS * self.traffic.commit_seconds
+        if ticket.commits >= MAX_COMMITS or has_taken_long or not ticket.is_waited_for:
             ticket.leave()
             return
         with self._lock:
@@ -228,7 +228,7 @@ class CommitTicket:
             if not self._ticket.byte:
                 why = self._draw(self._ticket) or self._wait(self._ticket)
                 self._ticket.began = time.monotonic()
-            data = self._ticket.file.read(_FILE_BYTES + _HANDED.size + _MOST_HANDED_BYTES, 0)
+            data = self._ticket.file.read(_FILE_BYTES + _HANDED.size + _MAX_HANDED_BYTES, 0)
         except (OSError, RuntimeError) as error:
             # A process that ends begins no thread.
             why = str(error)
@@ -261,7 +261,7 @@ class CommitTicket:
 
     def _handing(self, newest: int, created_at: float, handing: Callable[[], bytes]) -> bytes:
         record = handing()
-        if len(record) > _MOST_HANDED_BYTES:
+        if len(record) > _MAX_HANDED_BYTES:
             record = b""
         return _HANDED.pack(self._queue.identity, newest, created_at, len(record)) + record
 
@@ -272,7 +272,7 @@ class CommitTicket:
         identity, number, created_at, length = _HANDED.unpack_from(data)
         is_meant = (identity, number) == (self._queue.identity, self.newest)
         if is_meant and 0 <= uptime_seconds() - created_at <= _HANDED_SECONDS:
-            self.handed = data[_HANDED.size : _HANDED.size + min(length, _MOST_HANDED_BYTES)]
+            self.handed = data[_HANDED.size : _HANDED.size + min(length, _MAX_HANDED_BYTES)]
             self.handed_at = created_at
 
     def _leave(self) -> None:

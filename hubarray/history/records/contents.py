@@ -16,7 +16,7 @@ from hubarray.history.records.overlay import LEAF_NUMBERS, Numbers, Overlay
 from hubarray.history.records.record import Member, Record
 
 _EVERY_NUMBER = range(1 << 64)
-_MOST_COMPARED = 1 << 20
+_MAX_COMPARED = 1 << 20
 # The last pair of records, and the numbers that differ.
 _compared: dict[tuple[tuple[str, str], ...], Numbers] = {}
 
@@ -121,7 +121,7 @@ def _differing(wholes: Sequence[tuple[Fetcher, Record]]) -> Numbers:
         present = np.flatnonzero(sum(table["length"] for table in tables if table is not None))
         found.append(present.astype(np.uint64) + np.uint64(leaf * LEAF_NUMBERS))
     every = np.unique(np.concatenate(found))
-    if all(record.digest for _, record in wholes) and len(every) <= _MOST_COMPARED:
+    if all(record.digest for _, record in wholes) and len(every) <= _MAX_COMPARED:
         _compared.clear()
         _compared[key] = every
     return every

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from hubarray.history.records.long_descriptions import LongDescription
 from hubarray.history.records.record import Record
 
-_MOST_REMEMBERED = 256
+_MAX_REMEMBERED = 256
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ class Descriptions(Generic[T]):
         How many are remembered at a time.
     """
 
-    def __init__(self, read: Callable[[Record], T], *, most: int = _MOST_REMEMBERED) -> None:
+    def __init__(self, read: Callable[[Record], T], *, most: int = _MAX_REMEMBERED) -> None:
         self._read, self._most = read, most
         self._known: dict[str, T] = {}
 

@@ -20,11 +20,11 @@ Numbers = npt.NDArray[np.uint64]
 LEAST = 8
 # Of members that are written here and there: so many extents of a size, then larger ones.
 _ALIKE = 16
-_MOST_DOUBLINGS = 48
+_MAX_DOUBLINGS = 48
 # Of more members that grow together so many numbers of all of them, which are a few leaves of the manifest.
 _FEW_MEMBERS, _TOGETHER = 8, 1 << 13
 MAX_EXTENTS = 4096
-MOST_NUMBERS = 1 << 63
+MAX_NUMBERS = 1 << 63
 
 
 def _none() -> Numbers:
@@ -103,7 +103,7 @@ class Extents:
             raise ConfigError(f"an array was written in more than {MAX_EXTENTS} places apart; use larger chunks")
         size = self._size(number, members)
         first, start = number // size * size, -(-following // size) * size
-        if start + size > MOST_NUMBERS:
+        if start + size > MAX_NUMBERS:
             raise ConfigError("the arrays have more chunks than a manifest can number; use larger chunks")
         at = int(np.searchsorted(self.firsts, np.uint64(first)))
         made = Extents(
@@ -115,7 +115,7 @@ class Extents:
 
     def _size(self, number: int, members: int) -> int:
         """How long the extent of a number is: as all there is behind its end, longer where there are many, and free."""
-        size = LEAST << min(len(self) // _ALIKE, _MOST_DOUBLINGS)
+        size = LEAST << min(len(self) // _ALIKE, _MAX_DOUBLINGS)
         if len(self) and number < int(self.firsts[-1] + self.sizes[-1]) + LEAST:
             following = 1 << (int(self.sizes.sum()).bit_length() - 1)
             if members > _FEW_MEMBERS:
@@ -164,7 +164,7 @@ class Extents:
         for first, start, size in triples:
             if size < LEAST or size & (size - 1) or first % size or start % size:
                 raise ValueError("has an extent that is no power of two, or not aligned to itself")
-            if first < end or start + size > MOST_NUMBERS or first + size > 1 << 64:
+            if first < end or start + size > MAX_NUMBERS or first + size > 1 << 64:
                 raise ValueError("has extents that overlap, or beyond what can be numbered")
             end = first + size
         columns = np.array(triples, np.uint64).reshape(-1, 3)

@@ -108,7 +108,7 @@ class Record:
         BLAKE3 of the record's bytes.
     member : Member or None
         Of a record as it is seen for one member of its version, such as an array of a dataset; never written.
-    least_format : int
+    min_format : int
         The format that what it holds elsewhere asks for: 7 where attributes in the node of a long description are NaN
         or infinite.
     """
@@ -124,7 +124,7 @@ class Record:
     changed: Changed = Changed()
     digest: str = ""
     member: Member | None = None
-    least_format: int = 0
+    min_format: int = 0
 
     @property
     def description(self) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def encode(record: Record) -> tuple[bytes, Record]:
     number, described = _described_json(record)
     attrs = numbers_to_json(record.attrs)
     has_numbers = bool(attrs) and NUMBER_KEY in _dumps(attrs)
-    number = max(number, record.least_format, FORMAT_OF_NUMBERS if has_numbers else 0)
+    number = max(number, record.min_format, FORMAT_OF_NUMBERS if has_numbers else 0)
     first = f'{{"hubarray":{number},"head":{head},"head_xxh3":"{head_hash(head)}"'
     overlay, overlay_homes = record.overlay.encode(home)
     body: dict[str, Any] = {
@@ -277,7 +277,7 @@ def _decoded(raw: bytes, name: Name, number: int, where: str) -> Record:
         changed=_changed(body, homes),
         digest=digest,
         # Only the node itself tells, and it may not be read before the next commit.
-        least_format=FORMAT_OF_NUMBERS if is_long and raw.startswith(_OF_NUMBERS) else 0,
+        min_format=FORMAT_OF_NUMBERS if is_long and raw.startswith(_OF_NUMBERS) else 0,
     )
 
 
@@ -329,15 +329,15 @@ def _node_json(node: NodeRef) -> dict[str, Any]:
     return {"home": node.home, "id": node.id, "length": node.length, "xxh3": node.digest.hex()}
 
 
-def _node(fields: Fields, most_bytes: int) -> NodeRef:
-    length = fields.integer("length", 1, most_bytes)
+def _node(fields: Fields, max_bytes: int) -> NodeRef:
+    length = fields.integer("length", 1, max_bytes)
     return NodeRef(fields.home("home"), fields.id("id"), length, bytes.fromhex(fields.id("xxh3")))
 
 
-def _listed_node(body: Fields, name: str, most_bytes: int, homes: tuple[str, ...]) -> NodeRef:
+def _listed_node(body: Fields, name: str, max_bytes: int, homes: tuple[str, ...]) -> NodeRef:
     """The node that a field names, under a home that the record lists: what is not listed is not kept."""
     fields = body.inner(name)
-    node = _node(fields, most_bytes)
+    node = _node(fields, max_bytes)
     if node.home not in homes:
         fields.refuse("home", "is a home that the record does not list")
     return node

@@ -29,7 +29,7 @@ MARKER = ".hubarray-export.json"
 CLEARING = "clearing"
 OVERWRITE = "overwrite=True (--overwrite)"
 _EXPORT_STEP_BYTES = 32 << 20
-_MOST_GROUP_BYTES = 64 << 20
+_MAX_GROUP_BYTES = 64 << 20
 
 
 def to_file(path: str, write: Callable[[str], None], overwrite: bool) -> None:
@@ -153,7 +153,7 @@ def _hdf5_holds(value: Any) -> bool:
 def group_at(target: Root) -> str | None:
     """The kind of node that the description of a Zarr names; None where there is none."""
     try:
-        there = json.loads(bytes(target.store.get("zarr.json", 0, _MOST_GROUP_BYTES)))
+        there = json.loads(bytes(target.store.get("zarr.json", 0, _MAX_GROUP_BYTES)))
     except ObjectMissingError:
         return None
     except ValueError:
@@ -221,7 +221,7 @@ def array_to_zarr(array: ArrayHandle, target: Root, overwrite: bool, described: 
             keys = ["/".join(["c", *map(str, one)]) for one in coords.tolist()]
             marker.check()
             missing = [i for i, key in enumerate(keys) if there.get(key) != int(chosen["length"][i])]
-            blobs = state.fetcher.blobs(chosen[missing], most_bytes=metadata.most_blob_bytes)
+            blobs = state.fetcher.blobs(chosen[missing], max_bytes=metadata.max_blob_bytes)
             run_all((len(blob), partial(store.put, keys[i], blob)) for i, blob in zip(missing, blobs, strict=True))
             bar.update(int(chosen["length"].sum()))
             chunks, size = chunks + len(keys), size + int(chosen["length"].sum())

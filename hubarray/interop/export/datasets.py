@@ -31,7 +31,7 @@ from hubarray.storage.url import Root, beside_the_root
 from hubarray.values.attributes import has_type, typed_value
 
 _SUFFIXES = {".h5": "hdf5", ".hdf5": "hdf5", ".nc": "netcdf", ".zarr": "zarr", "": "zarr"}
-_MOST_DESCRIPTION_BYTES = 1 << 20
+_MAX_DESCRIPTION_BYTES = 1 << 20
 
 
 def export_dataset(
@@ -166,7 +166,7 @@ def _to_zarr(dataset: DatasetHandle, target: Root, overwrite: bool) -> None:
 def _is_there(target: Root, described: dict[str, Any]) -> bool:
     """Whether an array was written to its end: its description comes last."""
     try:
-        found = json.loads(bytes(target.store.get("zarr.json", 0, _MOST_DESCRIPTION_BYTES)))
+        found = json.loads(bytes(target.store.get("zarr.json", 0, _MAX_DESCRIPTION_BYTES)))
     except (ObjectMissingError, ValueError):
         return False
     return bool(found == json.loads(json.dumps(described)))

@@ -29,7 +29,7 @@ SCHEMA_KEY = b"hubarray.schema"
 SHAPES_KEY = b"hubarray.empty_shapes"
 _GROUP_BYTES = 64 << 20
 _GROUP_ROWS = 1 << 16
-_MOST_SCHEMA_BYTES = 16 << 20
+_MAX_SCHEMA_BYTES = 16 << 20
 
 
 def write_parquet(table: TableHandle, path: str, columns: str | Sequence[str] | None = None) -> None:
@@ -296,7 +296,7 @@ def exported_schema(metadata: Mapping[bytes, bytes] | None, where: str) -> Schem
     if data is None:
         return None
     try:
-        if len(data) > _MOST_SCHEMA_BYTES:
+        if len(data) > _MAX_SCHEMA_BYTES:
             raise ValueError("too long")
         return Schema.from_json(Fields(parse_json(data, where), where, "schema"))
     except (ValueError, HubError) as error:

@@ -26,9 +26,9 @@ from hubarray.interop.zarr_attributes import zarr_group_json, zarr_json_in_group
 
 RECORD_CHUNKS = 10_000
 # Of a chunk of fill values, which stands where a file tells of other chunks and not of one.
-_MOST_FILL_BYTES = 4 << 20
+_MAX_FILL_BYTES = 4 << 20
 # Their numbers are int64.
-_MOST_CHUNKS = (1 << 63) - 1
+_MAX_CHUNKS = (1 << 63) - 1
 
 
 def write_references(
@@ -81,7 +81,7 @@ def _described(array: ArrayHandle) -> dict[str, Any]:
 def _records(array: ArrayHandle, name: str, place: str) -> Iterator[tuple[int, pa.Table]]:
     """The files of an array that tell of a chunk at least, by their numbers."""
     counts = tuple(-(-length // chunk) for length, chunk in zip(array.shape, array.chunks, strict=True))
-    if math.prod(counts) > _MOST_CHUNKS:
+    if math.prod(counts) > _MAX_CHUNKS:
         raise ConfigError(f"{name!r}: has {math.prod(counts):,} chunks, more than such references tell; use .json")
     found: list[tuple[np.ndarray, np.ndarray]] = []
     for coords, refs in array.state().present():
@@ -120,7 +120,7 @@ def _record(array: ArrayHandle, name: str, place: str, at: np.ndarray, refs: np.
 def _fill_chunk(array: ArrayHandle, name: str) -> bytes:
     chunk = np.full(array.chunks, array.fill_value, array.dtype)
     encoded = bytes(array.state().metadata.codec.encode(np.ascontiguousarray(chunk)))
-    if len(encoded) > _MOST_FILL_BYTES:
+    if len(encoded) > _MAX_FILL_BYTES:
         raise ConfigError(
             f"{name!r}: a chunk of its fill value takes {len(encoded):,} bytes, and one that is not stored is told so; "
             "use .json"

@@ -32,7 +32,7 @@ STYLE = (
 _COUNTED_CHUNKS = 100_000
 _THUMBNAILS = 4
 _THUMBNAIL_PIXELS = 96
-_MOST_THUMBNAIL_BYTES = 4 << 20
+_MAX_THUMBNAIL_BYTES = 4 << 20
 
 
 def human_bytes(count: float) -> str:
@@ -99,7 +99,7 @@ def thumbnails(array: ArrayHandle) -> str:
     shape = array.shape if is_one else array.shape[1:]
     covered = array.chunks if is_one else array.chunks[1:]
     state = array.state()
-    if any(c < n for c, n in zip(covered, shape, strict=True)) or state.metadata.chunk_bytes > _MOST_THUMBNAIL_BYTES:
+    if any(c < n for c, n in zip(covered, shape, strict=True)) or state.metadata.chunk_bytes > _MAX_THUMBNAIL_BYTES:
         return ""
     if len(state.record.overlay) == 0 and state.record.manifest is None:
         return ""

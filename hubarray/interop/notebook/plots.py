@@ -14,12 +14,12 @@ from hubarray.interop.pictures import colours, recognition
 from hubarray.interop.statistics.lazy import LazyView
 from hubarray.redaction import shown_text
 
-MOST_BYTES = 256 << 20
-_MOST_IMAGES = 16
-_MOST_CURVES = 8
-_MOST_TOLD = 4
-_MOST_POINTS = 100_000
-_MOST_PIXELS = 2000
+MAX_BYTES = 256 << 20
+_MAX_IMAGES = 16
+_MAX_CURVES = 8
+_MAX_TOLD = 4
+_MAX_POINTS = 100_000
+_MAX_PIXELS = 2000
 
 
 def show(array: ArrayHandle, key: Any = ..., *, ax: Any = None, **options: Any) -> Any:
@@ -29,8 +29,8 @@ def show(array: ArrayHandle, key: Any = ..., *, ax: Any = None, **options: Any) 
 
     shape = LazyView(array)[key].shape
     size = math.prod(shape) * array.dtype.itemsize
-    if size > MOST_BYTES:
-        raise ConfigError(f"that is {size:,} bytes, and {MOST_BYTES >> 20} MiB are drawn; take less, such as a.show(0)")
+    if size > MAX_BYTES:
+        raise ConfigError(f"that is {size:,} bytes, and {MAX_BYTES >> 20} MiB are drawn; take less, such as a.show(0)")
     values = np.asarray(array[key])
     try:
         real = colours.real_values(values, "abs")
@@ -62,7 +62,7 @@ def show(array: ArrayHandle, key: Any = ..., *, ax: Any = None, **options: Any) 
             {"cmap": plt.get_cmap("gray").with_extremes(bad="magenta")} if picture.ndim == 2 else {}
         )
         # Of a huge image as many pixels as are seen, at the places of those that it has.
-        step = max(1, max(picture.shape[:2]) // _MOST_PIXELS)
+        step = max(1, max(picture.shape[:2]) // _MAX_PIXELS)
         if step > 1:
             height, width = picture.shape[:2]
             defaults["extent"] = (-0.5, width - 0.5, height - 0.5, -0.5)
@@ -90,7 +90,7 @@ def show_row(handle: Any, at: int, columns: Any = None) -> Any:
         for name, value in values.items()
         if name in clouds or recognition.is_image(value) or _is_curve(value)
     }
-    drawn = dict(list(drawn.items())[:_MOST_IMAGES])
+    drawn = dict(list(drawn.items())[:_MAX_IMAGES])
     if not drawn:
         raise ConfigError(f"{title}: has no image, no points and no curve; its fields are {', '.join(row)}"[:300])
     columns_ = math.ceil(math.sqrt(len(drawn)))
@@ -100,7 +100,7 @@ def show_row(handle: Any, at: int, columns: Any = None) -> Any:
     for axes, (name, value) in zip(grid.flat, drawn.items(), strict=False):
         axes.set_title(name)
         if name in clouds:
-            points = recognition.cloud(value, _MOST_POINTS)
+            points = recognition.cloud(value, _MAX_POINTS)
             axes.set_axis_on()
             axes.set_aspect("equal")
             axes.scatter(points[:, 0], points[:, 1], c=points[:, 3], s=1, linewidths=0)
@@ -114,13 +114,13 @@ def show_row(handle: Any, at: int, columns: Any = None) -> Any:
         for left, top, right, bottom in (one for some in own for one in values[some].tolist()):
             axes.add_patch(patches.Rectangle((left, top), right - left, bottom - top, fill=False, edgecolor="tab:red"))
     scalars = {name: value for name, value in row.items() if name not in values and not isinstance(value, bytes)}
-    told = ", ".join(f"{name} {shown_text(str(value))[:30]}" for name, value in list(scalars.items())[:_MOST_TOLD])
+    told = ", ".join(f"{name} {shown_text(str(value))[:30]}" for name, value in list(scalars.items())[:_MAX_TOLD])
     figure.suptitle(f"{title}\n{told}" if told else title)
     return figure
 
 
 def _is_curve(value: np.ndarray) -> bool:
-    return value.ndim == 1 and value.dtype.kind in "buif" and len(value) > _MOST_CURVES
+    return value.ndim == 1 and value.dtype.kind in "buif" and len(value) > _MAX_CURVES
 
 
 def _shown(key: Any) -> str:
@@ -147,9 +147,9 @@ def _pictures(values: np.ndarray) -> list[tuple[str, np.ndarray]] | None:
     if recognition.is_image(squeezed):
         return [("", _as_colours(squeezed))]
     if squeezed.ndim == 4 and recognition.is_image(squeezed[0]):
-        return [(str(i), _as_colours(one)) for i, one in enumerate(squeezed[:_MOST_IMAGES])]
+        return [(str(i), _as_colours(one)) for i, one in enumerate(squeezed[:_MAX_IMAGES])]
     if squeezed.ndim == 3 and min(squeezed.shape[1:]) > 1:
-        if len(squeezed) <= _MOST_IMAGES:
+        if len(squeezed) <= _MAX_IMAGES:
             return [(str(i), one) for i, one in enumerate(squeezed)]
         middle = [n // 2 for n in squeezed.shape]
         return [
@@ -157,7 +157,7 @@ def _pictures(values: np.ndarray) -> list[tuple[str, np.ndarray]] | None:
             (f"[:, :, {middle[2]}]", squeezed[:, :, middle[2]]),
         ]  # fmt: skip
     is_picture = (
-        squeezed.ndim == 2 and min(squeezed.shape) > _MOST_CURVES and not recognition.are_signals(*squeezed.shape)
+        squeezed.ndim == 2 and min(squeezed.shape) > _MAX_CURVES and not recognition.are_signals(*squeezed.shape)
     )
     return [("", squeezed)] if is_picture else None
 
@@ -172,8 +172,8 @@ def _as_colours(image: np.ndarray) -> np.ndarray:
 
 def _curves(plt: Any, curves: dict[str, np.ndarray], ax: Any, title: str, options: dict[str, Any]) -> Any:
     shape = next(iter(curves.values())).shape
-    turned = len(shape) == 2 and (shape[0] <= _MOST_CURVES < shape[1] or recognition.are_signals(*shape))
-    if len(shape) > 2 or (len(shape) == 2 and not turned and shape[1] > _MOST_CURVES):
+    turned = len(shape) == 2 and (shape[0] <= _MAX_CURVES < shape[1] or recognition.are_signals(*shape))
+    if len(shape) > 2 or (len(shape) == 2 and not turned and shape[1] > _MAX_CURVES):
         raise ConfigError(f"{title}: of the shape {shape}, which is no image, curve or volume; choose a part")
     axes = ax or plt.figure().add_subplot()
     for name, values in curves.items():

@@ -16,7 +16,7 @@ from hubarray.tables.handle import TableHandle
 _SHOWN_FIELDS = 40
 _THUMBNAILS = 4
 _THUMBNAIL_PIXELS = 96
-_MOST_THUMBNAIL_BYTES = 8 << 20
+_MAX_THUMBNAIL_BYTES = 8 << 20
 _SHOWN_LETTERS = 200
 
 
@@ -46,7 +46,7 @@ def describe(table: TableHandle) -> str:
 
 def _thumbnails(table: TableHandle) -> str:
     name = next((one for one in table.schema if table.schema[one].is_image), None)
-    if name is None or not len(table) or _THUMBNAILS * table.nbytes / len(table) > _MOST_THUMBNAIL_BYTES:
+    if name is None or not len(table) or _THUMBNAILS * table.nbytes / len(table) > _MAX_THUMBNAIL_BYTES:
         return ""
     try:
         from imagecodecs import png_encode

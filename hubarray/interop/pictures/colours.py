@@ -21,7 +21,7 @@ _POINTS: Mapping[str, tuple[str, ...]] = {
 MAPS = tuple(_POINTS)
 PARTS = ("abs", "phase", "real", "imag")
 _MISSING = (255, 0, 255)
-_LEAST_BRIGHTNESS = 32
+_MIN_BRIGHTNESS = 32
 
 
 @cache
@@ -72,7 +72,7 @@ def window_of(values: np.ndarray, *, is_byte: bool) -> tuple[float, float]:
     >>> window_of(np.array([0, 200], "u1"), is_byte=True), window_of(np.array([0, 1], "u1"), is_byte=True)
     ((0.0, 255.0), (0.0, 1.0))
     """
-    if is_byte and (not values.size or values.max() >= _LEAST_BRIGHTNESS):
+    if is_byte and (not values.size or values.max() >= _MIN_BRIGHTNESS):
         return 0.0, 255.0
     if is_byte:
         return float(values.min()), max(float(values.max()), float(values.min()) + 1)

@@ -10,13 +10,13 @@ import numpy as np
 
 from hubarray.interop.pictures import colours
 
-_LEAST_SIDE = 8
-_MOST_COLOURED = 4 << 20
-_MOST_TIMES_AS_LONG = 50
-_LEAST_POINTS = 32
+_MIN_SIDE = 8
+_MAX_COLOURED = 4 << 20
+_MAX_TIMES_AS_LONG = 50
+_MIN_POINTS = 32
 _CHANNELS = (1, 3, 4)
-_MOST_SIGNALS, _MOST_TIMES_AS_WIDE = 256, 64
-_MOST_COORDINATES, _MOST_PLAIN_COORDINATES = 16, 4
+_MAX_SIGNALS, _MAX_TIMES_AS_WIDE = 256, 64
+_MAX_COORDINATES, _MAX_PLAIN_COORDINATES = 16, 4
 _CLOUD_NAMES = re.compile("point|lidar|radar|cloud|xyz|scan|velodyne", re.IGNORECASE)
 _LABEL_NAMES = re.compile("label|class|categor|caption", re.IGNORECASE)
 
@@ -34,7 +34,7 @@ def is_image(value: np.ndarray) -> bool:
     if value.ndim == 3 and value.shape[2] not in _CHANNELS:
         return False
     least, most = sorted(value.shape[:2])
-    return least >= _LEAST_SIDE and most <= _MOST_TIMES_AS_LONG * least
+    return least >= _MIN_SIDE and most <= _MAX_TIMES_AS_LONG * least
 
 
 def is_cloud(name: str, value: np.ndarray) -> bool:
@@ -61,8 +61,8 @@ def may_be_image(shape: Sequence[int | None], kind: str) -> bool:
     if kind not in "buif" or len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] not in (None, *_CHANNELS)):
         return False
     known = [one for one in shape[:2] if one is not None]
-    return all(one >= _LEAST_SIDE for one in known) and (
-        len(known) < 2 or max(known) <= _MOST_TIMES_AS_LONG * min(known)
+    return all(one >= _MIN_SIDE for one in known) and (
+        len(known) < 2 or max(known) <= _MAX_TIMES_AS_LONG * min(known)
     )
 
 
@@ -77,8 +77,8 @@ def may_be_cloud(name: str, shape: Sequence[int | None], kind: str) -> bool:
     if kind != "f" or len(shape) != 2 or shape[1] is None or are_boxes(name, shape):
         return False
     # More than coordinates and a brightness have other lists of numbers too, such as those of an inertial sensor.
-    most = _MOST_COORDINATES if _CLOUD_NAMES.search(name) else _MOST_PLAIN_COORDINATES
-    return 3 <= shape[1] <= most and (shape[0] is None or shape[0] >= _LEAST_POINTS)
+    most = _MAX_COORDINATES if _CLOUD_NAMES.search(name) else _MAX_PLAIN_COORDINATES
+    return 3 <= shape[1] <= most and (shape[0] is None or shape[0] >= _MIN_POINTS)
 
 
 def are_boxes(name: str, shape: Sequence[int | None]) -> bool:
@@ -99,7 +99,7 @@ def are_signals(rows: int, columns: int) -> bool:
     >>> are_signals(32, 100_000), are_signals(480, 640)
     (True, False)
     """
-    return rows <= _MOST_SIGNALS and columns > _MOST_TIMES_AS_WIDE * rows
+    return rows <= _MAX_SIGNALS and columns > _MAX_TIMES_AS_WIDE * rows
 
 
 def is_label(name: str) -> bool:
@@ -152,7 +152,7 @@ def pixels(value: np.ndarray, channels: str | None = None) -> np.ndarray:
 def small_pixels(value: np.ndarray, side: int) -> np.ndarray:
     """As :func:`pixels`, of every so many elements where an image is far larger than it is to be seen."""
     height, width = value.shape[:2]
-    step = max(1, max(height, width) // (2 * side), math.ceil(math.sqrt(height * width / _MOST_COLOURED)))
+    step = max(1, max(height, width) // (2 * side), math.ceil(math.sqrt(height * width / _MAX_COLOURED)))
     return pixels(value[::step, ::step])
 
 

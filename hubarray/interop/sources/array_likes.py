@@ -132,7 +132,7 @@ class IteratedSource:
                 number += 1
             yield rows
 
-    def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
+    def parts(self, row: int, max_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
         """See :class:`Source`."""
         return whole_parts(self, row)
 

@@ -59,7 +59,7 @@ class ImportSource(Protocol):
     def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
         """Rows from ``start`` on, at most so many at a time."""
 
-    def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
+    def parts(self, row: int, max_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
         """A row that is too large to be held, in parts of about so many bytes: their place in the row, and values.
 
         Raises

@@ -25,7 +25,7 @@ _HDF5_OWN = frozenset(
     ("CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "DIMENSION_LABELS", "_Netcdf4Dimid", "_Netcdf4Coordinates",
      "_nc3_strict", "_NCProperties")
 )  # fmt: skip
-_MOST_LINKS = 64
+_MAX_LINKS = 64
 _SHOWN_LETTERS = 400
 _NETCDF_PREFIX = "_nc4_non_coord_"
 # What NetCDF-4 calls the scale of a dimension that has no coordinates.
@@ -260,7 +260,7 @@ def refuse_external_links(h5py: Any, file: Any, key: str, where: str) -> None:
         done = path
         if isinstance(link, h5py.SoftLink):
             links += 1
-            if links > _MOST_LINKS:
+            if links > _MAX_LINKS:
                 raise SourceError(f"{where}:{key}: its links lead on and on")
             target = posixpath.normpath(posixpath.join(posixpath.dirname(path), link.path))
             waiting, done = [*[part for part in target.split("/") if part], *waiting], "/"

@@ -92,7 +92,7 @@ class Images:
                     )
             yield np.stack(rows)
 
-    def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
+    def parts(self, row: int, max_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
         """See :class:`Source`."""
         return whole_parts(self, row)
 

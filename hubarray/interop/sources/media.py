@@ -54,7 +54,7 @@ class Media:
         self.fingerprint: list[Any] | None = stamp(where)
         check_sizes(self, whole_rows=True)
 
-    def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
+    def parts(self, row: int, max_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
         """See :class:`Source`."""
         return whole_parts(self, row)
 

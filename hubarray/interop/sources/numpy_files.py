@@ -90,7 +90,7 @@ class RemoteNpy:
                 count = min(block_rows, (self.rows or 0) - first)
                 yield _rows_of(file.read(count * size), count, self.row_shape, self.dtype, self.where)
 
-    def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
+    def parts(self, row: int, max_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
         """See :class:`Source`."""
         return whole_parts(self, row)
 
@@ -156,7 +156,7 @@ class Npz:
         file.seek(row * row_bytes(self), os.SEEK_CUR)
         return file
 
-    def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
+    def parts(self, row: int, max_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
         """See :class:`Source`."""
         return whole_parts(self, row)
 

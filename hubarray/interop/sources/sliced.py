@@ -70,14 +70,14 @@ class SlicedSource:
             with readable(self.where):
                 yield block_of(self._array, slice(first, first + block_rows))
 
-    def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
+    def parts(self, row: int, max_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
         """See :class:`Source`."""
-        for key in boxes_of(self.row_shape, self.dtype.itemsize, most_bytes):
+        for key in boxes_of(self.row_shape, self.dtype.itemsize, max_bytes):
             with readable(self.where):
                 yield key, block_of(self._array, (row, *key))
 
 
-def boxes_of(shape: tuple[int, ...], itemsize: int, most_bytes: int) -> Iterator[tuple[slice, ...]]:
+def boxes_of(shape: tuple[int, ...], itemsize: int, max_bytes: int) -> Iterator[tuple[slice, ...]]:
     """Slices that cut a shape into boxes of about so many bytes, along its leading axes.
 
     Examples
@@ -89,7 +89,7 @@ def boxes_of(shape: tuple[int, ...], itemsize: int, most_bytes: int) -> Iterator
     steps = []
     below = itemsize
     for length in reversed(shape):
-        step = max(1, min(length, most_bytes // below)) if length else 1
+        step = max(1, min(length, max_bytes // below)) if length else 1
         steps.append(step)
         below *= length if step == length else step
     for begins in itertools.product(*(range(0, n, step) for n, step in zip(shape, reversed(steps), strict=True))):

@@ -17,7 +17,7 @@ _ONLY_TEXT = np.dtypes.StringDType(coerce=False)
 # Of texts that are all as long as the file: what is read at a time; and of all that one call gives.
 _TEXTS_BYTES = 128 << 20
 _TEXTS_AT_A_TIME = (16, 4096, 65536)
-_MOST_BLOCK_BYTES = 1 << 30
+_MAX_BLOCK_BYTES = 1 << 30
 
 
 class Texts:
@@ -41,7 +41,7 @@ class Texts:
         self.shape = shape
         self.chunks = getattr(source, "chunks", None)
         self._where, self._source, self._found_bytes = where, source, 0
-        self._most_bytes = math.inf if stored_bytes is None else max(ALWAYS_BYTES, MAX_UNPACKED * stored_bytes)
+        self._max_bytes = math.inf if stored_bytes is None else max(ALWAYS_BYTES, MAX_UNPACKED * stored_bytes)
         self._texts_at_a_time = texts
 
     @property
@@ -59,9 +59,9 @@ class Texts:
             begin = box[0]
             part = self._texts((slice(first + begin.start, first + begin.stop), *box[1:]))
             held += 4 * int(np.strings.str_len(part).sum())
-            if held > _MOST_BLOCK_BYTES:
+            if held > _MAX_BLOCK_BYTES:
                 raise SourceError(
-                    f"{self._where}: its texts take more than {_MOST_BLOCK_BYTES:,} bytes in {end - first:,} rows; "
+                    f"{self._where}: its texts take more than {_MAX_BLOCK_BYTES:,} bytes in {end - first:,} rows; "
                     "make the array with hub.array, and assign them in parts"
                 )
             out[box] = part
@@ -74,7 +74,7 @@ class Texts:
         except ValueError:
             raise ConfigError("text of any length among other things; give all of it one type") from None
         self._found_bytes += 4 * int(np.strings.str_len(texts).sum())
-        if self._found_bytes > self._most_bytes:
+        if self._found_bytes > self._max_bytes:
             raise SourceError(
                 f"{self._where}: its texts have more than {self._found_bytes:,} bytes, and its file {MAX_UNPACKED} "
                 "times fewer; make the array with hub.array, and assign what is there"

@@ -39,8 +39,8 @@ _TAGS = ("ImageDescription", "Software", "DateTime", "XResolution", "YResolution
          "GDAL_NODATA")  # fmt: skip
 _FACT_TAGS = (42112, 42113)
 _GEO_TAGS = ("ModelPixelScaleTag", "ModelTiepointTag", "ModelTransformationTag")
-_MOST_LETTERS = 4096
-_MOST_XML_LETTERS = 1 << 20
+_MAX_LETTERS = 4096
+_MAX_XML_LETTERS = 1 << 20
 # tifffile's letters, in the words that xarray and OME use.
 _AXES = {"S": "c", "I": "page", "Q": "page"}
 _READ_AT_ONCE_BYTES = 16 << 20
@@ -146,7 +146,7 @@ class Tiff:
                 found = [self._page(pages[i]) for i in wanted]
                 yield np.stack(found).reshape(count, *self.row_shape)
 
-    def parts(self, row: int, most_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
+    def parts(self, row: int, max_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
         """See :class:`Source`: page by page, and of large pages some rows of tiles at a time."""
         pages_a_row = math.prod(self._leading[1:])
         with readable(self.where), self._open() as file:
@@ -157,7 +157,7 @@ class Tiff:
                     yield place, self._page(page)
                     continue
                 check_within(self.where, page)
-                for where, values in pieces_of(page, most_bytes):
+                for where, values in pieces_of(page, max_bytes):
                     yield (*place, *where), as_meant(self.where, page.keyframe, values)
 
     def _page(self, page: Any) -> np.ndarray:
@@ -176,7 +176,7 @@ def tiff_members(where: str, *, upright: bool) -> Members | None:
     return Members(where, arrays, {}, stamp(where))
 
 
-def pieces_of(page: Any, most_bytes: int) -> Iterator[tuple[tuple[slice, ...], np.ndarray]]:
+def pieces_of(page: Any, max_bytes: int) -> Iterator[tuple[tuple[slice, ...], np.ndarray]]:
     """A page in pieces of about so many bytes: where each lies, and its pixels as they are stored.
 
     Raises
@@ -184,12 +184,12 @@ def pieces_of(page: Any, most_bytes: int) -> Iterator[tuple[tuple[slice, ...], n
     SourceError
     """
     about, dtype = page.keyframe, np.dtype(page.dtype)
-    if math.prod(page.shape) * dtype.itemsize <= most_bytes or about.shaped[1] != 1:
+    if math.prod(page.shape) * dtype.itemsize <= max_bytes or about.shaped[1] != 1:
         yield (), page.asarray()
         return
     if about.is_memmappable:
         mapped = page.asarray(out="memmap")
-        for box in boxes_of(mapped.shape, dtype.itemsize, most_bytes):
+        for box in boxes_of(mapped.shape, dtype.itemsize, max_bytes):
             yield box, np.array(mapped[box])
         return
     planes = len(page.shape) == 3 and about.shaped[0] > 1
@@ -201,7 +201,7 @@ def pieces_of(page: Any, most_bytes: int) -> Iterator[tuple[tuple[slice, ...], n
     ):
         if y >= about.imagelength or x >= about.imagewidth:
             continue
-        if held and ((plane, y) != at or size > most_bytes):
+        if held and ((plane, y) != at or size > max_bytes):
             yield _joined(held, *at, planes=planes)
             held, size = [], 0
         height, width = min(shape[1], about.imagelength - y), min(shape[2], about.imagewidth - x)
@@ -316,16 +316,16 @@ def gdal_attrs(text: str, bands: int) -> dict[str, Any]:
     >>> gdal_attrs('<GDALMetadata><Item name="SCALE" sample="0" role="scale">0.5</Item></GDALMetadata>', 1)
     {'scale_factor': 0.5}
     """
-    if len(text) > _MOST_XML_LETTERS or "<!" in text:
-        return {"gdal": {"GDAL_METADATA": text[:_MOST_LETTERS]}}
+    if len(text) > _MAX_XML_LETTERS or "<!" in text:
+        return {"gdal": {"GDAL_METADATA": text[:_MAX_LETTERS]}}
     try:
         items = list(ElementTree.fromstring(text.rstrip("\0")).iter("Item"))
     except ElementTree.ParseError:
-        return {"gdal": {"GDAL_METADATA": text[:_MOST_LETTERS]}}
+        return {"gdal": {"GDAL_METADATA": text[:_MAX_LETTERS]}}
     of_bands: dict[str, dict[int, str]] = {}
     others: dict[str, Any] = {}
     for one in items:
-        name, sample, value = one.get("name", ""), one.get("sample", ""), (one.text or "")[:_MOST_LETTERS]
+        name, sample, value = one.get("name", ""), one.get("sample", ""), (one.text or "")[:_MAX_LETTERS]
         role = one.get("role", "")
         if sample.isdecimal() and len(sample) < 6 and int(sample) < bands:
             of_bands.setdefault(role or name, {})[int(sample)] = value
@@ -381,11 +381,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, str):
-        return value[:_MOST_LETTERS]
+        return value[:_MAX_LETTERS]
     if isinstance(value, bytes):
-        return value[:_MOST_LETTERS].decode("utf-8", "replace")
+        return value[:_MAX_LETTERS].decode("utf-8", "replace")
     if isinstance(value, (np.ndarray, np.generic)):
         return _plain(value.tolist())
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value[:_MOST_LETTERS]]
-    return value if isinstance(value, (bool, int, float)) or value is None else str(value)[:_MOST_LETTERS]
+        return [_plain(one) for one in value[:_MAX_LETTERS]]
+    return value if isinstance(value, (bool, int, float)) or value is None else str(value)[:_MAX_LETTERS]

@@ -20,7 +20,7 @@ from hubarray.interop.sources.texts import Texts
 from hubarray.interop.zarr_attributes import decoded_attributes
 from hubarray.limits import parse_json
 
-_MOST_METADATA_BYTES = 64 << 20
+_MAX_METADATA_BYTES = 64 << 20
 _SMALL_METADATA_BYTES = 1 << 20
 _ZARR_METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata")
 
@@ -129,8 +129,8 @@ def _opened_zarr(where: str, options: Mapping[str, Any], *, follow_links: bool) 
     for path in files:
         if os.path.basename(path) not in _ZARR_METADATA:
             continue
-        if os.path.getsize(path) > _MOST_METADATA_BYTES:
-            raise SourceError(f"{path}: has {os.path.getsize(path):,} bytes, and {_MOST_METADATA_BYTES:,} are read")
+        if os.path.getsize(path) > _MAX_METADATA_BYTES:
+            raise SourceError(f"{path}: has {os.path.getsize(path):,} bytes, and {_MAX_METADATA_BYTES:,} are read")
         if os.path.getsize(path) > _SMALL_METADATA_BYTES:
             try:
                 parse_json(Path(path).read_bytes())

@@ -14,8 +14,8 @@ from hubarray.arrays.handle import ArrayHandle
 from hubarray.interop.blocks import Axis, as_slice, within_chunk
 
 SPARSE_STATISTICS = ("sum", "mean", "min", "max", "var", "std", "any", "all")
-LEAST_SPARSE_BYTES = 256 << 20
-MOST_CHUNKS = 1 << 16
+MIN_SPARSE_BYTES = 256 << 20
+MAX_CHUNKS = 1 << 16
 _STORED_SHARE = 4
 _BATCH_BYTES = 64 << 20
 
@@ -55,9 +55,9 @@ def statistic(name: str, array: ArrayHandle, axes: tuple[Axis, ...], *, ddof: in
     Costs the manifest and the stored chunks in view, and nothing for the others.
     """
     size = math.prod(len(axis) for axis in axes if isinstance(axis, range))
-    if size * array.dtype.itemsize < LEAST_SPARSE_BYTES:
+    if size * array.dtype.itemsize < MIN_SPARSE_BYTES:
         return None
-    most = min(MOST_CHUNKS, int(size / (_STORED_SHARE * math.prod(array.chunks))))
+    most = min(MAX_CHUNKS, int(size / (_STORED_SHARE * math.prod(array.chunks))))
     stored = list(itertools.islice(_stored_parts(array, axes), most + 1))
     if len(stored) > most:
         return None

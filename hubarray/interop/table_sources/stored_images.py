@@ -16,7 +16,7 @@ from hubarray.redaction import shown_text
 from hubarray.tables.format.block import MAX_BLOCK_BYTES
 from hubarray.tables.format.schema import Field, Schema
 
-_MOST_IMAGE_BYTES = MAX_BLOCK_BYTES // 2
+_MAX_IMAGE_BYTES = MAX_BLOCK_BYTES // 2
 _BATCH_BYTES = 64 << 20
 _PNG_DTYPES, _MAX_PNG_CHANNELS = ("bool", "uint8", "uint16"), 4
 
@@ -84,7 +84,7 @@ class StoredImages:
             return data
         self._check_like(where, still_of(where, data))
         found = pixels(where, data, numbers=self.keeps_numbers)
-        if found.nbytes > _MOST_IMAGE_BYTES:
+        if found.nbytes > _MAX_IMAGE_BYTES:
             raise SourceError(f"{where}: has {found.shape[0]:,} x {found.shape[1]:,} pixels, more than are imported")
         if found.dtype == bool:
             found = found.astype(np.uint8) * np.uint8(255)

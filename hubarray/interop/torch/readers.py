@@ -296,15 +296,15 @@ class InMemBatchedDataLoader:
         """Nothing is left to stop: the reader was when its rows had been read."""
 
 
-def _all_columns(reader: Any, most_rows: int | None) -> tuple[dict[str, Column], int]:
+def _all_columns(reader: Any, max_rows: int | None) -> tuple[dict[str, Column], int]:
     parts: list[dict[str, Column]] = []
     rows = 0
     with reader:
         for columns in _Rebatched(reader, 4096):
             parts.append(columns)
             rows += len(next(iter(columns.values())))
-            if most_rows is not None and rows >= most_rows:
-                rows = most_rows
+            if max_rows is not None and rows >= max_rows:
+                rows = max_rows
                 break
     names = list(reader.schema.fields)
     whole = {name: joined([part[name] for part in parts]) if parts else [] for name in names}

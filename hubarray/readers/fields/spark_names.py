@@ -8,7 +8,7 @@ from typing import Any
 from hubarray.errors import ConfigError
 
 _DECIMAL = re.compile(r"DecimalType\(\s*(\d{1,3})\s*,\s*(-?\d{1,3})\s*\)")
-_MOST_DIGITS = 38
+_MAX_DIGITS = 38
 _DEFAULT_DECIMAL = (38, 18)
 
 
@@ -39,9 +39,9 @@ def spark_name(given: Any) -> str | None:
     if found is None:
         return str(given)
     precision, scale = int(found[1]), int(found[2])
-    if not (1 <= precision <= _MOST_DIGITS and 0 <= scale <= precision):
+    if not (1 <= precision <= _MAX_DIGITS and 0 <= scale <= precision):
         raise ConfigError(
-            f"{given}: decimals have 1 to {_MOST_DIGITS} digits, and no more behind the point than in all"
+            f"{given}: decimals have 1 to {_MAX_DIGITS} digits, and no more behind the point than in all"
         )
     return f"DecimalType({precision},{scale})"
 

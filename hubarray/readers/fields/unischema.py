@@ -21,7 +21,7 @@ from hubarray.readers.fields.field_codecs import FieldCodec, codec_from_json
 from hubarray.redaction import shown_text
 
 MAX_FIELDS = 1 << 16
-_MOST_AXES = 64
+_MAX_AXES = 64
 
 
 class UnischemaField(NamedTuple):
@@ -247,7 +247,7 @@ def is_text(name: Any) -> bool:
 
 def is_shape(shape: Sequence[Any]) -> bool:
     """Whether lengths of dimensions, None where unknown, are what values of a cell can have."""
-    if len(shape) > _MOST_AXES or not all(n is None or (type(n) is int and n >= 0) for n in shape):
+    if len(shape) > _MAX_AXES or not all(n is None or (type(n) is int and n >= 0) for n in shape):
         return False
     return math.prod(n for n in shape if n is not None) < 1 << 40
 

@@ -16,11 +16,11 @@ GROUPS_HELD = 3
 # Smaller ranges cost more than their bytes: an S3 server gave 210 MB/s of 1 MiB ranges, 400 of 2, 550 of 4 and of 8.
 REQUEST_BYTES = 4 << 20
 # As far as a buffer grows by itself, where chunks are large.
-MOST_BUFFER_BYTES = 1 << 30
+MAX_BUFFER_BYTES = 1 << 30
 # As much as a rank of many intervals holds.
-MOST_HELD_BYTES = 8 << 30
+MAX_HELD_BYTES = 8 << 30
 # However few bytes there are, so that units alone shuffle something.
-LEAST_UNITS = 64
+MIN_UNITS = 64
 # Fewer units open at a time make a poor shuffle of data that is sorted.
 GOOD_POOL_UNITS = 32
 
@@ -93,17 +93,17 @@ def sizes(
     chunk_bytes = chunk_rows * row_bytes
     chunks = -(-rows // chunk_rows)
     unit_bytes = min(UNIT_BYTES, max(group_bytes / GOOD_POOL_UNITS, min(REQUEST_BYTES, group_bytes / 11)))
-    fitting_chunks = min(int(unit_bytes / chunk_bytes), chunks // LEAST_UNITS)
+    fitting_chunks = min(int(unit_bytes / chunk_bytes), chunks // MIN_UNITS)
     chunks_a_unit = max(1, fitting_chunks, -(-chunks // MAX_UNITS))
     unit_rows = chunk_rows * chunks_a_unit
     needed = int(2 * unit_rows * row_bytes * groups) + 1
     if fitting < 2 * unit_rows:
-        if needed > MOST_HELD_BYTES:
+        if needed > MAX_HELD_BYTES:
             raise ConfigError(
                 f"rows are shuffled in groups of at least two chunks, and of chunks of {chunk_bytes:,.0f} bytes a rank "
-                f"would hold more than {MOST_HELD_BYTES:,}: use shuffle=False, or copy to smaller chunks"
+                f"would hold more than {MAX_HELD_BYTES:,}: use shuffle=False, or copy to smaller chunks"
             )
-        if buffer_bytes is not None or needed > MOST_BUFFER_BYTES:
+        if buffer_bytes is not None or needed > MAX_BUFFER_BYTES:
             raise ConfigError(
                 f"buffer_bytes={given:,}: rows are shuffled in groups of at least two chunks of {chunk_bytes:,.0f} "
                 f"bytes, of which {groups} are held; buffer_bytes={needed:,} suffices"
@@ -111,8 +111,8 @@ def sizes(
         fitting = 2 * unit_rows
     group_rows = min(fitting, max(shared, 2 * unit_rows))
     held = intervals // world_size + 2
-    if held * group_rows * row_bytes > MOST_HELD_BYTES:
-        fitting = int(MOST_HELD_BYTES / held * groups)
+    if held * group_rows * row_bytes > MAX_HELD_BYTES:
+        fitting = int(MAX_HELD_BYTES / held * groups)
         raise ConfigError(
             f"{intervals} intervals on {world_size} ranks: each holds {held} groups of {group_rows * row_bytes:,.0f} "
             f"bytes; use fewer intervals, or buffer_bytes={fitting:,}"

@@ -426,7 +426,7 @@ def _file(location: Location, info: pafs.FileInfo | _Info, relative: str) -> Dat
     return DataFile(info.path, relative, int(info.size or 0), modified_ns, is_fresh=fresh)
 
 
-def read_small(location: Location, name: str, most_bytes: int) -> bytes | None:
+def read_small(location: Location, name: str, max_bytes: int) -> bytes | None:
     """The bytes of a file of metadata beside the data, or None."""
     path, where = f"{location.path}/{name}", f"{location.where}/{name}"
 
@@ -434,7 +434,7 @@ def read_small(location: Location, name: str, most_bytes: int) -> bytes | None:
         info = location.client.filesystem.get_file_info(path)
         if info.type != pafs.FileType.File:
             return None
-        if info.size > most_bytes:
+        if info.size > max_bytes:
             raise SourceError(f"{where}: takes {info.size:,} bytes, more than is read")
         with location.client.filesystem.open_input_stream(path) as file:
             return bytes(file.read())

@@ -29,7 +29,7 @@ from hubarray.progress import progress
 from hubarray.readers.parquet.files import DataFile, Location, readable, requested
 
 _THREADS = 16
-_MOST_KEPT_BYTES = 64 << 20
+_MAX_KEPT_BYTES = 64 << 20
 # Rows of a row group: an order of them takes 8 bytes each. Arrow writes 64 Mi at most.
 MAX_GROUP_ROWS = 1 << 27
 _SEAL_BYTES = 16
@@ -124,7 +124,7 @@ class Metadata:
         with self._lock:
             self._bytes += 0 if key in self._kept else found.serialized_size
             self._kept[key] = found, tag, disk is not None
-            while self._bytes > _MOST_KEPT_BYTES and len(self._kept) > 1:
+            while self._bytes > _MAX_KEPT_BYTES and len(self._kept) > 1:
                 self._bytes -= self._kept.pop(next(iter(self._kept)))[0].serialized_size
         return found
 

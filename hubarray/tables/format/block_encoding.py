@@ -40,8 +40,8 @@ def encode(group: Group, columns: Mapping[str, Sequence[Value]]) -> list[Buffer]
     group : Group
     columns : mapping of str to sequence
         The values of each field, one per row, as :func:`hubarray.tables.format.field_values.checked` returns them:
-        arrays, encoded images, text as UTF-8 bytes, or None. One array may hold all values of a field of fixed size that is
-        neither nullable nor an image.
+        arrays, encoded images, text as UTF-8 bytes, or None. One array may hold all values of a field of fixed size
+        that is neither nullable nor an image.
     """
     rows = len(next(iter(columns.values())))
     numbers: list[np.ndarray] = []

@@ -11,12 +11,12 @@ from hubarray.arrays.codecs.image_headers import image_header, imagecodecs
 from hubarray.storage.base import Buffer
 
 # libjpeg's limit, and half of what 31 bits hold.
-_MOST_PIXELS = {"jpeg": 65_500, "png": 1 << 30}
+_MAX_PIXELS = {"jpeg": 65_500, "png": 1 << 30}
 
 
 def check_size(codec: Mapping[str, Any], shape: tuple[int, ...]) -> None:
     """Raise ValueError of a shape that no image of a codec has."""
-    most = _MOST_PIXELS[codec["name"]]
+    most = _MAX_PIXELS[codec["name"]]
     if 0 in shape or max(shape[:2]) > most:
         raise ValueError(f"has the shape {shape}, and a {codec['name']} image has 1 to {most:,} pixels a side")
 

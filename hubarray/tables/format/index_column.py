@@ -20,7 +20,7 @@ from hubarray.names import Name
 from hubarray.redaction import shown_text
 from hubarray.tables.format.schema import SERVICE_PREFIX
 
-_MOST_LETTERS = 16 << 10
+_MAX_LETTERS = 16 << 10
 # What pandas puts behind a name: any letters, but none that no name is shown with.
 _SUFFIX = re.compile(r"[^\x00-\x1f\x7f;]{0,64}")
 _MERGE = re.compile(r"[0-9a-f]{16}[lr]")
@@ -98,7 +98,7 @@ def parse(column: str) -> ServiceColumn:
         pairs = parse_qsl(said, strict_parsing=True, max_num_fields=4096) if said else []
     except (InvalidNameError, ValueError):
         table, pairs = None, []
-    whole = bool(semicolon) and len(column) <= _MOST_LETTERS and table is not None and table.commit is not None
+    whole = bool(semicolon) and len(column) <= _MAX_LETTERS and table is not None and table.commit is not None
     # "nearest", and fields without a merge, are said by older indexes, whose rows are read one by one.
     known = all(key in ("on", "suffix", "nearest") for key, _ in pairs)
     if table is None or not whole or not known or not ID_TEXT.fullmatch(commit_id) or not _SUFFIX.fullmatch(suffix):

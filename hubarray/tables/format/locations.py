@@ -20,7 +20,7 @@ _PLANES = ("chunk", "offset", "length", "check")
 _ONE_ROW = np.dtype([(name, "<u4") for name in _PLANES])
 _SEVERAL_ROWS = np.dtype([*_ONE_ROW.descr, ("row", "<u2")])
 # https://github.com/lz4/lz4/blob/dev/doc/lz4_Block_format.md: a byte more of length is 255 bytes more of output.
-_MOST_RATIO = 255
+_MAX_RATIO = 255
 
 Locations = npt.NDArray[np.void]
 
@@ -92,7 +92,7 @@ def decode(data: Buffer, *, rows: int, chunk_files: int, rows_per_block: int) ->
 
 def _decompressed(data: Buffer, size: int) -> bytes:
     """The content of one lz4 frame that has to be this long; no more of it is made."""
-    if size > _MOST_RATIO * len(data) + _MOST_RATIO:
+    if size > _MAX_RATIO * len(data) + _MAX_RATIO:
         raise ValueError(f"cannot have the {size} bytes that its rows take")
     decompressor = lz4.frame.LZ4FrameDecompressor()
     try:

@@ -18,7 +18,7 @@ from hubarray.tables.format.index_piece import NAT, index_schema
 from hubarray.tables.format.schema import Schema
 
 # Longer text is cut by nothing, so it has no range: a piece stays small.
-_MOST_TEXT_BYTES = 256
+_MAX_TEXT_BYTES = 256
 
 _EXACT = 1 << 53
 
@@ -52,7 +52,7 @@ def range_of(column: pa.ChunkedArray) -> Range:
     if pa.types.is_temporal(column.type) and low == NAT:
         # NaT of a field that is not nullable.
         return None, None, True
-    if isinstance(low, str) and max(len(low.encode()), len(high.encode())) > _MOST_TEXT_BYTES:
+    if isinstance(low, str) and max(len(low.encode()), len(high.encode())) > _MAX_TEXT_BYTES:
         return None, None, True
     return low, high, loose
 

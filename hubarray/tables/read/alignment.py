@@ -16,7 +16,7 @@ from hubarray.tables.read.row_fetch import Numbers
 from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 _ADVICE = "publish the merged index with hub.write_index, and take windows of that"
-_MOST_REMEMBERED = 16
+_MAX_REMEMBERED = 16
 
 
 class Alignment:
@@ -161,7 +161,7 @@ class Alignment:
         known = (i, first, end, names)
         repeated = self._repeated.get(known)
         if repeated is None:
-            if len(self._repeated) >= _MOST_REMEMBERED:
+            if len(self._repeated) >= _MAX_REMEMBERED:
                 self._repeated.clear()
             repeated = self._repeated[known] = repeated_rows([self._column(table, name, first, end) for name in names])
         return bool(repeated[there - first].any())

@@ -20,7 +20,7 @@ from hubarray.tables.format.block import HASH_BYTES, PAD_BYTES, compressor_of
 from hubarray.tables.format.schema import Field, Group
 
 # Of less, taking a block apart costs no more than filling many places.
-_LEAST_READ_BYTES = 16 << 10
+_MIN_READ_BYTES = 16 << 10
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _layout(group: Group) -> _Layout | None:
 
 
 def _gaps(parts: Sequence[_RowPart], head_bytes: int) -> tuple[int, ...] | None:
-    if sum(part.value_bytes for part in parts) < _LEAST_READ_BYTES:
+    if sum(part.value_bytes for part in parts) < _MIN_READ_BYTES:
         return None
     gaps, before = [], head_bytes
     for part in parts:

@@ -18,10 +18,10 @@ from hubarray.tables.format.schema import Group
 from hubarray.tables.snapshot.snapshot import TableSnapshot
 
 # Of more, several threads are worth their while; from afar they are there anyway, and this is what they may hold.
-_MOST_BYTES, _MOST_REMOTE_BYTES = 2 << 20, 64 << 20
+_MAX_BYTES, _MAX_REMOTE_BYTES = 2 << 20, 64 << 20
 # Of one request.
 _RUN_BYTES = 4 << 20
-MOST_ROWS = 64
+MAX_ROWS = 64
 
 
 class _BlockLocation(NamedTuple):
@@ -65,13 +65,13 @@ def blocks_at_hand(
     CorruptDataError, StorageError
     """
     remote = table.fetcher.store.remote
-    if group.rows_per_block > 1 or len(numbers) > MOST_ROWS or (len(numbers) > 1 and group.has_codec):
+    if group.rows_per_block > 1 or len(numbers) > MAX_ROWS or (len(numbers) > 1 and group.has_codec):
         return None
     if remote and not (is_only and len(set(numbers)) == len(numbers)):
         return None
     spots = [_spot(table, group, number) for number in numbers]
     there = [spot for spot in spots if spot is not None]
-    if len(there) > 1 and sum(spot.length for spot in there) > (_MOST_REMOTE_BYTES if remote else _MOST_BYTES):
+    if len(there) > 1 and sum(spot.length for spot in there) > (_MAX_REMOTE_BYTES if remote else _MAX_BYTES):
         return None
     blocks = _from_afar(table, there) if remote else _from_folder(table, there)
     if blocks is None:

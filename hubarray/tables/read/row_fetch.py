@@ -31,7 +31,7 @@ Sink = Callable[[Any, npt.NDArray[np.intp], npt.NDArray[np.intp], Run | None], N
 
 _JOINED_BYTES = 1 << 20
 # Of fewer rows it costs more to look at their slab than at each of them.
-_LEAST_STRETCH = 64
+_MIN_STRETCH = 64
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _plan(one: RowRequest, jobs: list[_BlockFetch], refs: list[Refs]) -> None:
 def _plan_stretch(one: RowRequest, jobs: list[_BlockFetch], refs: list[Refs]) -> bool:
     """As :func:`_plan` of rows that follow each other, block by block; False where that cannot be."""
     count = len(one.numbers)
-    if count < _LEAST_STRETCH or one.numbers[0] < 0 or one.numbers[-1] - one.numbers[0] != count - 1:
+    if count < _MIN_STRETCH or one.numbers[0] < 0 or one.numbers[-1] - one.numbers[0] != count - 1:
         return False
     # Whole numbers that rise from the first to as many less one beyond it leave none out.
     if not (one.numbers[1:] > one.numbers[:-1]).all():

@@ -28,7 +28,7 @@ from hubarray.tables.read.row_fetch import Numbers, RowRequest
 from hubarray.tables.read.windows import EveryRow, window
 from hubarray.tables.snapshot.snapshot import TableSnapshot
 
-_MOST_ASKED = 64
+_MAX_ASKED = 64
 
 Row = dict[str, Any]
 # Memory for a column of a name, shape and dtype.
@@ -157,7 +157,7 @@ class RowReads:
         except (KeyError, TypeError):
             chosen = self._choose(columns)
         if asked is None or isinstance(asked, (str, tuple)):
-            if len(self._asked) >= _MOST_ASKED:
+            if len(self._asked) >= _MAX_ASKED:
                 self._asked.clear()
             self._asked[asked] = chosen
         return chosen
@@ -194,7 +194,7 @@ class RowReads:
 
     def _at_hand(self, pick: GroupRead, found: Sequence[Numbers], out: list[Row], encoded: bool, is_only: bool) -> bool:
         """Whether a pick's values for a few rows could be read at once; then they are set."""
-        if pick.group is None or pick.is_shared or len(out) > direct.MOST_ROWS:
+        if pick.group is None or pick.is_shared or len(out) > direct.MAX_ROWS:
             return False
         numbers = found[pick.table].tolist()
         blocks = direct.blocks_at_hand(self.tables()[pick.table], pick.group, numbers, is_only=is_only)

@@ -36,7 +36,7 @@ def scan(
     part_rows = max(1, int(SCAN_BYTES / _PARTS / row_bytes))
     step = part_rows if step_rows is None else step_rows
     part_rows = max(1, part_rows // step) * step
-    most_begun = 1 + max(1, int(SCAN_BYTES / (part_rows * row_bytes)))
+    max_begun = 1 + max(1, int(SCAN_BYTES / (part_rows * row_bytes)))
     begun: deque[Future[Columns]] = deque()
     process_id, following = os.getpid(), 0
     for begin in range(0, rows, part_rows):
@@ -44,7 +44,7 @@ def scan(
             # In a forked child nobody works on what its parent had begun to read.
             begun.clear()
             process_id, following = os.getpid(), begin
-        while following < rows and len(begun) < most_begun:
+        while following < rows and len(begun) < max_begun:
             begun.append(pools.ahead.submit(partial(read, following, min(rows, following + part_rows))))
             following += part_rows
         found, count = begun.popleft().result(), min(part_rows, rows - begin)

@@ -104,7 +104,7 @@ def part_files(fetcher: Fetcher, parts: Sequence[TablePart], schema: Schema) -> 
             end += 1
         some = parts[begin:end]
         refs = np.array([part.file for part in some], REF)
-        for part, data in zip(some, fetcher.blobs(refs, most_bytes=MAX_PART_FILE_BYTES), strict=True):
+        for part, data in zip(some, fetcher.blobs(refs, max_bytes=MAX_PART_FILE_BYTES), strict=True):
             where = fetcher.store.where(blob_place(part.file).key)
             file = PartFile.decode(data, part.key, schema, where)
             if file.rows != part.rows or file.digest(schema) != part.digest:

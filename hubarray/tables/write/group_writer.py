@@ -19,7 +19,7 @@ from hubarray.tables.format.schema import Group
 from hubarray.tables.write.dedup import MIN_SHARED_BYTES, StoredBlock, StoredBlocks
 
 # Blocks that wait, where all are null.
-_MOST_WAITING = 1024
+_MAX_WAITING = 1024
 
 Columns = dict[str, Any]
 
@@ -174,7 +174,7 @@ class GroupWriter:
         """Have a block that is not stored wait until it is known whether its run is worth sharing."""
         self._run.append((columns, block, rows))
         self._run_bytes += 0 if block is None else block.length
-        if not self._stored_last or self._run_bytes >= MIN_SHARED_BYTES or len(self._run) >= _MOST_WAITING:
+        if not self._stored_last or self._run_bytes >= MIN_SHARED_BYTES or len(self._run) >= _MAX_WAITING:
             self.end_run()
 
     def _store(self, columns: Columns, rows: int, packs: PackWriter) -> None:

@@ -139,7 +139,7 @@ class StagedParts:
             raise CorruptDataError(
                 f"{record.name}: has not all of the {staged.parts} parts that it speaks of; delete it, and write again"
             )
-        for data in self._version.fetcher.blobs(refs, most_bytes=MAX_PART_BYTES):
+        for data in self._version.fetcher.blobs(refs, max_bytes=MAX_PART_BYTES):
             yield TablePart.from_bytes(data)
 
     def _take_note(self, record: Record) -> None:

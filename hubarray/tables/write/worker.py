@@ -111,7 +111,7 @@ class TablePartition:
         self._began = store_now(self._worker.version.store)
         known = self._worker.references().known(self._key, self._worker.schema)
         store, home = self._worker.version.store, self._worker.version.name.home
-        self._packs = PackWriter(store, home, most_bytes=UPLOADING_BYTES)
+        self._packs = PackWriter(store, home, max_bytes=UPLOADING_BYTES)
         # Nobody needs the part file once the table is there, and the chunk files stay.
         self._part_packs = PackWriter(store, home)
         self._rows = PartitionWriter(

@@ -233,7 +233,7 @@ def test_a_turn_lasts_for_a_few_commits_of_one_process_while_others_wait():
     thread.start()
     waiting.wait()
     time.sleep(0.1)
-    for _ in range(commit_queue.MOST_COMMITS - 1):
+    for _ in range(commit_queue.MAX_COMMITS - 1):
         turn.end(0)
         turn = queue.turn()
         turn.take()

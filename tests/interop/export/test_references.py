@@ -105,7 +105,7 @@ def test_references_in_many_files_tell_every_chunk_and_every_gap(root, tmp_path,
     array[0] = 8
     hub.references("lab/gaps:v1", tmp_path / "gaps.parquet", overwrite=True, root=root)
     assert (opened("gaps")["gaps"][0] == 8).all()
-    monkeypatch.setattr(references_parquet, "_MOST_CHUNKS", 1)
+    monkeypatch.setattr(references_parquet, "_MAX_CHUNKS", 1)
     with pytest.raises(hub.ConfigError, match="chunks"):
         hub.references("lab/gaps:v1", tmp_path / "gaps.parquet", overwrite=True, root=root)
     assert (opened("gaps")["gaps"][0] == 8).all(), "what could not be replaced is as it was"

@@ -70,7 +70,7 @@ def test_they_are_what_numpy_has(make_root, data):
     if not values.size or not view.shape:
         return
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sparse_statistics, "LEAST_SPARSE_BYTES", 0)
+        patch.setattr(sparse_statistics, "MIN_SPARSE_BYTES", 0)
         patch.setattr(sparse_statistics, "_STORED_SHARE", 1e-9)
         found = getattr(view, name)()
     expected = getattr(np, name)(values)

@@ -32,7 +32,7 @@ def look_at_sizes(sizes, rows, row_bytes, chunk_rows, intervals, buffer):
         found = sizes(rows, row_bytes, chunk_rows, intervals=intervals, world_size=1, buffer_bytes=buffer)
     except ConfigError as error:
         if "smaller chunks" in str(error):
-            assert chunk_rows * row_bytes * 2 * planning.GROUPS_HELD > planning.MOST_HELD_BYTES - planning.GROUPS_HELD
+            assert chunk_rows * row_bytes * 2 * planning.GROUPS_HELD > planning.MAX_HELD_BYTES - planning.GROUPS_HELD
         elif "suffices" in str(error):
             told = int(str(error).rsplit("buffer_bytes=", 1)[1].split(" ")[0].replace(",", ""))
             assert told > buffer
@@ -44,7 +44,7 @@ def look_at_sizes(sizes, rows, row_bytes, chunk_rows, intervals, buffer):
     assert found.group_rows >= 2 * found.unit_rows, "two units at least"
     assert units <= planning.MAX_UNITS
     held = (intervals + 2) * found.group_rows
-    assert held * row_bytes <= planning.MOST_HELD_BYTES
+    assert held * row_bytes <= planning.MAX_HELD_BYTES
     assert found.open_units == held // found.unit_rows
     for world in (1, 2, 4):
         if intervals % world == 0:

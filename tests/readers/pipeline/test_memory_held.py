@@ -18,7 +18,7 @@ class Rows:
     """What was read of a run."""
 
 
-def most_held(intervals, world):
+def max_held(intervals, world):
     """The most runs that there are at a step, of an epoch of about a hundred groups."""
     order = Order(np.arange(0, 20_001, 10), 0, 0, intervals, 200)
     cut = EpochCut.of([(0, order.rows)], intervals)
@@ -40,7 +40,7 @@ def most_held(intervals, world):
 
 @pytest.mark.parametrize(("intervals", "world"), [(1, 1), (2, 1), (4, 1), (8, 1), (8, 2), (48, 8), (48, 48)])
 def test_a_rank_holds_a_group_of_each_of_its_intervals_and_two_more(intervals, world):
-    assert intervals // world < most_held(intervals, world) <= intervals // world + 2
+    assert intervals // world < max_held(intervals, world) <= intervals // world + 2
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_a_rank_holds_a_group_of_each_of_its_intervals_and_two_more(intervals, w
 )
 def test_groups_that_are_held_for_longer_are_seen(monkeypatch, old, new):
     monkeypatch.setattr(groups, "PrefetchQueue", broken(feeds, old, new).PrefetchQueue)
-    assert most_held(1, 1) > 3
+    assert max_held(1, 1) > 3
 
 
 def test_a_feed_that_reads_nothing_ahead_is_seen(monkeypatch):
     monkeypatch.setattr(groups, "PrefetchQueue", broken(feeds, "len(self._begun) < self._held", "False").PrefetchQueue)
-    assert most_held(1, 1) == 1
+    assert max_held(1, 1) == 1

@@ -40,7 +40,7 @@ def table(root):
 
 
 def engine_only(monkeypatch):
-    monkeypatch.setattr(direct, "MOST_ROWS", 0)
+    monkeypatch.setattr(direct, "MAX_ROWS", 0)
 
 
 def test_rows_and_windows_are_those_of_the_engine(table, monkeypatch):
