@@ -23,7 +23,7 @@ from benchmarks.ours import cold, root_of
 from benchmarks.peers import peers
 from benchmarks.places import Place
 from hubarray.blobs.ref import BlobPlace, blob_place
-from hubarray.tables.handle import Table
+from hubarray.handles.table import Table
 from hubarray.tables.read.group_reads import REQUEST_BYTES
 from hubarray.tables.read.row_fetch import located
 from hubarray.tables.snapshot.snapshot import TableSnapshot

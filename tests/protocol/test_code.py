@@ -156,7 +156,7 @@ RULES = {
     ),
     "15: what outlives a call pins one commit": (
         an_iteration_reads_one_commit,
-        lambda patch: patch.setattr(arrays.Array, "snapshot", lambda self: self),
+        lambda patch: patch.setattr(arrays.ArrayHandle, "snapshot", lambda self: self),
     ),
 }
 

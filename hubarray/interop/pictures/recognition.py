@@ -61,9 +61,7 @@ def may_be_image(shape: Sequence[int | None], kind: str) -> bool:
     if kind not in "buif" or len(shape) not in (2, 3) or (len(shape) == 3 and shape[2] not in (None, *_CHANNELS)):
         return False
     known = [one for one in shape[:2] if one is not None]
-    return all(one >= _MIN_SIDE for one in known) and (
-        len(known) < 2 or max(known) <= _MAX_TIMES_AS_LONG * min(known)
-    )
+    return all(one >= _MIN_SIDE for one in known) and (len(known) < 2 or max(known) <= _MAX_TIMES_AS_LONG * min(known))
 
 
 def may_be_cloud(name: str, shape: Sequence[int | None], kind: str) -> bool:

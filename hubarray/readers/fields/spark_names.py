@@ -40,9 +40,7 @@ def spark_name(given: Any) -> str | None:
         return str(given)
     precision, scale = int(found[1]), int(found[2])
     if not (1 <= precision <= _MAX_DIGITS and 0 <= scale <= precision):
-        raise ConfigError(
-            f"{given}: decimals have 1 to {_MAX_DIGITS} digits, and no more behind the point than in all"
-        )
+        raise ConfigError(f"{given}: decimals have 1 to {_MAX_DIGITS} digits, and no more behind the point than in all")
     return f"DecimalType({precision},{scale})"
 
 

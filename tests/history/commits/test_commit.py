@@ -309,7 +309,7 @@ def test_threads_that_do_not_know_of_each_other_lose_nothing(kind, make_root):
         try:
             version = Version(fetcher, NAME)
             record = version.refresh()
-            from hubarray.arrays.handle import Array
+            from hubarray.handles.array import Array
 
             array = Array(root, version, record, pinned=False)
             for j in range(4):

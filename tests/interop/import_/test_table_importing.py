@@ -140,7 +140,7 @@ def test_links_out_of_a_folder_and_what_is_no_image_are_refused(tmp_path, root):
 
 @pytest.mark.parametrize("version", ["0.5.1", "0.7.6"])
 def test_a_petastorm_dataset_becomes_a_table_of_its_unischemas_fields(version, root):
-    place = Path(__file__).parent.parent / "golden" / "petastorm" / version
+    place = Path(__file__).parents[2] / "golden" / "petastorm" / version
     table = hub.import_table(place, "me/petastorm:v1", root=root)
     assert len(table.partition_rows) == 2
     with hub.make_reader(place, shuffle_row_groups=False) as reader:
@@ -329,7 +329,7 @@ def test_text_of_a_csv_that_looks_like_numbers_is_text_if_the_schema_says_so(tmp
 
 
 def test_a_petastorm_dataset_is_read_by_the_fields_of_a_given_schema(root):
-    place = Path(__file__).parent.parent / "golden" / "petastorm" / "0.7.6"
+    place = Path(__file__).parents[2] / "golden" / "petastorm" / "0.7.6"
     schema = {"id": hub.Field("i8", index=True), "id2": hub.Field("i8")}
     with hub.make_reader(place, ["id", "id2"]) as reader:
         wanted = {int(row.id): int(row.id2) for row in reader}

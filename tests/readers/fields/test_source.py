@@ -14,7 +14,7 @@ from hubarray.readers.factory import open_source
 from hubarray.readers.fields.source import row_values
 from tests.tables import rows as model
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "petastorm" / "0.7.6"
+GOLDEN = Path(__file__).parents[2] / "golden" / "petastorm" / "0.7.6"
 
 
 def _array(root, folder):

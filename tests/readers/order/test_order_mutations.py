@@ -9,7 +9,7 @@ import pytest
 
 from hubarray.readers.order import order as real_order
 from hubarray.readers.order import sampler as real_sampler
-from tests.readers import test_order as checks
+from tests.readers.order import test_order as checks
 
 # The file, what stands there, and what stands there in the broken one.
 ORDER, SAMPLER = real_order.__file__, real_sampler.__file__
@@ -62,7 +62,7 @@ def put_in_place(monkeypatch):
             monkeypatch.setitem(sys.modules, real.__name__, real)
         order = module_of(ORDER, real_order.__name__, *((old, new) if path == ORDER else (None, None)))
         sampler = module_of(SAMPLER, real_sampler.__name__, *((old, new) if path == SAMPLER else (None, None)))
-        for name in ("Cut", "Order", "Progress", "current_cut", "interval_start", "resumed", "taken_of"):
+        for name in ("EpochCut", "Order", "Progress", "current_cut", "interval_start", "resumed", "taken_of"):
             monkeypatch.setattr(checks, name, getattr(order, name))
         monkeypatch.setattr(checks, "Share", sampler.Share)
         return order

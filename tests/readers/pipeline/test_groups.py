@@ -9,8 +9,8 @@ import weakref
 import numpy as np
 
 import hubarray as hub
-from hubarray.arrays.handle import Array
 from hubarray.blobs.pools import pools
+from hubarray.handles.array import Array
 from hubarray.readers.pipeline.groups import RowReader
 from hubarray.readers.pipeline.prefetch_queue import PrefetchQueue
 
