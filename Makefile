@@ -1,4 +1,4 @@
-# make demo | test | test-whole | test-oldest | test-petastorm | check | bench | docs | dist | format | clean.
+# make demo | test | test-browser | test-spark | test-whole | test-oldest | test-petastorm | check | bench | docs | dist | format | clean.
 # Everything is installed into .venv, and what test-oldest needs into .venv-oldest.
 PYTHON ?= python3
 VENV := .venv
@@ -6,25 +6,40 @@ OLDEST := .venv-oldest
 PETASTORM := .venv-petastorm
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-whole test-oldest test-petastorm check bench docs dist screenshots format clean
+.PHONY: demo test test-browser test-spark test-whole test-oldest test-petastorm check bench docs dist screenshots format clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
 
-# Tests wait for servers and processes more than they compute, so a processor has two workers. What measures time runs
+# Tests wait for servers and processes as well as they compute, so a processor has two workers. What measures time runs
 # alone, after the others. `make check` runs tests/tree.
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(min(8, 2 * len(os.sched_getaffinity(0))))')
-SIDE_BY_SIDE := --ignore tests/tree -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not alone"
-ALONE := --ignore tests/tree -m alone
+PYTEST := $(BIN)/python -m pytest --ignore tests/tree
+SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+ELSEWHERE := not browser and not spark
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
-	$(BIN)/python -m pytest $(ALONE)
+	$(PYTEST) $(SIDE_BY_SIDE) -m "not alone and $(ELSEWHERE)"
+	$(PYTEST) -m "alone and $(ELSEWHERE)"
+	@echo "The viewer's pages were not looked at: make test-browser, which needs Chromium."
+	@echo "Spark was not run: make test-spark, which needs Java."
+
+# The viewer's pages in a real browser.
+test-browser: $(VENV)/.test
+	@command -v chromium chromium-browser google-chrome chrome >/dev/null || \
+	    { echo "Chromium is not on the PATH; install it: apt-get install chromium" >&2; exit 1; }
+	$(PYTEST) tests/viewer -n 2 -m "browser and not alone"
+	$(PYTEST) tests/viewer -m "browser and alone"
+
+test-spark: $(VENV)/.test
+	@command -v java >/dev/null || \
+	    { echo "Java 17 or later is not on the PATH; install it: apt-get install default-jre-headless" >&2; exit 1; }
+	$(PYTEST) tests/interop/spark -m spark
 
 # The same tests, the long ones with all their rounds: more than an hour.
-test-whole: $(VENV)/.test
-	HUBARRAY_TESTS=whole $(BIN)/python -m pytest --timeout 1200 $(SIDE_BY_SIDE)
-	HUBARRAY_TESTS=whole $(BIN)/python -m pytest --timeout 1200 $(ALONE)
+test-whole: export HUBARRAY_TESTS := whole
+test-whole: PYTEST += --timeout 1200
+test-whole: test test-browser test-spark
 
 # The same tests, or TESTS of them, on the oldest packages that setup.cfg allows.
 TESTS ?=

@@ -32,6 +32,14 @@ TEST_SETTING = "HUBARRAY_TESTS"
 ROOT_KINDS = ("local", "memory", "s3", "gs")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that use Chromium or Spark have targets of their own in the Makefile."""
+    for item in items:
+        for fixture, mark in (("browser", pytest.mark.browser), ("spark_session", pytest.mark.spark)):
+            if fixture in getattr(item, "fixturenames", ()):
+                item.add_marker(mark)
+
+
 def say(config: pytest.Config, what: str) -> None:
     """Tell whoever watches a terminal what the run waits for; a log of a run needs no such lines."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")

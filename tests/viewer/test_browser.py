@@ -7,8 +7,6 @@ import hubarray as hub
 from tests.viewer.conftest import get, pixel, wait_for_picture
 from tests.viewer.test_answers import drive  # noqa: F401
 
-pytestmark = pytest.mark.alone
-
 EVIL = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
 AXE_RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
 

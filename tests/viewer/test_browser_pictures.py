@@ -12,8 +12,6 @@ from skimage import data
 import hubarray as hub
 from tests.viewer.conftest import pixel, wait_for_picture
 
-pytestmark = pytest.mark.alone
-
 
 @pytest.fixture
 def copied(page, viewer, root):

@@ -7,8 +7,6 @@ import hubarray as hub
 from tests.viewer.conftest import api, get
 from tests.viewer.test_answers import ask
 
-pytestmark = pytest.mark.alone
-
 FRONT, REAR = np.full((60, 80, 3), 90, "u1"), np.full((60, 80, 3), 160, "u1")
 
 

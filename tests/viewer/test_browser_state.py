@@ -8,8 +8,6 @@ import pytest
 import hubarray as hub
 from tests.viewer.conftest import pixel, wait_for_picture
 
-pytestmark = pytest.mark.alone
-
 # The first answer of a page comes after all that were asked for later.
 LATE = """page => { const ask = window.fetch; let count = 0;
     window.fetch = async (url, options) => { const mine = `${url}`.includes(`api/${page}`) ? ++count : 0;

@@ -9,8 +9,6 @@ import hubarray as hub
 from hubarray.viewer import change_pages
 from tests.viewer.test_answers import ask
 
-pytestmark = pytest.mark.alone
-
 OUTLINES = "() => [...new Set(window.hubarrayPictures.map((one) => JSON.stringify(one.outlines)))].map(JSON.parse)"
 
 
@@ -39,7 +37,7 @@ def test_what_changed_is_outlined_by_its_chunks_at_once_and_by_its_elements_then
     a[1, 70:90, 100:120] = 200
     a[2, 10, 10] = 1
     compared, differ = threading.Event(), change_pages._differ
-    monkeypatch.setattr(change_pages, "_differ", lambda *pair: compared.wait(20) and differ(*pair))
+    monkeypatch.setattr(change_pages, "_differ", lambda *pair: compared.wait(3) and differ(*pair))
     show("name=t/x:v1&tab=versions&one=2&two=3")
     settled(page, "chunks that changed")
     assert page.evaluate(OUTLINES) == [[[[64, 128], [64, 128]]]]

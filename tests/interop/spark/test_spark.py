@@ -1,9 +1,6 @@
 """Spark writes tables: the rows of a DataFrame, on executors that fail and are run again."""
 
 import os
-import sys
-import warnings
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -24,28 +21,6 @@ SCHEMA = hub.Schema(
 )
 
 
-@pytest.fixture(scope="module")
-def session() -> Iterator[object]:
-    from pyspark.sql import SparkSession
-
-    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        # Spark 4.3 has not caught up with pandas 3, of which nothing is used here.
-        warnings.simplefilter("ignore", FutureWarning)
-        # Two executors of their own, that may fail a task twice.
-        builder = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false")
-        made = (
-            builder.config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.sql.shuffle.partitions", "3")
-            .config("spark.sql.execution.arrow.maxRecordsPerBatch", "5")
-            .config("spark.task.maxFailures", "3")
-            .getOrCreate()
-        )
-        yield made
-        made.stop()
-
-
 def drives(images=True):
     rng = np.random.default_rng(7)
     png = hub.Field("u1", (None, None, 3), codec="png")
@@ -64,7 +39,7 @@ def drives(images=True):
     return found
 
 
-def as_frame(session, found):
+def as_frame(spark_session, found):
     """The rows, shuffled, with images as nested lists, as Spark has no tensors."""
     kind = "drive string, time long, `camera.image` array<array<array<short>>>, lidar array<float>, note string"
     values = [
@@ -72,13 +47,13 @@ def as_frame(session, found):
         for key, rows in found.items()
         for row in rows
     ]
-    return session.createDataFrame([values[i] for i in np.random.default_rng(1).permutation(len(values))], kind)
+    return spark_session.createDataFrame([values[i] for i in np.random.default_rng(1).permutation(len(values))], kind)
 
 
-def test_a_dataframe_becomes_the_table_that_one_process_writes(session, s3_root):
+def test_a_dataframe_becomes_the_table_that_one_process_writes(spark_session, s3_root):
     found = drives()
     with hub.table_writer("me/spark:v1", SCHEMA, root=s3_root) as w:
-        spark.write_partitions(w, as_frame(session, found), partition="drive", order_by="time")
+        spark.write_partitions(w, as_frame(spark_session, found), partition="drive", order_by="time")
     table = hub.load("me/spark:v1", root=s3_root)
     expected = model.write("me/local:v1", found, s3_root, SCHEMA)
     model.assert_rows(list(table), [row for key in sorted(found) for row in found[key]])
@@ -86,9 +61,9 @@ def test_a_dataframe_becomes_the_table_that_one_process_writes(session, s3_root)
     assert not hub.diff("me/spark:v1", "me/local:v1", root=s3_root)
 
 
-def test_failed_tasks_are_run_again_and_leave_no_row_twice(session, root, tmp_path, monkeypatch):
+def test_failed_tasks_are_run_again_and_leave_no_row_twice(spark_session, root, tmp_path, monkeypatch):
     found = drives()
-    frame = as_frame(session, found)
+    frame = as_frame(spark_session, found)
     flag = os.fspath(tmp_path / "failed-once")
     whole = spark._Write.__call__
 
@@ -109,9 +84,9 @@ def test_failed_tasks_are_run_again_and_leave_no_row_twice(session, root, tmp_pa
     model.assert_rows(list(hub.load("me/spark:v1", root=root)), [row for key in sorted(found) for row in found[key]])
 
 
-def test_what_executors_finished_outlives_the_driver(session, root):
+def test_what_executors_finished_outlives_the_driver(spark_session, root):
     found = drives()
-    frame = as_frame(session, found)
+    frame = as_frame(spark_session, found)
     first = hub.table_writer("me/spark:v1", SCHEMA, root=root, resume=True)
     spark.write_partitions(first, frame.where("drive != 'friday'"), partition="drive", order_by="time")
     # That driver dies: it neither publishes nor aborts.
@@ -122,8 +97,8 @@ def test_what_executors_finished_outlives_the_driver(session, root):
     assert [name for name in hub.list(root=root) if "writing" in name] == []
 
 
-def test_a_frame_that_does_not_fit_is_refused_with_partition_row_and_field(session, root):
-    frame = as_frame(session, drives())
+def test_a_frame_that_does_not_fit_is_refused_with_partition_row_and_field(spark_session, root):
+    frame = as_frame(spark_session, drives())
     with hub.table_writer("me/spark:v1", SCHEMA, root=root) as w:
         with pytest.raises(hub.ConfigError, match="no column 'lidar'"):
             spark.write_partitions(w, frame.drop("lidar"), partition="drive")

@@ -7,7 +7,6 @@ import torch
 import hubarray as hub
 from hubarray.interop.spark import readers as spark_readers
 from hubarray.interop.spark import tables as spark
-from tests.interop.spark.test_spark import session  # noqa: F401 - a fixture
 from tests.tables import rows as model
 
 FIELDS = [
@@ -23,11 +22,11 @@ def row_of(i):
 
 
 @pytest.fixture
-def dataset(session, tmp_path):  # noqa: F811 - the fixture
+def dataset(spark_session, tmp_path):
     url = str(tmp_path / "data")
-    with spark_readers.materialize_dataset(session, url, SCHEMA, row_group_size_mb=1):
+    with spark_readers.materialize_dataset(spark_session, url, SCHEMA, row_group_size_mb=1):
         rows = [spark_readers.dict_to_spark_row(SCHEMA, row_of(i)) for i in range(30)]
-        session.createDataFrame(rows, SCHEMA.as_spark_schema()).repartition(3).write.parquet(url)
+        spark_session.createDataFrame(rows, SCHEMA.as_spark_schema()).repartition(3).write.parquet(url)
     return url
 
 
@@ -41,30 +40,30 @@ def test_a_dataset_that_spark_wrote_is_read_with_its_schema(dataset):
         assert row.note == row_of(i)["note"]
 
 
-def test_times_are_the_same_to_spark_as_to_others(tmp_path, session):  # noqa: F811
+def test_times_are_the_same_to_spark_as_to_others(tmp_path, spark_session):
     moment = np.datetime64("2020-01-02T03:04:05.000006")
     codec = hub.ScalarCodec("TimestampType")
     schema = hub.Unischema("Rows", [hub.UnischemaField("x", np.datetime64, (), codec)])
-    zone = session.conf.get("spark.sql.session.timeZone")
-    session.conf.set("spark.sql.session.timeZone", "Pacific/Auckland")
+    zone = spark_session.conf.get("spark.sql.session.timeZone")
+    spark_session.conf.set("spark.sql.session.timeZone", "Pacific/Auckland")
     with hub.parquet_writer(tmp_path / "ours", schema) as writer:
         writer.write({"x": moment})
-    (row,) = session.read.parquet(str(tmp_path / "ours")).selectExpr("unix_micros(x) AS x").collect()
+    (row,) = spark_session.read.parquet(str(tmp_path / "ours")).selectExpr("unix_micros(x) AS x").collect()
     assert row.x == moment.astype(np.int64)
-    with spark_readers.materialize_dataset(session, str(tmp_path / "spark"), schema):
+    with spark_readers.materialize_dataset(spark_session, str(tmp_path / "spark"), schema):
         rows = [spark_readers.dict_to_spark_row(schema, {"x": moment})]
-        session.createDataFrame(rows, schema.as_spark_schema()).write.parquet(str(tmp_path / "spark"))
-    session.conf.set("spark.sql.session.timeZone", zone)
+        spark_session.createDataFrame(rows, schema.as_spark_schema()).write.parquet(str(tmp_path / "spark"))
+    spark_session.conf.set("spark.sql.session.timeZone", zone)
     with hub.make_reader(str(tmp_path / "spark")) as reader:
         assert [row.x for row in reader] == [moment]
 
 
-def test_the_setting_of_spark_is_as_it_was(session, dataset):  # noqa: F811 - the fixture
-    assert session.conf.get("parquet.block.size", None) is None
+def test_the_setting_of_spark_is_as_it_was(spark_session, dataset):
+    assert spark_session.conf.get("parquet.block.size", None) is None
 
 
-def test_a_dataset_is_an_rdd_of_named_tuples(session, dataset):  # noqa: F811 - the fixture
-    rows = spark_readers.dataset_as_rdd(dataset, session, ["id", "ima.*"])
+def test_a_dataset_is_an_rdd_of_named_tuples(spark_session, dataset):
+    rows = spark_readers.dataset_as_rdd(dataset, spark_session, ["id", "ima.*"])
     assert sorted(rows.map(lambda row: int(row.id)).collect()) == list(range(30))
     first = rows.filter(lambda row: row.id == 7).first()
     np.testing.assert_array_equal(first.image, row_of(7)["image"])
@@ -76,8 +75,10 @@ def test_a_row_that_does_not_fit_is_refused_before_spark_sees_it():
         spark_readers.dict_to_spark_row(SCHEMA, row_of(1) | {"image": np.zeros((5, 1), "u1")})
 
 
-def test_a_dataframe_is_fed_to_pytorch_and_tensorflow(session, tmp_path):  # noqa: F811 - the fixture
-    frame = session.range(100).selectExpr("id", "cast(id as double) / 2 as half", "array(cast(id as double)) as list")
+def test_a_dataframe_is_fed_to_pytorch_and_tensorflow(spark_session, tmp_path):
+    frame = spark_session.range(100).selectExpr(
+        "id", "cast(id as double) / 2 as half", "array(cast(id as double)) as list"
+    )
     converter = spark_readers.make_spark_converter(frame, tmp_path / "cache")
     assert len(converter) == 100
     with converter.make_torch_dataloader(batch_size=20, num_epochs=1) as loader:
@@ -88,7 +89,9 @@ def test_a_dataframe_is_fed_to_pytorch_and_tensorflow(session, tmp_path):  # noq
     with converter.make_tf_dataset(batch_size=25, num_epochs=1) as dataset:
         seen = [batch.half.numpy() for batch in dataset]
     assert sorted(np.concatenate(seen).tolist()) == [i / 2 for i in range(100)]
-    again = session.range(100).selectExpr("id", "cast(id as double) / 2 as half", "array(cast(id as double)) as list")
+    again = spark_session.range(100).selectExpr(
+        "id", "cast(id as double) / 2 as half", "array(cast(id as double)) as list"
+    )
     assert spark_readers.make_spark_converter(again, tmp_path / "cache") is converter
     assert all(url.startswith(converter.cache_dir_url) for url in converter.file_urls)
     converter.delete()
@@ -96,20 +99,20 @@ def test_a_dataframe_is_fed_to_pytorch_and_tensorflow(session, tmp_path):  # noq
         pass
 
 
-def test_a_table_is_a_dataframe(session, s3_root):  # noqa: F811 - the fixture
+def test_a_table_is_a_dataframe(spark_session, s3_root):
     rows = {key: model.drive(key, 15) for key in ("a", "b")}
     model.write("me/drives:v1", rows, s3_root)
     index = hub.read_index("me/drives:v1", root=s3_root)
-    frame = spark.to_dataframe(index[index["frame"] >= 10], session, ["log_id", "frame", "pose", "lidar"])
+    frame = spark.to_dataframe(index[index["frame"] >= 10], spark_session, ["log_id", "frame", "pose", "lidar"])
     found = {(row.log_id, row.frame): row for row in frame.collect()}
     assert sorted(found) == [(key, i) for key in ("a", "b") for i in range(10, 15)]
     for (key, i), row in found.items():
         np.testing.assert_array_equal(row.pose, rows[key][i]["pose"])
         assert row.lidar == rows[key][i]["lidar"].tolist()
-    assert spark.to_dataframe("me/drives:v1", session, root=s3_root).count() == 30
+    assert spark.to_dataframe("me/drives:v1", spark_session, root=s3_root).count() == 30
     hub.array(4, "me/array:v1", root=s3_root)
     with pytest.raises(hub.ConfigError, match="is no table"):
-        spark.to_dataframe("me/array:v1", session, root=s3_root)
+        spark.to_dataframe("me/array:v1", spark_session, root=s3_root)
 
 
 DIGITS = {"train": 1000, "test": 200}
@@ -143,18 +146,18 @@ def digits_schema():
 
 
 @pytest.fixture(scope="module")
-def digits_url(digits_schema, session, tmp_path_factory):  # noqa: F811 - the fixture
+def digits_url(digits_schema, spark_session, tmp_path_factory):
     from hubarray.interop.petastorm.etl.dataset_metadata import materialize_dataset
     from hubarray.interop.petastorm.unischema import dict_to_spark_row
 
     url = f"file://{tmp_path_factory.mktemp('mnist')}"
     for seed, (part, count) in enumerate(DIGITS.items()):
-        with materialize_dataset(session, f"{url}/{part}", digits_schema, 128):
+        with materialize_dataset(spark_session, f"{url}/{part}", digits_schema, 128):
             rows = [
                 {"idx": idx, "digit": digit, "image": image.reshape(28, 28)}
                 for idx, (image, digit) in enumerate(made_digits(count, seed))
             ]
-            frame = session.createDataFrame(
+            frame = spark_session.createDataFrame(
                 [dict_to_spark_row(digits_schema, row) for row in rows], digits_schema.as_spark_schema()
             )
             frame.coalesce(1).write.mode("overwrite").option("compression", "none").parquet(f"{url}/{part}")

@@ -334,7 +334,7 @@ def test_a_killed_worker_is_an_error_within_seconds(local_pair):
     root = local_pair[0].root.url
     ended = subprocess.run([sys.executable, "-c", KILLED_WORKER, root], capture_output=True, text=True, timeout=60)
     assert ended.returncode == 1
-    assert re.search(r"RuntimeError: .*(exited unexpectedly|killed by signal: Killed)", ended.stderr)
+    assert re.search(r"exited unexpectedly|killed by signal: Killed|EOFError", ended.stderr)
 
 
 def test_a_version_that_is_deleted_meanwhile_reads_on_or_says_so(local_pair):
