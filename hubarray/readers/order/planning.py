@@ -74,7 +74,7 @@ def sizes(
     Examples
     --------
     >>> sizes(10_000, 200_000, 1)
-    Sizes(unit_rows=20, group_rows=335, open_units=50)
+    GroupSizes(unit_rows=20, group_rows=335, open_units=50)
     """
     row_bytes, chunk_rows = max(1.0, row_bytes), max(1, min(chunk_rows, rows))
     groups = GROUPS_HELD
