@@ -94,7 +94,7 @@ def test_a_predicate_that_derives_from_one_of_ours_has_the_last_word(tmp_path):
 
 @pytest.mark.parametrize("loader", ["DataLoader", "BatchedDataLoader"])
 def test_a_loader_over_rows_loses_none_to_an_error_that_is_met_once(tmp_path, loader):
-    from hubarray.interop.torch import samples as loaders
+    from hubarray.interop import torch as loaders
 
     pq.write_table(pa.table({"id": range(600)}), tmp_path / "x.parquet", row_group_size=50)
     failed = []
