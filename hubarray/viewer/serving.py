@@ -160,6 +160,8 @@ def view(
     config = uvicorn.Config(
         app,
         http=patient_protocol(),
+        # Its own would close all handlers that the program has.
+        log_config=None,
         log_level="critical",
         access_log=False,
         server_header=False,

@@ -1,6 +1,7 @@
 """``hubarray view`` and the ``view`` of handles: what is opened where, and how it ends."""
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -86,6 +87,14 @@ def test_with_a_display_the_browser_is_opened_but_not_over_ssh(root, capsys, mon
     with hub.view(root=root) as viewer:
         assert opened == ([] if over_ssh else [viewer.url])
         assert ("ssh -L" in capsys.readouterr().out) == over_ssh
+
+
+def test_a_viewer_leaves_the_log_handlers_of_the_program_open(root, monkeypatch):
+    handler, closed = logging.StreamHandler(), []
+    monkeypatch.setattr(handler, "close", lambda: closed.append(True))
+    with hub.view(root=root, open_browser=False) as viewer:
+        assert get(viewer.url).status == 200
+    assert not closed
 
 
 def test_arrays_tables_and_datasets_show_themselves(root):
