@@ -55,7 +55,8 @@ check: $(VENV)/.check
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest --noconftest --doctest-ignore-import-errors -q hubarray tests/tree
+	$(BIN)/python -m pytest --doctest-ignore-import-errors -q hubarray
+	$(BIN)/python -m pytest --noconftest -q tests/tree
 
 # Hours; with MEGABYTES=30, a look at everything.
 MEGABYTES ?= 1000
