@@ -221,13 +221,15 @@ def _dataset(base: Place, values: np.ndarray) -> tuple[str, dict[str, Any]]:
     place = base.corner("parquet")
     url = place.url if place.url.startswith("s3://") else str(place.folder)
     options = dict(place.options)
-    schema = hub.Unischema("Rows", [hub.UnischemaField("x", np.uint8, values.shape[1:], hub.NdarrayCodec())])
+    schema = hub.petastorm.Unischema(
+        "Rows", [hub.petastorm.UnischemaField("x", np.uint8, values.shape[1:], hub.petastorm.NdarrayCodec())]
+    )
     try:
         with hub.parquet_writer(url, schema, rows_per_row_group=_ROW_GROUP_ROWS, rows_per_file=40 * _ROW_GROUP_ROWS,
                                 storage_options=options) as writer:  # fmt: skip
             for value in values:
                 writer.write({"x": value})
-    except hub.AlreadyExistsError:
+    except hub.errors.AlreadyExistsError:
         pass
     return url, options
 

@@ -62,7 +62,7 @@ def _write(name: str, schema: hub.Schema, rows: Iterator[dict[str, Any]], root: 
 def _merged(version: int, root: hub.Root) -> Any:
     sensors, labels = (hub.read_index(name, root=root) for name in ("bench/sensors:v1", f"bench/labels:v{version}"))
     # A time of the labels lies a little beside its frame's.
-    return hub.merge_asof(
+    return hub.join_asof(
         sensors, labels, on="time", tolerance=_TOLERANCE_MS, direction="nearest", suffixes=("", "_label")
     )
 

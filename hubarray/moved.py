@@ -43,17 +43,36 @@ MOVED = {
     "hubarray.interop.spark_readers": "hubarray.interop.spark.readers",
     "hubarray.history.verify": "hubarray.history.maintenance.verify",
 }
+# Classes that pickles of 0.1 name, and that have another name now.
+RENAMED = {
+    "hubarray.history.verify": {"Report": "VerifyReport"},
+    "hubarray.arrays.worker": {"Part": "ArrayPart", "Worker": "ArrayWorker"},
+}
+# A package whose modules have kept their names.
+PACKAGES = {"hubarray.interop.petastorm": "hubarray.petastorm"}
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Import a module under its old name, as one that has the names of the new one."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        return importlib.util.spec_from_loader(fullname, self) if fullname in MOVED else None
+        return (
+            importlib.util.spec_from_loader(fullname, self, is_package=fullname in PACKAGES) if _new(fullname) else None
+        )
 
     def exec_module(self, module: ModuleType) -> None:
-        moved = vars(importlib.import_module(MOVED[module.__name__]))
-        vars(module).update({name: value for name, value in moved.items() if not name.startswith("__")})
+        moved = importlib.import_module(_new(module.__name__))
+        vars(module).update({name: value for name, value in vars(moved).items() if not name.startswith("__")})
+        for old, name in RENAMED.get(module.__name__, {}).items():
+            setattr(module, old, getattr(moved, name))
+
+
+def _new(module: str) -> str:
+    """The name that a module has now; empty of one that has not moved."""
+    for old, package in PACKAGES.items():
+        if module == old or module.startswith(f"{old}."):
+            return package + module.removeprefix(old)
+    return MOVED.get(module, "")
 
 
 def install() -> None:

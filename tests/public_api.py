@@ -13,12 +13,14 @@ import functools
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import hubarray as hub
 
 FILE = Path(__file__).with_name("public_api.txt")
 ACCEPT = "python -m tests.public_api"
+MODULES = (hub, hub.errors, hub.results, hub.petastorm)
 # All other classes are made by functions, so how is not public.
 MADE_BY_CALLERS = {"ArraySpec", "Root"}
 # What Python adds to a class, more of it with each release, and what changes nothing for a caller.
@@ -33,10 +35,25 @@ OF_PYTHON = {
 def described() -> str:
     """The whole interface: a line for each name, and one for each member."""
     lines = ["# What changes here changes for all who use hubarray."]
-    for name in hub.__all__:
-        one = getattr(hub, name)
-        lines += _class(name, one) if inspect.isclass(one) else [f"{name}{_signature(one)}"]
+    for module in MODULES:
+        lines += [f"# {module.__name__}"] if module is not hub else []
+        for name in public_names(module):
+            one = getattr(module, name)
+            lines += _class(name, one) if inspect.isclass(one) else [f"{name}{_signature(one)}"]
     return "\n".join(lines) + "\n"
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """Names of a module that are no modules, and that hubarray itself does not have."""
+    errors = [name for name, one in vars(hub.errors).items() if inspect.isclass(one) and issubclass(one, hub.HubError)]
+    names = errors if module is hub.errors else module.__all__
+    taken = {*hub.__all__, *errors}
+    return sorted(
+        name
+        for name in names
+        if not inspect.ismodule(getattr(module, name))
+        and (module is hub or name not in (hub.__all__ if module is hub.errors else taken))
+    )
 
 
 def _class(name: str, one: type) -> Iterator[str]:
@@ -57,7 +74,7 @@ def _class(name: str, one: type) -> Iterator[str]:
 def _is_public(base: type) -> bool:
     if base.__module__ == "builtins":
         return base not in (object, Exception, BaseException)
-    return base.__module__.startswith("hubarray.") and base.__name__ in hub.__all__
+    return base.__module__.startswith("hubarray.") and any(base.__name__ in public_names(module) for module in MODULES)
 
 
 def _called(value: Any) -> str:

@@ -1,4 +1,5 @@
 import difflib
+import functools
 import os
 import subprocess
 import sys
@@ -6,6 +7,7 @@ import sys
 import pytest
 
 import hubarray as hub
+from hubarray.lazy_names import MOVED_NAMES
 from tests import public_api
 
 
@@ -23,16 +25,18 @@ def test_a_parameter_a_member_or_a_base_that_changes_is_a_difference(monkeypatch
     before = public_api.described()
     monkeypatch.setattr(hub, "exists", lambda name, *, root="": None)
     monkeypatch.setattr(hub.Array, "added", property(lambda self: 1), raising=False)
-    monkeypatch.setattr(hub, "ConfigError", type("ConfigError", (hub.HubError,), {"__module__": "hubarray.errors"}))
+    monkeypatch.setattr(
+        hub.errors, "ConfigError", type("ConfigError", (hub.HubError,), {"__module__": "hubarray.errors"})
+    )
     changed = [line for line in _difference(before).splitlines()[2:] if line[0] in "+-"]
     assert changed == [
         "+    added",
-        "-class ConfigError is HubError, ValueError",
-        "+class ConfigError is HubError",
         # Of DatasetArray, which is an Array.
         "+    added",
         "-exists(name, *, root=None)",
         "+exists(name, *, root='')",
+        "-class ConfigError is HubError, ValueError",
+        "+class ConfigError is HubError",
     ]
 
 
@@ -41,9 +45,19 @@ def test_the_public_names_are_sorted_and_there():
     assert all(hasattr(hub, name) for name in hub.__all__)
 
 
-def test_every_error_is_a_hub_error():
-    errors = [getattr(hub, name) for name in hub.__all__ if name.endswith(("Error", "Unknown"))]
-    assert all(issubclass(error, hub.HubError) for error in errors)
+@pytest.mark.parametrize("old", MOVED_NAMES)
+def test_a_name_of_the_first_release_is_the_new_one_and_warns(old):
+    with pytest.warns(DeprecationWarning, match=rf"hub\.{old} is hub\.{MOVED_NAMES[old]} now; .* until version 0\.4"):
+        found = getattr(hub, old)
+    assert found is functools.reduce(getattr, MOVED_NAMES[old].split("."), hub)
+    assert old not in hub.__all__
+    assert old not in dir(hub)
+
+
+def test_the_drop_in_for_petastorm_is_found_under_its_old_name():
+    from hubarray.interop.petastorm.predicates import in_set
+
+    assert in_set is hub.petastorm.in_set
 
 
 @pytest.mark.alone

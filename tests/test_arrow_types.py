@@ -77,7 +77,7 @@ def test_text_that_a_dictionary_repeats_is_counted_and_read_through_a_view(tmp_p
         assert {row.x for row in reader} == {"u" * 500}
     with (
         hub.make_reader(tmp_path, max_decoded_bytes=100_000) as reader,
-        pytest.raises(hub.SourceError, match="decodes to more"),
+        pytest.raises(hub.errors.SourceError, match="decodes to more"),
     ):
         next(reader)
 
@@ -114,9 +114,9 @@ def test_an_axis_of_hugging_face_may_be_of_any_length(tmp_path, root):
 @pytest.mark.parametrize(
     ("shape", "values", "error"),
     [
-        ([3, 3], [[[1, 2]], [[3, 4]]], hub.SourceError),
-        ([2**30, 2**30], [None, None], hub.SourceError),
-        ([2, 2**30], [[[1, 2]], None], hub.SourceError),
+        ([3, 3], [[[1, 2]], [[3, 4]]], hub.errors.SourceError),
+        ([2**30, 2**30], [None, None], hub.errors.SourceError),
+        ([2, 2**30], [[[1, 2]], None], hub.errors.SourceError),
     ],
 )
 def test_a_shape_that_the_values_do_not_have_is_refused_before_it_takes_room(tmp_path, root, shape, values, error):
@@ -159,7 +159,7 @@ def test_what_comes_after_jpeg_and_is_none_is_refused_and_not_changed(tmp_path, 
     picture = RNG.integers(0, 255, (4, 5, 3), "u1")
     files = images(encoded(picture, "jpeg"), encoded(picture))
     pq.write_table(pa.table({"image": files}), tmp_path / "a.parquet", row_group_size=1)
-    with pytest.raises(hub.SourceError, match=r"'image' of row 1: is no JPEG.*codec png"):
+    with pytest.raises(hub.errors.SourceError, match=r"'image' of row 1: is no JPEG.*codec png"):
         hub.import_table(tmp_path / "a.parquet", "lab/t:v1", root=root)
     schema = {"image": hub.Field("u1", (None, None, 3), codec="png")}
     table = hub.import_table(tmp_path / "a.parquet", "lab/t:v1", schema, root=root)
@@ -223,19 +223,19 @@ def test_names_of_classes_that_are_none_are_passed_over(told):
 def test_whoever_asks_for_a_column_that_was_left_out_is_told_why(tmp_path):
     pq.write_table(pa.table({"id": [1], "x": [{"a": 1}]}), tmp_path / "a.parquet")
     why = r"column 'x' of struct<a: int64> has no NumPy type, and is left out"
-    with pytest.warns(UserWarning, match=why), pytest.raises(hub.ConfigError, match=why):
+    with pytest.warns(UserWarning, match=why), pytest.raises(hub.errors.ConfigError, match=why):
         hub.make_reader(tmp_path, ["id", "x"])
-    with pytest.warns(UserWarning, match=why), pytest.raises(hub.ConfigError, match=why):
+    with pytest.warns(UserWarning, match=why), pytest.raises(hub.errors.ConfigError, match=why):
         hub.make_reader(tmp_path, filters=[("x", "=", 1)])
-    with pytest.warns(UserWarning, match=why), pytest.raises(hub.ConfigError, match=why):
-        hub.make_reader(tmp_path, predicate=hub.in_set([1], "x"))
+    with pytest.warns(UserWarning, match=why), pytest.raises(hub.errors.ConfigError, match=why):
+        hub.make_reader(tmp_path, predicate=hub.petastorm.in_set([1], "x"))
 
 
 def test_a_file_of_which_every_column_is_left_out_is_refused(tmp_path):
     pq.write_table(pa.table({"x": [{"a": 1}]}), tmp_path / "a.parquet")
     with (
         pytest.warns(UserWarning, match="left out"),
-        pytest.raises(hub.ConfigError, match=r"'x' of struct.*no NumPy type"),
+        pytest.raises(hub.errors.ConfigError, match=r"'x' of struct.*no NumPy type"),
     ):
         hub.make_reader(tmp_path)
 
@@ -276,7 +276,7 @@ LATER = {
 def test_images_that_are_unlike_those_before_them_are_refused_in_whatever_row_group(tmp_path, root, name):
     first, second, why = LATER[name]
     pq.write_table(pa.table({"image": images(first, second)}), tmp_path / "a.parquet", row_group_size=1)
-    with pytest.raises(hub.SourceError, match=why):
+    with pytest.raises(hub.errors.SourceError, match=why):
         hub.import_table(tmp_path / "a.parquet", "lab/t:v1", root=root)
     assert not hub.exists("lab/t:v1", root=root)
 

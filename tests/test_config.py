@@ -47,7 +47,7 @@ def test_storage_options_come_from_a_variable_as_json(monkeypatch):
 )
 def test_a_setting_of_the_wrong_kind_is_refused_and_nothing_changes(given):
     before = config.current()
-    with pytest.raises(hub.ConfigError, match=next(iter(given))):
+    with pytest.raises(hub.errors.ConfigError, match=next(iter(given))):
         hub.configure(**given, author="somebody")
     assert config.current() == before
 
@@ -56,13 +56,13 @@ def test_an_unknown_setting_in_the_file_is_named(tmp_path, monkeypatch):
     file = tmp_path / "settings.toml"
     file.write_text('rooot = "/x"\n')
     monkeypatch.setenv("HUBARRAY_CONFIG", str(file))
-    with pytest.raises(hub.ConfigError, match="rooot"):
+    with pytest.raises(hub.errors.ConfigError, match="rooot"):
         config.current()
 
 
 def test_a_secret_is_not_in_the_complaint_about_it(monkeypatch):
     monkeypatch.setenv("HUBARRAY_STORAGE_OPTIONS", '{"key": "hunter2"')
-    with pytest.raises(hub.ConfigError) as caught:
+    with pytest.raises(hub.errors.ConfigError) as caught:
         config.current()
     assert "hunter2" not in str(caught.value)
 
@@ -78,7 +78,7 @@ def test_configured_options_go_with_the_configured_root_and_its_scheme_only():
 
 @pytest.mark.parametrize("url", ["s3://key:secret@bucket/hub", "https://user:password@host/x"])
 def test_credentials_in_a_url_are_refused_and_not_shown(url):
-    with pytest.raises(hub.ConfigError) as caught:
+    with pytest.raises(hub.errors.ConfigError) as caught:
         normalize(url)
     assert "secret" not in str(caught.value)
     assert "password" not in str(caught.value)

@@ -18,14 +18,14 @@ import hubarray as hub
 
 ROWS = 40
 FIELDS = [
-    hub.UnischemaField("id", np.int64, (), hub.ScalarCodec("LongType"), False),
-    hub.UnischemaField("small", np.uint8, (), hub.ScalarCodec("ShortType"), False),
-    hub.UnischemaField("half", np.float32, (), hub.ScalarCodec("FloatType"), False),
-    hub.UnischemaField("name", np.str_, (), hub.ScalarCodec("StringType"), True),
-    hub.UnischemaField("price", Decimal, (), hub.ScalarCodec("DecimalType(10, 2)"), False),
-    hub.UnischemaField("matrix", np.float64, (None, 2), hub.NdarrayCodec(), False),
-    hub.UnischemaField("packed", np.int16, (3,), hub.CompressedNdarrayCodec(), False),
-    hub.UnischemaField("image", np.uint8, (8, 8, 3), hub.CompressedImageCodec("png"), False),
+    hub.petastorm.UnischemaField("id", np.int64, (), hub.petastorm.ScalarCodec("LongType"), False),
+    hub.petastorm.UnischemaField("small", np.uint8, (), hub.petastorm.ScalarCodec("ShortType"), False),
+    hub.petastorm.UnischemaField("half", np.float32, (), hub.petastorm.ScalarCodec("FloatType"), False),
+    hub.petastorm.UnischemaField("name", np.str_, (), hub.petastorm.ScalarCodec("StringType"), True),
+    hub.petastorm.UnischemaField("price", Decimal, (), hub.petastorm.ScalarCodec("DecimalType(10, 2)"), False),
+    hub.petastorm.UnischemaField("matrix", np.float64, (None, 2), hub.petastorm.NdarrayCodec(), False),
+    hub.petastorm.UnischemaField("packed", np.int16, (3,), hub.petastorm.CompressedNdarrayCodec(), False),
+    hub.petastorm.UnischemaField("image", np.uint8, (8, 8, 3), hub.petastorm.CompressedImageCodec("png"), False),
 ]
 # Run by Petastorm's Python: its rows, as the text that the other side makes of them too.
 READ = """
@@ -58,7 +58,9 @@ def row_of(i: int) -> dict[str, object]:
 
 def written(folder: Path) -> Path:
     """A dataset by ``parquet_writer``."""
-    with hub.parquet_writer(folder / "written", hub.Unischema("Rows", FIELDS), rows_per_row_group=7) as writer:
+    with hub.parquet_writer(
+        folder / "written", hub.petastorm.Unischema("Rows", FIELDS), rows_per_row_group=7
+    ) as writer:
         writer.write_rows(row_of(i) for i in range(ROWS))
     return folder / "written"
 
@@ -78,11 +80,11 @@ def by_spark(folder: Path) -> Path:
     """A dataset that Spark wrote within ``materialize_dataset``."""
     from pyspark.sql import SparkSession
 
-    from hubarray.interop.petastorm.etl.dataset_metadata import materialize_dataset
-    from hubarray.interop.petastorm.unischema import dict_to_spark_row
+    from hubarray.petastorm.etl.dataset_metadata import materialize_dataset
+    from hubarray.petastorm.unischema import dict_to_spark_row
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    schema = hub.Unischema("Rows", FIELDS)
+    schema = hub.petastorm.Unischema("Rows", FIELDS)
     session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
     path = folder / "spark"
     with materialize_dataset(session, f"file://{path}", schema, 32):

@@ -17,11 +17,11 @@ from hubarray.history.maintenance import repair as repairing
 from hubarray.history.maintenance import transfer as transferring
 from hubarray.history.maintenance import verify as verification
 from hubarray.history.maintenance.compact import MAX_MOVED_CHUNKS, Compact, Compaction, packs_of, worth_moving
-from hubarray.history.maintenance.garbage import Garbage
-from hubarray.history.maintenance.repair import Repair
-from hubarray.history.maintenance.transfer import Transferred
-from hubarray.history.maintenance.usage import Usage, usage
-from hubarray.history.maintenance.verify import Report
+from hubarray.history.maintenance.garbage import CollectionReport
+from hubarray.history.maintenance.repair import RepairReport
+from hubarray.history.maintenance.transfer import TransferReport
+from hubarray.history.maintenance.usage import StorageUsage, usage
+from hubarray.history.maintenance.verify import VerifyReport
 from hubarray.history.records.record import record_key
 from hubarray.process import uptime_seconds
 from hubarray.redaction import shown_url
@@ -32,7 +32,7 @@ MAX_AFFECTED = 1000
 
 def collect_garbage(
     name: str, *, grace_seconds: float | None = None, dry_run: bool = False, root: RootLike = None
-) -> Garbage:
+) -> CollectionReport:
     """Remove packs and manifest nodes that nothing needs: of expired commits, failed writes, deleted versions.
 
     Safe beside running writers, readers of live commits, copiers and a second collector. Nothing younger than the
@@ -51,7 +51,7 @@ def collect_garbage(
 
     Returns
     -------
-    Garbage
+    CollectionReport
 
     Raises
     ------
@@ -129,7 +129,7 @@ def compact(name: str, *, dry_run: bool = False, root: RootLike = None, message:
             return total
 
 
-def verify(name: str, *, data: bool = True, root: RootLike = None) -> Report:
+def verify(name: str, *, data: bool = True, root: RootLike = None) -> VerifyReport:
     """Read everything that a name's live commits reach, past every cache, and report what is wrong.
 
     Parameters
@@ -144,7 +144,7 @@ def verify(name: str, *, data: bool = True, root: RootLike = None) -> Report:
 
     Returns
     -------
-    Report
+    VerifyReport
         Its ``problems`` are empty when all is well.
 
     Raises
@@ -173,7 +173,7 @@ def verify(name: str, *, data: bool = True, root: RootLike = None) -> Report:
     return report
 
 
-def _note_unreadable(versions: list[Version], report: Report) -> None:
+def _note_unreadable(versions: list[Version], report: VerifyReport) -> None:
     """Add what hashes do not tell: whoever wrote a record may have named what is no piece of it."""
     for version in versions:
         record = version.newest()
@@ -182,7 +182,7 @@ def _note_unreadable(versions: list[Version], report: Report) -> None:
                 report.add(record_key(record.name, record.head.number), what)
 
 
-def _affected(versions: list[Version], report: Report) -> Iterator[str]:
+def _affected(versions: list[Version], report: VerifyReport) -> Iterator[str]:
     """The data in the newest commit of each version that the damage of a report harms, as far as it can be read."""
     damaged = verification.distinct_refs(report.damage.refs)
     for version in versions:
@@ -198,7 +198,7 @@ def _affected(versions: list[Version], report: Report) -> Iterator[str]:
             yield f"{version.name}: and more"
 
 
-def repair(name: str, *, root: RootLike = None) -> Repair:
+def repair(name: str, *, root: RootLike = None) -> RepairReport:
     """Put back what is missing or altered and can be found elsewhere, and say what cannot.
 
     Hints and referrers are written anew. A chunk is put back from any version or commit, of this name or one that it
@@ -213,7 +213,7 @@ def repair(name: str, *, root: RootLike = None) -> Repair:
 
     Returns
     -------
-    Repair
+    RepairReport
         Its ``problems`` are what is still wrong, each with what to do.
 
     Examples
@@ -221,7 +221,7 @@ def repair(name: str, *, root: RootLike = None) -> Repair:
     >>> import hubarray as hub
     >>> hub.array(3, "docs/repaired:v0")[:] = 1
     >>> hub.repair("docs/repaired")
-    Repair(repaired=[], problems=[])
+    RepairReport(repaired=[], problems=[])
     """
     where, parsed = locate(name, root)
     if parsed.version_given:
@@ -233,7 +233,7 @@ def repair(name: str, *, root: RootLike = None) -> Repair:
     return repairing.repair(fetcher_for(where), parsed.home, check=registry.check)
 
 
-def du(name: str, *, root: RootLike = None) -> Usage:
+def du(name: str, *, root: RootLike = None) -> StorageUsage:
     """Count the bytes that a version takes: its own, those it shares, and what is kept in its folder for others.
 
     Parameters
@@ -245,7 +245,7 @@ def du(name: str, *, root: RootLike = None) -> Usage:
 
     Returns
     -------
-    Usage
+    StorageUsage
 
     Raises
     ------
@@ -261,7 +261,7 @@ def du(name: str, *, root: RootLike = None) -> Usage:
     >>> a = hub.array(1000, "docs/counted:v0", dtype="uint8", chunks=1000, codec="none")
     >>> a[:] = 1
     >>> hub.du("docs/counted:v0")
-    Usage(own=1000, shared=0, held=0, logical=1000, holders=(), dead=0)
+    StorageUsage(own=1000, shared=0, held=0, logical=1000, holders=(), dead=0)
     """
     where, parsed = locate(name, root)
     version = version_of(where, parsed)
@@ -272,7 +272,7 @@ def du(name: str, *, root: RootLike = None) -> Usage:
     return usage(version, record, 0 if deleted else registry.kind_of(record).logical_bytes(record))
 
 
-def transfer(name: str, to: RootLike, *, root: RootLike = None) -> Transferred:
+def transfer(name: str, to: RootLike, *, root: RootLike = None) -> TransferReport:
     """Bring a version, with its history, to another root; what is there already is not sent again.
 
     The target's version may exist with the beginning of the same history. Packs and manifest nodes are checked on the
@@ -289,7 +289,7 @@ def transfer(name: str, to: RootLike, *, root: RootLike = None) -> Transferred:
 
     Returns
     -------
-    Transferred
+    TransferReport
 
     Raises
     ------

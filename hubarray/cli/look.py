@@ -139,10 +139,10 @@ def log(arguments: Namespace, output: Output) -> int:
 def diff(arguments: Namespace, output: Output) -> int:
     """``hubarray diff``; 3 if they differ."""
     found = hub.diff(arguments.a, arguments.b, elements=arguments.elements, on=arguments.on, root=arguments.root)
-    if isinstance(found, hub.TableDiff):
+    if isinstance(found, hub.results.TableDiff):
         output.value(asdict(found), str(found).splitlines())
         return PROBLEMS if found else DONE
-    if isinstance(found, hub.DatasetDiff):
+    if isinstance(found, hub.results.DatasetDiff):
         told: dict[str, Any] = {name: list(getattr(found, name)) for name in ("added", "dropped", "replaced")}
         told |= {
             "renamed": dict(found.renamed),

@@ -22,7 +22,7 @@ from hubarray.arrays.metadata.spec import ArraySpec
 from hubarray.arrays.read.snapshot import ArraySnapshot
 from hubarray.arrays.write.context_guard import BlockLife
 from hubarray.arrays.write.transaction import Transaction
-from hubarray.arrays.write.worker import Part, Worker
+from hubarray.arrays.write.worker import ArrayPart, ArrayWorker
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import new_id
 from hubarray.datasets import growing, operations
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 class DatasetTransaction:
     """Arrays to read and write, committed together: the ``t`` of ``with ds.transaction("message") as t``.
 
-    ``t["image"]`` is a :class:`hubarray.Transaction` on that array. Arrays are added, ``t["new"] = spec``, and taken
-    away, ``del t["old"]``; ``t.attrs`` are the dataset's own attributes. It belongs to the process that began it, and
-    may be used by its threads.
+    ``t["image"]`` is a :class:`hubarray.results.Transaction` on that array. ``t["new"] = spec`` adds an array, and
+    ``del t["old"]`` takes one away. ``t.attrs`` are the dataset's own attributes. It belongs to the process that began
+    it, and may be used by its threads.
 
     Raises
     ------
@@ -308,13 +308,13 @@ class DatasetTransaction:
             is_there = name in there and there[name].id == entry.id
             seen = partial(view, name=name) if is_there else partial(added_array, name=name, entry=entry)
             root, number = self._dataset.root, self._base.head.number
-            workers[name] = Worker(root, self._version.name, number, shape, self._part_id(name), seen)
+            workers[name] = ArrayWorker(root, self._version.name, number, shape, self._part_id(name), seen)
         return DatasetWorker(workers)
 
     def add(self, part: Parts) -> None:
-        """Make what a worker wrote part of this transaction; as :meth:`hubarray.Transaction.add`, array by array."""
+        """Add what a worker wrote to this transaction; as :meth:`hubarray.results.Transaction.add`, array by array."""
         self._life.require_open()
-        if not isinstance(part, dict) or not all(isinstance(one, Part) for one in part.values()):
+        if not isinstance(part, dict) or not all(isinstance(one, ArrayPart) for one in part.values()):
             raise ConfigError(f"add takes the part of a worker's block, not {type(part).__name__}")
         with self._lock:
             for name, one in part.items():

@@ -6,12 +6,12 @@ import threading
 from dataclasses import replace
 from typing import Any
 
-from hubarray.arrays.write.worker import Part, PartWriter, Worker
+from hubarray.arrays.write.worker import ArrayPart, ArrayPartWriter, ArrayWorker
 from hubarray.datasets.description import Description, Entry, view_of
 from hubarray.errors import ConfigError, HubError
 from hubarray.history.records.record import Record
 
-Parts = dict[str, Part]
+Parts = dict[str, ArrayPart]
 """What a worker wrote, by array."""
 
 
@@ -26,7 +26,7 @@ class DatasetWorker:
     Each ``with`` block gives a :class:`DatasetPartWriter` of its own.
     """
 
-    def __init__(self, workers: dict[str, Worker]) -> None:
+    def __init__(self, workers: dict[str, ArrayWorker]) -> None:
         self._workers = workers
         self._blocks = threading.local()
 
@@ -47,12 +47,12 @@ class DatasetWorker:
 class DatasetPartWriter:
     """A worker's block: ``w["image"]`` takes NumPy's indexing to write with. After the block there is a part."""
 
-    def __init__(self, workers: dict[str, Worker]) -> None:
+    def __init__(self, workers: dict[str, ArrayWorker]) -> None:
         self._workers = workers
-        self._writers: dict[str, PartWriter] = {}
+        self._writers: dict[str, ArrayPartWriter] = {}
         self._part: Parts | None = None
 
-    def __getitem__(self, name: str) -> PartWriter:
+    def __getitem__(self, name: str) -> ArrayPartWriter:
         """An array to write to.
 
         Raises

@@ -14,7 +14,7 @@ import numpy as np
 from hubarray.api import catalog
 from hubarray.arrays.codecs.dtypes import planned_bytes
 from hubarray.arrays.handle import ArrayHandle
-from hubarray.arrays.write.worker import Part, Worker
+from hubarray.arrays.write.worker import ArrayPart, ArrayWorker
 from hubarray.blobs.pools import BLOCK_THREADS, pools
 from hubarray.errors import ConfigError, SourceError
 from hubarray.interop import blocks
@@ -92,7 +92,7 @@ def as_blocks(array: Any) -> da.Array:
     return da.from_array(array, chunks=cut, name=False)
 
 
-def delayed_writes(worker: Worker, source: da.Array) -> list[Any]:
+def delayed_writes(worker: ArrayWorker, source: da.Array) -> list[Any]:
     """Tasks by which Dask's workers write an array: one a block, each of which gives a part of the transaction."""
     import dask
 
@@ -105,7 +105,7 @@ def delayed_writes(worker: Worker, source: da.Array) -> list[Any]:
     return tasks
 
 
-def _write(worker: Worker, key: tuple[slice, ...], dtype: np.dtype[Any], block: np.ndarray) -> Part:
+def _write(worker: ArrayWorker, key: tuple[slice, ...], dtype: np.dtype[Any], block: np.ndarray) -> ArrayPart:
     expected = tuple(one.stop - one.start for one in key)
     # A block may be masked, whatever the array said of itself.
     values = np.asarray(unmasked(block))

@@ -205,7 +205,7 @@ def make_reader(
     predicate : PredicateBase, optional
         Which rows are given; its fields are read first, and the others only for rows that pass.
     rowgroup_selector : RowGroupSelectorBase, optional
-        Row groups by an index that :func:`hubarray.build_rowgroup_index` made, or Petastorm.
+        Row groups by an index that :func:`hubarray.petastorm.build_rowgroup_index` made, or Petastorm.
     num_epochs : int or None
         None is endless.
     cur_shard, shard_count : int, optional
@@ -252,7 +252,7 @@ def make_reader(
     >>> import hubarray as hub
     >>> a = hub.array(6, "docs/make-reader:v0", dtype="int64")
     >>> a[:] = [0, 1, 2, 3, 4, 5]
-    >>> with hub.make_reader("docs/make-reader:v0", predicate=hub.in_set([1, 4], "value"), seed=0) as reader:
+    >>> with hub.make_reader("docs/make-reader:v0", predicate=hub.petastorm.in_set([1, 4], "value"), seed=0) as reader:
     ...     sorted(int(row.value) for row in reader)
     [1, 4]
     """
@@ -311,7 +311,9 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
         source = _selected(source, given["rowgroup_selector"])
     predicate = given["predicate"]
     if predicate is not None and not isinstance(predicate, PredicateBase):
-        raise ConfigError(f"predicate: a {type(predicate).__name__} is none; derive it from hub.PredicateBase")
+        raise ConfigError(
+            f"predicate: a {type(predicate).__name__} is none; derive it from hub.petastorm.PredicateBase"
+        )
     rest: PredicateBase | None = None
     if given["filters"] is not None:
         source, rest = narrowed(source, FilterPredicate(given["filters"], _filter_schema(source)))
@@ -488,7 +490,9 @@ def _known(predicate: PredicateBase, schema: Unischema) -> None:
 
 def _selected(source: Source, selector: Any) -> Source:
     if not hasattr(selector, "select_row_groups"):
-        raise ConfigError(f"rowgroup_selector: a {type(selector).__name__} is none; hub.SingleIndexSelector is one")
+        raise ConfigError(
+            f"rowgroup_selector: a {type(selector).__name__} is none; hub.petastorm.SingleIndexSelector is one"
+        )
     select = getattr(source, "selected", None)
     if select is None:
         raise ConfigError(f"rowgroup_selector: {source.where} has no indexes of row groups; filters= is for tables")

@@ -67,6 +67,6 @@ def require_compactable(version: Version) -> NoReturn:
 def merge(version: Version, record: Record, on_conflict: str | None) -> NoReturn:
     """Tables are not merged by history."""
     raise ConfigError(
-        f"{version.name}: is a table, whose versions are not merged; hub.merge joins indexes, and hub.write_index "
+        f"{version.name}: is a table, whose versions are not merged; hub.join joins indexes, and hub.write_index "
         "publishes the result"
     )

@@ -17,7 +17,7 @@ def test_the_same_array_is_opened_and_another_one_refused_with_both_shown():
     hub.array((10, 4), "t/x:v0", "f4", fill_value=1, chunks=first.chunks, codec=first.codec)
     others = [{"shape": (10, 5)}, {"dtype": "f8"}, {"fill_value": 0}, {"chunks": (1, 4)}, {"codec": "zstd"}]
     for other in others:
-        with pytest.raises(hub.AlreadyExistsError, match=r"(?s)there:.*\(10, 4\).*wanted:.*overwrite=True"):
+        with pytest.raises(hub.errors.AlreadyExistsError, match=r"(?s)there:.*\(10, 4\).*wanted:.*overwrite=True"):
             hub.array(**({"shape": (10, 4), "name": "t/x:v0", "dtype": "f4", "fill_value": 1} | other))
 
 
@@ -29,7 +29,7 @@ def test_overwriting_begins_a_new_generation_and_keeps_the_history():
     assert np.array_equal(new[...], np.zeros((2, 2), "i8"))
     assert (hub.load("t/x:v0@2")[...] == 3).all()
     for use in (lambda: old.shape, lambda: old[0], lambda: old.__setitem__(0, 1), lambda: old.refresh()):
-        with pytest.raises(hub.ConflictError, match=r"overwritten.*load it again"):
+        with pytest.raises(hub.errors.ConflictError, match=r"overwritten.*load it again"):
             use()
 
 
@@ -42,26 +42,26 @@ def test_a_name_is_found_by_every_spelling(root):
         (f"{root.url}/t/x:v0@2", None),
     ):
         assert hub.load(name, root=at)[0] == 5
-    with pytest.raises(hub.ConfigError, match="root"):
+    with pytest.raises(hub.errors.ConfigError, match="root"):
         hub.load(f"{root.url}/t/x:v0", root=root)
 
 
 def test_what_is_missing_is_said_with_what_is_near():
     for name in ("scans", "scan-2", "photos"):
         hub.array(3, f"lab/{name}:v1")
-    with pytest.raises(hub.NotFoundError, match=r"lab/photos, lab/scan-2, lab/scans"):
+    with pytest.raises(hub.errors.NotFoundError, match=r"lab/photos, lab/scan-2, lab/scans"):
         hub.load("lab/nothing")
-    with pytest.raises(hub.NotFoundError, match=r"lab/scans has the versions v1"):
+    with pytest.raises(hub.errors.NotFoundError, match=r"lab/scans has the versions v1"):
         hub.load("lab/scans:v2")
-    with pytest.raises(hub.NotFoundError, match=r"no such commit"):
+    with pytest.raises(hub.errors.NotFoundError, match=r"no such commit"):
         hub.load("lab/scans:v1@99")
     for i in range(6):
         hub.array(3, f"lab/other{i}")
-    with pytest.raises(hub.NotFoundError) as caught:
+    with pytest.raises(hub.errors.NotFoundError) as caught:
         hub.load("lab/scan:v1")
     assert "lab/scans" in str(caught.value)
     assert "lab/photos" not in str(caught.value)
-    with pytest.raises(hub.NotFoundError, match="no such version"):
+    with pytest.raises(hub.errors.NotFoundError, match="no such version"):
         hub.load("nobody/nothing")
 
 
@@ -104,12 +104,12 @@ def test_the_commit_of_a_moment_can_be_loaded():
         assert hub.load("t/x:v0", at=moment)[0] == i
         assert hub.load("t/x:v0", at=moment.isoformat())[0] == i
     assert hub.load("t/x:v0", at="2999-01-01").commit == 6
-    with pytest.raises(hub.NotFoundError, match="did not exist"):
+    with pytest.raises(hub.errors.NotFoundError, match="did not exist"):
         hub.load("t/x:v0", at="2001-01-01")
     for wrong in ("yesterday", 5, ""):
-        with pytest.raises(hub.ConfigError, match="at="):
+        with pytest.raises(hub.errors.ConfigError, match="at="):
             hub.load("t/x:v0", at=wrong)
-    with pytest.raises(hub.ConfigError, match="not both"):
+    with pytest.raises(hub.errors.ConfigError, match="not both"):
         hub.load("t/x:v0@1", at=datetime.datetime.now())
 
 
@@ -129,7 +129,7 @@ def test_a_diff_names_chunks_and_regions_from_refs_alone(any_root):
     hub.copy("t/x:v0", "t/y", root=any_root)
     assert not hub.diff("t/x:v0", "t/y", root=any_root)
     hub.array((100, 50), "t/other", "f8", root=any_root)
-    with pytest.raises(hub.ConfigError, match="cannot be compared"):
+    with pytest.raises(hub.errors.ConfigError, match="cannot be compared"):
         hub.diff("t/x:v0", "t/other", root=any_root)
 
 
@@ -156,7 +156,7 @@ def test_bad_names_are_refused_everywhere(name):
         lambda: hub.copy(name, "a"),
         lambda: hub.log(name),
     ):
-        with pytest.raises(hub.InvalidNameError):
+        with pytest.raises(hub.errors.InvalidNameError):
             call()
 
 
@@ -166,12 +166,12 @@ def test_bad_names_are_refused_everywhere(name):
     ids=str,
 )  # fmt: skip
 def test_bad_descriptions_are_refused_and_nothing_is_made(given, root):
-    with pytest.raises(hub.ConfigError):
+    with pytest.raises(hub.errors.ConfigError):
         hub.array(**({"shape": 3, "name": "t/x", "root": root} | given))
     assert list(root.store.list("")) == []
 
 
 def test_a_root_that_is_a_plain_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(hub.StorageError, match="is a file"):
+    with pytest.raises(hub.errors.StorageError, match="is a file"):
         hub.array(3, "t/x", root=tmp_path / "file")

@@ -24,7 +24,7 @@ def test_a_tag_names_a_commit_wherever_one_is_read(any_root, forget):
     tagged = hub.load("t/x:v0@paper", root=any_root)
     assert tagged[:].tolist() == [1] * 4
     assert tagged.commit == 2
-    with pytest.raises(hub.ReadOnlyError):
+    with pytest.raises(hub.errors.ReadOnlyError):
         tagged[0] = 1
     assert hub.tags("t/x:v0", root=any_root) == {"newest": 4, "paper": 2}
     assert hub.exists("t/x:v0@paper", root=any_root)
@@ -43,27 +43,27 @@ def test_a_tag_stays_where_it_is():
     before = next(hub.log("t/x:v0")).number
     assert hub.tag("t/x:v0@2", "paper") == 2
     assert next(hub.log("t/x:v0")).number == before
-    with pytest.raises(hub.AlreadyExistsError, match=r"names commit 2 already"):
+    with pytest.raises(hub.errors.AlreadyExistsError, match=r"names commit 2 already"):
         hub.tag("t/x:v0@3", "paper")
 
 
 def test_an_unknown_tag_is_an_error_that_lists_those_there_are():
     _array()
-    with pytest.raises(hub.TagNotFoundError, match="it has no tags"):
+    with pytest.raises(hub.errors.TagNotFoundError, match="it has no tags"):
         hub.load("t/x:v0@banana")
     hub.tag("t/x:v0", "paper")
-    with pytest.raises(hub.TagNotFoundError, match="its tags are paper") as found:
+    with pytest.raises(hub.errors.TagNotFoundError, match="its tags are paper") as found:
         hub.load("t/x:v0@banana")
-    assert isinstance(found.value, hub.NotFoundError)
-    assert isinstance(found.value, hub.InvalidNameError)
-    with pytest.raises(hub.TagNotFoundError, match="t/x has the versions v0"):
+    assert isinstance(found.value, hub.errors.NotFoundError)
+    assert isinstance(found.value, hub.errors.InvalidNameError)
+    with pytest.raises(hub.errors.TagNotFoundError, match="t/x has the versions v0"):
         hub.load("t/x:v9@paper")
-    with pytest.raises(hub.InvalidNameError, match="only be read"):
+    with pytest.raises(hub.errors.InvalidNameError, match="only be read"):
         hub.delete("t/x:v0@paper")
     for wrong in ("", "1", "a b", None):
-        with pytest.raises(hub.InvalidNameError):
+        with pytest.raises(hub.errors.InvalidNameError):
             hub.tag("t/x:v0", wrong)
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         hub.tag("t/x:v0@99", "nothing")
 
 
@@ -88,13 +88,13 @@ def test_a_tagged_commit_neither_expires_nor_is_collected(root, monkeypatch):
         array[:] = i
     hub.tag("t/x:v0@2", "paper", root=root)
     assert hub.expire("t/x:v0", keep_last=1, root=root) == 7
-    with pytest.raises(hub.NotFoundError, match="expired"):
+    with pytest.raises(hub.errors.NotFoundError, match="expired"):
         hub.tag("t/x:v0@3", "late", root=root)
     age(root, 1001)
     garbage_ = hub.collect_garbage("t/x", root=root)
     assert garbage_.commits == 6
     assert hub.load("t/x:v0@paper", root=root)[:].tolist() == [1] * 4
-    with pytest.raises(hub.NotFoundError, match="expired"):
+    with pytest.raises(hub.errors.NotFoundError, match="expired"):
         hub.load("t/x:v0@3", root=root)
     assert hub.verify("t/x", root=root).problems == []
     assert hub.restore("t/x:v0", "paper", root=root)[:].tolist() == [1] * 4
@@ -169,6 +169,6 @@ def test_what_only_a_tag_kept_goes_after_the_grace_period(root):
     assert hub.collect_garbage("t/x", root=root).packs == 0
     age(root, seconds=5000)
     assert hub.collect_garbage("t/x", root=root).packs == 1
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         hub.load("t/x:v0@2", root=root)
     assert hub.load("t/x:v0", root=root)[0] == 2

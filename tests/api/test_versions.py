@@ -24,7 +24,7 @@ def test_an_old_state_becomes_the_newest_and_nothing_in_between_is_lost(any_root
 
 def test_undo_takes_back_one_commit_and_undo_again_redoes_it():
     array = hub.array(3, "t/x:v0", "i8")
-    with pytest.raises(hub.NotFoundError, match="since it was created"):
+    with pytest.raises(hub.errors.NotFoundError, match="since it was created"):
         hub.undo("t/x:v0")
     array[:] = 1
     array[:] = 2
@@ -38,30 +38,30 @@ def test_restoring_across_an_overwrite_or_a_deletion_is_another_array():
     new = hub.array((2, 2), "t/x:v0", "f4", overwrite=True)
     assert hub.restore("t/x:v0", 2)[...].tolist() == [1] * 3
     for handle in (old, new):
-        with pytest.raises(hub.ConflictError, match="load it again"):
+        with pytest.raises(hub.errors.ConflictError, match="load it again"):
             handle[0]
     hub.delete("t/x:v0")
     back = hub.restore("t/x:v0", 2)
     assert back[...].tolist() == [1] * 3
     assert hub.list("t") == ["t/x:v0"]
     back[0] = 9
-    with pytest.raises(hub.NotFoundError, match="deletion"):
+    with pytest.raises(hub.errors.NotFoundError, match="deletion"):
         hub.restore("t/x:v0", 5)
 
 
 def test_restoring_needs_a_commit_and_a_version_that_is_not_frozen():
     hub.array(3, "t/x:v0", "i8")[:] = 1
     for wrong in (0, -1, 1.0, True, None):
-        with pytest.raises(hub.ConfigError, match="commit"):
+        with pytest.raises(hub.errors.ConfigError, match="commit"):
             hub.restore("t/x:v0", wrong)
-    with pytest.raises(hub.InvalidNameError):
+    with pytest.raises(hub.errors.InvalidNameError):
         hub.restore("t/x:v0", "2")
-    with pytest.raises(hub.TagNotFoundError):
+    with pytest.raises(hub.errors.TagNotFoundError):
         hub.restore("t/x:v0", "two")
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         hub.restore("t/x:v0", 9)
     hub.freeze("t/x:v0")
-    with pytest.raises(hub.FrozenError):
+    with pytest.raises(hub.errors.FrozenError):
         hub.restore("t/x:v0", 1)
 
 
@@ -79,7 +79,7 @@ def test_undo_never_takes_back_what_somebody_else_just_committed(root, other_mac
         return made
 
     monkeypatch.setattr(Restore, "draft", overtaken)
-    with pytest.raises(hub.ConflictError, match="nothing was written"):
+    with pytest.raises(hub.errors.ConflictError, match="nothing was written"):
         hub.undo("t/x:v0", root=root)
     assert array.refresh()[...].tolist() == [1, 5, 0]
 
@@ -100,14 +100,14 @@ def test_numbers_may_be_of_numpys_types():
     array[:] = 1
     assert hub.restore("t/x:v0", np.int64(1))[0] == 0
     assert hub.expire("t/x:v0", keep_last=np.int64(2)) == 1
-    with pytest.raises(hub.ConfigError, match="older_than"):
+    with pytest.raises(hub.errors.ConfigError, match="older_than"):
         hub.expire("t/x:v0", older_than="yesterday")
 
 
 def test_names_that_are_not_there_come_with_those_that_are():
     hub.array(3, "t/x:v0")
     for use in (lambda: hub.restore("t/x:v9", 1), lambda: hub.undo("t/x:v9"), lambda: hub.tags("t/x:v9")):
-        with pytest.raises(hub.NotFoundError, match="t/x has the versions v0"):
+        with pytest.raises(hub.errors.NotFoundError, match="t/x has the versions v0"):
             use()
 
 
@@ -119,7 +119,7 @@ def test_a_root_that_was_removed_is_noticed_by_whoever_opens_the_name_again(tmp_
     array[:] = 7
     hub.flush()
     shutil.rmtree(tmp_path / "root")
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         hub.load("t/x:v0", root=root)
     again = hub.array(3, "t/x:v0", "i8", root=root)
     assert again.commit == 1
@@ -156,11 +156,11 @@ def test_copies_share_data_and_then_live_apart(any_root):
 def test_a_copy_needs_a_source_and_a_free_target():
     hub.array(3, "t/x:v0")
     hub.array(3, "t/x:v1")
-    with pytest.raises(hub.AlreadyExistsError, match="t/x:v1"):
+    with pytest.raises(hub.errors.AlreadyExistsError, match="t/x:v1"):
         hub.copy("t/x:v0", "t/x:v1")
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         hub.copy("t/nothing", "t/y")
-    with pytest.raises(hub.InvalidNameError):
+    with pytest.raises(hub.errors.InvalidNameError):
         hub.copy("t/x:v0", "t/y:v0@3")
 
 
@@ -191,7 +191,7 @@ def test_a_frozen_version_refuses_every_change():
         lambda: hub.array((3, 2), "t/x:v0", overwrite=True),
     ]
     for change in changes:
-        with pytest.raises(hub.FrozenError, match="t/x:v0"):
+        with pytest.raises(hub.errors.FrozenError, match="t/x:v0"):
             change()
     assert array.commit == 3
     assert hub.copy("t/x:v0", "t/x:v1").frozen is False
@@ -209,13 +209,13 @@ def test_deleting_a_version_or_a_name_leaves_what_only_begins_the_same():
         lambda: hub.load("t/a:v0"),
         lambda: hub.delete("t/a:v0"),
     ):
-        with pytest.raises(hub.NotFoundError, match="t/a:v0"):
+        with pytest.raises(hub.errors.NotFoundError, match="t/a:v0"):
             use()
     assert hub.load("t/a:v0@2")[0] == 1
     hub.array(3, "t/a:v2")
     hub.delete("t/a")
     assert hub.list("t") == ["t/a.b:main", "t/ab:v0"]
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         hub.delete("t/a")
 
 
@@ -226,9 +226,9 @@ def test_creating_again_continues_the_numbers_and_is_another_line():
     new = hub.array(5, "t/x:v0")
     assert new.commit == 4
     assert new[...].tolist() == [0] * 5
-    with pytest.raises(hub.NotFoundError, match="created again"):
+    with pytest.raises(hub.errors.NotFoundError, match="created again"):
         old[0]
-    with pytest.raises(hub.NotFoundError, match="created again"):
+    with pytest.raises(hub.errors.NotFoundError, match="created again"):
         old[0] = 1
     assert [commit.kind for commit in hub.log("t/x:v0")] == ["array", "deleted", "array", "array"]
 

@@ -93,7 +93,7 @@ def test_values_that_numpy_refuses_are_refused_and_nothing_is_written(images, ke
     with pytest.raises((ValueError, TypeError, OverflowError, IndexError)) as expected:
         model[key] = value
     # What is missing is said in words of ours.
-    with pytest.raises(hub.ConfigError if value is None else expected.type):
+    with pytest.raises(hub.errors.ConfigError if value is None else expected.type):
         images[key] = value
     assert images.commit == commit
     assert np.array_equal(images[...], before)
@@ -127,7 +127,7 @@ def test_scalars_of_numpy_are_converted_and_arrays_without_axes_are_cast_as_nump
     expected = outcome(model)
     if expected is not IndexError and (dtype == "S3" or is_missing or is_date_as_number):
         # NumPy would invent a value.
-        expected = TypeError if is_date_as_number else hub.ConfigError
+        expected = TypeError if is_date_as_number else hub.errors.ConfigError
     assert outcome(array) == expected
     with array.transaction() as transaction:
         assert outcome(transaction) == expected
@@ -171,7 +171,7 @@ def test_appending_needs_rows_that_fit(images):
 
 @pytest.mark.parametrize("shape", [(10, 6), 5, (-1, 6, 5), (1.5, 6, 5), "abc", (2**62, 2**10, 5)], ids=str)
 def test_resizing_needs_a_shape_of_as_many_axes(images, shape):
-    with pytest.raises(hub.ConfigError):
+    with pytest.raises(hub.errors.ConfigError):
         images.resize(shape)
     assert images.shape == (10, 6, 5)
 
@@ -198,7 +198,7 @@ def test_a_snapshot_and_a_numbered_commit_never_move_and_cannot_be_written(image
             lambda a: a.resize((1, 1, 1)),
             lambda a: a.attrs.update(x=1),
         ):
-            with pytest.raises(hub.ReadOnlyError, match="fixed commit"):
+            with pytest.raises(hub.errors.ReadOnlyError, match="fixed commit"):
                 write(fixed)
 
 
@@ -220,7 +220,7 @@ def test_it_pickles_to_its_name_and_commit(images):
     images[0] = 3
     assert snapshot.commit == images.commit - 1
     assert again.commit == images.commit
-    with pytest.raises(hub.ReadOnlyError):
+    with pytest.raises(hub.errors.ReadOnlyError):
         snapshot[0] = 1
 
 
@@ -259,9 +259,9 @@ def test_attributes_are_a_mapping_whose_changes_are_commits(images):
     ids=["object", "key", "time", "two keys that would be one", "bytes", "large"],
 )
 def test_attributes_that_are_not_json_or_too_large_are_refused(images, attrs):
-    with pytest.raises(hub.ConfigError, match="attrs"):
+    with pytest.raises(hub.errors.ConfigError, match="attrs"):
         images.attrs.update(attrs)
-    with pytest.raises(hub.ConfigError, match="attrs"):
+    with pytest.raises(hub.errors.ConfigError, match="attrs"):
         hub.array(3, "t/refused", attrs=attrs)
     assert not hub.exists("t/refused")
 

@@ -26,13 +26,13 @@ def test_axes_have_names_from_the_start_or_later(root):
     assert hub.load("t/x:v0@1", root=root).dims == ("y", None)
     assert hub.array((3, 3), "t/x:v0", root=root).dims == ("row", "column")
     assert hub.array((2,), "t/plain:v0", root=root).dims == (None,)
-    with pytest.raises(hub.AlreadyExistsError):
+    with pytest.raises(hub.errors.AlreadyExistsError):
         hub.array((3, 3), "t/x:v0", dims=("a", "b"), root=root)
 
 
 @pytest.mark.parametrize("dims", [("a",), ("a", "a"), (1, 2), 7, ("a", "x" * 300), "ab"])
 def test_names_that_cannot_be_are_refused(root, dims):
-    with pytest.raises(hub.ConfigError, match="dims="):
+    with pytest.raises(hub.errors.ConfigError, match="dims="):
         hub.array((2, 3), "t/x:v0", dims=dims, root=root)
     assert not hub.exists("t/x:v0", root=root)
 

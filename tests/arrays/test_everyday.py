@@ -102,7 +102,7 @@ def test_a_handle_whose_version_is_gone_still_shows_itself(root):
 
 
 def test_types_that_zarr_has_no_name_for_are_refused(root):
-    with pytest.raises(hub.ConfigError, match="a type of ml_dtypes"):
+    with pytest.raises(hub.errors.ConfigError, match="a type of ml_dtypes"):
         hub.array(3, "t/x:v0", ml_dtypes.int4, root=root)
 
 
@@ -127,11 +127,11 @@ def test_undo_goes_back_by_steps(root):
     assert array.undo(2)[...].tolist() == [1, 1]
     assert hub.undo("t/x:v0", root=root)[...].tolist() == [3, 3]
     for steps in (0, -1, 1.5, True):
-        with pytest.raises(hub.ConfigError, match="steps="):
+        with pytest.raises(hub.errors.ConfigError, match="steps="):
             array.undo(steps)
-    with pytest.raises(hub.NotFoundError, match="only 5 changes"):
+    with pytest.raises(hub.errors.NotFoundError, match="only 5 changes"):
         array.undo(99)
-    with pytest.raises(hub.ReadOnlyError):
+    with pytest.raises(hub.errors.ReadOnlyError):
         array.snapshot().undo()
 
 
@@ -148,7 +148,7 @@ def test_cubes_fit_and_are_about_as_long_along_every_axis(shape, itemsize):
 
 def test_a_volume_may_be_cut_into_cubes(root):
     assert hub.array((512, 512, 512), "t/x:v0", "f4", chunks="cube", root=root).chunks == (64, 64, 64)
-    with pytest.raises(hub.ConfigError, match="'cube'"):
+    with pytest.raises(hub.errors.ConfigError, match="'cube'"):
         hub.array((4, 4), "t/y:v0", chunks="ball", root=root)
 
 
@@ -176,15 +176,15 @@ def test_a_conflict_of_a_transaction_names_what_tries_again(root, other_machine)
             t[0] = t[0] + 1
             other_machine(lambda: hub.load("t/x:v0", root=root).__setitem__(0, 5))
 
-    with pytest.raises(hub.ConflictError, match=r"hub\.retry"):
+    with pytest.raises(hub.errors.ConflictError, match=r"hub\.retry"):
         count()
 
 
 def test_a_moment_without_a_time_zone_is_said_to_be_utc(root):
     hub.array(3, "t/x:v0", root=root)
-    with pytest.raises(hub.ConfigError, match="UTC"):
+    with pytest.raises(hub.errors.ConfigError, match="UTC"):
         hub.load("t/x:v0", at="half past nine", root=root)
-    with pytest.raises(hub.NotFoundError, match="UTC"):
+    with pytest.raises(hub.errors.NotFoundError, match="UTC"):
         hub.load("t/x:v0", at="2020-01-01", root=root)
 
 
@@ -201,16 +201,16 @@ def test_a_tag_may_be_taken_away_and_given_again(root):
     array[...] = 1
     hub.tag("t/x:v0@1", "draft", root=root)
     assert hub.untag("t/x:v0", "draft", root=root) == 1
-    with pytest.raises(hub.TagNotFoundError):
+    with pytest.raises(hub.errors.TagNotFoundError):
         hub.load("t/x:v0@draft", root=root)
-    with pytest.raises(hub.TagNotFoundError):
+    with pytest.raises(hub.errors.TagNotFoundError):
         hub.untag("t/x:v0", "draft", root=root)
     hub.tag("t/x:v0@2", "draft", root=root)
     assert hub.load("t/x:v0@draft", root=root).commit == 2
     hub.tag("t/x:v0@1", "old", root=root)
     hub.expire("t/x:v0", keep_last=1, root=root)
     hub.untag("t/x:v0", "old", root=root)
-    with pytest.raises(hub.NotFoundError, match="expired"):
+    with pytest.raises(hub.errors.NotFoundError, match="expired"):
         hub.tag("t/x:v0@1", "old", root=root)
 
 
@@ -243,11 +243,11 @@ def test_nothing_is_read_and_written_at_once_however_long_the_other_axes(root, s
 
 
 def test_values_in_place_of_a_shape_are_refused(root):
-    with pytest.raises(hub.ConfigError, match=r"hub.store\(values, name\)"):
+    with pytest.raises(hub.errors.ConfigError, match=r"hub.store\(values, name\)"):
         hub.array(np.arange(10), "t/x:v0", root=root)
 
 
 def test_a_commit_that_is_not_there_yet_says_which_is_the_newest(root):
     hub.array(3, "t/x:v0", root=root)
-    with pytest.raises(hub.NotFoundError, match="the newest is 1"):
+    with pytest.raises(hub.errors.NotFoundError, match="the newest is 1"):
         hub.load("t/x:v0@99", root=root)

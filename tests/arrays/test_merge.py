@@ -37,14 +37,14 @@ def test_elements_that_both_changed_are_listed_and_nothing_is_written_unless_tol
     ours[2, 1:4], mine[2, 2:6] = -1, -2
     ours[9, 0] = mine[9, 0] = 77
     before = ours.commit
-    with pytest.raises(hub.ConflictError, match=r"\[2:3, 2:4\].*nothing was written"):
+    with pytest.raises(hub.errors.ConflictError, match=r"\[2:3, 2:4\].*nothing was written"):
         _merge(root)
     assert ours.refresh().commit == before
     assert _merge(root, on_conflict="ours")[2].tolist() == [12, -1, -1, -1, -2, -2]
     hub.undo("t/x:v1", root=root)
     assert _merge(root, on_conflict="theirs")[2].tolist() == [12, -1, -2, -2, -2, -2]
     assert ours[9, 0] == 77
-    with pytest.raises(hub.ConfigError, match="on_conflict"):
+    with pytest.raises(hub.errors.ConfigError, match="on_conflict"):
         _merge(root, on_conflict="mine")
 
 
@@ -83,13 +83,13 @@ def test_what_cannot_be_merged_is_refused(fork, root):
     ours, mine = fork
     mine.append(np.zeros((1, 6)))
     ours.append(np.zeros((2, 6)))
-    with pytest.raises(hub.ConflictError, match="both resized axis 0"):
+    with pytest.raises(hub.errors.ConflictError, match="both resized axis 0"):
         _merge(root)
     mine.resize((4, 6))
-    with pytest.raises(hub.ConflictError, match="shrank axis 0"):
+    with pytest.raises(hub.errors.ConflictError, match="shrank axis 0"):
         _merge(root)
     hub.array(3, "t/other", root=root)
-    with pytest.raises(hub.NotFoundError, match="no commit in common"):
+    with pytest.raises(hub.errors.NotFoundError, match="no commit in common"):
         hub.merge_version("t/other", into="t/x:v1", root=root)
 
 
@@ -99,7 +99,7 @@ def test_a_common_commit_that_expired_is_said_to_be_so(fork, root):
     ours[1] = 1
     ours[2] = 1
     hub.expire("t/x:v1", keep_last=1, root=root)
-    with pytest.raises(hub.NotFoundError, match="expired"):
+    with pytest.raises(hub.errors.NotFoundError, match="expired"):
         _merge(root)
 
 
@@ -133,7 +133,7 @@ def test_merges_do_what_a_merge_of_dictionaries_would(make_root, rounds):
         try:
             _merge(root)
             assert not conflict
-        except hub.ConflictError:
+        except hub.errors.ConflictError:
             assert conflict
             _merge(root, on_conflict="theirs")
         model_ours = np.where(changed, model_mine, model_ours)
@@ -174,7 +174,7 @@ def test_what_they_changed_and_we_cut_off_is_a_conflict_and_never_comes_back(for
     ours, mine = fork
     mine[4:11] = 5
     ours.resize((7, 6))
-    with pytest.raises(hub.ConflictError, match=r"\[7:10, 0:4\]"):
+    with pytest.raises(hub.errors.ConflictError, match=r"\[7:10, 0:4\]"):
         _merge(root)
     merged = _merge(root, on_conflict="ours")
     assert merged[4:].tolist() == [[5] * 6] * 3
@@ -186,7 +186,7 @@ def test_what_they_changed_and_we_cut_off_is_a_conflict_and_never_comes_back(for
 @pytest.mark.parametrize("side", ["v1", "mine"])
 def test_arrays_stored_differently_are_not_merged(fork, root, side, change):
     hub.array((12, 6), f"t/x:{side}", "i8", chunks=(5, 4), root=root, overwrite=True, **change)[0] = 2
-    with pytest.raises(hub.ConflictError, match="stored differently"):
+    with pytest.raises(hub.errors.ConflictError, match="stored differently"):
         _merge(root)
 
 
@@ -206,7 +206,7 @@ def test_a_change_that_the_other_side_never_saw_conflicts_also_after_a_merge(for
     ours[0, 0], mine[3] = 100, 3
     _merge(root)
     mine[0, 0] = 9
-    with pytest.raises(hub.ConflictError, match=r"\[0:1, 0:1\]"):
+    with pytest.raises(hub.errors.ConflictError, match=r"\[0:1, 0:1\]"):
         _merge(root)
 
 
@@ -229,7 +229,7 @@ def test_a_version_deleted_and_created_again_has_nothing_in_common_with_what_was
     mine[0] = 1
     hub.delete("t/x:v1", root=root)
     hub.array((12, 6), "t/x:v1", "i8", chunks=(5, 4), root=root)
-    with pytest.raises(hub.NotFoundError, match="no commit in common"):
+    with pytest.raises(hub.errors.NotFoundError, match="no commit in common"):
         _merge(root)
 
 
@@ -248,7 +248,7 @@ def test_rows_that_both_appended_are_never_mixed(root, their_rows, our_rows, bef
     theirs = hub.copy("t/m:v1", "t/m:b", root=root)
     theirs.append(their_rows)
     ours.append(our_rows)
-    with pytest.raises(hub.ConflictError, match="both changed"):
+    with pytest.raises(hub.errors.ConflictError, match="both changed"):
         hub.merge_version("t/m:b", into="t/m:v1", root=root)
     merged = hub.merge_version("t/m:b", into="t/m:v1", on_conflict=side, root=root)
     assert merged[before:].tolist() == (our_rows if side == "ours" else their_rows)

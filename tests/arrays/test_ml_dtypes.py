@@ -83,9 +83,9 @@ def test_without_the_package_they_are_refused_by_name(root, monkeypatch):
     metadata._described.clear()
     dtypes.ml_dtype.cache_clear()
     try:
-        with pytest.raises(hub.ConfigError, match="pip install ml_dtypes"):
+        with pytest.raises(hub.errors.ConfigError, match="pip install ml_dtypes"):
             hub.array(3, "t/y:v0", "bfloat16", root=root)
-        with pytest.raises(hub.FormatVersionError, match="ml_dtypes"):
+        with pytest.raises(hub.errors.FormatVersionError, match="ml_dtypes"):
             hub.load("t/x:v0", root=root)
         assert hub.list(root=root) == ["t/x:v0"]
     finally:

@@ -82,7 +82,7 @@ def test_two_writers_of_one_chunk_are_merged_below_it(root):
     assert hub.load("t/x:v0", root=root)[...].tolist() == [
         "mine, which is longer than fifteen letters", "", "", "theirs"
     ]  # fmt: skip
-    with pytest.raises(hub.ConflictError), one.transaction() as mine:  # noqa: PT012
+    with pytest.raises(hub.errors.ConflictError), one.transaction() as mine:  # noqa: PT012
         mine[0] = "again"
         two[0] = "theirs too"
 
@@ -197,7 +197,7 @@ def test_a_file_whose_texts_are_all_the_same_long_one_is_no_bomb(root, tmp_path,
     monkeypatch.setattr(texts, "_MAX_BLOCK_BYTES", 1 << 20)
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file.create_dataset("a", data=np.array([["x" * 10_000] * 100], object), dtype=h5py.string_dtype())
-    with pytest.raises(hub.SourceError, match="assign them in parts"):
+    with pytest.raises(hub.errors.SourceError, match="assign them in parts"):
         hub.import_(str(tmp_path / "x.h5"), "t/x:v0", root=root)
 
 

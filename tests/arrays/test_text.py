@@ -38,7 +38,7 @@ def test_text_that_fits_is_stored_whatever_it_comes_in(texts):
         texts[i : i + 1] = value
     assert texts[...].tolist() == ["abcde", "abc", "x", "é"]
     for value in (12345, np.arange(4), np.datetime64("2020"), None, float("nan"), True):
-        with pytest.raises(hub.ConfigError, match="U5 holds text"):
+        with pytest.raises(hub.errors.ConfigError, match="U5 holds text"):
             texts[0] = value
     assert texts[0] == "abcde"
 
@@ -67,13 +67,13 @@ def test_what_is_no_letter_is_not_written(root, codec):
     structures.view("u4")[6] = 1 << 31
     for target, value in ((array, bad), (records, structures)):
         before = target[...].tolist()
-        with pytest.raises(hub.ConfigError, match=r"code points beyond U\+10FFFF"):
+        with pytest.raises(hub.errors.ConfigError, match=r"code points beyond U\+10FFFF"):
             target[:] = value
         assert target[...].tolist() == before
 
 
 def test_an_element_has_a_longest_size(root):
-    with pytest.raises(hub.ConfigError, match="20,000,000 bytes is more than the 16,777,216"):
+    with pytest.raises(hub.errors.ConfigError, match="20,000,000 bytes is more than the 16,777,216"):
         hub.array(1, "t/x:v0", "U5000000", root=root)
     widest = hub.array(1, "t/x:v0", "S16777216", root=root)
     widest[0] = b"x" * 16777216

@@ -42,7 +42,9 @@ def test_who_comes_second_gets_the_bytes_of_the_first(flights):
     assert flights.wait(mine[0]) == b"x"
 
 
-@pytest.mark.parametrize("error", [hub.CorruptDataError("flipped"), KeyboardInterrupt(), hub.UnavailableError("down")])
+@pytest.mark.parametrize(
+    "error", [hub.errors.CorruptDataError("flipped"), KeyboardInterrupt(), hub.errors.UnavailableError("down")]
+)
 def test_who_waits_for_one_that_fails_fetches_for_itself(flights, error):
     mine, _ = flights.board([(0, NAME)])
     thread, outcome = _waiting(flights)
@@ -58,10 +60,10 @@ def test_who_has_waited_long_for_a_storage_that_does_not_answer_fails_with_the_o
     monkeypatch.setattr("hubarray.blobs.in_flight.FLIGHT_PATIENCE_SECONDS", 0)
     mine, _ = flights.board([(0, NAME)])
     thread, outcome = _waiting(flights)
-    error = hub.UnavailableError("s3://b/k: the server did not answer")
+    error = hub.errors.UnavailableError("s3://b/k: the server did not answer")
     flights.give_up(mine.values(), error)
     thread.join()
-    assert type(outcome[0]) is hub.UnavailableError
+    assert type(outcome[0]) is hub.errors.UnavailableError
     assert outcome[0].args == error.args
     assert outcome[0] is not error
 
@@ -70,6 +72,6 @@ def test_what_landed_before_a_failure_stays_landed(flights):
     mine, _ = flights.board([(0, NAME)])
     thread, outcome = _waiting(flights)
     flights.land(mine[0], b"x")
-    flights.give_up(mine.values(), hub.UnavailableError("down"))
+    flights.give_up(mine.values(), hub.errors.UnavailableError("down"))
     thread.join()
     assert outcome == [b"x"]

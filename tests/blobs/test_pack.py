@@ -27,11 +27,11 @@ def _interrupted(*_):
 def test_an_upload_that_failed_fails_whatever_follows_it(root, obstacle, size):
     packs = PackWriter(root.store, "lab/x")
     packs.add(b"x" * size)
-    with pytest.raises(hub.StorageError, match="a file stands where a folder is needed"):
+    with pytest.raises(hub.errors.StorageError, match="a file stands where a folder is needed"):
         packs.finish()
     obstacle.unlink()
     for attempt in (packs.finish, lambda: packs.add(b"y" * OWN_PACK_BYTES)):
-        with pytest.raises(hub.StorageError, match="a file stands where a folder is needed"):
+        with pytest.raises(hub.errors.StorageError, match="a file stands where a folder is needed"):
             attempt()
 
 
@@ -56,7 +56,7 @@ def test_an_interrupted_upload_is_not_an_interrupt_for_what_follows_it(root, mon
     with pytest.raises(KeyboardInterrupt):
         packs.finish()
     monkeypatch.undo()
-    with pytest.raises(hub.StorageError, match="its upload was interrupted; begin anew"):
+    with pytest.raises(hub.errors.StorageError, match="its upload was interrupted; begin anew"):
         packs.finish()
 
 
@@ -68,10 +68,10 @@ def test_a_transaction_of_which_a_part_could_not_be_uploaded_is_not_committed(ro
     noise = np.random.default_rng(0).integers(1, 256, (4, 1 << 20), "u1")
     transaction = array.transaction().__enter__()
     transaction[0] = noise[0]
-    with pytest.raises(hub.StorageError, match="lab/x/packs/"):
+    with pytest.raises(hub.errors.StorageError, match="lab/x/packs/"):
         transaction[0]
     packs.unlink()
-    with pytest.raises(hub.StorageError, match="lab/x/packs/"):
+    with pytest.raises(hub.errors.StorageError, match="lab/x/packs/"):
         transaction.__exit__(None, None, None)
     assert array.commit == 1
     array[...] = noise

@@ -326,7 +326,7 @@ def test_a_folder_that_is_not_there_is_no_root(filled, tmp_path):
 
 
 def test_a_traceback_ends_with_the_command_that_explains_its_error(shell):
-    with pytest.raises(hub.NotFoundError) as raised:
+    with pytest.raises(hub.errors.NotFoundError) as raised:
         hub.load("lab/nowhere:v1")
     (note,) = raised.value.__notes__
     explained = shell(*note.partition("hubarray ")[2].split())

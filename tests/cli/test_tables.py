@@ -101,7 +101,7 @@ def test_a_table_is_copied_renamed_tagged_and_its_tag_dropped(shell):
     shell("tag", "team/other:v1", "best")
     assert len(hub.load("team/other:v1@best", root=shell.root)) == 8
     shell("untag", "team/other:v1", "best")
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         hub.load("team/other:v1@best", root=shell.root)
 
 
@@ -109,7 +109,7 @@ def test_a_growing_table_is_frozen_for_good(shell):
     write("lab/growing:v1", shell.root, growing=True)
     assert "pass --yes" in shell("freeze", "lab/growing:v1", code=1)
     shell("freeze", "lab/growing:v1", "--yes")
-    with pytest.raises(hub.FrozenError):
+    with pytest.raises(hub.errors.FrozenError):
         hub.table_writer("lab/growing:v1", root=shell.root)
 
 
@@ -169,7 +169,7 @@ def test_a_table_is_exported_as_parquet(shell, tmp_path):
     ("command", "why"),
     [
         (("compact", "lab/drives:v1"), r"is a table; hub.write_index\(index, name, move=True\)"),
-        (("merge", "lab/drives:v1", "lab/drives:v2"), "hub.merge joins indexes"),
+        (("merge", "lab/drives:v1", "lab/drives:v2"), "hub.join joins indexes"),
         (("get", "lab/drives:v1"), "hubarray rows"),
         (("export", "lab/drives:v1", "rows.zarr"), "such as rows.parquet"),
         (("undo", "lab/drives:v1"), "delete it instead"),

@@ -105,7 +105,7 @@ def append_in_a_transaction(root, kind, value):
     return _stored(root)
 
 
-@entry("PartWriter.__setitem__", "Transaction.add", "Worker.__setitem__")
+@entry("ArrayPartWriter.__setitem__", "Transaction.add", "ArrayWorker.__setitem__")
 def worker(root, kind, value):
     with _array(root, kind).transaction() as t:
         with pickle.loads(pickle.dumps(t.worker())) as w:
@@ -158,7 +158,7 @@ def member_in_a_transaction(root, kind, value):
     return _stored(root)
 
 
-@entry("PartWriter.__setitem__", "DatasetTransaction.add")
+@entry("ArrayPartWriter.__setitem__", "DatasetTransaction.add")
 def worker_of_a_dataset(root, kind, value):
     with _dataset(root, kind).transaction() as t:
         with t["x"].worker() as w:
@@ -279,12 +279,12 @@ def imported_table(root, kind, value):
 
 
 def _field(kind, shape, codec):
-    return hub.UnischemaField("x", np.dtype(kind.dtype), shape, codec, False)
+    return hub.petastorm.UnischemaField("x", np.dtype(kind.dtype), shape, codec, False)
 
 
 def _written(root, field, value):
     url = f"{root.path}/petastorm"
-    with hub.parquet_writer(url, hub.Unischema("rows", [field])) as w:
+    with hub.parquet_writer(url, hub.petastorm.Unischema("rows", [field])) as w:
         w.write({"x": value})
     return _read(url)
 
@@ -296,7 +296,7 @@ def _read(url):
 
 @entry("parquet_writer", "ScalarCodec.encode")
 def cell(root, kind, value):
-    return _written(root, _field(kind, (), hub.ScalarCodec()), element(value))
+    return _written(root, _field(kind, (), hub.petastorm.ScalarCodec()), element(value))
 
 
 @entry("parquet_writer")
@@ -306,20 +306,20 @@ def cell_of_a_list(root, kind, value):
 
 @entry("NdarrayCodec.encode")
 def cell_of_an_array(root, kind, value):
-    codec, field = hub.NdarrayCodec(), _field(kind, (None,), hub.NdarrayCodec())
+    codec, field = hub.petastorm.NdarrayCodec(), _field(kind, (None,), hub.petastorm.NdarrayCodec())
     return codec.decode(field, codec.encode(field, value))
 
 
 @entry("CompressedNdarrayCodec.encode", "CompressedImageCodec.encode")
 def cell_of_a_compressed_array(root, kind, value):
-    codec, field = hub.CompressedNdarrayCodec(), _field(kind, (None,), hub.CompressedNdarrayCodec())
+    codec, field = hub.petastorm.CompressedNdarrayCodec(), _field(kind, (None,), hub.petastorm.CompressedNdarrayCodec())
     return codec.decode(field, codec.encode(field, value))
 
 
 @entry("write_dask")
 def cell_written_by_dask(root, kind, value):
     url = f"{root.path}/petastorm"
-    schema = hub.Unischema("rows", [_field(kind, (None,), None)])
+    schema = hub.petastorm.Unischema("rows", [_field(kind, (None,), None)])
     with dask.config.set(scheduler="synchronous"):
         hub.write_dask(dask.bag.from_sequence([{"x": value}], npartitions=1), url, schema)
     return _read(url)[0]
@@ -327,6 +327,6 @@ def cell_written_by_dask(root, kind, value):
 
 @entry("dict_to_spark_row")
 def row_of_spark(root, kind, value):
-    schema = hub.Unischema("rows", [_field(kind, (None,), None)])
-    found = hub.dict_to_spark_row(schema, {"x": value}).x
+    schema = hub.petastorm.Unischema("rows", [_field(kind, (None,), None)])
+    found = hub.petastorm.dict_to_spark_row(schema, {"x": value}).x
     return found if kind.dtype is str else np.asarray(found, kind.dtype)

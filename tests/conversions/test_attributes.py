@@ -27,7 +27,7 @@ def test_an_attribute_is_kept_or_refused(entry, kind, root):
     make, wanted = ATTRIBUTES[kind]
     run = ATTRIBUTE_ENTRIES[entry].run
     if isinstance(wanted, Refused):
-        with pytest.raises(hub.ConfigError, match=f"attrs.*{wanted}"):
+        with pytest.raises(hub.errors.ConfigError, match=f"attrs.*{wanted}"):
             run(root, make())
         assert all(not hub.load(name, root=root).attrs for name in hub.list(root=root))
     else:

@@ -26,7 +26,7 @@ def test_no_column_of_a_frame_is_rounded_for_another(package, root):
     array = hub.array((1, 2), NAME, "i8", root=root)
     array[...] = MIXED[package]
     assert array[...].tolist() == [[BEYOND_FLOATS, 1]]
-    with pytest.raises(hub.ConfigError):
+    with pytest.raises(hub.errors.ConfigError):
         hub.store(MIXED[package], "lab/y:v1", root=root)
 
 
@@ -36,7 +36,7 @@ def test_no_column_of_a_frame_is_rounded_for_another(package, root):
     ids=["zone", "null"],
 )
 def test_a_table_of_arrow_is_checked_as_its_columns_are(table, root):
-    with pytest.raises(hub.ConfigError):
+    with pytest.raises(hub.errors.ConfigError):
         hub.store(table, NAME, root=root)
 
 
@@ -71,7 +71,7 @@ def test_a_variable_of_netcdf4_keeps_the_attributes_that_it_has_not_applied(root
     counts = hub.store(variable, "lab/y:v1", root=root)
     assert dict(counts.attrs) == {"_FillValue": -9, "scale_factor": 0.5, "units": "K"}
     assert counts[...].tolist() == [2, 4]
-    with pytest.raises(hub.ConfigError, match=r"a netCDF4\.Dataset: give its path"):
+    with pytest.raises(hub.errors.ConfigError, match=r"a netCDF4\.Dataset: give its path"):
         hub.import_(file, "lab/z:v1", root=root)
 
 
@@ -86,7 +86,7 @@ VARIABLES = {
 @pytest.mark.parametrize("write", [hub.store, hub.import_])
 def test_a_variable_of_a_dataset_is_refused_as_an_array_is(write, kind, root):
     make, words = VARIABLES[kind]
-    with pytest.raises(hub.ConfigError, match=f"'v'.*{words}"):
+    with pytest.raises(hub.errors.ConfigError, match=f"'v'.*{words}"):
         write(xr.Dataset({"v": ("x", make())}), NAME, root=root)
     assert hub.list(root=root) == []
 
@@ -95,12 +95,12 @@ def test_columns_of_polars_are_text_or_refused(root):
     categories = pl.DataFrame({"a": pl.Series(["x", "y"], dtype=pl.Categorical)})
     assert list(hub.import_table(categories, NAME, root=root)) == ["x", "y"]
     objects = pl.DataFrame({"a": pl.Series([1.5, 2.5], dtype=pl.Object)})
-    with pytest.raises(hub.ConfigError, match="'a' is of Python objects"):
+    with pytest.raises(hub.errors.ConfigError, match="'a' is of Python objects"):
         hub.import_table(objects, "lab/y:v1", root=root)
 
 
 def test_a_series_is_no_frame_and_an_index_without_a_name_is_said_to_be_left_out(root):
-    with pytest.raises(hub.ConfigError, match="to_frame"):
+    with pytest.raises(hub.errors.ConfigError, match="to_frame"):
         hub.import_table(pd.Series([1, 2]), NAME, root=root)
     with pytest.warns(UserWarning, match="rename_axis"):
         hub.import_table(pd.DataFrame({"a": [1]}, index=["station A"]), NAME, root=root)
@@ -108,10 +108,10 @@ def test_a_series_is_no_frame_and_an_index_without_a_name_is_said_to_be_left_out
 
 @pytest.mark.parametrize("column", [pd.period_range("2020", periods=2), [2**70, 1]], ids=["periods", "2**70"])
 def test_a_column_that_no_field_holds_is_refused_by_name(column, root):
-    with pytest.raises(hub.ConfigError, match="'a'"):
+    with pytest.raises(hub.errors.ConfigError, match="'a'"):
         hub.import_table(pd.DataFrame({"a": column}), NAME, root=root)
     with hub.table_writer(NAME, hub.Schema({"a": hub.Field("M8[D]")}), root=root) as w:
-        with pytest.raises(hub.ConfigError, match="'a'"), w.partition("p") as p:
+        with pytest.raises(hub.errors.ConfigError, match="'a'"), w.partition("p") as p:
             p.extend(pd.DataFrame({"a": column}))
         w.abort()
 
@@ -146,5 +146,5 @@ def test_attributes_that_a_format_has_no_type_for_are_not_changed_without_a_word
     ids=str,
 )
 def test_a_fill_value_that_would_be_changed_is_refused(dtype, fill, root):
-    with pytest.raises(hub.ConfigError, match="fill_value"):
+    with pytest.raises(hub.errors.ConfigError, match="fill_value"):
         hub.array(1, NAME, dtype, fill_value=fill, root=root)

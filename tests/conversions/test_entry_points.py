@@ -32,8 +32,8 @@ NO_VALUES = """
     DatasetArray.to_zarr_store DatasetArray.transaction DatasetArray.undo DatasetArray.view
     DatasetTransaction.append_fill DatasetTransaction.array DatasetTransaction.is_of
     Field.from_json IntersectIndexSelector.select_row_groups NGram.anchors NGram.resolve
-    Part.mask PartWriter.close PredicateBase.do_include
-    Reader.load_state_dict Reader.set_group_rows Report.add Root Root.below Root.__getstate__ Root.__setstate__
+    ArrayPart.mask ArrayPartWriter.close PredicateBase.do_include
+    Reader.load_state_dict Reader.set_group_rows VerifyReport.add Root Root.below Root.__getstate__ Root.__setstate__
     RowGroupSelectorBase.select_row_groups
     RowLoader.are_exclusive RowLoader.at RowLoader.check_columns RowLoader.column RowLoader.get_batch
     RowLoader.get_columns RowLoader.get_row RowLoader.get_rows RowLoader.iter_columns RowLoader.iter_rows
@@ -49,7 +49,7 @@ NO_VALUES = """
     export flush freeze in_intersection.do_include in_intersection.mask in_lambda.do_include in_negate.do_include
     in_negate.mask in_pseudorandom_split.do_include in_pseudorandom_split.mask in_reduce.do_include in_reduce.mask
     in_set.do_include in_set.mask list load log make_batch_reader make_petastorm_dataset make_reader
-    make_spark_converter materialize_dataset merge merge_asof merge_version read_index references rename repair restore
+    make_spark_converter materialize_dataset join join_asof merge_version read_index references rename repair restore
     retry row_loader split stats tag tags tf_tensors transfer undo untag verify view
 """
 

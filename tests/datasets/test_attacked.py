@@ -96,7 +96,7 @@ CHANGES = {
 def test_what_is_meant_for_an_array_does_not_reach_another_of_its_name(root, patient, change):
     ds = hub.dataset({"label": hub.ArraySpec(3, "int64", chunks=8, dims=("s",))}, NAME, root=root)
     elsewhere(replace, root, hub.ArraySpec(3, "float64", chunks=8, dims=("s",)))
-    with pytest.raises(hub.ConflictError, match="'label' was dropped, renamed or replaced"):
+    with pytest.raises(hub.errors.ConflictError, match="'label' was dropped, renamed or replaced"):
         change(ds)
     found = hub.load(NAME, root=root)
     assert (found["label"].dtype, found["label"][:].tolist()) == (np.float64, [0, 0, 0])
@@ -105,7 +105,7 @@ def test_what_is_meant_for_an_array_does_not_reach_another_of_its_name(root, pat
 def test_an_array_that_comes_along_a_dimension_meanwhile_is_a_conflict_and_no_mistake(root, patient):
     ds = pairs(root)
     elsewhere(add, root, "more")
-    with pytest.raises(hub.ConflictError, match="changed by somebody else meanwhile"):
+    with pytest.raises(hub.errors.ConflictError, match="changed by somebody else meanwhile"):
         ds.append({"image": [1], "label": [1]})
     assert ds.refresh().append({"image": [1], "label": [1], "more": [1]}) == slice(0, 1)
 
@@ -117,7 +117,7 @@ def test_a_refused_part_adds_nothing_and_arrays_that_no_worker_touched_may_go(ro
             w["x"][0] = 7
             w["y"][0] = 7
         t["y"][0] = 1
-        with pytest.raises(hub.ConflictError):
+        with pytest.raises(hub.errors.ConflictError):
             t.add(w.part)
     assert (ds["x"][0], ds["y"][0]) == (0, 1)
     with ds.transaction() as t:
@@ -134,11 +134,11 @@ def test_a_pickle_of_a_replaced_array_is_no_other_array(root):
     kept = pickle.dumps(ds["a"])
     del ds["a"]
     ds["a"] = np.array(["x", "y"])
-    with pytest.raises(hub.ConflictError, match="'a' was replaced"):
+    with pytest.raises(hub.errors.ConflictError, match="'a' was replaced"):
         pickle.loads(kept)[...]
     whole = pickle.dumps(ds)
     hub.delete(NAME, root=root)
-    with pytest.raises(hub.NotFoundError, match="deleted"):
+    with pytest.raises(hub.errors.NotFoundError, match="deleted"):
         pickle.loads(whole)["a"]
 
 
@@ -148,13 +148,13 @@ def test_a_commit_that_has_expired_is_not_adopted(root):
     array[:] = 2
     old = hub.load("a/x:v0@2", root=root)
     hub.expire("a/x:v0", keep_last=1, root=root)
-    with pytest.raises(hub.NotFoundError, match="expired"):
+    with pytest.raises(hub.errors.NotFoundError, match="expired"):
         hub.dataset({"q": old}, NAME, root=root)
     assert not hub.exists(NAME, root=root)
 
 
 def test_masks_are_refused_as_they_are_elsewhere(root):
-    with pytest.raises(hub.ConfigError, match="masks are not stored"):
+    with pytest.raises(hub.errors.ConfigError, match="masks are not stored"):
         hub.dataset({"m": np.ma.array([1.0, 2.0], mask=[0, 1])}, NAME, root=root)
 
 
@@ -168,7 +168,7 @@ def test_two_arrays_of_one_id_are_refused(root, forget):
     two["id"] = one["id"]
     root.store.put(key, record_bytes(fields))
     forget()
-    with pytest.raises(hub.CorruptDataError, match="id"):
+    with pytest.raises(hub.errors.CorruptDataError, match="id"):
         hub.load(NAME, root=root)
 
 
@@ -184,7 +184,7 @@ def test_merges_keep_names_of_axes_and_attributes_of_dropped_arrays(root):
     other["a"].dims = ("time",)
     other["b"].attrs["unit"] = "K"
     del ds["b"]
-    with pytest.raises(hub.ConflictError, match="changed the array 'b'"):
+    with pytest.raises(hub.errors.ConflictError, match="changed the array 'b'"):
         hub.merge_version("a/d:v1", into=NAME, root=root)
     hub.merge_version("a/d:v1", into=NAME, on_conflict="theirs", root=root)
     assert ds.refresh()["a"].dims == ("time",)
@@ -233,7 +233,7 @@ def test_a_merge_takes_over_names_that_were_given_again(forked, root, change, wa
 def test_two_arrays_of_one_name_are_a_conflict_that_a_side_decides(forked, root):
     ds, other = forked
     ds["new"], other["new"] = np.zeros(2), np.ones(4)
-    with pytest.raises(hub.ConflictError, match="both have an array 'new'"):
+    with pytest.raises(hub.errors.ConflictError, match="both have an array 'new'"):
         hub.merge_version("a/d:v1", into=NAME, root=root)
     hub.merge_version("a/d:v1", into=NAME, on_conflict="ours", root=root)
     assert len(ds.refresh()["new"]) == 2

@@ -72,7 +72,7 @@ def test_an_older_commit_is_read_and_not_written(ds, any_root):
         lambda: before.__delitem__("label"),
         lambda: before.transaction().__enter__(),
     ):
-        with pytest.raises(hub.ReadOnlyError):
+        with pytest.raises(hub.errors.ReadOnlyError):
             write()
 
 
@@ -95,16 +95,16 @@ def test_what_is_appended_has_to_be_all_of_the_dimension(local):
         ({}, "one array at least"),
         ([1, 2], "a mapping of arrays"),
     ):
-        with pytest.raises((hub.ConfigError, hub.NotFoundError), match=why):
+        with pytest.raises((hub.errors.ConfigError, hub.errors.NotFoundError), match=why):
             local.append(rows)
-    with pytest.raises(hub.ConfigError, match="'sample' would have 5 in 'image' and 6 in 'label'"):
+    with pytest.raises(hub.errors.ConfigError, match="'sample' would have 5 in 'image' and 6 in 'label'"):
         local["label"].append([1])
-    with pytest.raises(hub.ConfigError, match="grow together"):
+    with pytest.raises(hub.errors.ConfigError, match="grow together"):
         local["image"].resize((3, 4, 4))
     assert local.commit == 2
     local.resize(sample=3, y=6)
     assert (local["image"].shape, local["label"].shape) == ((3, 6, 4), (3,))
-    with pytest.raises(hub.ConfigError, match="no array has a dimension 'z'"):
+    with pytest.raises(hub.errors.ConfigError, match="no array has a dimension 'z'"):
         local.resize(z=1)
 
 
@@ -112,7 +112,7 @@ def test_arrays_without_names_of_axes_grow_by_themselves(root):
     ds = hub.dataset({"a": hub.ArraySpec(0), "b": hub.ArraySpec(0)}, NAME, root=root)
     assert ds.append({"a": [1.0, 2.0]}) == slice(0, 2)
     ds["b"].append([3.0])
-    with pytest.raises(hub.ConfigError, match="nothing says that they belong together"):
+    with pytest.raises(hub.errors.ConfigError, match="nothing says that they belong together"):
         ds.append({"a": [1.0], "b": [2.0]})
 
 
@@ -131,17 +131,17 @@ def test_arrays_are_added_renamed_and_dropped_without_moving_data(local, root):
     kept = local["box"]
     del local["box"]
     assert list(local) == ["image", "label"]
-    with pytest.raises(hub.NotFoundError, match="'box' was dropped"):
+    with pytest.raises(hub.errors.NotFoundError, match="'box' was dropped"):
         kept[0]
     local["box"] = np.zeros((5, 2))
-    with pytest.raises(hub.ConflictError, match="'box' was replaced"):
+    with pytest.raises(hub.errors.ConflictError, match="'box' was replaced"):
         kept[0]
     assert hub.load(f"{NAME}@5", root=root)["box"][0, 0] == 99
 
 
 @pytest.mark.parametrize("name", ["", "a/b", ".x", "__x", "a\nb", "x" * 129, 3])
 def test_what_is_no_name_of_an_array_is_refused(root, name):
-    with pytest.raises(hub.ConfigError, match="no name for an array"):
+    with pytest.raises(hub.errors.ConfigError, match="no name for an array"):
         hub.dataset({name: hub.ArraySpec(3)}, NAME, root=root)
     assert not hub.exists(NAME, root=root)
 
@@ -155,11 +155,11 @@ def test_a_name_that_is_taken_by_something_else_is_refused(local, root, make_roo
         lambda: local.__setitem__("label", hub.ArraySpec(5)),
         lambda: local.rename("label", "image"),
     ):
-        with pytest.raises(hub.AlreadyExistsError):
+        with pytest.raises(hub.errors.AlreadyExistsError):
             make()
-    with pytest.raises(hub.ConfigError, match="under another root"):
+    with pytest.raises(hub.errors.ConfigError, match="under another root"):
         local["there"] = hub.array(3, "lab/there:v1", root=make_root("memory"))
-    with pytest.raises(hub.ConfigError, match=r"give a hub\.ArraySpec"):
+    with pytest.raises(hub.errors.ConfigError, match=r"give a hub\.ArraySpec"):
         local["x"] = [1, 2]
 
 
@@ -168,7 +168,7 @@ def test_a_dataset_of_arrays_that_are_there_is_one_commit(root):
     a[...] = [[1, 2], [3, 4], [5, 6]]
     ds = hub.dataset({"a": a, "b": np.array([7, 8, 9])}, NAME, root=root)
     assert (ds.commit, ds["a"][...].tolist(), ds["b"][:].tolist()) == (1, [[1, 2], [3, 4], [5, 6]], [7, 8, 9])
-    with pytest.raises(hub.ConfigError, match="'sample' would have 3 in 'a' and 4 in 'b'"):
+    with pytest.raises(hub.errors.ConfigError, match="'sample' would have 3 in 'a' and 4 in 'b'"):
         hub.dataset({"a": a, "b": hub.ArraySpec(4, dims=("sample",))}, "lab/other:v1", root=root)
 
 
@@ -195,7 +195,7 @@ def test_history_works_on_it_as_one_name(local, root, make_root):
     assert list(local) == ["picture", "label", "mask"]
     assert local["mask"][:].tolist() == [0, 1, 2, 3]
     hub.freeze(NAME, root=root)
-    with pytest.raises(hub.FrozenError):
+    with pytest.raises(hub.errors.FrozenError):
         local["label"][0] = 1
     elsewhere = make_root("memory")
     hub.transfer(NAME, elsewhere, root=root)
@@ -214,13 +214,13 @@ def test_both_sides_changes_to_one_element_are_a_conflict_of_a_merge(local, root
     hub.copy(NAME, "lab/train:v2", root=root)
     other = hub.load("lab/train:v2", root=root)
     other["label"][0], local["label"][0] = 1, 2
-    with pytest.raises(hub.ConflictError, match=r"\[0:1\]"):
+    with pytest.raises(hub.errors.ConflictError, match=r"\[0:1\]"):
         hub.merge_version("lab/train:v2", into=NAME, root=root)
     hub.merge_version("lab/train:v2", into=NAME, on_conflict="theirs", root=root)
     assert local.refresh()["label"][0] == 1
     del other["image"]
     local["image"][0] = 5
-    with pytest.raises(hub.ConflictError, match="dropped the array 'image'"):
+    with pytest.raises(hub.errors.ConflictError, match="dropped the array 'image'"):
         hub.merge_version("lab/train:v2", into=NAME, root=root)
 
 
@@ -242,7 +242,7 @@ def test_readers_take_a_dataset(local):
     with hub.make_batch_reader(local, ["label"], shuffle_row_groups=False) as reader:
         assert np.concatenate([batch.label for batch in reader]).tolist() == [0, 1, 2, 3, 4]
     local["time"] = hub.ArraySpec(3, dims=("t",))
-    with pytest.raises(hub.ConfigError, match="nothing says which"):
+    with pytest.raises(hub.errors.ConfigError, match="nothing says which"):
         hub.make_reader(local)
 
 
@@ -268,7 +268,7 @@ def test_what_changed_is_told_by_array(local, root):
     other["label"][1] = 8
     assert list(other.diff(local, elements=True).changed) == ["label"]
     for wrong in (0, True, "lab/x:v1", None):
-        with pytest.raises(hub.ConfigError, match="diff takes"):
+        with pytest.raises(hub.errors.ConfigError, match="diff takes"):
             local.diff(wrong)
 
 
@@ -310,11 +310,11 @@ def test_a_conflict_says_which_array_it_is_about(root):
             t["b"][1] = t["b"][1] + 1
             other["b"][1] = 7
 
-    with pytest.raises(hub.ConflictError, match=r"array 'b': .*\[1:2\]"):
+    with pytest.raises(hub.errors.ConflictError, match=r"array 'b': .*\[1:2\]"):
         change()
     copy = hub.copy("lab/d:v1", "lab/d:v2", root=root)
     copy["b"][2], ds["b"][2] = 5, 6
-    with pytest.raises(hub.ConflictError, match=r"array 'b': .*\[2:3\]"):
+    with pytest.raises(hub.errors.ConflictError, match=r"array 'b': .*\[2:3\]"):
         hub.merge_version("lab/d:v2", into="lab/d:v1", root=root)
 
 
@@ -338,14 +338,14 @@ def test_a_transaction_adds_and_drops_arrays_and_sets_attributes_in_one_commit(r
         # What others do to other arrays and attributes meanwhile stays.
         other["x"][3] = 5
         other.attrs["d"] = 4
-        with pytest.raises(hub.AlreadyExistsError, match="delete it first"):
+        with pytest.raises(hub.errors.AlreadyExistsError, match="delete it first"):
             t["x"] = np.zeros(3)
-        with pytest.raises(hub.NotFoundError, match="nothing"):
+        with pytest.raises(hub.errors.NotFoundError, match="nothing"):
             del t["nothing"]
-        with pytest.raises(hub.ConfigError, match=r"'wrong': .*masks are not stored"):
+        with pytest.raises(hub.errors.ConfigError, match=r"'wrong': .*masks are not stored"):
             t["wrong"] = np.ma.array([1, 2], mask=[True, False])
         for wrong in ([1, 2], "x"):
-            with pytest.raises(hub.ConfigError, match=r"give a hub\.ArraySpec"):
+            with pytest.raises(hub.errors.ConfigError, match=r"give a hub\.ArraySpec"):
                 t["wrong"] = wrong
     assert ds.refresh().commit == before + 3
     assert list(ds) == ["x", "new", "memory", "old"]
@@ -374,7 +374,7 @@ def test_arrays_that_others_added_or_took_away_meanwhile_are_a_conflict(root, me
             del t["x"]
             done[meanwhile]()
 
-    with pytest.raises(hub.ConflictError, match="somebody else"):
+    with pytest.raises(hub.errors.ConflictError, match="somebody else"):
         change()
     assert ("new" in ds.refresh()) == (meanwhile == "add")
 
@@ -386,7 +386,7 @@ def test_arrays_that_share_a_dimension_agree_at_the_end_of_a_transaction_or_noth
         with ds.transaction() as t:
             t["y"] = hub.ArraySpec(5, dims=("t",))
 
-    with pytest.raises(hub.ConfigError, match="'t'"):
+    with pytest.raises(hub.errors.ConfigError, match="'t'"):
         change()
     assert list(ds.refresh()) == ["x"]
     with ds.transaction() as t:
@@ -400,7 +400,7 @@ def test_arrays_that_share_a_dimension_agree_at_the_end_of_a_transaction_or_noth
         with worker as w:
             w["x"][2] = 5
             w["z"][2] = 6
-            with pytest.raises(hub.ConfigError, match="that workers write to"):
+            with pytest.raises(hub.errors.ConfigError, match="that workers write to"):
                 w["none"][2] = 5
         t.add(w.part)
     assert (ds["z"][:].tolist(), ds["x"][2]) == ([0, 1, 6, 0, 0], 5)
@@ -414,7 +414,7 @@ def test_attributes_of_an_array_are_part_of_its_transaction(root):
         del t.attrs["a"]
         t[0] = 1
         other.attrs.update({"d": 4, "b": 5})
-        with pytest.raises(hub.ConfigError):
+        with pytest.raises(hub.errors.ConfigError):
             t.attrs["e"] = object()
     assert dict(a.refresh().attrs) == {"b": 5, "c": 3, "d": 4}
     assert a.commit == 3

@@ -77,7 +77,7 @@ def test_the_name_of_a_groups_description_is_no_array(root):
         lambda: ds.__setitem__("zarr.json", hub.ArraySpec(3)),
         lambda: ds.rename("x", "zarr.json"),
     ):
-        with pytest.raises(hub.ConfigError, match="is no name for an array"):
+        with pytest.raises(hub.errors.ConfigError, match="is no name for an array"):
             make()
 
 
@@ -102,19 +102,19 @@ def test_errors_of_an_append_name_the_array(root, rows, error, what):
 def test_errors_of_a_spec_name_the_array(root):
     ds = hub.dataset({"x": hub.ArraySpec(3)}, NAME, root=root)
     bad = hub.ArraySpec((3, 2), dims=("s",))
-    with pytest.raises(hub.ConfigError, match="'y': dims="):
+    with pytest.raises(hub.errors.ConfigError, match="'y': dims="):
         hub.dataset({"y": bad}, "lab/y:v1", root=root)
-    with pytest.raises(hub.ConfigError, match="'y': dims="):
+    with pytest.raises(hub.errors.ConfigError, match="'y': dims="):
         ds["y"] = bad
-    with ds.transaction() as t, pytest.raises(hub.ConfigError, match="'y': dims="):
+    with ds.transaction() as t, pytest.raises(hub.errors.ConfigError, match="'y': dims="):
         t["y"] = bad
 
 
 def test_of_many_arrays_that_are_left_out_some_are_named(root):
     ds = hub.dataset({f"a{i}": hub.ArraySpec(0, dims=("s",)) for i in range(50)}, NAME, root=root)
-    with pytest.raises(hub.ConfigError, match="'a20' and 29 more grow along 's' too"):
+    with pytest.raises(hub.errors.ConfigError, match="'a20' and 29 more grow along 's' too"):
         ds.append({"a0": [1]})
-    with pytest.raises(hub.NotFoundError, match="a19 and 30 more"):
+    with pytest.raises(hub.errors.NotFoundError, match="a19 and 30 more"):
         ds.append({"b": [1]})
 
 

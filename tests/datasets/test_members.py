@@ -15,20 +15,20 @@ def test_an_array_takes_back_its_own_changes_and_no_others(root):
     assert ds["x"].undo()[...].tolist() == [1, 0, 0]
     ds["y"][0] = 9
     hub.tag("t/u:v0", "here", root=root)
-    with pytest.raises(hub.ConfigError, match=r"changed more than the array 'x'; dataset\.undo\(\)"):
+    with pytest.raises(hub.errors.ConfigError, match=r"changed more than the array 'x'; dataset\.undo\(\)"):
         ds["x"].undo()
     assert ds["y"][0] == 9
     assert ds["y"].undo()[0] == 0
-    with pytest.raises(hub.ConfigError, match="changed more"):
+    with pytest.raises(hub.errors.ConfigError, match="changed more"):
         ds["y"].undo(3)
     ds.attrs["why"] = "so"
-    with pytest.raises(hub.ConfigError, match="changed more"):
+    with pytest.raises(hub.errors.ConfigError, match="changed more"):
         ds["x"].undo()
-    with pytest.raises(hub.ReadOnlyError):
+    with pytest.raises(hub.errors.ReadOnlyError):
         hub.load("t/u:v0@2", root=root).undo()
-    with pytest.raises(hub.ReadOnlyError):
+    with pytest.raises(hub.errors.ReadOnlyError):
         ds.snapshot().undo()
-    with pytest.raises(hub.ConfigError):
+    with pytest.raises(hub.errors.ConfigError):
         ds["x"].undo("a")
     ds.undo()
     assert "why" not in hub.load("t/u:v0", root=root).attrs
@@ -56,16 +56,16 @@ def test_objects_that_are_all_text_are_text_and_bytes_are_bytes(root, way):
 def test_rows_of_different_shapes_are_sent_to_a_table(root):
     ragged = np.empty(2, object)
     ragged[:] = [np.zeros(1), np.zeros(2)]
-    with pytest.raises(hub.ConfigError, match=r"belong into a table: hub\.table_writer"):
+    with pytest.raises(hub.errors.ConfigError, match=r"belong into a table: hub\.table_writer"):
         hub.dataset({"r": ragged}, "t/r:v0", root=root)
     ds = hub.dataset({"r": hub.ArraySpec((0, 2), "f4", dims=("s", None))}, "t/r:v0", root=root)
-    with pytest.raises(hub.ConfigError, match=r"hub\.table_writer"):
+    with pytest.raises(hub.errors.ConfigError, match=r"hub\.table_writer"):
         ds["more"] = ragged
     with pytest.raises(ValueError, match=r"belong into a table: hub\.table_writer"):
         ds.append({"r": [[1], [1, 2]]})
-    with pytest.raises(hub.ConfigError, match="holds Python objects"):
+    with pytest.raises(hub.errors.ConfigError, match="holds Python objects"):
         ds["bytes"] = np.array([b"a\0", b"b"], object)
-    with pytest.raises(hub.ConfigError, match=r"holds Python objects .*int.*, which are never stored"):
+    with pytest.raises(hub.errors.ConfigError, match=r"holds Python objects .*int.*, which are never stored"):
         ds["ints"] = np.array([1, "a"], object)
 
 
@@ -120,11 +120,11 @@ def test_a_transaction_adopts_arrays_with_what_it_writes(root):
         t["x"][0] = 9
         assert "box" in t
         assert list(t) == ["x", "box"]
-        with pytest.raises(hub.ConfigError, match="is adopted by this transaction"):
+        with pytest.raises(hub.errors.ConfigError, match="is adopted by this transaction"):
             t["box"][0] = 1
-        with pytest.raises(hub.AlreadyExistsError):
+        with pytest.raises(hub.errors.AlreadyExistsError):
             t["box"] = hub.ArraySpec(4)
-        with pytest.raises(hub.AlreadyExistsError):
+        with pytest.raises(hub.errors.AlreadyExistsError):
             t["x"] = boxes
         t["gone"] = boxes
         del t["gone"]
@@ -144,10 +144,10 @@ def test_a_transaction_that_adopts_what_others_added_meanwhile_is_a_conflict(roo
     t = transaction.__enter__()
     t["w"] = weights
     other["w"] = np.zeros(4)
-    with pytest.raises(hub.ConflictError, match="somebody else added an array 'w'"):
+    with pytest.raises(hub.errors.ConflictError, match="somebody else added an array 'w'"):
         transaction.__exit__(None, None, None)
     longer = hub.array((5,), "lab/longer:v0", dims=("s",), root=root)
     ds.refresh()["x"].dims = ("s",)
-    with pytest.raises(hub.ConfigError, match="grow together"), ds.transaction() as t:
+    with pytest.raises(hub.errors.ConfigError, match="grow together"), ds.transaction() as t:
         t["longer"] = longer
     assert list(hub.load("t/twice:v0", root=root)) == ["x", "w"]

@@ -49,7 +49,7 @@ def test_an_array_that_is_longer_than_its_dimension_has_become_is_a_conflict(roo
     ours.resize(s=2)
     theirs["mask"] = hub.ArraySpec((3,), "?", dims=("s",))
     before = ours.refresh().commit
-    with pytest.raises(hub.ConflictError, match="Resize 's' on one side first"):
+    with pytest.raises(hub.errors.ConflictError, match="Resize 's' on one side first"):
         merged(root, "t/d:v2", "t/d:v1")
     assert ours.refresh().commit == before
 

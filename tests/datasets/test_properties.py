@@ -127,12 +127,12 @@ def do_fail(ds, model, data):
     with pytest.raises(ZeroDivisionError):
         failing(ds, names[0])
     value = model.arrays[names[0]][0] + data.draw(st.integers(20, 29))
-    with pytest.raises(hub.ConflictError):
+    with pytest.raises(hub.errors.ConflictError):
         conflicting(ds, names, value)
     model.arrays[names[0]][0] = value
     if len(names) > 1:
         rows = drawn_rows(data, 1)
-        with pytest.raises(hub.ConfigError, match="grow together"):
+        with pytest.raises(hub.errors.ConfigError, match="grow together"):
             ds[names[0]].append(rows)
 
 
@@ -150,7 +150,7 @@ def do_workers(ds, model, data):
 def do_add(ds, model, data):
     name = data.draw(st.sampled_from(["new", "more", "a"]))
     if name in model.arrays:
-        with pytest.raises(hub.AlreadyExistsError):
+        with pytest.raises(hub.errors.AlreadyExistsError):
             ds[name] = spec(0)
         return
     how = data.draw(st.sampled_from(["spec", "numpy", "adopt"]))
@@ -174,7 +174,7 @@ def do_drop(ds, model, data):
         del ds[name]
         del model.arrays[name]
         model.samples.discard(name)
-        with pytest.raises(hub.NotFoundError):
+        with pytest.raises(hub.errors.NotFoundError):
             kept[...]
 
 

@@ -37,7 +37,7 @@ def test_pytorch_gets_dictionaries_by_index_and_as_a_stream(ds):
     assert sorted(value for batch in loader for value in check(batch)) == list(range(20))
     stream = ds.to_pytorch(iterable=True, batch_size=5, seed=0)
     assert sorted(value for batch in stream for value in check(batch)) == list(range(20))
-    with pytest.raises(hub.NotFoundError, match="no array 'mask'"):
+    with pytest.raises(hub.errors.NotFoundError, match="no array 'mask'"):
         ds.to_pytorch(["mask"])
 
 
@@ -66,7 +66,7 @@ def test_splits_and_balance_take_a_dataset(ds, root):
 
 def test_rows_of_unequal_sizes_are_sent_to_a_table(root):
     for shape in ((0, None), (None,)):
-        with pytest.raises(hub.ConfigError, match="table"):
+        with pytest.raises(hub.errors.ConfigError, match="table"):
             hub.dataset({"cloud": hub.ArraySpec(shape, "f4")}, NAME, root=root)
 
 
@@ -75,9 +75,11 @@ def test_the_fields_that_are_read_tell_what_samples_are_where_the_dataset_does_n
              "c": hub.ArraySpec((4, 2), "i4", dims=("p", "q2"))}  # fmt: skip
     ds = hub.dataset(specs, "f/r:v1", root=root)
     ds["a"][:], ds["b"][:] = range(4), range(5)
-    with pytest.raises(hub.ConfigError, match="name the arrays"):
+    with pytest.raises(hub.errors.ConfigError, match="name the arrays"):
         hub.make_reader("f/r:v1", root=root)
-    with hub.make_reader("f/r:v1", ["a"], predicate=hub.in_lambda(["c"], lambda c: True), root=root) as reader:
+    with hub.make_reader(
+        "f/r:v1", ["a"], predicate=hub.petastorm.in_lambda(["c"], lambda c: True), root=root
+    ) as reader:
         assert sorted(int(row.a) for row in reader) == [0, 1, 2, 3]
     with hub.make_reader("f/r:v1", ["b"], root=root) as reader:
         assert sorted(int(row.b) for row in reader) == [0, 1, 2, 3, 4]

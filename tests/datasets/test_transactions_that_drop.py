@@ -54,7 +54,7 @@ def test_a_change_of_what_is_dropped_is_a_conflict(ds, other, work, change):
             work(t)
             change(other)
 
-    with pytest.raises(hub.ConflictError, match="'label'"):
+    with pytest.raises(hub.errors.ConflictError, match="'label'"):
         drop()
     assert ds.refresh()["label"].dtype == np.dtype("i8")
     assert ds.commit == 2
@@ -73,7 +73,7 @@ def test_xarray_that_writes_all_anew_conflicts_with_an_append(ds, other):
             xr.Dataset({"label": ("s", np.arange(3))}).to_zarr(ds.to_zarr_store(transaction=t), mode="w")
             other.append({"label": [7], "image": np.ones((1, 2))})
 
-    with pytest.raises(hub.ConflictError, match="somebody else"):
+    with pytest.raises(hub.errors.ConflictError, match="somebody else"):
         write()
     assert ds.refresh()["label"][:].tolist() == [0, 0, 0, 0, 7]
 
@@ -98,7 +98,7 @@ def test_names_that_others_gave_the_axes_meanwhile_are_a_conflict(ds, other):
             t["image"].dims = ("s", "pixel")
             other["image"].dims = ("s", "p")
 
-    with pytest.raises(hub.ConflictError, match="axes were renamed"):
+    with pytest.raises(hub.errors.ConflictError, match="axes were renamed"):
         rename()
     with ds.transaction() as t:
         t["image"].dims = ("s", "pixel")
@@ -120,7 +120,7 @@ def test_rows_of_fill_value_are_added_for_workers_to_fill(ds):
             w["label"][4:6] = [5, 6]
             w["image"][5] = 9
         t.add(w.part)
-        with pytest.raises(hub.ConfigError, match="no array has a dimension 'none'"):
+        with pytest.raises(hub.errors.ConfigError, match="no array has a dimension 'none'"):
             t.append_fill(1, dim="none")
     assert ds["label"][:].tolist() == [0, 0, 0, 0, 5, 6]
     assert ds["image"][4:].tolist() == [[0, 0], [9, 9]]
@@ -130,9 +130,9 @@ def test_a_store_takes_a_transaction_of_its_own_dataset_and_array_alone(ds, root
     array = hub.array((3,), "lab/a:v1", root=root)
     two = hub.dataset({"keep": hub.ArraySpec(3)}, "lab/two:v1", root=root)
     with two.transaction() as t:
-        with pytest.raises(hub.ConfigError, match="of another dataset"):
+        with pytest.raises(hub.errors.ConfigError, match="of another dataset"):
             ds.to_zarr_store(transaction=t)
-        with pytest.raises(hub.ConfigError, match="of another array"):
+        with pytest.raises(hub.errors.ConfigError, match="of another array"):
             array.to_zarr_store(transaction=t["keep"])
         assert hub.load("lab/two:v1", root=root).to_zarr_store(transaction=t)
     assert list(two) == ["keep"]
@@ -173,6 +173,6 @@ def test_a_workers_part_is_not_added_to_another_array_of_the_name(root, spec, is
             w["n"][:] = 7
         del t["n"]
         t["n"] = spec
-        with pytest.raises(hub.ReadOnlyError, match="another array of it"):
+        with pytest.raises(hub.errors.ReadOnlyError, match="another array of it"):
             t.add(w.part)
     assert not ds["n"][...].any()

@@ -65,7 +65,7 @@ def main(folder: Path) -> None:
     with hub.table_writer("lab/grown:v1") as w, w.partition(-1) as p:
         p.extend(parts["b"][:3])
     tables["lab/grown:v1"] += parts["b"][:3]
-    index = hub.merge(
+    index = hub.join(
         hub.read_index("lab/first:v1"), hub.read_index("team/second:v1"), on=["partition", "time"], suffixes=("", "_2")
     )
     published = hub.write_index(index[index["both"] % 3 == 0].iloc[::-1], "team/index:v1")

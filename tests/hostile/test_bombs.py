@@ -58,7 +58,7 @@ def test_a_chunk_of_four_bytes_never_takes_more_than_two_megabytes_to_be_refused
         codec.decode(codec.encode(whole), out)
         assert np.array_equal(out, whole)
         tracemalloc.start()
-        with pytest.raises(hub.CorruptDataError, match=r"does not decode|were expected"):
+        with pytest.raises(hub.errors.CorruptDataError, match=r"does not decode|were expected"):
             codec.decode(bombs[name], out)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
@@ -110,7 +110,7 @@ def test_a_blob_longer_than_any_chunk_is_not_even_fetched(root, forget):
     array = hub.load("t/x:v0", root=root)
     before = root.store.stats.counts()
     for key in (0, slice(0, 2), ..., [1, 0]):
-        with pytest.raises(hub.CorruptDataError, match="as one chunk"):
+        with pytest.raises(hub.errors.CorruptDataError, match="as one chunk"):
             array[key]
     assert (root.store.stats.counts() - before)["read_bytes"] < 1 << 20
 

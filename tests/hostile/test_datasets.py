@@ -94,7 +94,7 @@ def forge(root, change):
 def test_a_description_that_cannot_be_is_refused_by_key_and_field(made, forget, field):
     key = forge(made, FORGED[field])
     forget()
-    with pytest.raises(hub.CorruptDataError) as caught:
+    with pytest.raises(hub.errors.CorruptDataError) as caught:
         hub.load(NAME, root=made)["a"][...]
     assert key in str(caught.value)
     assert field.strip() in str(caught.value)
@@ -107,7 +107,7 @@ def test_an_array_that_cannot_be_is_refused_and_the_others_read(made, forget, fi
     key = forge(made, LATER[field])
     forget()
     ds = hub.load(NAME, root=made)
-    with pytest.raises((hub.CorruptDataError, hub.FormatVersionError)) as caught:
+    with pytest.raises((hub.errors.CorruptDataError, hub.errors.FormatVersionError)) as caught:
         ds["a"][...]
     assert key in str(caught.value)
     assert ds["b"][:].tolist() == [7.0] * 9
@@ -122,5 +122,5 @@ def test_another_arrays_chunks_do_not_decode_as_ones_own(made, forget):
     forget()
     ds = hub.load(NAME, root=made)
     for name in "ab":
-        with pytest.raises(hub.CorruptDataError):
+        with pytest.raises(hub.errors.CorruptDataError):
             ds[name][...]

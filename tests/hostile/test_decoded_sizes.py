@@ -91,15 +91,15 @@ def test_the_limit_is_raised_by_an_option_and_by_the_setting(tmp_path):
     pq.write_table(pa.table({"t": [b"x" * 1000] * 3000}), tmp_path / "a.parquet")
     for refused in ({"max_decoded_bytes": 1 << 20}, {}):
         hub.configure(max_decoded_bytes=1 << 20)
-        with pytest.raises(hub.SourceError, match="more than 1,048,576 bytes"):
+        with pytest.raises(hub.errors.SourceError, match="more than 1,048,576 bytes"):
             next(iter(hub.make_reader(str(tmp_path), **refused)))
     with hub.make_reader(str(tmp_path), max_decoded_bytes=1 << 30) as reader:
         assert sum(len(row.t) for row in reader) == 3_000_000
-    with pytest.raises(hub.SourceError, match="max_decoded_bytes"):
+    with pytest.raises(hub.errors.SourceError, match="max_decoded_bytes"):
         hub.import_table(tmp_path / "a.parquet", "t/a:v1", root=tmp_path / "root")
     hub.configure(max_decoded_bytes=1 << 30)
     assert len(hub.import_table(tmp_path / "a.parquet", "t/a:v1", root=tmp_path / "root")) == 3000
-    with pytest.raises(hub.ConfigError, match="above 0"):
+    with pytest.raises(hub.errors.ConfigError, match="above 0"):
         hub.make_reader(str(tmp_path), max_decoded_bytes=0)
 
 
@@ -258,7 +258,7 @@ def test_json_beside_parquet_is_counted_before_it_is_parsed(tmp_path, name):
     pq.write_table(pa.table({"id": [1]}), tmp_path / "a.parquet")
     head = '{"version":1,"schemas":[],"files":[],"indexes":{},"x":['
     (tmp_path / name).write_text(head + "[]," * 8_000_000 + "1]}")
-    select = ", rowgroup_selector=hub.SingleIndexSelector('x', [1])" if "index" in name else ""
+    select = ", rowgroup_selector=hub.petastorm.SingleIndexSelector('x', [1])" if "index" in name else ""
     assert_refused(f"next(iter(hub.make_reader(sys.argv[1]{select})))", tmp_path)
 
 
@@ -282,11 +282,11 @@ def test_a_csv_is_counted_while_it_is_read(tmp_path, kind):
 
 
 def test_cells_of_a_petastorm_dataset_are_counted_together(tmp_path):
-    cell = hub.CompressedNdarrayCodec()
-    field = hub.UnischemaField("x", np.uint8, (None,), cell, False)
+    cell = hub.petastorm.CompressedNdarrayCodec()
+    field = hub.petastorm.UnischemaField("x", np.uint8, (None,), cell, False)
     data = cell.encode(field, np.zeros(8 << 20, "u1"))
     table = pa.table({"x": pa.array([data] * 400, pa.binary())})
-    schema = hub.Unischema("S", [field])
+    schema = hub.petastorm.Unischema("S", [field])
     metadata = {b"hubarray.unischema.v1": json.dumps(schema.to_json()).encode()}
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=400)
     pq.write_metadata(table.schema.with_metadata(metadata), tmp_path / "_common_metadata")
@@ -297,7 +297,9 @@ def test_cells_of_a_petastorm_dataset_are_counted_together(tmp_path):
 def test_a_budget_says_what_is_too_large_and_how_to_raise_it():
     budget = Budget(10, "a file")
     budget.take(10)
-    with pytest.raises(hub.SourceError, match=r"a file: decodes to more than 10 bytes \(at least 11\).*max_decoded"):
+    with pytest.raises(
+        hub.errors.SourceError, match=r"a file: decodes to more than 10 bytes \(at least 11\).*max_decoded"
+    ):
         budget.take(1)
 
 

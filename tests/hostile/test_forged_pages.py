@@ -111,7 +111,7 @@ def test_pages_without_end_are_refused_at_once(forge, entry, tmp_path):
 @pytest.mark.parametrize("entry", READS)
 def test_a_dictionary_of_more_entries_than_it_says_takes_no_longer_than_those(entry, tmp_path):
     _zeros_as_dictionary(tmp_path / "a.parquet")
-    work = f"{READS[entry]}\nraise hub.SourceError('read or refused, at once')"
+    work = f"{READS[entry]}\nraise hub.errors.SourceError('read or refused, at once')"
     assert_refused(work, tmp_path)
 
 
@@ -119,8 +119,8 @@ def test_a_dictionary_of_more_entries_than_it_says_takes_no_longer_than_those(en
 def test_a_row_group_of_fewer_rows_than_its_footer_says_is_refused(rows, values, tmp_path):
     body = struct.pack(f"<{values}i", *range(values))
     _write(tmp_path / "a.parquet", _data_page(body, len(body), values), rows)
-    with pytest.raises(hub.SourceError, match=r"a\.parquet"):
+    with pytest.raises(hub.errors.SourceError, match=r"a\.parquet"):
         hub.import_table(tmp_path / "a.parquet", "t/a:v1", root=tmp_path / "root")
-    with pytest.raises(hub.SourceError, match=r"a\.parquet"):
+    with pytest.raises(hub.errors.SourceError, match=r"a\.parquet"):
         next(iter(hub.make_reader(str(tmp_path), reader_pool_type="dummy")))
     assert hub.list(root=tmp_path / "root") == []

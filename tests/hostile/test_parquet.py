@@ -98,7 +98,7 @@ def test_a_file_that_is_rewritten_beside_a_reader_is_an_error_though_its_size_is
 
 def test_a_file_that_is_rewritten_in_a_bucket_is_an_error_too(s3_server):
     url, options = f"{s3_server.url}/rewritten", s3_server.options
-    schema = hub.Unischema("Rows", [hub.UnischemaField("id", np.int64)])
+    schema = hub.petastorm.Unischema("Rows", [hub.petastorm.UnischemaField("id", np.int64)])
 
     def write(values):
         with hub.parquet_writer(url, schema, rows_per_row_group=100, storage_options=options) as writer:
@@ -171,13 +171,13 @@ def _npy_header(shape, descr="'|V0'"):
 
 
 def test_a_cell_that_says_endlessly_many_values_of_no_bytes_is_refused(tmp_path):
-    field = hub.UnischemaField("x", np.void, (None,), NdarrayCodec())
+    field = hub.petastorm.UnischemaField("x", np.void, (None,), NdarrayCodec())
     with pytest.raises(SourceError):
         NdarrayCodec().decode(field, _npy_header((1 << 40,)))
 
 
 def test_a_cell_with_damage_in_any_compression_is_refused(tmp_path):
-    field = hub.UnischemaField("x", np.uint8, (None,), CompressedNdarrayCodec())
+    field = hub.petastorm.UnischemaField("x", np.uint8, (None,), CompressedNdarrayCodec())
     plain = io.BytesIO()
     np.save(plain, np.arange(200, dtype="u1"))
     for method in (zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2, zipfile.ZIP_DEFLATED):

@@ -76,7 +76,7 @@ def test_a_pickle_that_would_end_hang_or_fill_the_process_is_refused_at_once(tmp
     schema = pa.schema([("id", pa.int64())])
     for key in (b"dataset-toolkit.unischema.v1", b"dataset-toolkit.rowgroups_index.v1"):
         pq.write_metadata(schema.with_metadata({key: HOSTILE[name]}), tmp_path / "_common_metadata")
-        select = ", rowgroup_selector=hub.SingleIndexSelector('x', [1])" if b"index" in key else ""
+        select = ", rowgroup_selector=hub.petastorm.SingleIndexSelector('x', [1])" if b"index" in key else ""
         if b"index" in key:
             counts = b'{"a.parquet": 1}'
             both = {key: HOSTILE[name], b"dataset-toolkit.num_row_groups_per_file.v1": counts}

@@ -129,7 +129,7 @@ def test_a_field_that_cannot_be_is_refused_with_its_name(root, forget, field):
     small_array(root)
     key = forge(root, FIELDS[field])
     forget()
-    with pytest.raises(hub.CorruptDataError) as caught:
+    with pytest.raises(hub.errors.CorruptDataError) as caught:
         hub.load(NAME, root=root)[0]
     assert key in str(caught.value)
     assert field.strip() in str(caught.value)
@@ -147,7 +147,7 @@ def test_numbers_that_are_no_letters_are_refused_as_text(root, forget):
     forget()
     array = hub.load(NAME, root=root)
     for key in (0, slice(None), [2, 0], (Ellipsis,)):
-        with pytest.raises(hub.CorruptDataError, match=r"packs/.* no text|code points beyond"):
+        with pytest.raises(hub.errors.CorruptDataError, match=r"packs/.* no text|code points beyond"):
             array[key]
 
 
@@ -156,7 +156,7 @@ def test_every_kind_of_root_refuses_it(served, forget, field):
     small_array(served.own)
     key = forge(served.own, FIELDS[field])
     forget()
-    with pytest.raises(hub.CorruptDataError) as caught:
+    with pytest.raises(hub.errors.CorruptDataError) as caught:
         hub.load(NAME, root=served.read)[0]
     assert key in str(caught.value)
     assert field in str(caught.value)
@@ -176,7 +176,7 @@ def test_what_only_a_newer_version_may_know_says_to_upgrade(root, forget, change
     small_array(root)
     key = forge(root, change)
     forget()
-    with pytest.raises(hub.FormatVersionError, match="upgrade hubarray") as caught:
+    with pytest.raises(hub.errors.FormatVersionError, match="upgrade hubarray") as caught:
         hub.load(NAME, root=root)[0]
     assert key in str(caught.value)
 
@@ -198,7 +198,7 @@ def test_a_record_that_is_no_json_of_ours_is_refused(root, forget, raw):
     key = RECORD.format(newest(root))
     root.store.put(key, raw + b',\n"blake3":"' + blake3.blake3(raw + b",\n").hexdigest().encode() + b'"}\n')
     forget()
-    with pytest.raises(hub.CorruptDataError, match=key):
+    with pytest.raises(hub.errors.CorruptDataError, match=key):
         hub.load(NAME, root=root)
 
 
@@ -213,9 +213,9 @@ def test_nothing_outside_the_target_is_touched_by_a_transfer_of_a_prepared_root(
         before = bytes(served.own.store.get(RECORD.format(newest(served.own))))
         forge(served.own, FIELDS[field])
         forget()
-        with pytest.raises(hub.CorruptDataError):
+        with pytest.raises(hub.errors.CorruptDataError):
             hub.transfer(NAME, target, root=served.read)
-        with pytest.raises(hub.CorruptDataError):
+        with pytest.raises(hub.errors.CorruptDataError):
             hub.copy(NAME, "t/made", root=served.own)
         served.own.store.put(RECORD.format(newest(served.own)), before)
     assert victim.read_bytes() == b"precious"
@@ -229,7 +229,7 @@ def test_a_node_may_name_homes_only_and_its_own_first(served, forget, table):
     node = put_node(served.own, np.zeros(FANOUT, REF), 0, table=table)
     forge(served.own, _body(manifest=node | {"depth": 1}, overlay="", overlay_homes=["t/x"]))
     forget()
-    with pytest.raises(hub.CorruptDataError, match=node["id"]):
+    with pytest.raises(hub.errors.CorruptDataError, match=node["id"]):
         hub.load(NAME, root=served.read)[0]
     assert any(node["id"] in problem.key for problem in hub.verify("t/x:v0", data=False, root=served.read).problems)
 
@@ -239,7 +239,7 @@ def test_bytes_after_a_nodes_frame_are_refused(served, forget):
     node = put_node(served.own, np.zeros(FANOUT, REF), 0, after=b"and more")
     forge(served.own, _body(manifest=node | {"depth": 1}, overlay="", overlay_homes=["t/x"]))
     forget()
-    with pytest.raises(hub.CorruptDataError, match=node["id"]):
+    with pytest.raises(hub.errors.CorruptDataError, match=node["id"]):
         hub.load(NAME, root=served.read)[0]
 
 
@@ -252,7 +252,7 @@ def test_nodes_that_share_children_are_no_tree(root, forget):
     forge(root, _body(manifest=node | {"depth": 6}, overlay="", overlay_homes=["t/x"]))
     forget()
     for use in (lambda: hub.load(NAME, root=root)[5], lambda: hub.diff(f"{NAME}@2", NAME, root=root)):
-        with pytest.raises(hub.CorruptDataError, match="refers to one node twice"):
+        with pytest.raises(hub.errors.CorruptDataError, match="refers to one node twice"):
             use()
     assert hub.verify("t/x:v0", data=False, root=root).problems
 
@@ -269,7 +269,7 @@ def test_inner_nodes_that_are_met_again_on_another_way_are_no_tree(root, forget)
         lambda: hub.export(NAME, root.store.folder.parent / "x", root=root),
         lambda: hub.diff(f"{NAME}@2", NAME, root=root),
     ):
-        with pytest.raises(hub.CorruptDataError, match="twice"):
+        with pytest.raises(hub.errors.CorruptDataError, match="twice"):
             use()
 
 
@@ -279,7 +279,7 @@ def test_a_hint_that_is_far_ahead_costs_no_loop(served, forget):
     small_array(served.own)
     served.own.store.put("t/x/log/v0/head.json", encode_hint(10**15))
     forget()
-    with pytest.raises(hub.CorruptDataError, match="commits were lost"):
+    with pytest.raises(hub.errors.CorruptDataError, match="commits were lost"):
         hub.load(NAME, root=served.read)
     problems = hub.verify("t/x:v0", data=False, root=served.read).problems
     assert len(problems) < 1100
@@ -299,7 +299,7 @@ def test_a_record_numbered_without_end_costs_no_loop(root, forget):
     hub.load(NAME, root=root)
     assert len(hub.verify("t/x:v0", data=False, root=root).problems) < 1100
     for use in (lambda: hub.collect_garbage("t/x", root=root), lambda: list(hub.log(NAME, root=root))):
-        with pytest.raises(hub.CorruptDataError, match="gap"):
+        with pytest.raises(hub.errors.CorruptDataError, match="gap"):
             use()
 
 

@@ -88,7 +88,7 @@ LEADING_OUT = [_external, _virtual, _external_link, _zarr_chunk, _zarr_folder, _
 @pytest.mark.parametrize("kind", LEADING_OUT, ids=lambda kind: kind.__name__)
 def test_data_elsewhere_is_refused_unless_it_is_asked_for(kind, root, tmp_path, secret):
     source, options = kind(tmp_path, secret)
-    with pytest.raises(hub.SourceError, match="follow_links=True"):
+    with pytest.raises(hub.errors.SourceError, match="follow_links=True"):
         hub.import_(source, "t/x:v0", root=root, **options)
     assert hub.list(root=root) == []
     array = hub.import_(source, "t/x:v0", root=root, follow_links=True, **options)
@@ -114,7 +114,7 @@ def test_what_would_block_is_not_opened(root, tmp_path, name):
         os.mkfifo(path / "more")
     else:
         os.mkfifo(path)
-    with pytest.raises(hub.SourceError, match="neither a file nor a folder"):
+    with pytest.raises(hub.errors.SourceError, match="neither a file nor a folder"):
         hub.import_(path, "t/x:v0", root=root)
 
 
@@ -122,16 +122,18 @@ def test_rows_that_can_only_be_held_whole_are_bounded_by_what_is_declared(root, 
     header = b"\x93NUMPY\x01\x00v\x00{'descr': '|u1', 'fortran_order': False, 'shape': (1, 1600000000), }"
     with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("a.npy", header.ljust(127) + b"\n" + bytes(1000))
-    with pytest.raises(hub.SourceError, match=r"1,600,000,000 bytes .* only be read whole"):
+    with pytest.raises(hub.errors.SourceError, match=r"1,600,000,000 bytes .* only be read whole"):
         hub.import_(tmp_path / "x.npz", "t/x:v0", root=root)
     strip = np.zeros((40_000, 20_000), "u1")
     tifffile.imwrite(tmp_path / "x.tiff", strip, photometric="minisblack", compression="zstd", rowsperstrip=40_000)
-    with pytest.raises(hub.SourceError, match=r"is compressed in pieces of 800,000,000, of which .* write it in tiles"):
+    with pytest.raises(
+        hub.errors.SourceError, match=r"is compressed in pieces of 800,000,000, of which .* write it in tiles"
+    ):
         hub.import_(tmp_path / "x.tiff", "t/x:v0", root=root)
-    with pytest.raises(hub.SourceError, match="more than can be copied"):
+    with pytest.raises(hub.errors.SourceError, match="more than can be copied"):
         hub.import_(np.broadcast_to(np.zeros(4), (2**50, 4)), "t/x:v0", root=root)
     zarr.create_array(str(tmp_path / "chunks.zarr"), shape=(2**33,), chunks=(2**33,), dtype="u1")
-    with pytest.raises(hub.SourceError, match=r"a chunk: decodes to more than .* \(at least 8,589,934,592\)"):
+    with pytest.raises(hub.errors.SourceError, match=r"a chunk: decodes to more than .* \(at least 8,589,934,592\)"):
         hub.import_(tmp_path / "chunks.zarr", "t/x:v0", root=root)
     assert hub.list(root=root) == []
 
@@ -139,7 +141,7 @@ def test_rows_that_can_only_be_held_whole_are_bounded_by_what_is_declared(root, 
 def test_an_image_that_declares_too_much_is_not_decoded(root, tmp_path, monkeypatch):
     monkeypatch.setattr("hubarray.interop.sources.stills.MAX_ROW_BYTES", 50)
     Image.fromarray(SECRET.reshape(8, 8)).save(tmp_path / "a.png")
-    with pytest.raises(hub.SourceError, match="takes 64 bytes, more than is read at once"):
+    with pytest.raises(hub.errors.SourceError, match="takes 64 bytes, more than is read at once"):
         hub.import_(tmp_path / "a.png", "t/x:v0", root=root)
 
 
@@ -177,7 +179,7 @@ def test_an_import_that_fails_leaves_nothing_or_says_what(root, tmp_path, monkey
         Image.fromarray(SECRET.reshape(8, 8)).save(tmp_path / "images" / f"{i:02d}.png")
     whole = (tmp_path / "images" / "19.png").read_bytes()
     (tmp_path / "images" / "19.png").write_bytes(whole[: len(whole) - 30])
-    with pytest.raises(hub.SourceError, match=r"rows are kept as t/x:v0\.importing") as caught:
+    with pytest.raises(hub.errors.SourceError, match=r"rows are kept as t/x:v0\.importing") as caught:
         hub.import_(tmp_path / "images", "t/x:v0", root=root, chunks=(2, 8, 8))
     assert hub.list(root=root) == []
     assert hub.exists("t/x:v0.importing", root=root)
@@ -185,7 +187,7 @@ def test_an_import_that_fails_leaves_nothing_or_says_what(root, tmp_path, monkey
     (tmp_path / "images" / "19.png").write_bytes(whole)
     assert len(hub.import_(tmp_path / "images", "t/x:v0", root=root, chunks=(2, 8, 8))) == 20
     (tmp_path / "images" / "00.png").write_bytes(whole[: len(whole) - 30])
-    with pytest.raises(hub.SourceError):
+    with pytest.raises(hub.errors.SourceError):
         hub.import_(tmp_path / "images", "t/y:v0", root=root, chunks=(2, 8, 8))
     assert hub.list(root=root) == ["t/x.files:v0", "t/x:v0"]
 
@@ -271,7 +273,7 @@ def test_little_that_says_it_is_much_is_refused_before_it_is_read(root, tmp_path
     with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr("a.npy", made())
     for path in (tmp_path / name, tmp_path / "x.npz"):
-        with pytest.raises((hub.SourceError, hub.ConfigError), match=words):
+        with pytest.raises((hub.errors.SourceError, hub.errors.ConfigError), match=words):
             hub.import_(path, "t/x:v0", root=root)
     assert hub.list(root=root) == []
 
@@ -284,7 +286,7 @@ def test_a_file_that_holds_nearly_nothing_does_not_stand_for_terabytes(root, tmp
     with open(tmp_path / "y.zarr" / "zarr.json", "wb") as file:
         file.truncate(2 << 30)
     for name, words in (("x.h5", "bytes in all"), ("x.zarr", "bytes in all"), ("y.zarr", "67,108,864 are read")):
-        with pytest.raises(hub.SourceError, match=words):
+        with pytest.raises(hub.errors.SourceError, match=words):
             hub.import_(tmp_path / name, "t/x:v0", root=root)
 
 
@@ -316,9 +318,9 @@ def test_more_arrays_than_a_dataset_has_are_refused_before_any_is_looked_at(root
         for i in range(100):
             file.create_dataset(f"g/{i}", shape=(), dtype="u1")
     for source in (tmp_path / "x.h5", h5py.File(tmp_path / "x.h5")):
-        with pytest.raises(hub.SourceError, match=r"more than 100 arrays and groups, .* key="):
+        with pytest.raises(hub.errors.SourceError, match=r"more than 100 arrays and groups, .* key="):
             hub.import_(source, "t/x:v0", root=root)
-    with pytest.raises(hub.ConfigError, match=r"holds g/0, .* and 8\d more; not 'g/x'"):
+    with pytest.raises(hub.errors.ConfigError, match=r"holds g/0, .* and 8\d more; not 'g/x'"):
         hub.import_(tmp_path / "x.h5", "t/x:v0", key="g/x", root=root)
     assert hub.import_(tmp_path / "x.h5", "t/x:v0", key="g/7", root=root).shape == ()
 
@@ -331,7 +333,7 @@ def test_no_other_program_is_started_for_an_image(root, tmp_path, monkeypatch):
     (tmp_path / "images").mkdir()
     postscript = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
     (tmp_path / "images" / "a.png").write_bytes(postscript)
-    with pytest.raises(hub.SourceError, match="no image of a known kind"):
+    with pytest.raises(hub.errors.SourceError, match="no image of a known kind"):
         hub.import_(tmp_path / "images", "t/x:v0", root=root)
     assert not (tmp_path / "started").exists()
 
@@ -341,5 +343,5 @@ def test_sizes_of_sources_are_what_the_documents_state():
 
 
 def test_a_server_that_is_down_is_not_said_to_lack_the_file(root):
-    with pytest.raises(hub.SourceError, match="cannot be reached"):
+    with pytest.raises(hub.errors.SourceError, match="cannot be reached"):
         hub.import_("http://127.0.0.1:9/x.npy", "t/x:v0", root=root)

@@ -40,7 +40,7 @@ def test_every_engine_refuses_keys_that_could_lead_out_of_the_root(store, key):
         lambda: store.delete([key]),
         lambda: list(store.list(f"{key}/")),
     ):
-        with pytest.raises((hub.StorageError, hub.ReadOnlyError), match=r"is no key|can only be read"):
+        with pytest.raises((hub.errors.StorageError, hub.errors.ReadOnlyError), match=r"is no key|can only be read"):
             use()
 
 
@@ -64,7 +64,7 @@ def test_links_that_lead_out_of_a_folder_are_refused_by_every_verb(beside):
             lambda key=key: store.read_into(key, 0, memoryview(bytearray(3))),
             lambda key=key: store.head(key),
         ):
-            with pytest.raises(hub.StorageError, match="leads out of the root"):
+            with pytest.raises(hub.errors.StorageError, match="leads out of the root"):
                 use()
     for use in (
         lambda: store.put("lab/x/out/new", b"x"),
@@ -74,7 +74,7 @@ def test_links_that_lead_out_of_a_folder_are_refused_by_every_verb(beside):
         lambda: list(store.list("lab/x/out/")),
         lambda: list(store.leftovers("lab/x/out/")),
     ):
-        with pytest.raises(hub.StorageError, match="leads out of the root"):
+        with pytest.raises(hub.errors.StorageError, match="leads out of the root"):
             use()
     store.put("lab/x/packs/2", b"replaces the link", unread=False)
     assert sorted(info.key for info in store.list("")) == ["lab/x/packs/1", "lab/x/packs/2"]
@@ -86,7 +86,7 @@ def test_links_that_lead_out_of_a_folder_are_refused_by_every_verb(beside):
 def test_a_file_that_is_written_in_place_is_not_written_through_a_link(beside):
     store, outside = beside
     (store.folder / "lab" / "x" / "packs" / "2").symlink_to(outside / "victim")
-    with pytest.raises(hub.StorageError):
+    with pytest.raises(hub.errors.StorageError):
         store.put("lab/x/packs/2", b"x", unread=True)
     assert (outside / "victim").read_bytes() == b"precious"
 
@@ -109,7 +109,7 @@ def test_what_is_no_file_neither_blocks_nor_is_listed(root):
     os.unlink(root.store.folder / "t/x/log/v0/head.json")
     os.mkfifo(root.store.folder / "t/x/log/v0/head.json")
     began = time.monotonic()
-    with pytest.raises(hub.StorageError, match=r"head\.json: is no regular file"):
+    with pytest.raises(hub.errors.StorageError, match=r"head\.json: is no regular file"):
         hub.load("t/x:v0", root=root)
     assert time.monotonic() - began < 5
     assert "t/x/log/v0/head.json" not in {info.key for info in root.store.list("t/x/")}
@@ -293,7 +293,7 @@ def test_offline_the_newest_line_of_a_version_that_was_frozen_twice_is_read(make
     _as_a_new_process()
 
     def unreachable(*_, **__):
-        raise hub.UnavailableError("the network is gone")
+        raise hub.errors.UnavailableError("the network is gone")
 
     for verb in ("_get", "_head", "_pieces"):
         monkeypatch.setattr(type(root.store), verb, unreachable)
@@ -308,11 +308,13 @@ def test_offline_a_version_that_was_deleted_after_it_was_frozen_is_not_there(mak
     hub.load("t/x:v0", root=root)[...]
     hub.delete("t/x:v0", root=root)
     _as_a_new_process()
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         hub.load("t/x:v0", root=root)
-    monkeypatch.setattr(type(root.store), "_get", lambda *_: (_ for _ in ()).throw(hub.UnavailableError("gone")))
-    monkeypatch.setattr(type(root.store), "_head", lambda *_: (_ for _ in ()).throw(hub.UnavailableError("gone")))
-    with pytest.raises(hub.UnavailableError):
+    monkeypatch.setattr(type(root.store), "_get", lambda *_: (_ for _ in ()).throw(hub.errors.UnavailableError("gone")))
+    monkeypatch.setattr(
+        type(root.store), "_head", lambda *_: (_ for _ in ()).throw(hub.errors.UnavailableError("gone"))
+    )
+    with pytest.raises(hub.errors.UnavailableError):
         hub.load("t/x:v0", root=root)
 
 
@@ -337,6 +339,6 @@ def test_a_server_that_does_not_list_is_not_said_to_hold_nothing(root):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
         assert hub.load("t/x:v0", root=url).shape == (3,)
-        with pytest.raises(hub.StorageError, match="does not list its folders"):
+        with pytest.raises(hub.errors.StorageError, match="does not list its folders"):
             hub.list(root=url)
         server.shutdown()

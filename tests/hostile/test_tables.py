@@ -147,7 +147,7 @@ def test_rows_that_only_a_record_speaks_of_take_neither_time_nor_memory(root, fo
     began = time.monotonic()
     tracemalloc.start()
     try:
-        with pytest.raises(hub.CorruptDataError, match=r"no blob number|131072 are wanted"):
+        with pytest.raises(hub.errors.CorruptDataError, match=r"no blob number|131072 are wanted"):
             READS[read](root)
         assert tracemalloc.get_traced_memory()[1] < 100 << 20
     finally:
@@ -161,7 +161,7 @@ def test_verify_finds_what_hashes_do_not_tell(root, forget):
 
     forged(root, drop_the_first_ref)
     forget()
-    with pytest.raises(hub.CorruptDataError):
+    with pytest.raises(hub.errors.CorruptDataError):
         hub.load("t/x:v0", root=root)[0]
     (problem,) = hub.verify("t/x:v0", root=root).problems
     assert "no blob number 0" in problem.what

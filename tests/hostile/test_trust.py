@@ -88,7 +88,7 @@ def test_a_node_of_changed_chunks_lies_under_a_home_that_the_record_lists(root):
     there = replace(record, changed=Changed(node=node))
     assert decode(encode(there)[0], record.name, record.head.number, "it").changed.node == node
     elsewhere = replace(record, changed=Changed(node=replace(node, home="somebody/else")))
-    with pytest.raises(hub.CorruptDataError, match="a home that the record does not list"):
+    with pytest.raises(hub.errors.CorruptDataError, match="a home that the record does not list"):
         decode(encode(elsewhere)[0], record.name, record.head.number, "it")
 
 
@@ -100,9 +100,9 @@ def test_a_commit_that_was_seen_under_two_roots_asks_for_root(tmp_path):
     assert hub.row_loader(index).get_row(3)["x"] == 3
     hub.transfer("t/a:v1", tmp_path / "theirs", root=tmp_path / "ours")
     hub.read_index("t/a:v1", root=tmp_path / "theirs")
-    with pytest.raises(hub.ConfigError, match=r"two roots.*pass root="):
+    with pytest.raises(hub.errors.ConfigError, match=r"two roots.*pass root="):
         hub.row_loader(index).get_row(3)
-    with pytest.raises(hub.ConfigError, match="two roots"):
+    with pytest.raises(hub.errors.ConfigError, match="two roots"):
         next(iter(hub.make_reader(index)))
     assert hub.row_loader(index, root=tmp_path / "ours").get_row(3)["x"] == 3
 
@@ -179,5 +179,5 @@ def test_no_schema_speaks_to_a_terminal(tmp_path):
 
 def test_a_pattern_that_takes_without_end_is_only_ever_the_callers_own(tmp_path):
     pq.write_table(pa.table({"(a+)+$": [1], "a" * 60 + "!": [2]}), tmp_path / "a.parquet")
-    work = "next(iter(hub.make_reader(sys.argv[1]))); raise hub.ConfigError('it was read')"
+    work = "next(iter(hub.make_reader(sys.argv[1]))); raise hub.errors.ConfigError('it was read')"
     assert_refused(textwrap.dedent(work), tmp_path, match="it was read")

@@ -64,7 +64,7 @@ ENTRIES = {
     ids=["MemoryError", "KeyError", "interface"],
 )
 def test_what_does_not_give_itself_as_an_array_is_refused_by_its_type(root, entry, value):
-    with pytest.raises(hub.ConfigError, match=f"{type(value).__name__}, does not give itself as an array"):
+    with pytest.raises(hub.errors.ConfigError, match=f"{type(value).__name__}, does not give itself as an array"):
         ENTRIES[entry](value, root)
 
 
@@ -97,7 +97,7 @@ def test_columns_are_named_and_a_series_is_a_column(root):
 )
 def test_what_is_no_one_array_is_refused(root, source, words):
     for make in (hub.import_, hub.store):
-        with pytest.raises(hub.ConfigError, match=words):
+        with pytest.raises(hub.errors.ConfigError, match=words):
             make(source, "t/x:v0", root=root)
     assert hub.list(root=root) == []
 
@@ -121,7 +121,7 @@ def test_one_array_of_a_dataset_is_chosen_by_its_key(root):
     source = xarray.Dataset({"v": ("x", [1.0]), "w": ("x", [2.0], {"unit": "m"})})
     array = hub.import_(source, "t/x:v0", key="w", root=root)
     assert (array[...].tolist(), array.dims, dict(array.attrs)) == ([2.0], ("x",), {"unit": "m"})
-    with pytest.raises(hub.ConfigError, match="holds v, w; not 'u'"):
+    with pytest.raises(hub.errors.ConfigError, match="holds v, w; not 'u'"):
         hub.import_(source, "t/y:v0", key="u", root=root)
 
 
@@ -139,7 +139,7 @@ def test_what_was_frozen_and_deleted_comes_back_frozen(root):
     hub.delete("t/x:v0", root=root)
     back = hub.undo("t/x:v0", root=root)
     assert back.frozen
-    with pytest.raises(hub.FrozenError):
+    with pytest.raises(hub.errors.FrozenError):
         back[0] = 1
     hub.delete("t/x:v0", root=root)
     assert not hub.restore("t/x:v0", 2, root=root).frozen

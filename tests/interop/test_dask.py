@@ -86,11 +86,11 @@ def test_what_is_overwritten_stays_in_the_log_and_can_be_restored(any_root):
 
 def test_what_was_uploaded_stays_where_only_the_name_could_not_be_given(root, monkeypatch):
     def refuse(*args, **options):
-        raise hub.StorageError("the store is away")
+        raise hub.errors.StorageError("the store is away")
 
     with monkeypatch.context() as patch:
         patch.setattr("hubarray.history.maintenance.copying.copy", refuse)
-        with pytest.raises(hub.StorageError, match="away"):
+        with pytest.raises(hub.errors.StorageError, match="away"):
             hub.store(da.arange(10, chunks=3), "t/x:v0", root=root)
     assert hub.list(root=root) == []
     (kept,) = map(str, listing.versions_of(root.store, names.parse("t/x")))
@@ -108,7 +108,7 @@ def test_two_that_store_under_one_name_do_not_get_into_each_others_way(root):
                 for i, shape in shapes.items()
             ]
         failed = [one.exception() for one in running if one.exception()]
-        assert all(isinstance(one, hub.ConflictError) for one in failed)
+        assert all(isinstance(one, hub.errors.ConflictError) for one in failed)
         last = hub.load("t/x:v0", root=root)
         assert len(failed) < 2
         assert (last[...] == last[0, 0]).all()
@@ -181,14 +181,14 @@ def test_what_fails_or_runs_is_not_seen_under_the_name(root):
 @pytest.mark.timeout(60)
 def test_a_root_that_workers_cannot_reach_is_an_error_and_no_hang(make_root, cluster):
     array, _ = filled(make_root("memory"))
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         array.to_dask().sum().compute()
 
 
 def test_blocks_that_are_not_what_they_say_are_refused(root):
     source = da.from_array(np.arange(16).reshape(4, 4), chunks=2)
     for wrong in (source.map_blocks(lambda b: b[:1], dtype="i8"), source.map_blocks(lambda b: b + 0.5, dtype="i8")):
-        with pytest.raises(hub.SourceError, match="says that it is"):
+        with pytest.raises(hub.errors.SourceError, match="says that it is"):
             hub.store(wrong, "t/wrong:v0", root=root)
     with pytest.raises(ConfigError, match="masks"):
         hub.store(da.ma.masked_greater(source, 3), "t/wrong:v0", root=root)

@@ -67,7 +67,7 @@ def test_a_name_is_one_array_to_drop(root):
     ds = hub.dataset({"a": np.arange(3), "b": np.arange(3), "ab": np.arange(3)}, "f/d:v1", root=root)
     ds.drop("ab")
     assert list(ds) == ["a", "b"]
-    with pytest.raises(hub.NotFoundError, match="'ba'"):
+    with pytest.raises(hub.errors.NotFoundError, match="'ba'"):
         ds.drop("ba")
     ds.drop(["a", "b"])
     assert list(ds) == []

@@ -168,7 +168,7 @@ def test_a_stateful_loader_goes_on_in_a_later_epoch_and_into_the_next(place):
 
 @pytest.mark.parametrize("told", [{}, {"loop": 1, "given": 0}, {"loop": {}, "given": 0}, {"loop": {}, "given": -1}, 7])
 def test_what_is_no_state_of_a_stream_is_refused(place, told):
-    with pytest.raises(hub.ConfigError, match="not a state"):
+    with pytest.raises(hub.errors.ConfigError, match="not a state"):
         stream_of(place).load_state_dict(told)
 
 

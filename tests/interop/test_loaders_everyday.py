@@ -152,7 +152,7 @@ def test_wrong_arguments_are_refused_when_they_are_given(where):
         lambda: DataLoader([1, 2]),
         lambda: BatchedDataLoader(reader, transform_fn=3),
         lambda: hub.TransformSpec(edit_fields=[("z", "floot", (), False)]),
-        lambda: hub.build_rowgroup_index(where, hub.SingleFieldIndexer("a", "id")),
+        lambda: hub.petastorm.build_rowgroup_index(where, hub.petastorm.SingleFieldIndexer("a", "id")),
     ):
         with pytest.raises(ConfigError):
             make()

@@ -72,16 +72,16 @@ def declared(folder, kind):
 def test_chunks_that_are_too_large_to_be_decoded_are_refused(root, tmp_path, kind):
     opened = declared(tmp_path, kind)
     for store in (hub.import_, hub.store):
-        with pytest.raises(hub.SourceError, match="max_decoded_bytes"):
+        with pytest.raises(hub.errors.SourceError, match="max_decoded_bytes"):
             store(opened, "t/x:v0", root=root)
-    with pytest.raises(hub.SourceError, match="max_decoded_bytes"):
+    with pytest.raises(hub.errors.SourceError, match="max_decoded_bytes"):
         hub.import_(iter([opened]), "t/x:v0", root=root)
     assert not hub.exists("t/x:v0", root=root)
 
 
 def test_the_limit_of_one_import_is_raised_for_an_array_that_is_open(root, tmp_path):
     opened = zarr.create_array(tmp_path / "x.zarr", shape=(4, 1000), dtype="u1", chunks=(4, 1000))
-    with pytest.raises(hub.SourceError, match="max_decoded_bytes"):
+    with pytest.raises(hub.errors.SourceError, match="max_decoded_bytes"):
         hub.import_(opened, "t/x:v0", root=root, max_decoded_bytes=3999)
     assert hub.import_(opened, "t/x:v0", root=root, max_decoded_bytes=4000).shape == (4, 1000)
 
@@ -90,7 +90,7 @@ def test_a_dataset_without_a_shape_is_refused(root, tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["a"] = h5py.Empty("f4")
         for store in (hub.import_, hub.store):
-            with pytest.raises(hub.ConfigError, match="null dataset"):
+            with pytest.raises(hub.errors.ConfigError, match="null dataset"):
                 store(file["a"], "t/x:v0", root=root)
 
 
@@ -113,7 +113,7 @@ def of_zarr(folder):
 def test_an_array_whose_elements_lie_in_another_file_is_refused_as_by_its_path(root, tmp_path, made):
     opened = made(tmp_path)
     for store in (hub.import_, hub.store):
-        with pytest.raises(hub.SourceError, match=r"follow_links=True \(--follow-links\) to the import"):
+        with pytest.raises(hub.errors.SourceError, match=r"follow_links=True \(--follow-links\) to the import"):
             store(opened, "t/x:v0", root=root)
     assert hub.import_(opened, "t/x:v0", root=root, follow_links=True)[:].tolist() == [0, 1, 2, 3]
 

@@ -36,18 +36,18 @@ NAMES = {
 
 @pytest.mark.parametrize("module", NAMES)
 def test_every_name_is_where_petastorm_has_it(module):
-    found = importlib.import_module(".".join(filter(None, ["hubarray.interop.petastorm", module])))
+    found = importlib.import_module(".".join(filter(None, ["hubarray.petastorm", module])))
     for name in NAMES[module]:
         assert callable(getattr(found, name))
 
 
 def test_a_program_of_petastorms_runs_with_its_imports_changed(tmp_path):
-    from hubarray.interop.petastorm import make_reader
-    from hubarray.interop.petastorm.etl.rowgroup_indexers import SingleFieldIndexer
-    from hubarray.interop.petastorm.etl.rowgroup_indexing import build_rowgroup_index
-    from hubarray.interop.petastorm.predicates import in_lambda
-    from hubarray.interop.petastorm.pytorch import DataLoader
-    from hubarray.interop.petastorm.selectors import SingleIndexSelector
+    from hubarray.petastorm import make_reader
+    from hubarray.petastorm.etl.rowgroup_indexers import SingleFieldIndexer
+    from hubarray.petastorm.etl.rowgroup_indexing import build_rowgroup_index
+    from hubarray.petastorm.predicates import in_lambda
+    from hubarray.petastorm.pytorch import DataLoader
+    from hubarray.petastorm.selectors import SingleIndexSelector
 
     pq.write_table(pa.table({"id": range(40), "x": np.arange(40.0)}), tmp_path / "a.parquet", row_group_size=10)
     build_rowgroup_index(str(tmp_path), None, [SingleFieldIndexer("ids", "id")])
@@ -62,18 +62,18 @@ def test_a_program_of_petastorms_runs_with_its_imports_changed(tmp_path):
 
 def test_the_plain_names_import_neither_torch_nor_spark():
     program = (
-        "import sys, hubarray.interop.petastorm, hubarray.interop.petastorm.predicates as p, "
-        "hubarray.interop.petastorm.unischema; "
+        "import sys, hubarray.petastorm, hubarray.petastorm.predicates as p, "
+        "hubarray.petastorm.unischema; "
         "sys.exit(bool({'torch', 'tensorflow', 'pyspark'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
-    assert issubclass(hub.NoDataAvailableError, ValueError)
+    assert issubclass(hub.errors.NoDataAvailableError, ValueError)
 
 
 def test_options_of_petastorm_are_taken_in_its_order(tmp_path):
-    from hubarray.interop.petastorm import make_batch_reader, make_reader
-    from hubarray.interop.petastorm.etl.dataset_metadata import PetastormMetadataError, get_schema_from_dataset_url
-    from hubarray.interop.petastorm.unischema import insert_explicit_nulls
+    from hubarray.petastorm import make_batch_reader, make_reader
+    from hubarray.petastorm.etl.dataset_metadata import PetastormMetadataError, get_schema_from_dataset_url
+    from hubarray.petastorm.unischema import insert_explicit_nulls
 
     pq.write_table(pa.table({"id": range(40), "x": np.arange(40.0)}), tmp_path / "a.parquet", row_group_size=10)
     url = f"file://{tmp_path}"
@@ -125,7 +125,7 @@ PARAMETERS = {
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_parameters_are_taken_by_name_and_in_petastorms_order(name):
     module, _, path = name.partition(":")
-    found = importlib.import_module(f"hubarray.interop.petastorm.{module}")
+    found = importlib.import_module(f"hubarray.petastorm.{module}")
     for part in path.split("."):
         found = getattr(found, part)
     names = PARAMETERS[name].split()

@@ -39,7 +39,7 @@ def test_a_dataset_of_xarray_is_stored_in_one_commit_and_comes_back(make_root, k
     assert back["t2m"].chunks is not None
     xr.testing.assert_identical(back.load(), source.assign(station=source["station"].astype(str)))
     hub.array(3, "lab/array:v1", root=root)
-    with pytest.raises(hub.AlreadyExistsError, match="is an array and no dataset"):
+    with pytest.raises(hub.errors.AlreadyExistsError, match="is an array and no dataset"):
         hub.store(source, "lab/array:v1", overwrite=True, root=root)
     again = hub.store(source.assign(t2m=source["t2m"] * 2), NAME, root=root)
     assert again.commit == 2
@@ -59,7 +59,7 @@ def test_the_engine_reads_what_is_asked_for(root):
     assert "mask" not in dropped
     hub.array((3, 2), "lab/plain:v1", root=root, dims=("x", None))[:] = 5
     assert float(xr.open_dataset("lab/plain:v1", engine="hubarray", root=root)["plain"].sum()) == 30
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         xr.open_dataset("lab/nothing:v1", engine="hubarray", root=root)
 
 
@@ -70,11 +70,11 @@ def test_packed_values_are_stored_packed(root):
     assert "scale_factor" not in source["t2m"].encoding
     assert ds["t2m"].dtype == np.int16
     xr.testing.assert_allclose(ds.to_xarray().load(), source[["t2m"]], atol=0.01)
-    with pytest.raises(hub.ConfigError, match="no variable 'x'"):
+    with pytest.raises(hub.errors.ConfigError, match="no variable 'x'"):
         hub.store(source, "lab/x:v1", encoding={"x": {}}, root=root)
-    with pytest.raises(hub.ConfigError, match="encoding= says"):
+    with pytest.raises(hub.errors.ConfigError, match="encoding= says"):
         hub.store(np.zeros(3), "lab/x:v1", encoding={}, root=root)
-    with pytest.raises(hub.ConfigError, match="objects that are no text"):
+    with pytest.raises(hub.errors.ConfigError, match="objects that are no text"):
         hub.store(xr.Dataset({"x": ("t", np.array(["a", 1], object))}), "lab/x:v1", root=root)
     assert hub.list(root=root) == [NAME]
 
@@ -180,13 +180,13 @@ def test_rows_that_others_append_meanwhile_are_a_conflict_with_those_of_a_transa
         for name, value in (("x", 7), ("y", 8)):
             group[name].resize((5,))
             group[name][3:] = value
-        with pytest.raises(hub.ConfigError, match="rows that are appended"):
+        with pytest.raises(hub.errors.ConfigError, match="rows that are appended"):
             group["x"].resize((2,))
         # What is refused for one array has grown no other.
         assert group["y"].shape == (5,)
 
     # Zarr's chunks say where in the array they are, so they cannot move behind others.
-    with pytest.raises(hub.ConflictError, match="depends on the shape"):
+    with pytest.raises(hub.errors.ConflictError, match="depends on the shape"):
         append(True)
     assert ds.refresh()["x"][...].tolist() == [0, 0, 0, 1]
     hub.undo(NAME, root=root)
@@ -257,7 +257,7 @@ def test_missing_text_is_stored_as_xarrays_own_backends_store_it(root):
     assert found["text"].values.tolist() == ["ab", "", "c"]
     assert found["bytes"].values.tolist() == [b"ab", b"", b"c"]
     assert np.array_equal(found["numbers"].values, [1, np.nan, 2.5], equal_nan=True)
-    with pytest.raises(hub.ConfigError, match="no text, or not only"):
+    with pytest.raises(hub.errors.ConfigError, match="no text, or not only"):
         hub.store(data.assign(text=("t", np.array(["a", 1, None], object))), "lab/mixed:v1", root=root)
 
 

@@ -57,7 +57,7 @@ def _given(values, encoding, how):
 def test_what_an_encoding_would_change_is_refused_and_nothing_is_stored(root, what, how):
     values, encoding, words = REFUSED[what]
     source, options = _given(values, encoding, how)
-    with pytest.raises(hub.ConfigError, match=words):
+    with pytest.raises(hub.errors.ConfigError, match=words):
         hub.store(source, NAME, root=root, **options)
     assert hub.list(root=root) == []
 
@@ -66,7 +66,7 @@ def test_what_an_encoding_would_change_is_refused_and_nothing_is_stored(root, wh
 def test_blocks_of_dask_are_looked_at_when_they_are_computed(root, what):
     values, encoding, words = REFUSED[what]
     source, options = _given(values, encoding, "argument")
-    with pytest.raises(hub.ConfigError, match=words):
+    with pytest.raises(hub.errors.ConfigError, match=words):
         hub.store(source.chunk(x=1), NAME, root=root, **options)
     assert hub.list(root=root) == []
 

@@ -30,7 +30,7 @@ def test_damage_to_data_is_found_on_reading_and_named(stored, forget, folder, ho
         good = bytes(stored.store.get(key))
         damage(stored, key, how)
         forget()
-        with pytest.raises(hub.CorruptDataError) as caught:
+        with pytest.raises(hub.errors.CorruptDataError) as caught:
             _read_all(stored)
         assert key in str(caught.value)
         stored.store.put(key, good)
@@ -43,7 +43,7 @@ def test_damage_to_the_newest_record_is_found_on_opening_and_named(stored, forge
     key = "t/x:v0".replace(":", "/log/") + "/0000000000000003.json"
     damage(stored, key, how)
     forget()
-    with pytest.raises(hub.CorruptDataError, match=key):
+    with pytest.raises(hub.errors.CorruptDataError, match=key):
         hub.load("t/x:v0", root=stored)
 
 
@@ -51,9 +51,9 @@ def test_damage_to_the_newest_record_is_found_on_opening_and_named(stored, forge
 def test_a_lost_record_is_told_from_a_number_that_was_never_given(stored, forget, number):
     stored.store.delete([f"t/x/log/v0/000000000000000{number}.json"])
     forget()
-    with pytest.raises(hub.CorruptDataError, match=rf"000000000000000{number}\.json.*gap"):
+    with pytest.raises(hub.errors.CorruptDataError, match=rf"000000000000000{number}\.json.*gap"):
         hub.load(f"t/x:v0@{number}", root=stored)
-    with pytest.raises(hub.NotFoundError, match="no such commit"):
+    with pytest.raises(hub.errors.NotFoundError, match="no such commit"):
         hub.load("t/x:v0@4", root=stored)
 
 
@@ -62,14 +62,14 @@ def test_a_record_of_a_newer_format_says_to_upgrade(stored, forget):
     data = bytes(stored.store.get(key))
     stored.store.put(key, data.replace(b'{"hubarray":1', b'{"hubarray":9', 1))
     forget()
-    with pytest.raises(hub.FormatVersionError, match=rf"{re.escape(key)}.*upgrade"):
+    with pytest.raises(hub.errors.FormatVersionError, match=rf"{re.escape(key)}.*upgrade"):
         hub.load("t/x:v0", root=stored)
 
 
 def test_a_hint_beyond_the_log_means_lost_commits(stored, forget):
     stored.store.put("t/x/log/v0/head.json", encode_hint(5))
     forget()
-    with pytest.raises(hub.CorruptDataError, match=r"0000000000000005\.json"):
+    with pytest.raises(hub.errors.CorruptDataError, match=r"0000000000000005\.json"):
         hub.load("t/x:v0", root=stored)
 
 
@@ -101,7 +101,7 @@ def test_packs_that_changed_places_are_found(stored, forget):
     stored.store.put(one, second)
     stored.store.put(two, first)
     forget()
-    with pytest.raises(hub.CorruptDataError):
+    with pytest.raises(hub.errors.CorruptDataError):
         _read_all(stored)
 
 
@@ -154,7 +154,7 @@ def test_nothing_is_written_over_damage_that_was_met(stored, forget):
     forget()
     array = hub.load("t/x:v0", root=stored)
     before = sorted(info.key for info in stored.store.list("t/x/log/"))
-    with pytest.raises(hub.CorruptDataError):
+    with pytest.raises(hub.errors.CorruptDataError):
         array[7, 3] = 1
     hub.flush()
     assert sorted(info.key for info in stored.store.list("t/x/log/")) == before

@@ -165,7 +165,7 @@ class Machine(CompactingMachine):
         source, model, _ = self._drawn(data, writable=False)
         number, goal = self._readable(data, model), self.models[to]
         if goal.live:
-            with pytest.raises(hub.AlreadyExistsError):
+            with pytest.raises(hub.errors.AlreadyExistsError):
                 hub.copy(source, to, root=self.root)
             return
         self.handles[to] = hub.copy(f"{source}@{number}", to, root=self.root)

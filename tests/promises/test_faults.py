@@ -140,7 +140,7 @@ def test_a_fault_that_stays_is_an_error_that_names_the_key_and_loses_nothing(pro
         array = hub.load("t/x:v0", root=through)
         array[3] = 7
         array.refresh()
-    assert isinstance(caught.value, (hub.StorageError, hub.CommitOutcomeUnknown))
+    assert isinstance(caught.value, (hub.errors.StorageError, hub.errors.CommitOutcomeUnknown))
     assert CALLS[call][1].strip("/") in str(caught.value)
     proxy.plan = lambda method, path: None
     forget()

@@ -42,7 +42,7 @@ def test_the_history_reads_as_it_was_written(golden):
     assert next(hub.log("history/gone:v0", root=root)).kind == "deleted"
     assert [commit.source for commit in hub.log("elsewhere/copy:v1", root=root)][-1] == "history/many:v0@34"
     assert dict(hub.load("history/many:v0", root=root).attrs) == {"unit": "mm"}
-    with pytest.raises(hub.FrozenError):
+    with pytest.raises(hub.errors.FrozenError):
         hub.load("elsewhere/copy:v1", root=root)[0] = 1
 
 

@@ -37,7 +37,7 @@ def test_handles_of_an_earlier_version_read(now):
     assert old("array")[...].tolist() == [0, 1, 2, 3, 4, 5]
     assert old("dataset")["x"][1] == 1
     # Another table has its name now.
-    with pytest.raises(hub.NotFoundError, match="was deleted and created again"):
+    with pytest.raises(hub.errors.NotFoundError, match="was deleted and created again"):
         old("table")[0]
     assert old("schema") == now["schema"]
     assert hub.load("t/a:v1", root=old("root"))[2] == 2

@@ -41,7 +41,7 @@ def test_a_week_of_extraction_beside_collectors_loses_nothing(kind, make_root):
             for name in ("t/drives", "u/base"):
                 try:
                     hub.collect_garbage(name, root=root)
-                except hub.NotFoundError:
+                except hub.errors.NotFoundError:
                     continue
                 except hub.HubError as error:
                     failures.append(error)

@@ -71,7 +71,7 @@ def test_what_nobody_else_holds_is_named_and_the_rest_comes_back(root, forget):
     assert len(mended.problems) == 10
     assert "from a copy of the bucket" in str(mended.problems[0])
     assert (hub.load("t/x:v0", root=root)[:30] == array[:30]).all()
-    with pytest.raises(hub.CorruptDataError, match=largest):
+    with pytest.raises(hub.errors.CorruptDataError, match=largest):
         hub.load("t/x:v0", root=root)[30:]
 
 
@@ -90,7 +90,7 @@ def test_the_loss_of_the_newest_record_is_said_and_nothing_takes_its_place(twice
     mended = hub.repair("t/x", root=twice)
     assert [problem.key for problem in mended.problems] == [key]
     assert hub.copy("t/x:v0@2", "t/x:saved", root=twice)[...].any()
-    with pytest.raises(hub.CorruptDataError):
+    with pytest.raises(hub.errors.CorruptDataError):
         hub.load("t/x:v0", root=twice)
 
 
@@ -117,10 +117,10 @@ def test_nodes_chunks_and_records_come_back_from_the_disk_cache(make_root, forge
 
 
 def test_repair_is_for_a_name_with_all_its_versions(root):
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         hub.repair("t/nothing", root=root)
     hub.array(3, "t/x:v0", root=root)
-    with pytest.raises(hub.ConfigError, match="all versions"):
+    with pytest.raises(hub.errors.ConfigError, match="all versions"):
         hub.repair("t/x:v0", root=root)
 
 
@@ -146,7 +146,7 @@ def test_a_damaged_referrer_is_named_with_what_to_do(root):
     key = next(root.store.list("t/x/referrers/")).key
     root.store.put(key, b"{")
     assert key in {problem.key for problem in hub.verify("t/x", root=root).problems}
-    with pytest.raises(hub.CorruptDataError, match=r"hub\.repair the names"):
+    with pytest.raises(hub.errors.CorruptDataError, match=r"hub\.repair the names"):
         hub.collect_garbage("t/x", root=root)
     hub.repair("t/y", root=root)
     root.store.delete([key])

@@ -206,7 +206,7 @@ def test_what_comes_after_a_kill_has_nothing_of_what_was_before(
                 continue
         try:
             one.second(root)
-        except hub.ConflictError as error:
+        except hub.errors.ConflictError as error:
             assert f"hub.delete('{STAGING}')" in str(error)
             hub.delete(STAGING, root=root)
             one.second(root)

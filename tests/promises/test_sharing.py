@@ -119,9 +119,9 @@ def test_a_public_dataset_is_read_over_plain_http(tmp_path, root):
             lambda: hub.freeze("lab/public:v0", root=url),
             lambda: hub.array(3, "lab/new", root=url),
         ):
-            with pytest.raises(hub.ReadOnlyError, match="only be read"):
+            with pytest.raises(hub.errors.ReadOnlyError, match="only be read"):
                 write()
-        with pytest.raises(hub.NotFoundError):
+        with pytest.raises(hub.errors.NotFoundError):
             hub.load("lab/nothing", root=url)
 
 

@@ -27,7 +27,7 @@ def _patiently(work):
     """Writes that took longer than half the short grace period are refused, which is not what is tested here."""
     try:
         hub.retry(work, timeout_seconds=60)
-    except hub.ConflictError as error:
+    except hub.errors.ConflictError as error:
         assert "grace period" in str(error), error
 
 
@@ -40,7 +40,7 @@ def _writer(root, row, end, results):
         try:
             hub.load(NAME, root=root)[row] = value
             written = value
-        except hub.ConflictError as error:
+        except hub.errors.ConflictError as error:
             assert "grace period" in str(error), error
 
     _until(end, write)
@@ -75,9 +75,9 @@ def _copier(root, end, results):
             again = hub.copy(name, name.replace("copy", "again"), root=root)
             hub.delete(name, root=root)
             made.append((f"{again.name}:v0", again[...].tolist()))
-        except hub.NotFoundError as error:
+        except hub.errors.NotFoundError as error:
             assert "expired" in str(error), error
-        except hub.ConflictError as error:
+        except hub.errors.ConflictError as error:
             assert "grace period" in str(error), error
 
     _until(end, copy)
@@ -99,7 +99,7 @@ def _merger(root, end, results):
 
         try:
             _patiently(step)
-        except hub.NotFoundError as error:
+        except hub.errors.NotFoundError as error:
             # The commit both had in common has expired; a new fork has one.
             assert "expired" in str(error), error
             hub.delete("t/x:mine", root=root)

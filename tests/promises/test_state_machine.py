@@ -137,7 +137,7 @@ class Machine(CompactingMachine):
         number = self._readable(data, model)
         goal = self.models[to]
         if goal.live:
-            with pytest.raises(hub.AlreadyExistsError):
+            with pytest.raises(hub.errors.AlreadyExistsError):
                 hub.copy(source, to, root=self.root)
             return
         self.handles[to] = hub.copy(f"{source}@{number}", to, root=self.root)
@@ -200,7 +200,7 @@ class Machine(CompactingMachine):
         changed = new != old
         both = changed & (own != old) & (new != own)
         if both.any() and side is None:
-            with pytest.raises(hub.ConflictError):
+            with pytest.raises(hub.errors.ConflictError):
                 hub.merge_version(source, into=into, root=self.root)
             return
         hub.merge_version(source, into=into, on_conflict=side, root=self.root)

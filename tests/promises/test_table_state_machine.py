@@ -102,7 +102,7 @@ class Machine(VersionMachine):
         one = self.models[name]
         given = {"growing": growing, "reference": [other for other in references if other], "root": self.root}
         if one.live:
-            with pytest.raises(hub.AlreadyExistsError):
+            with pytest.raises(hub.errors.AlreadyExistsError):
                 hub.table_writer(name, SCHEMA, **given)
             return
         try:
@@ -139,7 +139,7 @@ class Machine(VersionMachine):
                 writer.add(part)
             writer.abort()
             writer = hub.table_writer(name, SCHEMA, resume=True, root=self.root)
-            assert all(hub.TablePart.from_bytes(part).key in writer for part in order[:seen])
+            assert all(hub.results.TablePart.from_bytes(part).key in writer for part in order[:seen])
         for part in order:
             writer.add(part)
         writer.publish()
@@ -151,7 +151,7 @@ class Machine(VersionMachine):
         """Two tables on what both say, and windows beside a row of the first."""
         names = [data.draw(st.sampled_from(self._live())) for _ in range(2)]
         indexes = [hub.read_index(name, columns=["n"], root=self.root) for name in names]
-        index = hub.merge(*indexes, on="n", how=how, suffixes=("_a", "_b"))
+        index = hub.join(*indexes, on="n", how=how, suffixes=("_a", "_b"))
         a, b = (self.models[name].commits[-1] for name in names)
         none = dict.fromkeys(SCHEMA)
         expected = []
@@ -184,7 +184,7 @@ class Machine(VersionMachine):
             return
         number = data.draw(st.sampled_from(numbers))
         if one.live and one.frozen:
-            with pytest.raises(hub.FrozenError):
+            with pytest.raises(hub.errors.FrozenError):
                 hub.restore(name, number, root=self.root)
             return
         hub.restore(name, number, root=self.root)
@@ -214,7 +214,7 @@ class Machine(VersionMachine):
         one = self.models[name]
         writer = hub.table_writer(name, root=self.root)
         if one.keys & parts.keys():
-            with pytest.raises(hub.ConflictError):
+            with pytest.raises(hub.errors.ConflictError):
                 write(writer, parts)
             return
         write(writer, parts)
@@ -234,7 +234,7 @@ class Machine(VersionMachine):
             rows.append([self.models[name].commits[-1][i] for i in some])
         index = pd.concat(frames)
         if self.models[to].live:
-            with pytest.raises(hub.AlreadyExistsError):
+            with pytest.raises(hub.errors.AlreadyExistsError):
                 hub.write_index(index, to, move=move, root=self.root)
             return
         hub.write_index(index, to, move=move, root=self.root)
@@ -247,7 +247,7 @@ class Machine(VersionMachine):
     def copy(self, to, data):
         source = data.draw(st.sampled_from(self._live()))
         if self.models[to].live:
-            with pytest.raises(hub.AlreadyExistsError):
+            with pytest.raises(hub.errors.AlreadyExistsError):
                 hub.copy(source, to, root=self.root)
             return
         hub.copy(source, to, root=self.root)
@@ -261,7 +261,7 @@ class Machine(VersionMachine):
         hub.freeze(name, root=self.root)
         one.commits.append(one.commits[-1])
         one.frozen = True
-        with pytest.raises(hub.FrozenError):
+        with pytest.raises(hub.errors.FrozenError):
             hub.table_writer(name, root=self.root)
 
     @precondition(lambda self: self._live())

@@ -89,7 +89,7 @@ class VersionMachine(RuleBasedStateMachine):
         model = self.models[name]
         number = self._readable(data, model)
         if model.tags.get(tag, number) != number:
-            with pytest.raises(hub.AlreadyExistsError):
+            with pytest.raises(hub.errors.AlreadyExistsError):
                 hub.tag(f"{name}@{number}", tag, root=self.root)
             return
         hub.tag(f"{name}@{number}", tag, root=self.root)
@@ -157,7 +157,7 @@ class VersionMachine(RuleBasedStateMachine):
         model = self.models[name]
         number = data.draw(st.integers(1, len(model.commits)))
         if number in model.gone or model.commits[number - 1] is None:
-            with pytest.raises(hub.NotFoundError):
+            with pytest.raises(hub.errors.NotFoundError):
                 hub.load(f"{name}@{number}", root=self.root)
         else:
             assert self.same(self._held_at(f"{name}@{number}"), model.commits[number - 1])

@@ -11,7 +11,7 @@ from hubarray.arrays import handle as arrays
 from hubarray.arrays.read import read_ahead
 from hubarray.arrays.write import context_guard
 from hubarray.arrays.write import transaction as transactions
-from hubarray.arrays.write.worker import Part
+from hubarray.arrays.write.worker import ArrayPart
 from hubarray.history.commits import commit
 from hubarray.history.log import log, safety, search, version
 from hubarray.storage.local import LocalStore
@@ -28,7 +28,7 @@ def workers_that_wrote_one_element_are_refused(root):
                 worker[2] = value
             parts.append(worker.part)
         t.add(parts[0])
-        with pytest.raises(hub.ConflictError):
+        with pytest.raises(hub.errors.ConflictError):
             t.add(parts[1])
 
 
@@ -61,7 +61,7 @@ def a_transaction_is_of_no_use_in_a_forked_child(root):
         def use():
             try:
                 t[0] = 1
-            except hub.ReadOnlyError:
+            except hub.errors.ReadOnlyError:
                 refused.value = 1
 
         child = context.Process(target=use)
@@ -75,9 +75,9 @@ def retry_does_not_run_again_when_the_outcome_is_unknown(root):
 
     def work():
         runs.append(1)
-        raise hub.CommitOutcomeUnknown("?")
+        raise hub.errors.CommitOutcomeUnknown("?")
 
-    with pytest.raises(hub.CommitOutcomeUnknown):
+    with pytest.raises(hub.errors.CommitOutcomeUnknown):
         hub.retry(work, timeout_seconds=1)
     assert len(runs) == 1
 
@@ -91,7 +91,7 @@ def a_store_that_creates_a_key_twice_is_refused(root):
         patch.setattr(LocalStore, "_put_if_absent", overwrite)
         patch.setattr(LocalStore, "proven_create", False)
         patch.setattr(safety._proofs, "_proven", set())
-        with pytest.raises(hub.UnsafeStoreError):
+        with pytest.raises(hub.errors.UnsafeStoreError):
             hub.array(3, "t/x:v0", root=root)
 
 
@@ -132,7 +132,7 @@ RULES = {
     ),
     "11: parts say which elements they cover": (
         workers_of_one_chunk_are_merged_by_element,
-        lambda patch: patch.setattr(Part, "mask", _without_elements),
+        lambda patch: patch.setattr(ArrayPart, "mask", _without_elements),
     ),
     "11: an identical retry is ignored": (
         a_part_added_again_changes_nothing,

@@ -34,15 +34,15 @@ def row_of(i):
 
 
 SCHEMA = [
-    hub.UnischemaField("id", np.int64),
-    hub.UnischemaField("key", np.str_),
-    hub.UnischemaField("x", np.float32, (2, 3), hub.NdarrayCodec()),
-    hub.UnischemaField("ragged", np.int16, (None,), hub.CompressedNdarrayCodec()),
+    hub.petastorm.UnischemaField("id", np.int64),
+    hub.petastorm.UnischemaField("key", np.str_),
+    hub.petastorm.UnischemaField("x", np.float32, (2, 3), hub.petastorm.NdarrayCodec()),
+    hub.petastorm.UnischemaField("ragged", np.int16, (None,), hub.petastorm.CompressedNdarrayCodec()),
 ]
 
 
 def write_petastorm(folder, rows, **options):
-    with hub.parquet_writer(folder, hub.Unischema("Rows", SCHEMA), **options) as writer:
+    with hub.parquet_writer(folder, hub.petastorm.Unischema("Rows", SCHEMA), **options) as writer:
         writer.write_rows(rows)
 
 

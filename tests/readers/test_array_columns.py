@@ -51,7 +51,7 @@ def test_chosen_rows_are_those_that_numpy_chooses(pair, rows):
 
 @pytest.mark.parametrize("rows", [[100], [-101], np.ones(3, bool), [[1]], [0.5], "x"], ids=str)
 def test_what_chooses_no_rows_is_refused(pair, rows):
-    with pytest.raises(hub.ConfigError, match="rows="):
+    with pytest.raises(hub.errors.ConfigError, match="rows="):
         pair[0].to_pytorch(rows=rows)
 
 
@@ -66,7 +66,7 @@ def test_a_stream_over_chosen_rows_is_gone_on_with_over_the_same_ones_only(pair)
     again.load_state_dict(first.state_dict())
     rest = [one.tolist() for one in again]
     assert sorted(one for batch in begun + rest for one in batch) == list(range(50))
-    with pytest.raises(hub.ConfigError):
+    with pytest.raises(hub.errors.ConfigError):
         loader(slice(0, 60)).load_state_dict(first.state_dict())
 
 
@@ -78,5 +78,5 @@ def test_ranks_share_a_tensorflow_dataset_between_them(pair):
     assert [len(part) for part in parts] == [len(one) for one in seen]
     assert not set(seen[0]) & set(seen[1])
     assert len(seen[0]) == len(seen[1]) >= 40
-    with pytest.raises(hub.ConfigError, match="seed="):
+    with pytest.raises(hub.errors.ConfigError, match="seed="):
         pair[1].to_tensorflow(rank=0, world_size=2)

@@ -17,9 +17,9 @@ import hubarray as hub
 from tests.rounds import rounds
 
 FIELDS = [
-    hub.UnischemaField("id", np.int64), hub.UnischemaField("v", np.float64),
-    hub.UnischemaField("x", np.float32, (2,), hub.NdarrayCodec()), hub.UnischemaField("part", np.str_),
-    hub.UnischemaField("r", np.int16, (None,), hub.NdarrayCodec()),
+    hub.petastorm.UnischemaField("id", np.int64), hub.petastorm.UnischemaField("v", np.float64),
+    hub.petastorm.UnischemaField("x", np.float32, (2,), hub.petastorm.NdarrayCodec()), hub.petastorm.UnischemaField("part", np.str_),
+    hub.petastorm.UnischemaField("r", np.int16, (None,), hub.petastorm.NdarrayCodec()),
 ]  # fmt: skip
 TABLE = hub.Schema(
     {
@@ -39,7 +39,7 @@ def written(kind, folder, rows, group):
     by_part = [[i for i, row in enumerate(rows) if row["part"] == part] for part in parts]
     groups = [some[i : i + group] for some in by_part for i in range(0, len(some), group)]
     if kind == "petastorm":
-        with hub.parquet_writer(folder, hub.Unischema("Rows", FIELDS), partition_by=["part"],
+        with hub.parquet_writer(folder, hub.petastorm.Unischema("Rows", FIELDS), partition_by=["part"],
                                 rows_per_row_group=group) as writer:  # fmt: skip
             writer.write_rows(rows)
         return str(folder), None, groups, by_part
@@ -82,16 +82,16 @@ def windows_of(stretches, rows, keep, length, delta, overlap):
 def predicate_of(which, rows, has_parts):
     middle = int(rows[len(rows) // 2]["id"])
     if which == "rows":
-        return lambda row: row["id"] % 3 != 0, {"predicate": hub.in_lambda(["id"], lambda i: i % 3 != 0)}
+        return lambda row: row["id"] % 3 != 0, {"predicate": hub.petastorm.in_lambda(["id"], lambda i: i % 3 != 0)}
     if which == "set":
         some = {int(row["id"]) for row in rows[::2]}
-        return lambda row: int(row["id"]) in some, {"predicate": hub.in_set(some, "id")}
+        return lambda row: int(row["id"]) in some, {"predicate": hub.petastorm.in_set(some, "id")}
     if which == "part" and has_parts:
-        return lambda row: row["part"] == "p0", {"predicate": hub.in_set(["p0"], "part")}
+        return lambda row: row["part"] == "p0", {"predicate": hub.petastorm.in_set(["p0"], "part")}
     if which == "filters":
         return lambda row: row["id"] >= middle, {"filters": [("id", ">=", middle)]}
     if which == "both":
-        odd = hub.in_negate(hub.in_lambda(["id"], lambda i: i % 2 == 1))
+        odd = hub.petastorm.in_negate(hub.petastorm.in_lambda(["id"], lambda i: i % 2 == 1))
         return lambda row: row["id"] >= middle and row["id"] % 2 == 0, {
             "filters": [("id", ">=", middle)],
             "predicate": odd,
@@ -149,7 +149,7 @@ def once(data, kind, rows, folder, made):
     for rank in range(world):
         try:
             reader = make(source, fields, root=root, cur_shard=rank, shard_count=world, **options)
-        except hub.NoDataAvailableError:
+        except hub.errors.NoDataAvailableError:
             assert sum(map(keep, rows)) < world or len(rows) < world
             return
         with reader:

@@ -119,7 +119,7 @@ def test_ranks_change_at_arbitrary_cuts_and_every_row_comes_once(sample):
 def test_states_of_rows_that_a_predicate_decides_are_merged_over_the_shards(sample):
     # Not of the index of a table, which would decide it.
     name = "x" if "x" in sample.rows[0] else "id"
-    odd = hub.in_lambda([name], lambda value: bool(np.ravel(value)[0] % 2 == 1))
+    odd = hub.petastorm.in_lambda([name], lambda value: bool(np.ravel(value)[0] % 2 == 1))
 
     def reader(k, world):
         return sample.reader(["id"], seed=2, shuffle_rows=True, predicate=odd, cur_shard=k, shard_count=world)
@@ -166,10 +166,10 @@ def test_a_table_is_filtered_by_its_partitions_before_and_beside_its_rows(root, 
     with hub.make_reader("lab/t:v1", filters=[("partition", "in", [key(1), key(2)])], root=root) as reader:
         assert len(reader) == 10, "known before a row is read"
         assert set(reader.schema.fields) == {"i", "x"}
-    beside = hub.in_lambda(["partition", "x"], lambda partition, x: partition == key(3) and x > 2)
+    beside = hub.petastorm.in_lambda(["partition", "x"], lambda partition, x: partition == key(3) and x > 2)
     with hub.make_reader("lab/t:v1", ["i"], predicate=beside, root=root, seed=0) as reader:
         assert sorted(int(row.i) for row in reader) == [3, 4]
-    with pytest.raises(hub.NoDataAvailableError):
+    with pytest.raises(hub.errors.NoDataAvailableError):
         hub.make_reader("lab/t:v1", filters=[("partition", "=", key(9))], root=root)
 
 
@@ -199,7 +199,7 @@ def test_predicate_shuffle_transform_windows_and_shards_compose(
     if kind != "table":
         options |= {"cache_location": tmp_path / "cache"}
     if predicate == "rows":
-        options["predicate"] = hub.in_lambda(["key", "id"], lambda key, i: bool(i % 5 != 2))
+        options["predicate"] = hub.petastorm.in_lambda(["key", "id"], lambda key, i: bool(i % 5 != 2))
     if transform:
         options["transform_spec"] = hub.TransformSpec(_doubled, edit_fields=[("twice", np.int64, (), False)])
     fields = ["id", "x"]
@@ -238,7 +238,7 @@ def _doubled(row):
 def test_a_batch_reader_gives_the_columns_of_what_passes(sample):
     options = {"seed": 0, "shuffle_rows": True}
     if "key" in sample.rows[0]:
-        options["predicate"] = hub.in_lambda(["id"], lambda ids: ids % 2 == 0)
+        options["predicate"] = hub.petastorm.in_lambda(["id"], lambda ids: ids % 2 == 0)
     with sample.batches(["id"], **options) as reader:
         assert reader.batched_output
         found = np.concatenate([batch.id for batch in reader])
@@ -262,7 +262,7 @@ def test_a_batch_transform_gives_as_many_rows_as_it_likes(sample):
 
 def test_filters_and_predicates_narrow_alike(sample):
     assert sorted(ids(sample.reader(["id"], filters=[("id", "<", 10)]))) == list(range(10))
-    assert sorted(ids(sample.reader(["id"], predicate=hub.in_set([3, 50], "id")))) == [3, 50]
+    assert sorted(ids(sample.reader(["id"], predicate=hub.petastorm.in_set([3, 50], "id")))) == [3, 50]
     nothing = [("id", ">", 10**6)]
     if "key" in sample.rows[0]:
         with pytest.raises(NoDataAvailableError, match="no rows"):
@@ -318,11 +318,11 @@ def test_an_endless_reader_goes_on(sample):
         ({"cache_size_limit": 1 << 20}, "cache_size_limit: nothing is kept"),
         ({"transform_spec": len}, "TransformSpec"),
         ({"predicate": len}, "PredicateBase"),
-        ({"predicate": hub.in_set([1], "nothing")}, "no field 'nothing'"),
+        ({"predicate": hub.petastorm.in_set([1], "nothing")}, "no field 'nothing'"),
         ({"filters": [("nothing", "=", 1)]}, "nothing"),
         ({"filters": [("id", "~", 1)]}, "~"),
         ({"shuffle_row_drop_partitions": 0}, "shuffle_row_drop_partitions"),
-        ({"shard_balance": "drop", "predicate": hub.in_lambda(["id", "x"], max)}, "only the rows decide"),
+        ({"shard_balance": "drop", "predicate": hub.petastorm.in_lambda(["id", "x"], max)}, "only the rows decide"),
         ({"schema_fields": []}, "schema_fields"),
     ],
 )
@@ -368,7 +368,7 @@ def test_heavy_columns_are_read_only_for_rows_that_pass(make_root, tmp_path, for
             partition.append({"id": i, "image": np.full(100_000, i, np.uint8)})
     forget()
     before = hub.stats()
-    keep = hub.in_lambda(["id"], lambda i: i in (3, 150))
+    keep = hub.petastorm.in_lambda(["id"], lambda i: i in (3, 150))
     with hub.make_reader("t/heavy:v0", predicate=keep, root=root, shuffle_row_groups=False) as reader:
         assert [int(row.image[0]) for row in reader] == [3, 150]
     assert (hub.stats() - before).read_bytes < 2_000_000

@@ -38,7 +38,7 @@ def written(kind, lengths, folder):
             "partition": {"filters": [("partition", "in", keys[::KEPT])]},
             "index and partition": {
                 "filters": [[("group", "<=", 0), ("partition", "not in", keys[1::KEPT])]],
-                "predicate": hub.in_set([0], "group"),
+                "predicate": hub.petastorm.in_set([0], "group"),
             },
         }
         return "t/rows:v0", folder, options[kind], wanted
@@ -54,7 +54,7 @@ def written(kind, lengths, folder):
         (folder / f"group={number % KEPT}" / f"key={key}").mkdir(parents=True)
         table = pa.table({"id": pa.array(part, pa.int64())})
         pq.write_table(table, folder / f"group={number % KEPT}" / f"key={key}" / "a.parquet", row_group_size=3)
-    by_key = {"predicate": hub.in_set(keys[::KEPT], "key")}
+    by_key = {"predicate": hub.petastorm.in_set(keys[::KEPT], "key")}
     return str(folder), None, {"filters": [("group", "=", 0)]} if kind == "folders" else by_key, wanted
 
 
@@ -156,7 +156,7 @@ def test_shards_of_what_statistics_leave_to_rows_are_disjoint_and_complete_but_o
 @pytest.mark.parametrize("mode", ["drop", "pad"])
 def test_equal_shards_of_what_only_rows_decide_are_refused_with_what_helps(by_rows, mode):
     source, options = by_rows
-    for given_options in (options, {"predicate": hub.in_lambda(["x"], lambda x: x > 5)}):
+    for given_options in (options, {"predicate": hub.petastorm.in_lambda(["x"], lambda x: x > 5)}):
         with pytest.raises(ValueError, match=r"filters=.*'exact'"):
             hub.make_reader(source, cur_shard=0, shard_count=2, shard_balance=mode, **given_options)
     aligned = {"filters": [("id", ">=", 10)]}

@@ -52,7 +52,7 @@ def test_a_merged_index_is_read_row_for_row(root):
         with hub.table_writer(name, schema, root=root) as w, w.partition("p") as p:
             p.extend(rows)
     one, two = (hub.read_index(name, root=root) for name in ("t/sensors:v0", "t/labels:v0"))
-    merged = hub.merge(one, two, on=["id"], how="left")
+    merged = hub.join(one, two, on=["id"], how="left")
     with hub.make_reader(merged, ["id", "x", "label"], shuffle_row_groups=False, root=root) as reader:
         found = [(int(row.id), float(row.x), row.label) for row in reader]
     assert found == [(i, i / 2, f"l{i}" if i % 3 == 0 else None) for i in range(40)]

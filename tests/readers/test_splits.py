@@ -70,7 +70,7 @@ def test_rows_of_a_merged_index_that_one_table_lacks_are_split_by_the_other(root
     for name, ids in (("me/a:v1", range(5)), ("me/b:v1", range(200))):
         with hub.table_writer(name, schema, root=root) as w, w.partition("p") as p:
             p.extend([{"id": i, "x": i} for i in ids])
-    index = hub.merge(hub.read_index("me/a:v1", root=root), hub.read_index("me/b:v1", root=root), on=["id"],
+    index = hub.join(hub.read_index("me/a:v1", root=root), hub.read_index("me/b:v1", root=root), on=["id"],
                       how="outer", suffixes=("", "_b"))  # fmt: skip
     parts = hub.split(index, train=0.5, test=0.5, root=root)
     assert 70 < len(parts["train"]) < 130
@@ -109,12 +109,12 @@ def test_parquet_is_split_by_a_column(tmp_path):
 
 @pytest.mark.parametrize("parts", [{}, {"train": 0.9, "test": 0.2}, {"train": -0.1}, {"train": "x"}, {"train": True}])
 def test_fractions_that_are_none_are_refused(labels, parts):
-    with pytest.raises(hub.ConfigError, match=r"fraction|at most 1"):
+    with pytest.raises(hub.errors.ConfigError, match=r"fraction|at most 1"):
         hub.split(labels, **parts)
 
 
 def test_a_field_that_is_not_there_is_refused(labels):
-    with pytest.raises(hub.ConfigError, match="no field 'log'"):
+    with pytest.raises(hub.errors.ConfigError, match="no field 'log'"):
         hub.split(labels, by="log", train=1)
 
 
@@ -143,13 +143,13 @@ def test_weights_say_how_often_a_class_comes(labels):
     assert set(everyone.positions.tolist()) == set(range(300))
     assert len(everyone.positions) == 7 * 43
     for wrong in ({9: 1}, {0: -1}, {0: 0}):
-        with pytest.raises(hub.ConfigError, match="weights"):
+        with pytest.raises(hub.errors.ConfigError, match="weights"):
             hub.balanced(labels, by="value", weights=wrong)
 
 
 def mixed(labels, **options):
     readers = [hub.make_reader(labels, num_epochs=None, seed=seed) for seed in (1, 2)]
-    return hub.WeightedSamplingReader(readers, [0.8, 0.2], **options)
+    return hub.petastorm.WeightedSamplingReader(readers, [0.8, 0.2], **options)
 
 
 def test_a_mix_draws_readers_by_weight_and_goes_on_where_it_was(labels):
@@ -163,7 +163,7 @@ def test_a_mix_draws_readers_by_weight_and_goes_on_where_it_was(labels):
 
 def test_a_mix_ends_where_a_reader_that_is_drawn_has_no_more(labels):
     readers = [hub.make_reader(labels, num_epochs=n, seed=0) for n in (1, None)]
-    with hub.WeightedSamplingReader(readers, [0.5, 0.5], seed=0) as mix:
+    with hub.petastorm.WeightedSamplingReader(readers, [0.5, 0.5], seed=0) as mix:
         count = sum(1 for _ in mix)
         assert mix.last_row_consumed
     assert 500 < count < 700
@@ -171,15 +171,15 @@ def test_a_mix_ends_where_a_reader_that_is_drawn_has_no_more(labels):
 
 def test_readers_that_do_not_fit_are_refused(labels):
     one = hub.make_reader(labels)
-    with pytest.raises(hub.ConfigError, match="give one for each"):
-        hub.WeightedSamplingReader([one], [0.5, 0.5])
-    with pytest.raises(hub.ConfigError, match="probabilities"):
-        hub.WeightedSamplingReader([one], [0.0])
-    with pytest.raises(hub.ConfigError, match="all rows"):
-        hub.WeightedSamplingReader([one, hub.make_batch_reader(labels)], [1, 1])
-    with pytest.raises(hub.ConfigError, match="different fields"):
-        hub.WeightedSamplingReader([one, hub.make_reader({"x": labels})], [1, 1])
-    with pytest.raises(hub.ConfigError, match="not a state"):
+    with pytest.raises(hub.errors.ConfigError, match="give one for each"):
+        hub.petastorm.WeightedSamplingReader([one], [0.5, 0.5])
+    with pytest.raises(hub.errors.ConfigError, match="probabilities"):
+        hub.petastorm.WeightedSamplingReader([one], [0.0])
+    with pytest.raises(hub.errors.ConfigError, match="all rows"):
+        hub.petastorm.WeightedSamplingReader([one, hub.make_batch_reader(labels)], [1, 1])
+    with pytest.raises(hub.errors.ConfigError, match="different fields"):
+        hub.petastorm.WeightedSamplingReader([one, hub.make_reader({"x": labels})], [1, 1])
+    with pytest.raises(hub.errors.ConfigError, match="not a state"):
         mixed(labels).load_state_dict({"seed": 1})
 
 

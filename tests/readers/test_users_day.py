@@ -26,19 +26,19 @@ def read(source, **options):
 )  # fmt: skip
 def test_a_set_has_a_day_whoever_names_it(tmp_path, root, day):
     pq.write_table(pa.table({"d": DAYS, "i": range(40)}), tmp_path / "d.parquet")
-    assert [row.i for row in read(tmp_path / "d.parquet", predicate=hub.in_set([day], "d"))] == [3]
+    assert [row.i for row in read(tmp_path / "d.parquet", predicate=hub.petastorm.in_set([day], "d"))] == [3]
     schema = hub.Schema({"i": hub.Field("i8"), "at": hub.Field("M8[us]", index=True), "day": hub.Field("M8[D]")})
     rows = [{"i": i, "at": np.datetime64(one, "us"), "day": np.datetime64(one)} for i, one in enumerate(DAYS)]
     table = model.write("t/days:v1", {"a": rows}, root, schema)
     for field in ("at", "day"):
-        assert [int(row.i) for row in read(table, predicate=hub.in_set([day], field))] == [3]
-        with hub.make_batch_reader(table, predicate=hub.in_set([day], field)) as batches:
+        assert [int(row.i) for row in read(table, predicate=hub.petastorm.in_set([day], field))] == [3]
+        with hub.make_batch_reader(table, predicate=hub.petastorm.in_set([day], field)) as batches:
             assert [int(i) for batch in batches for i in batch.i] == [3]
 
 
 def test_letters_are_no_set():
-    with pytest.raises(hub.ConfigError, match="give a list of values"):
-        hub.in_set("sun", "weather")
+    with pytest.raises(hub.errors.ConfigError, match="give a list of values"):
+        hub.petastorm.in_set("sun", "weather")
 
 
 def test_filters_on_dates_do_not_mind_nulls(tmp_path):
@@ -61,7 +61,7 @@ def test_a_predicate_of_batches_gets_frames_whatever_it_looks_at(tmp_path, root)
         return series.isin([1, 2])
 
     for source, field in ((table, "i"), (table, "x"), (str(tmp_path), "key"), (str(tmp_path), "i")):
-        with hub.make_batch_reader(source, predicate=hub.in_lambda([field], isin)) as reader:
+        with hub.make_batch_reader(source, predicate=hub.petastorm.in_lambda([field], isin)) as reader:
             found = sorted(int(i) for batch in reader for i in batch.i)
         assert found == (list(range(1, 20, 2)) if field == "key" else [1, 2])
     assert set(seen) == {"Series"}
@@ -80,7 +80,7 @@ def test_damaged_rows_of_tables_and_arrays_are_passed_over_and_counted(root, mak
         data[52_500] ^= 255
         root.store.put(pack.key, bytes(data))
     for source, field in ((table, "x"), (array, "value")):
-        with pytest.raises(hub.CorruptDataError):
+        with pytest.raises(hub.errors.CorruptDataError):
             list(make(source))
         with make(source, on_error="skip", shuffle_row_groups=False) as reader:
             items = list(reader)

@@ -21,10 +21,10 @@ def mix_of(where, rank, ranks, **options):
         hub.make_reader(where, num_epochs=None, cur_shard=rank, shard_count=ranks, seed=seed, **options)
         for seed in (1, 2)
     ]
-    return hub.WeightedSamplingReader(readers, [0.5, 0.5])
+    return hub.petastorm.WeightedSamplingReader(readers, [0.5, 0.5])
 
 
-@pytest.mark.parametrize("predicate", [None, hub.in_lambda(["id"], lambda i: i % 3 != 0)])
+@pytest.mark.parametrize("predicate", [None, hub.petastorm.in_lambda(["id"], lambda i: i % 3 != 0)])
 def test_a_mix_of_uneven_shards_goes_on_from_the_states_of_all_ranks(odd, predicate):
     mixes = [mix_of(odd, rank, 2, predicate=predicate) for rank in (0, 1)]
     for mix in mixes:
@@ -34,7 +34,7 @@ def test_a_mix_of_uneven_shards_goes_on_from_the_states_of_all_ranks(odd, predic
     wanted = [[int(next(mix).id) for _ in range(10)] for mix in mixes]
     for rank in (0, 1):
         again = mix_of(odd, rank, 2, predicate=predicate)
-        with pytest.raises(hub.ConfigError, match="states of all 2 ranks are needed together"):
+        with pytest.raises(hub.errors.ConfigError, match="states of all 2 ranks are needed together"):
             again.load_state_dict(states[rank])
         again.load_state_dict(states)
         assert [int(next(again).id) for _ in range(10)] == wanted[rank]
@@ -51,5 +51,5 @@ def test_shards_of_a_mix_draw_alike_without_a_seed(odd):
 
 @pytest.mark.parametrize("states", [[], [{}], [{"seed": 0, "drawn": 1, "readers": []}], 7, [7], "ab"])
 def test_what_is_no_state_of_a_mix_is_refused(odd, states):
-    with pytest.raises(hub.ConfigError):
+    with pytest.raises(hub.errors.ConfigError):
         mix_of(odd, 0, 2).load_state_dict(states)

@@ -28,7 +28,7 @@ def test_of_rows_that_the_first_table_lacks_the_next_one_says_the_partition(root
     right = write("t/r:v0", root, "u", {"q": [3, 4, 5], "s": [6, 7, 8], "x": [9, 10, 11]})
     expected = [(a, a + 1) for first in (3, 6, 9) for a in (first, first + 1)]
     assert pairs(right, root) == expected
-    found = pairs(hub.merge(left, right, on="id", how=how), root)
+    found = pairs(hub.join(left, right, on="id", how=how), root)
     assert found == ([(0, 1), (1, 2)] if how == "outer" else []) + expected
 
 
@@ -44,7 +44,7 @@ def test_an_index_sorted_by_time_over_partitions_has_the_windows_of_each(root):
 
 def test_an_index_whose_rows_go_back_in_time_is_refused(root):
     index = write("t/one:v0", root, "t", {"a": range(20)})
-    with pytest.raises(hub.UnsortedRowsError, match="not sorted by 'id'"):
+    with pytest.raises(hub.errors.UnsortedRowsError, match="not sorted by 'id'"):
         pairs(index.iloc[::-1], root)
 
 
@@ -52,7 +52,7 @@ def test_rows_that_come_several_times_make_no_windows(root):
     index = write("t/classes:v0", root, "t", {"a": [0, 1, 2, 3, 4]})
     drawn = hub.balanced(index, by="id", weights={0: 1, 1: 3}, num_rows=8, root=root)
     for source in (drawn, pd.concat([index, index.iloc[2:3]])):
-        with pytest.raises(hub.ConfigError, match="come several times, as of hub"):
+        with pytest.raises(hub.errors.ConfigError, match="come several times, as of hub"):
             pairs(source, root)
 
 

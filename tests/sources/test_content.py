@@ -86,5 +86,5 @@ def test_a_file_is_imported_under_any_suffix(root, tmp_path, name, suffix):
 @pytest.mark.parametrize("suffix", [".nc", ".h5", "", ".png"])
 def test_classic_netcdf_is_named_under_any_suffix(root, tmp_path, suffix):
     (tmp_path / f"x{suffix}").write_bytes(FILES["classic NetCDF"][0])
-    with pytest.raises(hub.ConfigError, match="NetCDF of the classic format"):
+    with pytest.raises(hub.errors.ConfigError, match="NetCDF of the classic format"):
         hub.import_(tmp_path / f"x{suffix}", "t/x:v1", root=root)

@@ -61,7 +61,7 @@ def test_every_suffix_of_parquet_is_read(root, tmp_path):
 def test_two_files_that_would_be_one_partition_are_refused(root, tmp_path):
     write_parquet(tmp_path / "d" / "a.parquet", 1)
     write_parquet(tmp_path / "d" / "a.parq", 2)
-    with pytest.raises(hub.SourceError, match="has the name of another"):
+    with pytest.raises(hub.errors.SourceError, match="has the name of another"):
         hub.import_table(tmp_path / "d", "t/x:v0", root=root)
 
 
@@ -81,7 +81,7 @@ def test_the_folder_of_a_table_of_another_format_is_refused_and_its_files_are_no
     mark.parent.mkdir(parents=True)
     mark.write_text("{}")
     for take in (read, lambda path: imported(path, root)):
-        with pytest.raises(hub.SourceError, match=rf"a table of {kind.partition(',')[0]}.*name the files"):
+        with pytest.raises(hub.errors.SourceError, match=rf"a table of {kind.partition(',')[0]}.*name the files"):
             take(tmp_path / "d")
         assert take(tmp_path / "d" / "part-0.parquet") == [1]
 
@@ -140,5 +140,5 @@ def test_links_out_of_a_folder_are_refused_whatever_they_are_called(root, tmp_pa
     write_image(tmp_path / "outside" / "a.png")
     write_image(tmp_path / "d" / "a.png")
     os.symlink(tmp_path / "outside", tmp_path / "d" / "more")
-    with pytest.raises(hub.SourceError, match="follow_links"):
+    with pytest.raises(hub.errors.SourceError, match="follow_links"):
         hub.import_table(tmp_path / "d", "t/x:v0", root=root)

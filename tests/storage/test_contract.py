@@ -200,5 +200,5 @@ def test_of_four_processes_that_create_one_key_exactly_one_wins(kind, make_root)
 def test_a_scheme_that_cannot_create_atomically_refuses_commits(tmp_path):
     store = FilesystemStore(f"local://{tmp_path}/{uuid.uuid4().hex}", {})
     store.put("x", b"1")
-    with pytest.raises(hub.UnsafeStoreError, match="local://"):
+    with pytest.raises(hub.errors.UnsafeStoreError, match="local://"):
         store.put_if_absent("y", b"1")

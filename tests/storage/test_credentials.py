@@ -130,7 +130,7 @@ def test_a_function_that_fails_is_asked_again_while_its_last_keys_are_valid(make
     assert "RuntimeError" in caplog.text
     assert SECRET_KEY not in caplog.text
     time.sleep(0.5 * TOKEN_SECONDS)
-    with pytest.raises(hub.UnavailableError, match=r"credentials\(\) raised RuntimeError") as caught:
+    with pytest.raises(hub.errors.UnavailableError, match=r"credentials\(\) raised RuntimeError") as caught:
         store.get("k")
     assert SECRET_KEY not in str(caught.value)
 
@@ -145,7 +145,7 @@ def test_keys_that_are_refused_again_and_again_are_an_error(make, proxy, calls, 
         lambda: list(store.pieces("k", 0, 9)),
     ):
         calls.unlink(missing_ok=True)
-        with pytest.raises(hub.AccessDeniedError, match=r"credentials\(\) returned these keys just now"):
+        with pytest.raises(hub.errors.AccessDeniedError, match=r"credentials\(\) returned these keys just now"):
             call()
         assert number_of(calls) == 3
 
@@ -246,7 +246,7 @@ def test_a_function_that_returns_something_else_is_refused(case):
     ],
 )
 def test_a_root_that_has_no_use_for_it_is_refused(url, options, complaint):
-    with pytest.raises(hub.ConfigError, match=complaint):
+    with pytest.raises(hub.errors.ConfigError, match=complaint):
         hub.Root(url, storage_options=options, credentials=lambda: ({"key": "k"}, None))
 
 
@@ -271,7 +271,7 @@ def test_a_function_that_cannot_travel_is_refused_by_name():
             return {"anon": True}, None
 
     root = hub.Root("s3://bkt/x", credentials=my_session)
-    with pytest.raises(hub.ConfigError, match="my_session cannot be sent to another process"):
+    with pytest.raises(hub.errors.ConfigError, match="my_session cannot be sent to another process"):
         pickle.dumps(root)
 
 
@@ -304,5 +304,5 @@ def test_without_a_network_what_is_cached_opens_though_the_function_fails(make, 
     fetch._shared._memory.clear()
     offline = make(fails_after=0)
     assert hub.load("t/x:v1@paper", root=offline)[...].sum() == 36
-    with pytest.raises(hub.UnavailableError, match="t/x:v1@paper"):
+    with pytest.raises(hub.errors.UnavailableError, match="t/x:v1@paper"):
         hub.load("t/x:v1", root=offline)

@@ -38,7 +38,7 @@ def test_wrong_credentials_are_an_error_of_their_own_and_are_not_shown(s3_server
         lambda: store.head("k"),
         lambda: list(store.list("")),
     ):
-        with pytest.raises(hub.AccessDeniedError) as caught:
+        with pytest.raises(hub.errors.AccessDeniedError) as caught:
             call()
         assert SECRET not in str(caught.value)
     assert SECRET not in caplog.text
@@ -72,7 +72,7 @@ def test_credentials_that_are_refused_are_told_apart_whatever_the_status(s3_serv
             lambda: list(store.list("")),
             lambda: store.delete(["k"]),
         ):
-            with pytest.raises(hub.AccessDeniedError, match=rf"{code}.*: .*{advice}"):
+            with pytest.raises(hub.errors.AccessDeniedError, match=rf"{code}.*: .*{advice}"):
                 call()
 
 
@@ -81,9 +81,9 @@ def test_other_faults_of_a_request_are_not_taken_for_credentials(s3_server, engi
     with faulty_proxy(s3_server.endpoint) as proxy:
         store = _s3(s3_server, engine, endpoint_url=proxy.endpoint)
         proxy.plan = lambda method, path: "400 InvalidArgument"
-        with pytest.raises(hub.StorageError) as caught:
+        with pytest.raises(hub.errors.StorageError) as caught:
             store.put("k", b"")
-        assert not isinstance(caught.value, hub.AccessDeniedError)
+        assert not isinstance(caught.value, hub.errors.AccessDeniedError)
 
 
 @pytest.mark.parametrize("engine", ["obstore", "s3fs"])
@@ -91,7 +91,7 @@ def test_a_missing_bucket_is_said_to_be_missing_on_s3(s3_server, engine):
     root = hub.Root("s3://no-such-bucket/x", storage_options=s3_server.options)
     store = S3FilesystemStore(root.url, root._options) if engine == "s3fs" else open_store(root)
     for call in (lambda: store.get("k"), lambda: list(store.list("", shallow=True))):
-        with pytest.raises(hub.StorageError, match="no such bucket"):
+        with pytest.raises(hub.errors.StorageError, match="no such bucket"):
             call()
 
 
@@ -104,7 +104,7 @@ def test_a_bucket_that_was_just_used_is_asked_for_again_before_it_is_believed_to
         store = S3FilesystemStore(root.url, root._options) if engine == "s3fs" else open_store(root)
         answers = iter(["no bucket"] * 3)
         proxy.plan = lambda method, path: next(answers, None)
-        with pytest.raises(hub.StorageError, match="no such bucket"):
+        with pytest.raises(hub.errors.StorageError, match="no such bucket"):
             store.put_if_absent("new", b"1")
         assert len(proxy.failed) == 1, "of one that was never used it is believed at once"
         answers = iter(())
@@ -128,13 +128,13 @@ def test_a_bucket_that_was_just_used_is_asked_for_again_before_it_is_believed_to
             store.head("none")
         proxy.plan = lambda method, path: "no bucket"
         for call in (store.get, store.head):
-            with pytest.raises(hub.StorageError, match="no such bucket"):
+            with pytest.raises(hub.errors.StorageError, match="no such bucket"):
                 call("a")
 
 
 def test_a_missing_bucket_is_said_to_be_missing_on_gcs(gcs_server):
     store = open_store(hub.Root("gs://no-such-bucket/x", storage_options=gcs_server.options))
-    with pytest.raises(hub.StorageError, match="no such bucket"):
+    with pytest.raises(hub.errors.StorageError, match="no such bucket"):
         list(store.list("", shallow=True))
 
 
@@ -148,7 +148,7 @@ def _failure(engine, endpoint):
     else:
         store = open_store(hub.Root("s3://bkt/x", storage_options=options))
     began = time.monotonic()
-    with pytest.raises(hub.UnavailableError) as caught:
+    with pytest.raises(hub.errors.UnavailableError) as caught:
         store.get("some/key")
     return str(caught.value), time.monotonic() - began
 
@@ -180,7 +180,7 @@ def test_arrays_on_a_server_that_is_down_fail_in_time_and_by_name(down):
         lambda: hub.list(root=root),
     ):
         began = time.monotonic()
-        with pytest.raises(hub.UnavailableError, match=down) as caught:
+        with pytest.raises(hub.errors.UnavailableError, match=down) as caught:
             call()
         assert time.monotonic() - began < 30
         assert SECRET not in str(caught.value)
@@ -201,7 +201,7 @@ def test_whoever_waits_for_a_silent_server_fails_with_the_first_and_not_after_it
 
         def failure(call):
             began = time.monotonic()
-            with pytest.raises(hub.UnavailableError):
+            with pytest.raises(hub.errors.UnavailableError):
                 call()
             return time.monotonic() - began
 
@@ -217,9 +217,9 @@ def test_whoever_waits_for_a_silent_server_fails_with_the_first_and_not_after_it
 
 
 def test_an_option_that_cannot_be_honoured_is_refused_by_name():
-    with pytest.raises(hub.ConfigError, match="acceleration"):
+    with pytest.raises(hub.errors.ConfigError, match="acceleration"):
         open_store(hub.Root("s3://bkt", storage_options={"acceleration": True}))
-    with pytest.raises(hub.ConfigError, match="verify"):
+    with pytest.raises(hub.errors.ConfigError, match="verify"):
         open_store(hub.Root("s3://bkt", storage_options={"client_kwargs": {"verify": False}}))
 
 
@@ -233,9 +233,9 @@ def test_credentials_come_from_a_profile_in_the_shared_file(s3_server, tmp_path,
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     endpoint = {"endpoint_url": s3_server.endpoint}
     open_store(hub.Root(s3_server.url, storage_options={"profile": "mine"} | endpoint)).put("by-profile", b"1")
-    with pytest.raises(hub.AccessDeniedError):
+    with pytest.raises(hub.errors.AccessDeniedError):
         open_store(hub.Root(s3_server.url, storage_options={"profile": "other"} | endpoint)).put("by-profile", b"1")
-    with pytest.raises(hub.ConfigError, match="nobody"):
+    with pytest.raises(hub.errors.ConfigError, match="nobody"):
         open_store(hub.Root(s3_server.url, storage_options={"profile": "nobody"} | endpoint))
     monkeypatch.setenv("AWS_PROFILE", "mine")
     assert bytes(open_store(hub.Root(s3_server.url, storage_options=endpoint)).get("by-profile")) == b"1"
@@ -255,13 +255,13 @@ def test_no_credentials_at_all_is_an_error_that_says_what_to_do(s3_server, tmp_p
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     store = open_store(hub.Root(s3_server.url, storage_options={"endpoint_url": s3_server.endpoint}))
-    with pytest.raises(hub.AccessDeniedError, match="storage_options"):
+    with pytest.raises(hub.errors.AccessDeniedError, match="storage_options"):
         store.get("x")
 
 
 def test_anonymous_access_is_tried_when_asked_for(s3_server):
     options = {"anon": True, "endpoint_url": s3_server.endpoint}
-    with pytest.raises(hub.AccessDeniedError):
+    with pytest.raises(hub.errors.AccessDeniedError):
         open_store(hub.Root(s3_server.url, storage_options=options)).get("x")
 
 
@@ -278,24 +278,24 @@ def test_anonymous_access_is_tried_when_asked_for(s3_server):
     ids=str,
 )
 def test_options_that_cannot_be_sent_are_refused_before_they_crash_something(options):
-    with pytest.raises(hub.ConfigError, match="storage_options"):
+    with pytest.raises(hub.errors.ConfigError, match="storage_options"):
         hub.load("t/x", root=hub.Root("s3://bkt/x", storage_options=options))
 
 
 def test_credentials_in_an_endpoint_are_refused_and_not_shown():
-    with pytest.raises(hub.ConfigError) as caught:
+    with pytest.raises(hub.errors.ConfigError) as caught:
         hub.Root("s3://bkt/x", storage_options={"endpoint_url": f"http://user:{SECRET}@127.0.0.1:9000"})
     assert SECRET not in str(caught.value)
 
 
 @pytest.mark.parametrize("url", ["s3://b_k t/h", "s3:///x", "s3://", "gs://-x/y", "nonsense://x/y"])
 def test_a_url_that_is_no_root_is_refused(url):
-    with pytest.raises(hub.ConfigError):
+    with pytest.raises(hub.errors.ConfigError):
         hub.load("t/x", root=url)
 
 
 def test_a_folder_that_cannot_be_made_is_named():
-    with pytest.raises(hub.StorageError, match="/proc/x"):
+    with pytest.raises(hub.errors.StorageError, match="/proc/x"):
         hub.array(3, "t/x", root="/proc/x")
 
 
@@ -335,7 +335,7 @@ def test_a_page_to_log_in_is_no_empty_bucket(status):
             lambda: list(root.store.list("lab/")),
             lambda: hub.load("lab/x:v1", root=root),
         ):
-            with pytest.raises(hub.UnavailableError):
+            with pytest.raises(hub.errors.UnavailableError):
                 call()
     finally:
         server.shutdown()
@@ -346,6 +346,6 @@ def test_why_a_server_cannot_be_reached_is_said(down):
     hub.configure(retry_timeout_seconds=0)
     for endpoint, reason in ((down, "Connection refused"), ("http://nowhere.invalid:1", "lookup|resolve|not known")):
         root = hub.Root("s3://bkt/x", storage_options={"key": "k", "secret": SECRET, "endpoint_url": endpoint})
-        with pytest.raises(hub.UnavailableError, match=reason) as caught:
+        with pytest.raises(hub.errors.UnavailableError, match=reason) as caught:
             root.store.get("k")
         assert "retries" not in str(caught.value)

@@ -13,7 +13,7 @@ from hubarray.storage.local import LocalStore
 
 def test_a_root_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(hub.StorageError, match="is a file"):
+    with pytest.raises(hub.errors.StorageError, match="is a file"):
         LocalStore(tmp_path / "file")
 
 
@@ -23,7 +23,7 @@ def test_a_filesystem_without_hard_links_is_refused_by_name(tmp_path, monkeypatc
 
     monkeypatch.setattr(os, "link", no_links)
     store = LocalStore(tmp_path / "root")
-    with pytest.raises(hub.UnsafeStoreError, match=str(tmp_path)):
+    with pytest.raises(hub.errors.UnsafeStoreError, match=str(tmp_path)):
         store.put_if_absent("a", b"1")
     assert list(tmp_path.rglob("*")) == [tmp_path / "root"]
 
@@ -36,7 +36,7 @@ def test_a_filesystem_that_is_read_only_is_said_to_be(tmp_path, monkeypatch):
     for name in ("open", "unlink"):
         monkeypatch.setattr(os, name, read_only)
     for write in (LocalStore.put, LocalStore.put_if_absent):
-        with pytest.raises(hub.StorageError, match=r"file://.*/a/b: Read-only file system"):
+        with pytest.raises(hub.errors.StorageError, match=r"file://.*/a/b: Read-only file system"):
             write(LocalStore(tmp_path), "a/b", b"x")
 
 
@@ -47,9 +47,9 @@ def test_nothing_half_written_is_ever_under_a_final_name(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(hub.StorageError, match=r"a/b.*No space left"):
+    with pytest.raises(hub.errors.StorageError, match=r"a/b.*No space left"):
         store.put("a/b", b"x" * 100)
-    with pytest.raises(hub.StorageError, match="No space left"):
+    with pytest.raises(hub.errors.StorageError, match="No space left"):
         store.put_if_absent("a/c", b"x" * 100)
     monkeypatch.undo()
     assert list(store.list("")) == []
@@ -86,7 +86,7 @@ def test_a_commit_that_is_in_the_log_is_a_success_whatever_fails_after_it(root, 
 def test_a_commit_that_is_in_the_log_and_cannot_be_made_durable_is_not_said_to_have_failed(root, monkeypatch):
     array = hub.array(3, "t/x:v0", "i8", chunks=2, root=root)
     _failing_in(monkeypatch, root, "fsync", "t/x/log", 100)
-    with pytest.raises(hub.CommitOutcomeUnknown, match="cannot be synced"):
+    with pytest.raises(hub.errors.CommitOutcomeUnknown, match="cannot be synced"):
         array.append([4])
 
 
@@ -119,7 +119,7 @@ def test_deleting_the_last_object_of_a_folder_removes_the_folder(tmp_path):
 def test_reading_makes_no_folder(tmp_path):
     store = LocalStore(tmp_path / "root")
     assert list(store.list("")) == []
-    with pytest.raises(hub.ObjectMissingError):
+    with pytest.raises(hub.errors.ObjectMissingError):
         store.get("x")
     assert not (tmp_path / "root").exists()
 
@@ -127,5 +127,5 @@ def test_reading_makes_no_folder(tmp_path):
 def test_a_file_where_a_folder_is_needed_is_named(tmp_path):
     store = LocalStore(tmp_path)
     store.put("a", b"x")
-    with pytest.raises(hub.StorageError, match="a/b"):
+    with pytest.raises(hub.errors.StorageError, match="a/b"):
         store.put("a/b", b"x")

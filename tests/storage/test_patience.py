@@ -81,13 +81,13 @@ def test_the_time_that_is_allowed_ends_it(proxy, store, engine):
     store.retry_timeout_seconds = 0.0
     busy(proxy, "400 RequestTimeout", 3600)
     began = time.monotonic()
-    with pytest.raises(hub.UnavailableError, match="RequestTimeout") as caught:
+    with pytest.raises(hub.errors.UnavailableError, match="RequestTimeout") as caught:
         store.get("some/key")
-    assert type(caught.value) is hub.UnavailableError
+    assert type(caught.value) is hub.errors.UnavailableError
     alone = time.monotonic() - began
     store.retry_timeout_seconds = 2.0
     began = time.monotonic()
-    with pytest.raises(hub.UnavailableError):
+    with pytest.raises(hub.errors.UnavailableError):
         store.get("some/key")
     assert 0.5 < time.monotonic() - began < 2.5 + 2 * alone
 
@@ -107,7 +107,7 @@ def test_settings_and_roots_say_how_long(monkeypatch, tmp_path):
     monkeypatch.setenv("HUBARRAY_RETRY_TIMEOUT_SECONDS", "7.5")
     assert hub.config.current().retry_timeout_seconds == 7.5
     for wrong in ("soon", -1, float("nan"), True):
-        with pytest.raises(hub.ConfigError, match="retry_timeout_seconds: expected a number of seconds"):
+        with pytest.raises(hub.errors.ConfigError, match="retry_timeout_seconds: expected a number of seconds"):
             hub.Root("s3://bkt/x", retry_timeout_seconds=wrong)
 
 
@@ -153,7 +153,7 @@ def test_a_web_server_says_itself_how_long_to_wait(tmp_path):
     store.retry_timeout_seconds = 1.0
     web.end = time.monotonic() + 60
     began = time.monotonic()
-    with pytest.raises(hub.UnavailableError, match="503"):
+    with pytest.raises(hub.errors.UnavailableError, match="503"):
         store.get("key")
     assert time.monotonic() - began < 1.5, "two seconds would be too late"
     web.server.shutdown()
@@ -224,11 +224,11 @@ def test_a_listing_that_breaks_off_gives_each_key_once():
 
 def test_a_listing_that_breaks_off_behind_more_keys_than_are_remembered_is_an_error(monkeypatch):
     monkeypatch.setattr("hubarray.storage.base._MAX_REMEMBERED_KEYS", 1)
-    with pytest.raises(hub.UnavailableError, match="it broke off"):
+    with pytest.raises(hub.errors.UnavailableError, match="it broke off"):
         list(Breaking("memory://listed", {}).list(""))
 
 
 def test_an_error_of_a_worker_comes_back_whole():
     error = pickle.loads(pickle.dumps(unanswered("here", "nothing", is_alive=True)))
-    assert isinstance(error, hub.UnavailableError)
+    assert isinstance(error, hub.errors.UnavailableError)
     assert "here" in str(error)

@@ -71,7 +71,7 @@ def test_a_row_and_ten_consecutive_rows(where, forget):
 def test_a_join_costs_nothing_and_a_row_of_it_a_request_a_group(where, forget):
     one, two = (hub.read_index(name, root=where) for name in ("av/sensors:v1", "labels/boxes:v1"))
     (merged, chosen), requests = counted(
-        where, lambda: (m := hub.merge(one, two, on=["log_id", "time"]), m[(m.log_id == "bb") & (m.time % 2 == 0)])
+        where, lambda: (m := hub.join(one, two, on=["log_id", "time"]), m[(m.log_id == "bb") & (m.time % 2 == 0)])
     )
     # The tables' records, for their columns. Their keys are in the disk cache, which a local folder needs none of.
     assert requests <= (2 if where.store.remote else 6)

@@ -88,7 +88,7 @@ def test_what_is_not_the_same_is_refused(root, what, way):
     name, value = REFUSED[what]
     words = f"row 0.*{name}.*(cannot hold; cast it before|is None)"
     with (
-        pytest.raises(hub.ConfigError, match=words),
+        pytest.raises(hub.errors.ConfigError, match=words),
         hub.table_writer("t/a:v1", SCHEMA, root=root) as w,
         w.partition("p") as p,
     ):

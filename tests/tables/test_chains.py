@@ -98,7 +98,7 @@ def test_a_chain_of_changes_to_an_index_still_means_its_rows(tables, data):
             index = index.reset_index(drop=True)
         elif step == "merge" and not merged:
             how = data.draw(st.sampled_from(["inner", "left", "outer"]))
-            index = hub.merge(index, hub.read_index("lab/labels:v1", root=tables), on=ON, how=how)
+            index = hub.join(index, hub.read_index("lab/labels:v1", root=tables), on=ON, how=how)
             pairs, merged = joined(pairs, how), True
     loader = hub.row_loader(index, root=tables)
     wanted = [expected(pair, merged) for pair in pairs]
@@ -123,7 +123,7 @@ def check_window(loader, at, row, data):
     if all(0 <= place < len(sequence) for place in places):
         model.assert_rows(loader.get_rows(at, offsets=offsets), [sequence[place] for place in places])
     else:
-        with pytest.raises(hub.ConfigError, match="partition"):
+        with pytest.raises(hub.errors.ConfigError, match="partition"):
             loader.get_rows(at, offsets=offsets)
         clipped = [sequence[min(max(place, 0), len(sequence) - 1)] for place in places]
         model.assert_rows(loader.get_rows(at, offsets=offsets, pad="edge"), clipped)
@@ -140,11 +140,11 @@ def check_merged_window(loader, at, pair, data):
             own = next(i for i, row in enumerate(sequence) if row["frame"] == one["frame"])
             places.append([own + offset for offset in offsets])
             if not all(0 <= place < len(sequence) for place in places[-1]):
-                with pytest.raises(hub.ConfigError, match="partition"):
+                with pytest.raises(hub.errors.ConfigError, match="partition"):
                     loader.get_rows(at, offsets=offsets)
                 return
     if None in pair and any(offsets):
-        with pytest.raises(hub.ConfigError, match="has no row there"):
+        with pytest.raises(hub.errors.ConfigError, match="has no row there"):
             loader.get_rows(at, offsets=offsets)
         return
     if None in pair:
@@ -153,7 +153,7 @@ def check_merged_window(loader, at, pair, data):
     key = pair[0]["log_id"]
     found = [[rows[key][i] for i in some] for rows, some in zip(sequences, places, strict=True)]
     if [row["frame"] for row in found[0]] != [row["frame"] for row in found[1]]:
-        with pytest.raises(hub.ConfigError, match="differ in 'frame'"):
+        with pytest.raises(hub.errors.ConfigError, match="differ in 'frame'"):
             loader.get_rows(at, offsets=offsets)
         return
     model.assert_rows(loader.get_rows(at, offsets=offsets), [expected(both, True) for both in zip(*found, strict=True)])

@@ -63,7 +63,7 @@ def test_packs_that_changed_places_are_found_by_their_blocks_and_never_read_as_e
     hub.configure(memory_cache_bytes=0, disk_cache_bytes=0)
     table = hub.load("me/t:v1", root=root)
     for row in range(20):
-        with pytest.raises(hub.CorruptDataError):
+        with pytest.raises(hub.errors.CorruptDataError):
             table[row]
     affected = hub.verify("me/t:v1", root=root).affected
     for key in "xy":

@@ -45,7 +45,7 @@ def test_following_the_guide_erases_a_column_a_row_and_old_elements(root):
     # Index pieces are compressed, so what is there is read instead.
     assert sorted(hub.read_index("lab/visits:v3")["person"]) == sorted(f"person {i}" for i in range(20) if i != 7)
     assert hub.list("lab") == ["lab/visits:v3"]
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         hub.read_index("lab/visits:v2")
     old = (42).to_bytes(8, "little") * 4
     exec(scans.replace("chunks=4", "chunks=4, codec='none'"), scope)

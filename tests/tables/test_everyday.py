@@ -41,11 +41,11 @@ def test_a_table_and_an_array_do_not_take_each_others_names(root):
         lambda: hub.store(np.zeros(3), "t/table:v1", root=root),
         lambda: hub.store(np.zeros(3), "t/table:v1", root=root, overwrite=True),
     ):
-        with pytest.raises(hub.AlreadyExistsError, match="exists, and is a table and no array"):
+        with pytest.raises(hub.errors.AlreadyExistsError, match="exists, and is a table and no array"):
             call()
-    with pytest.raises(hub.ConfigError, match="is an array, and a table is wanted"):
+    with pytest.raises(hub.errors.ConfigError, match="is an array, and a table is wanted"):
         hub.table_writer("t/array:v1", root=root)
-    with pytest.raises(hub.ConfigError, match="is an array, and a table is wanted"):
+    with pytest.raises(hub.errors.ConfigError, match="is an array, and a table is wanted"):
         hub.table_writer("t/new:v1", NUMBERS, reference="t/array:v1", root=root)
     assert len(hub.load("t/table:v1", root=root)) == 3
 
@@ -57,7 +57,7 @@ def test_of_two_drivers_that_resume_the_one_that_comes_late_hears_that_the_table
             p.append({"i": 1})
         writer._stage()
     one.publish()
-    with pytest.raises(hub.AlreadyExistsError, match="somebody else created it meanwhile"):
+    with pytest.raises(hub.errors.AlreadyExistsError, match="somebody else created it meanwhile"):
         two.publish()
     assert "are lost" not in caplog.text
     assert len(hub.load("t/twice:v1", root=root)) == 2
@@ -66,7 +66,7 @@ def test_of_two_drivers_that_resume_the_one_that_comes_late_hears_that_the_table
 def test_a_reference_under_another_root_is_an_error_that_names_transfer(root, make_root):
     numbers("t/here:v1", root)
     elsewhere = make_root("memory")
-    with pytest.raises(hub.NotFoundError, match=r"hub\.transfer brings one there"):
+    with pytest.raises(hub.errors.NotFoundError, match=r"hub\.transfer brings one there"):
         hub.table_writer("t/new:v1", NUMBERS, reference="t/here:v1", root=elsewhere)
 
 
@@ -91,7 +91,7 @@ def test_a_filter_of_what_is_not_in_the_index_says_what_is(root):
     write("t/drives:v1", {"a": drive("a", 3)}, root)
     for field in ("speed", "fra*"):
         with pytest.raises(
-            hub.ConfigError, match=r"the index has no field .*; it has partition, log_id, frame, weight"
+            hub.errors.ConfigError, match=r"the index has no field .*; it has partition, log_id, frame, weight"
         ):
             hub.read_index("t/drives:v1", filters=[(field, ">", 3)], root=root)
 
@@ -115,7 +115,7 @@ def test_whoever_deletes_or_counts_hears_who_reads_the_data(root):
     assert (usage.own, usage.logical, usage.holders) == (0, 0, ("u/new",))
     assert hub.delete("u/new:v1", root=root) == []
     assert hub.du("t/old:v1", root=root).holders == ()
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         hub.du("t/never:v1", root=root)
 
 
@@ -170,7 +170,7 @@ def test_times_with_a_zone_are_the_moment_in_utc_however_they_come(root):
 )
 def test_values_of_python_that_would_change_are_refused(root, dtype, value, why):
     writer = hub.table_writer("t/value:v1", hub.Field(dtype), root=root)
-    with writer as w, w.partition(0) as p, pytest.raises(hub.ConfigError, match=why):
+    with writer as w, w.partition(0) as p, pytest.raises(hub.errors.ConfigError, match=why):
         p.append({"value": value})
     assert len(hub.load("t/value:v1", root=root)) == 0
 
@@ -188,7 +188,7 @@ def test_columns_of_pandas_are_cast_as_those_of_arrow(root):
     schema = hub.Schema({"t": hub.Field("M8[ns]", index=True), "v": hub.Field("f4", (None,))})
     with hub.table_writer("t/frame:v1", schema, root=root) as w, w.partition(0) as p:
         p.extend(pd.DataFrame({"t": zone.astype("datetime64[ns, Europe/Berlin]"), "v": cells}))
-        with pytest.raises(hub.ConfigError, match=r"row 3, field 'v'|row 3: column 'v'"):
+        with pytest.raises(hub.errors.ConfigError, match=r"row 3, field 'v'|row 3: column 'v'"):
             p.extend(
                 pd.DataFrame(
                     {"t": zone.astype("datetime64[ns, Europe/Berlin]"), "v": [np.array([1.0]), np.array([0.1])]}
@@ -240,7 +240,7 @@ def test_days_with_nulls_are_written_from_arrow_and_imported(root):
 
 def test_a_csv_with_a_name_twice_is_refused(root, tmp_path):
     (tmp_path / "a.csv").write_text("id,x,x\n1,2,3\n")
-    with pytest.raises(hub.SourceError, match="two columns 'x'"):
+    with pytest.raises(hub.errors.SourceError, match="two columns 'x'"):
         hub.import_table(tmp_path / "a.csv", "t/csv:v1", root=root)
 
 
@@ -252,11 +252,11 @@ def test_pictures_of_rare_kinds_are_imported_as_rgb_and_broken_ones_are_named(ro
     shapes = {row["path"]: row["image"].shape for row in table}
     assert shapes == dict.fromkeys(["a.png", "b.png", "c.png", "d.jpg"], (4, 4, 3))
     (tmp_path / "d.jpg").write_bytes(b"no picture")
-    with pytest.raises(hub.SourceError, match=r"d\.jpg: .* no image of a known kind"):
+    with pytest.raises(hub.errors.SourceError, match=r"d\.jpg: .* no image of a known kind"):
         hub.import_table(tmp_path, "t/pictures:v2", root=root)
     (tmp_path / "d.jpg").unlink()
     (tmp_path / "a.csv").write_text("id,path\n1,nope.png\n2,a.png\n")
-    with pytest.raises(hub.SourceError, match="nope"):
+    with pytest.raises(hub.errors.SourceError, match="nope"):
         hub.import_table(tmp_path / "a.csv", "t/pictures:v3", root=root)
 
 
@@ -294,7 +294,7 @@ def test_an_index_of_another_root_is_published_by_copies_and_says_how_many_bytes
 
 def test_what_a_table_shares_its_name_for_is_told_to_whoever_stores_it(root):
     table = numbers("t/x:v1", root)
-    with pytest.raises(hub.ConfigError, match=r"hub\.copy.*hub\.write_index"):
+    with pytest.raises(hub.errors.ConfigError, match=r"hub\.copy.*hub\.write_index"):
         hub.store(table, "t/y:v1", root=root)
 
 

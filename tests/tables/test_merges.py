@@ -94,10 +94,10 @@ def test_a_merge_of_merges_has_the_pairs_of_naive_loops(tables, data):
     a, b, c = ([{name: i} for i in some] for name, some in zip("abc", rows, strict=True))
     first, second = data.draw(st.sampled_from(HOW)), data.draw(st.sampled_from(HOW))
     if data.draw(st.booleans(), label="left to right"):
-        index = hub.merge(hub.merge(made[0], made[1], on="key", how=first), made[2], on="key", how=second)
+        index = hub.join(hub.join(made[0], made[1], on="key", how=first), made[2], on="key", how=second)
         expected = naive_merge(naive_merge(a, b, first), c, second)
     else:
-        index = hub.merge(made[0], hub.merge(made[1], made[2], on="key", how=first), on="key", how=second)
+        index = hub.join(made[0], hub.join(made[1], made[2], on="key", how=first), on="key", how=second)
         expected = naive_merge(a, naive_merge(b, c, first), second)
     assert sorted(map(identity, loaded(index, "abc", tables))) == sorted(map(identity, expected))
 
@@ -132,7 +132,7 @@ def test_an_asof_merge_has_the_nearest_row_of_a_naive_loop(tables, data):
     tolerance = data.draw(st.sampled_from([None, 0, 1, 3]))
     a = left.assign(time=left["a.time"])
     b = right.assign(time=right["b.time"])
-    index = hub.merge_asof(a, b, on="time", by="key", direction=direction, tolerance=tolerance)
+    index = hub.join_asof(a, b, on="time", by="key", direction=direction, tolerance=tolerance)
     assert loaded(index, "ab", tables) == naive_asof(some, others, direction, tolerance)
 
 
@@ -149,15 +149,15 @@ def test_large_whole_numbers_stay_apart_through_merges_that_lack_rows(root):
                     [{"frame": i, "track": big + 1 + i, "seen": bool(i)} for i in range(2)])  # fmt: skip
     tracks = table("tracks", {"track": "i8", "name": str}, [{"track": big + 1 + i, "name": "ab"[i]} for i in range(2)])
     for how in ("left", "outer"):
-        both = hub.merge(frames, objects, on="frame", how=how)
+        both = hub.join(frames, objects, on="frame", how=how)
         assert [str(both[name].dtype) for name in ("track", "seen")] == ["Int64", "boolean"]
-        found = hub.row_loader(hub.merge(both, tracks, on="track"), root=root).get_batch(range(2))
+        found = hub.row_loader(hub.join(both, tracks, on="track"), root=root).get_batch(range(2))
         assert [(row["frame"], row["name"], row["track"]) for row in found] == [(0, "a", big + 1), (1, "b", big + 2)]
-    near = hub.merge_asof(frames, objects, on="frame", tolerance=0)
+    near = hub.join_asof(frames, objects, on="frame", tolerance=0)
     assert len(near[near["track"] == big + 2]) == 1
     mixed = frames.assign(frame=frames["frame"].astype("float64"))
-    with pytest.raises(hub.ConfigError, match="as floats whole numbers"):
-        hub.merge(mixed, objects, on="frame")
+    with pytest.raises(hub.errors.ConfigError, match="as floats whole numbers"):
+        hub.join(mixed, objects, on="frame")
 
 
 def pair(root):
@@ -170,7 +170,7 @@ def pair(root):
 @pytest.mark.parametrize("how", ["inner", "left", "right", "outer"])
 def test_a_suffix_for_one_side_alone_keeps_the_two_apart(root, how):
     one, two = pair(root)
-    merged = hub.merge(one, two, on="f", how=how, suffixes=("", "_b"))
+    merged = hub.join(one, two, on="f", how=how, suffixes=("", "_b"))
     loader = hub.row_loader(merged, root)
     assert loader.columns == ["f", "t", "v", "t_b", "v_b"]
     for name in ("t", "t_b"):
@@ -187,7 +187,7 @@ def test_what_pandas_merged_with_a_suffix_for_one_side_alone_is_never_mixed(root
         merged = pd.merge(frame, two, on="f", how="outer", suffixes=("", "_b"))
         loader = hub.row_loader(merged, root)
         assert [row["f"] for row in loader.iter_rows("f")] == merged["f"].tolist()
-        with pytest.raises(hub.ConfigError, match=r"hub.merge\(..., suffixes="):
+        with pytest.raises(hub.errors.ConfigError, match=r"hub.join\(..., suffixes="):
             loader.get_row(0, "t")
 
 
@@ -211,5 +211,5 @@ def test_clocks_of_different_units_merge_by_the_nearest(root, units):
         with hub.table_writer(f"c/{name}:v1", schema, root=root) as w, w.partition("p") as p:
             p.extend({"t": np.arange(4).astype("M8[s]").astype(f"M8[{unit}]"), f"v{name}": np.arange(4)})
     one, two = (hub.read_index(f"c/{name}:v1", root=root) for name in "ab")
-    loader = hub.row_loader(hub.merge_asof(one, two.iloc[::2], on="t", suffixes=("", "_b")), root)
+    loader = hub.row_loader(hub.join_asof(one, two.iloc[::2], on="t", suffixes=("", "_b")), root)
     assert [(row["va"], row["vb"]) for row in loader.get_batch(range(4))] == [(0, 0), (1, 0), (2, 2), (3, 2)]

@@ -67,7 +67,7 @@ def test_columns_of_any_rows_are_those_that_were_written(scanned, data):
 
 
 def test_a_block_among_others_that_says_other_rows_is_refused(root, monkeypatch):
-    from hubarray import CorruptDataError
+    from hubarray.errors import CorruptDataError
     from hubarray.tables.format.block_encoding import encode
     from hubarray.tables.format.plain_blocks import PlainBlocks
 
@@ -82,7 +82,7 @@ def test_a_block_among_others_that_says_other_rows_is_refused(root, monkeypatch)
 
 
 def test_a_block_with_text_among_others_that_says_what_is_not_there_is_refused():
-    from hubarray import CorruptDataError
+    from hubarray.errors import CorruptDataError
     from hubarray.tables.format.block_encoding import encode
     from hubarray.tables.format.text_blocks import TextBlocks
 
@@ -127,5 +127,5 @@ def test_one_flipped_bit_in_a_scan_is_an_error_that_names_the_pack(root):
     # In the plain group, whose blocks come first.
     data[700] ^= 1
     pack.write_bytes(data)
-    with pytest.raises(hub.CorruptDataError, match="t/small/packs"):
+    with pytest.raises(hub.errors.CorruptDataError, match="t/small/packs"):
         table.loader().get_columns(range(200), "p.*")

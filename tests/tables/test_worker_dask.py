@@ -64,7 +64,7 @@ def test_speculative_runs_add_their_rows_once_and_may_only_disagree_where_the_fi
     assert sorted(writer.add(part) for part in client.gather(jobs)) == [False, True]
     other = client.submit(_extract_otherwise, writer.worker(), "a").result()
     if on_duplicate == "error":
-        with pytest.raises(hub.ConflictError, match="'a' was written twice, with different rows"):
+        with pytest.raises(hub.errors.ConflictError, match="'a' was written twice, with different rows"):
             writer.add(other)
     else:
         assert not writer.add(other)

@@ -120,7 +120,7 @@ SHARED_FILES = {
     "tables", "transaction", "versions", "windows", "worker",
 }  # fmt: skip
 # Its modules and classes have the names of Petastorm's.
-DROP_IN = PACKAGE / "interop" / "petastorm"
+DROP_IN = PACKAGE / "petastorm"
 
 
 def test_no_class_and_no_file_name_is_there_twice_unless_it_means_the_same():

@@ -97,7 +97,7 @@ def test_large_pieces_take_turns_and_few_wait_for_theirs():
         one.start()
     assert inside.acquire(timeout=10)
     time.sleep(0.2)
-    with pytest.raises(hub.UnavailableError, match="one at a time"), decode_slot.turn(1 << 30):
+    with pytest.raises(hub.errors.UnavailableError, match="one at a time"), decode_slot.turn(1 << 30):
         pass
     with decode_slot.turn(1000):
         assert not inside.acquire(blocking=False)

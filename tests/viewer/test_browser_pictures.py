@@ -253,7 +253,7 @@ def test_what_fails_for_a_while_is_asked_again_and_what_is_broken_when_somebody_
     from hubarray.viewer import array_pages
 
     hub.store(np.full((256, 256), 200, "u1"), "t/x:v1", root=root)
-    encoded, failing = array_pages.drawing.encoded, [hub.UnavailableError("the bucket does not answer")]
+    encoded, failing = array_pages.drawing.encoded, [hub.errors.UnavailableError("the bucket does not answer")]
 
     def once(*arguments):
         if failing:
@@ -267,14 +267,14 @@ def test_what_fails_for_a_while_is_asked_again_and_what_is_broken_when_somebody_
         "() => !window.hubarrayPicture.wanted.size && document.querySelector('.retry').hidden", timeout=9000
     )
     assert pixel(page, 0.5, 0.5)[0] == 200
-    failing.append(hub.CorruptDataError("chunk 0 is broken"))
+    failing.append(hub.errors.CorruptDataError("chunk 0 is broken"))
     page.get_by_label("Colours", exact=True).select_option("viridis")
     page.wait_for_selector(".retry:visible")
     page.keyboard.press("Escape")
     page.go_back()
     page.wait_for_selector(".stage canvas")
     wait_for_picture(page)
-    failing.append(hub.CorruptDataError("chunk 0 is broken"))
+    failing.append(hub.errors.CorruptDataError("chunk 0 is broken"))
     page.get_by_label("Colours", exact=True).select_option("magma")
     page.wait_for_selector(".retry:visible")
     page.get_by_role("button", name="Try again").click()

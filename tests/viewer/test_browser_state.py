@@ -283,7 +283,7 @@ def test_what_is_broken_for_a_while_in_a_sample_is_asked_again(show, page, root,
 
     def sometimes(found, key, at):
         if key in failing:
-            raise hub.UnavailableError("the bucket does not answer")
+            raise hub.errors.UnavailableError("the bucket does not answer")
         return read(found, key, at)
 
     monkeypatch.setattr(dataset_pages, "_sample", sometimes)

@@ -74,5 +74,5 @@ def test_whatever_else_is_written_is_one_error(text):
     if text == "x":
         assert clauses_of(text) == [[("x", "==", True)]]
         return
-    with pytest.raises(hub.ConfigError):
+    with pytest.raises(hub.errors.ConfigError):
         clauses_of(text)

@@ -208,7 +208,7 @@ def test_two_hundred_requests_at_once_are_answered_and_memory_stays(viewer, root
 
 
 def test_another_host_than_loopback_is_asked_for_twice(root):
-    with pytest.raises(hub.ConfigError, match="allow_other_hosts"):
+    with pytest.raises(hub.errors.ConfigError, match="allow_other_hosts"):
         hub.view(root=root, host="0.0.0.0", open_browser=False)
     with hub.view(root=root, host="0.0.0.0", allow_other_hosts=True, open_browser=False) as viewer:
         local = viewer.url.replace(urllib.parse.urlsplit(viewer.url).hostname, "127.0.0.1")
@@ -222,7 +222,7 @@ def test_another_host_than_loopback_is_asked_for_twice(root):
 
 
 def test_a_port_in_use_is_a_clear_error(viewer, root):
-    with pytest.raises(hub.ConfigError, match="cannot listen"):
+    with pytest.raises(hub.errors.ConfigError, match="cannot listen"):
         hub.view(root=root, port=viewer.port, open_browser=False)
 
 

@@ -29,7 +29,7 @@ from hubarray.arrays.write.operations import draft_of
 from hubarray.arrays.write.rebase import Work, rebased, region_text
 from hubarray.arrays.write.staging import Staging
 from hubarray.arrays.write.struct_fields import names_fields, read_fields, write_fields
-from hubarray.arrays.write.worker import Part, Worker, chunk_hashes
+from hubarray.arrays.write.worker import ArrayPart, ArrayWorker, chunk_hashes
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, homes, new_id
 from hubarray.errors import ConfigError, ConflictError, ReadOnlyError
@@ -270,7 +270,7 @@ class Transaction:
         chunking.checked_shape(grown, dtypes.planned_bytes(metadata.dtype))
         return metadata.with_shape(grown)
 
-    def worker(self) -> Worker:
+    def worker(self) -> ArrayWorker:
         """A picklable handle through which other processes write for this transaction.
 
         Each process uploads what it writes and returns a part; :meth:`add` the
@@ -294,9 +294,9 @@ class Transaction:
         self._life.require_open()
         base = self._base.record.head.number
         view = self._array.view_of_workers()
-        return Worker(self._array.root, self._version.name, base, self._staging.metadata.shape, self._id, view)
+        return ArrayWorker(self._array.root, self._version.name, base, self._staging.metadata.shape, self._id, view)
 
-    def add(self, part: Part) -> None:
+    def add(self, part: ArrayPart) -> None:
         """Make what a worker wrote part of this transaction.
 
         A part that was added before, from a worker that was run again, changes
@@ -311,17 +311,17 @@ class Transaction:
         with self._lock:
             self._add(part)
 
-    def require_addable(self, part: Part) -> None:
+    def require_addable(self, part: ArrayPart) -> None:
         """Raise what :meth:`add` would, and add nothing."""
         self._life.require_open()
-        if not isinstance(part, Part):
+        if not isinstance(part, ArrayPart):
             raise ConfigError(f"add takes the part of a worker's block, not {type(part).__name__}")
         if part.transaction != self._id:
             raise ReadOnlyError("this part was written for another transaction, or another array of it; add it there")
         with self._lock:
             self._fresh(part)
 
-    def _fresh(self, part: Part) -> tuple[np.ndarray, list[int], dict[int, np.ndarray]]:
+    def _fresh(self, part: ArrayPart) -> tuple[np.ndarray, list[int], dict[int, np.ndarray]]:
         """A part's refs, which of its chunks were not added before, and the masks of those; refuses overlaps."""
         refs = np.frombuffer(part.refs, REF).copy()
         homes.load(refs, part.homes)
@@ -333,7 +333,7 @@ class Transaction:
         self._refuse_overlaps(part, masks)
         return refs, fresh, masks
 
-    def _add(self, part: Part) -> None:
+    def _add(self, part: ArrayPart) -> None:
         refs, fresh, masks = self._fresh(part)
         hashes = chunk_hashes(refs)
         overlapping = [i for i in fresh if self._staging.is_written(part.coords[i])]
@@ -352,7 +352,7 @@ class Transaction:
                 else:
                     self._staging.take(coords, refs[i], np.packbits(masks[i]))
 
-    def _refuse_overlaps(self, part: Part, masks: dict[int, np.ndarray]) -> None:
+    def _refuse_overlaps(self, part: ArrayPart, masks: dict[int, np.ndarray]) -> None:
         for i, mask in masks.items():
             coords = part.coords[i]
             if self._staging.is_written(coords):

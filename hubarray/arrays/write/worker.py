@@ -37,7 +37,7 @@ _USE = "use a worker within 'with worker as w:', through w; w.part is there afte
 
 
 @dataclass(frozen=True)
-class Part:
+class ArrayPart:
     """One worker's chunks, for ``Transaction.add``. Picklable.
 
     Attributes
@@ -67,7 +67,7 @@ class Part:
         return mask_of(self.coords[i], self.written[i], self.shape, chunks)
 
 
-class Worker:
+class ArrayWorker:
     """A transaction as another process sees it: made by ``t.worker()``, used as a context manager there.
 
     ::
@@ -87,18 +87,18 @@ class Worker:
         self._blocks = threading.local()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Worker, self._description
+        return ArrayWorker, self._description
 
-    def open(self) -> PartWriter:
-        """A writer that :meth:`PartWriter.close` ends; a ``with`` block does both."""
+    def open(self) -> ArrayPartWriter:
+        """A writer that :meth:`ArrayPartWriter.close` ends; a ``with`` block does both."""
         root, name, base, shape, transaction, view = self._description
         version = version_of(root, name)
         record = version.uncached(base)
         if view is not None:
             record = view(record)
-        return PartWriter(ArraySnapshot.of(version, record), shape, transaction)
+        return ArrayPartWriter(ArraySnapshot.of(version, record), shape, transaction)
 
-    def __enter__(self) -> PartWriter:
+    def __enter__(self) -> ArrayPartWriter:
         writer = self.open()
         self._open_blocks().append(writer)
         return writer
@@ -112,7 +112,7 @@ class Worker:
         return self._description[3]
 
     @property
-    def part(self) -> Part:
+    def part(self) -> ArrayPart:
         """A part belongs to a block, and is refused."""
         raise HubError(_USE)
 
@@ -122,15 +122,15 @@ class Worker:
     def __setitem__(self, key: Any, value: Any) -> None:
         raise HubError(_USE)
 
-    def _open_blocks(self) -> list[PartWriter]:
+    def _open_blocks(self) -> list[ArrayPartWriter]:
         """The blocks that this thread is in, innermost last."""
         if not hasattr(self._blocks, "open"):
             self._blocks.open = []
-        blocks: list[PartWriter] = self._blocks.open
+        blocks: list[ArrayPartWriter] = self._blocks.open
         return blocks
 
 
-class PartWriter:
+class ArrayPartWriter:
     """The writer that a worker's block writes through.
 
     Writing takes NumPy's indexing. Reading gives the commit the transaction
@@ -142,13 +142,13 @@ class PartWriter:
         self._packs = PackWriter(base.version.store, base.version.name.home)
         self._staging = Staging(base, base.metadata.with_shape(shape), self._packs)
         self._transaction = transaction
-        self._part: Part | None = None
+        self._part: ArrayPart | None = None
         self._closed = False
         self._process = os.getpid()
         self._lock = threading.RLock()
 
     @property
-    def part(self) -> Part:
+    def part(self) -> ArrayPart:
         """The part that was written in the block; only after its end."""
         if self._part is None:
             raise HubError("a worker's part is there after its 'with' block")
@@ -188,7 +188,7 @@ class PartWriter:
         self._packs.finish()
         table = homes.store(refs, staging.base.version.name.home)
         packed = tuple(staging.packed(one) for one in coords)
-        self._part = Part(self._transaction, tuple(coords), refs.tobytes(), tuple(table), packed, self.shape)
+        self._part = ArrayPart(self._transaction, tuple(coords), refs.tobytes(), tuple(table), packed, self.shape)
 
     def _check_open(self) -> None:
         if self._closed:

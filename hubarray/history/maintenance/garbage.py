@@ -47,7 +47,7 @@ log = logging.getLogger("hubarray.history")
 
 
 @dataclass
-class Garbage:
+class CollectionReport:
     """The amount that a collection removed, or with ``dry_run`` would remove.
 
     Attributes
@@ -98,7 +98,7 @@ class _Mark:
     idle_referrers: list[str] = field(default_factory=list)
 
 
-def collect(fetcher: Fetcher, home: str, *, grace_seconds: float | None, dry_run: bool) -> Garbage:
+def collect(fetcher: Fetcher, home: str, *, grace_seconds: float | None, dry_run: bool) -> CollectionReport:
     """Remove what no live record reaches from a home.
 
     Parameters
@@ -222,9 +222,9 @@ def _note_refs(refs: Refs, home: str, mark: _Mark) -> None:
     mark.packs.update(pack.tobytes() for pack in np.unique(ours["pack"], axis=0))
 
 
-def _swept(fetcher: Fetcher, home: str, mark: _Mark, grace_seconds: float, *, dry_run: bool) -> Garbage | None:
+def _swept(fetcher: Fetcher, home: str, mark: _Mark, grace_seconds: float, *, dry_run: bool) -> CollectionReport | None:
     """Act upon a mark; None if it has become too old to act upon."""
-    garbage = Garbage()
+    garbage = CollectionReport()
     store = fetcher.store
     # Records say that they expired before their data goes, so that nobody meets a commit without it.
     for one in mark.logs:
@@ -264,7 +264,7 @@ def _dead_objects(store: Store, home: str, mark: _Mark) -> Iterator[tuple[list[O
         yield [ObjectInfo(key, 0, None) for key in mark.idle_referrers], "referrers"
 
 
-def _count(garbage: Garbage, what: str, infos: list[ObjectInfo]) -> None:
+def _count(garbage: CollectionReport, what: str, infos: list[ObjectInfo]) -> None:
     attribute = {"manifest": "nodes"}.get(what, what)
     setattr(garbage, attribute, getattr(garbage, attribute) + len(infos))
     garbage.bytes += sum(info.size_bytes for info in infos)

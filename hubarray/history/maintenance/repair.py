@@ -32,7 +32,7 @@ _REMEDY = "it cannot be re-created from here: put the object back from a copy of
 
 
 @dataclass
-class Repair:
+class RepairReport:
     """The blobs that :func:`hubarray.repair` put back, and the problems that are left.
 
     Attributes
@@ -47,7 +47,7 @@ class Repair:
     problems: list[Problem] = field(default_factory=list)
 
 
-def repair(fetcher: Fetcher, home: str, *, check: Check) -> Repair:
+def repair(fetcher: Fetcher, home: str, *, check: Check) -> RepairReport:
     """Look at everything a name's live commits reach and put back what can be found elsewhere.
 
     Parameters
@@ -75,7 +75,7 @@ def repair(fetcher: Fetcher, home: str, *, check: Check) -> Repair:
     if _put_back_blobs(fetcher, home, report.damage):
         report = verify(fetcher, versions, data=True, check=check)
     left = {str(problem): problem for problem in report.problems}
-    return Repair(
+    return RepairReport(
         [problem for text, problem in sorted(found.items()) if text not in left],
         [replace(problem, what=f"{problem.what}; {_REMEDY}") for problem in left.values()],
     )

@@ -34,7 +34,7 @@ _USUAL_PACK_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class Transferred:
+class TransferReport:
     """The amount that a transfer moved.
 
     Attributes
@@ -53,7 +53,7 @@ class Transferred:
     skipped: int
 
 
-def transfer(source: Version, target: Version) -> Transferred:
+def transfer(source: Version, target: Version) -> TransferReport:
     """Bring the target's log up to the source's.
 
     Raises
@@ -105,7 +105,7 @@ def transfer(source: Version, target: Version) -> Transferred:
             target.store.head(key)
         except ObjectMissingError:
             target.store.put(key, wanted[key][1]())
-    return Transferred(
+    return TransferReport(
         len(records) - known, len(missing), sum(size for size, _ in missing.values()), len(wanted) - len(missing)
     )
 

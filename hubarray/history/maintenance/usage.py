@@ -22,7 +22,7 @@ from hubarray.storage.base import Store
 
 
 @dataclass(frozen=True)
-class Usage:
+class StorageUsage:
     """The bytes that :func:`hubarray.du` counts.
 
     Attributes
@@ -50,7 +50,7 @@ class Usage:
     dead: int = 0
 
 
-def usage(version: Version, record: Record, logical: int) -> Usage:
+def usage(version: Version, record: Record, logical: int) -> StorageUsage:
     """Count a version's bytes; costs the manifest nodes of its name, and of the names that refer to it.
 
     Of a version that was deleted only what is held for others is left.
@@ -81,7 +81,7 @@ def usage(version: Version, record: Record, logical: int) -> Usage:
     every = distinct_refs([mine, others])
     dead = _dead_bytes(fetcher.store, home, mine[mine["home"] == index], every[every["home"] == index])
     own = int(lengths[~shared].sum()) + dead
-    return Usage(own, int(lengths[shared].sum()), held, logical, tuple(holders), dead)
+    return StorageUsage(own, int(lengths[shared].sum()), held, logical, tuple(holders), dead)
 
 
 def _dead_bytes(store: Store, home: str, mine: Refs, every: Refs) -> int:

@@ -76,7 +76,7 @@ class Damage:
 
 
 @dataclass
-class Report:
+class VerifyReport:
     """The findings of :func:`hubarray.verify`.
 
     Attributes
@@ -107,7 +107,7 @@ class Report:
 Check = Callable[[Record], object]
 
 
-def verify(fetcher: Fetcher, versions: list[Name], *, data: bool, check: Check) -> Report:
+def verify(fetcher: Fetcher, versions: list[Name], *, data: bool, check: Check) -> VerifyReport:
     """Check the records, nodes and blobs that versions reach.
 
     Parameters
@@ -119,7 +119,7 @@ def verify(fetcher: Fetcher, versions: list[Name], *, data: bool, check: Check) 
     check : callable
         Raises CorruptDataError or FormatVersionError of a record whose description its kind cannot read.
     """
-    report = Report()
+    report = VerifyReport()
     refs: list[Refs] = []
     records = [record for name in versions for record in _records(fetcher, name, report)]
     # Many records may have the same description.
@@ -156,7 +156,7 @@ def verify(fetcher: Fetcher, versions: list[Name], *, data: bool, check: Check) 
     return report
 
 
-def _check_referrers(fetcher: Fetcher, records: list[Record], report: Report) -> None:
+def _check_referrers(fetcher: Fetcher, records: list[Record], report: VerifyReport) -> None:
     """Every foreign home that a live record reaches has to know of it, or its collector takes the data for garbage."""
     names = {f"{record.head.owner}/{record.head.name}" for record in records}
     needed = {(home, record.homes[0]) for record in records for home in record.homes[1:]}
@@ -177,7 +177,7 @@ def distinct_refs(refs: list[Refs]) -> Refs:
     return np.unique(np.concatenate([np.zeros(0, REF), *refs]).view(f"V{REF.itemsize}")).view(REF)
 
 
-def _records(fetcher: Fetcher, name: Name, report: Report) -> Iterator[Record]:
+def _records(fetcher: Fetcher, name: Name, report: VerifyReport) -> Iterator[Record]:
     """The live records of a version that can be read; what is wrong with its log goes into the report."""
     log = Log(fetcher.store, name)
     # The hint first: what is committed after the listing is not missing from it.
@@ -210,7 +210,7 @@ def _records(fetcher: Fetcher, name: Name, report: Report) -> Iterator[Record]:
     yield from readable(dict(sorted(records.items())))
 
 
-def _hinted(fetcher: Fetcher, name: Name, report: Report) -> int:
+def _hinted(fetcher: Fetcher, name: Name, report: VerifyReport) -> int:
     try:
         number = decode_hint(fetcher.store.get(hint_key(name), 0, MAX_HINT_BYTES + 1))
     except ObjectMissingError:
@@ -221,7 +221,7 @@ def _hinted(fetcher: Fetcher, name: Name, report: Report) -> int:
     return number or 0
 
 
-def _check_object(fetcher: Fetcher, node: NodeRef, report: Report) -> bytes | None:
+def _check_object(fetcher: Fetcher, node: NodeRef, report: VerifyReport) -> bytes | None:
     report.nodes += 1
     try:
         data = bytes(fetcher.store.get(node.key, 0, node.length + 1))
@@ -236,7 +236,7 @@ def _check_object(fetcher: Fetcher, node: NodeRef, report: Report) -> bytes | No
     return data
 
 
-def _check_blobs(fetcher: Fetcher, refs: Refs, report: Report, *, data: bool) -> None:
+def _check_blobs(fetcher: Fetcher, refs: Refs, report: VerifyReport, *, data: bool) -> None:
     runs = plan_runs(refs) if data else _whole_packs(refs)
     with progress(report.bytes, "verifying") as bar:
 
@@ -252,7 +252,7 @@ def _whole_packs(refs: Refs) -> list[RangeRequest]:
     return plan_runs(refs, max_run_bytes=1 << 62, max_gap_bytes=1 << 62)
 
 
-def _check_size(fetcher: Fetcher, refs: Refs, run: RangeRequest, report: Report) -> None:
+def _check_size(fetcher: Fetcher, refs: Refs, run: RangeRequest, report: VerifyReport) -> None:
     key = blob_key(refs[run.first])
     try:
         size = fetcher.store.head(key).size_bytes
@@ -266,7 +266,7 @@ def _check_size(fetcher: Fetcher, refs: Refs, run: RangeRequest, report: Report)
         report.damage.refs.append(members[members["offset"] + members["length"] > size])
 
 
-def _check_run(fetcher: Fetcher, refs: Refs, run: RangeRequest, report: Report) -> None:
+def _check_run(fetcher: Fetcher, refs: Refs, run: RangeRequest, report: VerifyReport) -> None:
     key = blob_key(refs[run.first])
     try:
         found = memoryview(fetcher.store.get(key, run.start, run.length))

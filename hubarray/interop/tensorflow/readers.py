@@ -71,7 +71,7 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
     if tensorflow.executing_eagerly():
         raise ConfigError(
             "tf_tensors makes tensors of a graph; in eager mode write: "
-            "for row in hub.make_petastorm_dataset(reader): ..."
+            "for row in hub.petastorm.make_petastorm_dataset(reader): ..."
         )
     if shuffling_queue_capacity:
         reader.set_group_rows(int(shuffling_queue_capacity))

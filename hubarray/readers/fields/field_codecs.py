@@ -34,7 +34,7 @@ _UNITS = {"TimestampType": "us", "TimestampNTZType": "us", "DateType": "D"}
 
 
 class FieldType(Protocol):
-    """The facts that a codec asks of a field: :class:`hubarray.UnischemaField` has it."""
+    """The facts that a codec asks of a field: :class:`hubarray.petastorm.UnischemaField` has it."""
 
     @property
     def name(self) -> str:
@@ -50,7 +50,7 @@ class FieldType(Protocol):
 
 
 class FieldCodec:
-    """Base class of the codecs of a :class:`hubarray.UnischemaField`."""
+    """Base class of the codecs of a :class:`hubarray.petastorm.UnischemaField`."""
 
     def encode(self, field: FieldType, value: Any) -> Any:
         """The cell of a value.

@@ -66,7 +66,7 @@ class in_set(VectorPredicate):  # noqa: N801 - Petastorm's name
     Examples
     --------
     >>> import hubarray as hub
-    >>> hub.in_set([1, 2], "label").do_include({"label": 2})
+    >>> hub.petastorm.in_set([1, 2], "label").do_include({"label": 2})
     True
     """
 
@@ -232,7 +232,7 @@ class in_pseudorandom_split(VectorPredicate):  # noqa: N801 - Petastorm's name
     Examples
     --------
     >>> import hubarray as hub
-    >>> train, test = (hub.in_pseudorandom_split([0.8, 0.2], i, "log_id") for i in (0, 1))
+    >>> train, test = (hub.petastorm.in_pseudorandom_split([0.8, 0.2], i, "log_id") for i in (0, 1))
     >>> train.do_include({"log_id": "drive-7"}) != test.do_include({"log_id": "drive-7"})
     True
     """
@@ -329,7 +329,9 @@ def _mask_within(predicate: PredicateBase, columns: Mapping[str, Column], rows: 
 
 def _checked(predicate: Any) -> PredicateBase:
     if not isinstance(predicate, PredicateBase):
-        raise ConfigError(f"{type(predicate).__name__} is no predicate; those are derived from hub.PredicateBase")
+        raise ConfigError(
+            f"{type(predicate).__name__} is no predicate; those are derived from hub.petastorm.PredicateBase"
+        )
     return predicate
 
 

@@ -9,7 +9,7 @@ from hubarray.errors import ConfigError
 
 
 class RowGroupIndex(Protocol):
-    """An index of row groups, which :func:`hubarray.build_rowgroup_index` made."""
+    """An index of row groups, which :func:`hubarray.petastorm.build_rowgroup_index` made."""
 
     def get_row_group_indexes(self, value_key: Any = None) -> set[int]:
         """The numbers of the row groups that have a value."""

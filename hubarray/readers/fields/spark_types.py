@@ -66,7 +66,7 @@ def spark_type_name(field: UnischemaField) -> str:
     if given is not None:
         return given
     if field.shape:
-        raise ConfigError(f"field {field.name!r}: an array needs a codec, such as hub.NdarrayCodec()")
+        raise ConfigError(f"field {field.name!r}: an array needs a codec, such as hub.petastorm.NdarrayCodec()")
     if field.numpy_dtype is Decimal:
         return "DecimalType({},{})".format(*decimal_digits(None))
     dtype = np.dtype(field.numpy_dtype)
@@ -74,5 +74,7 @@ def spark_type_name(field: UnischemaField) -> str:
         is_date = dtype == np.dtype("M8[D]")
         return {"U": "StringType", "S": "BinaryType", "M": "DateType" if is_date else "TimestampNTZType"}[dtype.kind]
     if dtype.name not in _BY_DTYPE:
-        raise ConfigError(f"field {field.name!r}: Spark has no type for {dtype}; give hub.ScalarCodec(a Spark type)")
+        raise ConfigError(
+            f"field {field.name!r}: Spark has no type for {dtype}; give hub.petastorm.ScalarCodec(a Spark type)"
+        )
     return _BY_DTYPE[dtype.name]

@@ -42,7 +42,8 @@ class UnischemaField(NamedTuple):
     --------
     >>> import numpy as np
     >>> import hubarray as hub
-    >>> hub.UnischemaField("image", np.uint8, (None, None, 3), hub.CompressedImageCodec("png")).nullable
+    >>> png = hub.petastorm.CompressedImageCodec("png")
+    >>> hub.petastorm.UnischemaField("image", np.uint8, (None, None, 3), png).nullable
     False
     """
 
@@ -90,8 +91,8 @@ class Unischema:
     --------
     >>> import numpy as np
     >>> import hubarray as hub
-    >>> fields = [hub.UnischemaField("id", np.int64), hub.UnischemaField("x", np.float32, (3,))]
-    >>> schema = hub.Unischema("Frames", fields)
+    >>> fields = [hub.petastorm.UnischemaField("id", np.int64), hub.petastorm.UnischemaField("x", np.float32, (3,))]
+    >>> schema = hub.petastorm.Unischema("Frames", fields)
     >>> schema.x.shape
     (3,)
     """
@@ -150,7 +151,7 @@ class Unischema:
         return schema_of("inferred_schema", schema, omit_unsupported=omit_unsupported_fields)
 
     def as_spark_schema(self) -> Any:
-        """The schema of a Spark DataFrame whose rows :func:`hubarray.dict_to_spark_row` encoded."""
+        """The schema of a Spark DataFrame whose rows :func:`hubarray.petastorm.dict_to_spark_row` encoded."""
         from hubarray.readers.fields.spark_types import spark_schema
 
         return spark_schema(self)

@@ -115,7 +115,9 @@ def indexes_of(source: Any) -> dict[str, _Index]:
     if data is None:
         common = petastorm_metadata.common_metadata(source.location) or {}
         if petastorm_metadata.PICKLED_INDEX_KEY not in common:
-            raise ConfigError(f"{source.where}: has no index of row groups; hub.build_rowgroup_index makes one")
+            raise ConfigError(
+                f"{source.where}: has no index of row groups; hub.petastorm.build_rowgroup_index makes one"
+            )
         _check_counted(source, common.get(petastorm_metadata.ROW_GROUPS_KEY))
         found = pickled_indexes(common[petastorm_metadata.PICKLED_INDEX_KEY], source.where)
         return {name: _Index(name, values) for name, values in found.items()}
@@ -137,8 +139,8 @@ def _check_counted(source: Any, counted: bytes | None) -> None:
         told = None
     if told != {file[0]: file[-1] for file in files_of(source)}:
         raise SourceError(
-            f"{source.where}: its index of row groups is of other files than there are; hub.build_rowgroup_index makes "
-            "a new one"
+            f"{source.where}: its index of row groups is of other files than there are; "
+            "hub.petastorm.build_rowgroup_index makes a new one"
         )
 
 

@@ -511,6 +511,6 @@ def pickled_indexes(data: bytes, where: str) -> dict[str, dict[Any, list[int]]]:
     except Exception as error:
         # Whatever a damaged pickle leads to: the reasons are as many as its opcodes.
         raise SourceError(
-            f"{where}: its pickled indexes were refused: {str(error)[:200]}. Nothing ran; hub.build_rowgroup_index "
-            "makes new ones"
+            f"{where}: its pickled indexes were refused: {str(error)[:200]}. Nothing ran; "
+            "hub.petastorm.build_rowgroup_index makes new ones"
         ) from None

@@ -96,7 +96,8 @@ def _arrow_type(field: UnischemaField) -> pa.DataType:
     dtype = cell_dtype(field.numpy_dtype, spark_type)
     if dtype.kind == "M" and np.datetime_data(dtype)[0] == "generic":
         raise ConfigError(
-            f"field {field.name!r}: times need a unit: give np.dtype('M8[us]'), or hub.ScalarCodec('TimestampType')"
+            f"field {field.name!r}: times need a unit: give np.dtype('M8[us]'), or "
+            "hub.petastorm.ScalarCodec('TimestampType')"
         )
     if is_moment(field.numpy_dtype, spark_type):
         return pa.timestamp(np.datetime_data(dtype)[0], "UTC")
@@ -309,9 +310,10 @@ def parquet_writer(
     >>> import tempfile
     >>> import numpy as np
     >>> import hubarray as hub
-    >>> fields = [hub.UnischemaField("id", np.int64), hub.UnischemaField("x", np.float32, (None,), hub.NdarrayCodec())]
+    >>> from hubarray.petastorm import NdarrayCodec, Unischema, UnischemaField
+    >>> fields = [UnischemaField("id", np.int64), UnischemaField("x", np.float32, (None,), NdarrayCodec())]
     >>> folder = tempfile.mkdtemp()
-    >>> with hub.parquet_writer(folder, hub.Unischema("Frames", fields)) as writer:
+    >>> with hub.parquet_writer(folder, Unischema("Frames", fields)) as writer:
     ...     for i in range(3):
     ...         writer.write({"id": i, "x": np.zeros(i, np.float32)})
     >>> with hub.make_reader(folder, shuffle_row_groups=False) as reader:
@@ -388,7 +390,7 @@ def write_dask(
     >>> import hubarray as hub
     >>> folder = tempfile.mkdtemp()
     >>> rows = dask.bag.range(6, npartitions=2).map(lambda i: {"id": i})
-    >>> hub.write_dask(rows, folder, hub.Unischema("Rows", [hub.UnischemaField("id", np.int64)]))
+    >>> hub.write_dask(rows, folder, hub.petastorm.Unischema("Rows", [hub.petastorm.UnischemaField("id", np.int64)]))
     >>> with hub.make_reader(folder, shuffle_row_groups=False) as reader:
     ...     [int(row.id) for row in reader]
     [0, 1, 2, 3, 4, 5]

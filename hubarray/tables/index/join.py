@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _OTHER_PARTITION = "partition of the second index"
 
 
-def merge(
+def join(
     a: pd.DataFrame,
     b: pd.DataFrame,
     on: str | Sequence[str],
@@ -31,7 +31,7 @@ def merge(
 
     For that the stored keys of the rows are read once more: one request a slab, unless the caches have it since the
     index was read. Keys that were changed, or are no index fields of both, merge as well; windows over both tables are
-    an error then, as of :func:`merge_asof`.
+    an error then, as of :func:`join_asof`.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def merge(
         raise ConfigError(f"on={keys}: {error}") from None
 
 
-def merge_asof(
+def join_asof(
     a: pd.DataFrame,
     b: pd.DataFrame,
     on: str,

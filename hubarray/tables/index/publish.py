@@ -149,7 +149,7 @@ def _planned(loader: RowLoaderHandle, tables: Sequence[TableSnapshot], numbers: 
         for field in table.metadata.schema:
             called = own.get((i, field))
             if called is None:
-                raise ConfigError(f"{field!r}: is in two tables; merge them with hub.merge(..., suffixes=...)")
+                raise ConfigError(f"{field!r}: is in two tables; merge them with hub.join(..., suffixes=...)")
             its = table.metadata.schema[field]
             stored_in = [taken[group] for group in table.metadata.schema.groups_of(field) if group in taken]
             others = named[called].tables

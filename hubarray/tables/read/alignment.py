@@ -65,7 +65,7 @@ class Alignment:
             named = " and ".join(str(self._columns[i].table) for i in some)
             raise ConfigError(
                 f"row {at}: it is not known whether neighbouring rows of {named} belong together: merge with "
-                f"hub.merge, on index fields as they are stored; or {_ADVICE}"
+                f"hub.join, on index fields as they are stored; or {_ADVICE}"
             )
         for one, two in itertools.combinations(some, 2):
             for fields in self._links(one, two).values():

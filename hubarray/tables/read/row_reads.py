@@ -168,7 +168,7 @@ class RowReads:
         for name in names:
             if name in self._ambiguous:
                 raise ConfigError(
-                    f"columns: {name!r} is in {self._ambiguous[name]}; merge them with hub.merge(..., suffixes=...), "
+                    f"columns: {name!r} is in {self._ambiguous[name]}; merge them with hub.join(..., suffixes=...), "
                     "or leave it out"
                 )
         key = tuple(names)

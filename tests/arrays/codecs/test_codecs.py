@@ -86,7 +86,7 @@ def test_every_chain_decodes_in_place_and_refuses_what_is_cut_short(codec):
     assert not whole[0].any()
     assert not whole[2].any()
     for damaged in (data[: len(data) // 2], b"", b"\xff" * 20):
-        with pytest.raises(hub.CorruptDataError):
+        with pytest.raises(hub.errors.CorruptDataError):
             codec.decode(damaged, np.empty(shape, "float32"))
 
 
@@ -94,7 +94,7 @@ def test_every_chain_decodes_in_place_and_refuses_what_is_cut_short(codec):
 def test_a_chunk_of_another_size_is_refused(codec):
     data = bytes(_make(codec, "u1", (100,)).encode(np.arange(100, dtype="u1")))
     for size in (50, 99, 101, 200):
-        with pytest.raises(hub.CorruptDataError):
+        with pytest.raises(hub.errors.CorruptDataError):
             _make(codec, "u1", (size,)).decode(data, np.empty(size, "u1"))
 
 
@@ -115,7 +115,7 @@ def test_a_chunk_of_another_size_is_refused(codec):
     ids=str,
 )
 def test_an_unknown_codec_is_refused(codec):
-    with pytest.raises(hub.ConfigError, match="codec"):
+    with pytest.raises(hub.errors.ConfigError, match="codec"):
         _chain(codec, "float32")
 
 

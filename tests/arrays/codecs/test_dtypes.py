@@ -67,7 +67,7 @@ def test_fill_values_keep_every_bit(value, dtype):
     ids=str,
 )  # fmt: skip
 def test_what_cannot_be_stored_is_refused_with_the_reason(dtype, reason):
-    with pytest.raises(hub.ConfigError, match=reason):
+    with pytest.raises(hub.errors.ConfigError, match=reason):
         checked_dtype(dtype)
 
 
@@ -81,5 +81,5 @@ def test_byte_order_and_padding_are_made_canonical():
     ("value", "dtype"), [(300, "u1"), (-1, "u4"), (1.5, "i4"), ("x", "f4"), ([1, 2], "i4"), (object(), "i4")]
 )
 def test_a_fill_value_that_is_none_of_the_type_is_refused(value, dtype):
-    with pytest.raises(hub.ConfigError, match="fill_value"):
+    with pytest.raises(hub.errors.ConfigError, match="fill_value"):
         checked_fill(value, np.dtype(dtype))

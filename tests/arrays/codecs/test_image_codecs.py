@@ -224,7 +224,7 @@ def test_images_of_an_imported_zarr_are_bounded_whoever_elses_codec_it_would_hav
         assert np.array_equal(hub.import_(source, f"t/x:{type(source).__name__}", root=root)[...], values)
     written(imagecodecs.png_encode(np.zeros((4000, 4000, 3), "u1")))
     for source in (tmp_path / "x.zarr", array):
-        with pytest.raises(hub.SourceError, match=r"does not decode to an image of \(16, 16, 3\)"):
+        with pytest.raises(hub.errors.SourceError, match=r"does not decode to an image of \(16, 16, 3\)"):
             hub.import_(source, "t/y:v0", root=root)
 
 

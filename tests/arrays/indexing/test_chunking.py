@@ -31,16 +31,16 @@ def test_automatic_chunks_follow_the_size_of_a_sample(shape, itemsize):
 
 @pytest.mark.parametrize("chunks", [(1, 2), (0,), (-1,), (1.5,), "big", "1", (2**31,), None, ("a",), 0])
 def test_chunks_that_do_not_fit_are_refused(chunks):
-    with pytest.raises((hub.ConfigError, TypeError)) as caught:
+    with pytest.raises((hub.errors.ConfigError, TypeError)) as caught:
         checked_chunks(chunks, (10,), 1)
-    assert caught.type is hub.ConfigError
+    assert caught.type is hub.errors.ConfigError
 
 
 @pytest.mark.parametrize(
     "shape", [-1, (3, -1), 1.5, (2.0,), "ab", (2**62, 2**10), (2**63,), None, (1,) * 65, ([1, 2],)]
 )
 def test_what_is_no_shape_is_refused(shape):
-    with pytest.raises(hub.ConfigError, match="shape"):
+    with pytest.raises(hub.errors.ConfigError, match="shape"):
         checked_shape(shape, 1)
 
 

@@ -127,10 +127,10 @@ def test_a_prefetch_of_more_than_memory_goes_to_disk_and_of_more_than_both_is_re
     array.prefetch().result(30)
     assert _gets(far, lambda: array[...]) == 0
     hub.configure(memory_cache_bytes=1 << 20, disk_cache_bytes=1 << 20)
-    with pytest.raises(hub.ConfigError, match="half of either cache"):
+    with pytest.raises(hub.errors.ConfigError, match="half of either cache"):
         hub.load("t/x:v0", root=far).prefetch().result(30)
     hub.configure(memory_cache_bytes=0, disk_cache_bytes=0)
-    with pytest.raises(hub.ConfigError, match="both caches are off"):
+    with pytest.raises(hub.errors.ConfigError, match="both caches are off"):
         hub.load("t/x:v0", root=far).prefetch(5).result(30)
     with pytest.raises(IndexError):
         array.prefetch(999)
@@ -141,13 +141,13 @@ def test_a_prefetch_that_cannot_be_kept_says_so(far, tmp_path):
     hub.configure(memory_cache_bytes=1 << 20, cache_dir=tmp_path / "file")
     array = hub.load("t/x:v0", root=far)
     for _ in range(2):
-        with pytest.raises(hub.ConfigError, match="cannot be written"):
+        with pytest.raises(hub.errors.ConfigError, match="cannot be written"):
             array.prefetch().result(30)
 
 
 def test_a_prefetch_of_more_chunks_than_any_cache_holds_is_refused_by_arithmetic(root):
     array = hub.array((10**9, 10**6), "t/huge:v0", root=root)
-    with pytest.raises(hub.ConfigError, match="fetch less at a time"):
+    with pytest.raises(hub.errors.ConfigError, match="fetch less at a time"):
         array.prefetch()
     array.prefetch((slice(None, 10**6), 0)).result(30)
     array.prefetch(([5, 10**8], slice(0, 3))).result(30)

@@ -152,7 +152,7 @@ def test_a_write_that_fails_before_it_changed_anything_leaves_it_as_it_was(array
     pack.write_bytes(bytes(len(whole)))
     forget()
     staged = _on(hub.load("t/x:v0", root=root))
-    with pytest.raises(hub.CorruptDataError):
+    with pytest.raises(hub.errors.CorruptDataError):
         _write(staged, (0, 0), 5)
     staged.require_whole()
     assert staged.touched == []

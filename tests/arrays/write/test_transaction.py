@@ -54,7 +54,7 @@ def test_it_reads_its_own_writes_and_nobody_else_does(array, root, other_machine
 
 
 def test_it_reads_the_commit_it_began_from(array, root, other_machine):
-    with pytest.raises(hub.ConflictError), array.transaction() as t:  # noqa: PT012
+    with pytest.raises(hub.errors.ConflictError), array.transaction() as t:  # noqa: PT012
         _others(root, other_machine, lambda a: a.__setitem__(9, -1))
         assert t[9, 0] == 54
         t[0] = t[9]
@@ -91,7 +91,7 @@ def test_a_chunk_that_both_changed_in_other_elements_is_merged(array, root, othe
 
 @pytest.mark.parametrize("what", ["written", "read", "written whole"])
 def test_elements_changed_by_others_are_a_conflict_that_names_the_region(array, root, other_machine, what):
-    with pytest.raises(hub.ConflictError, match=r"\[4:5, 2:3\]") as caught, array.transaction() as t:  # noqa: PT012
+    with pytest.raises(hub.errors.ConflictError, match=r"\[4:5, 2:3\]") as caught, array.transaction() as t:  # noqa: PT012
         if what == "written":
             t[4, 2] = 1
         elif what == "written whole":
@@ -139,14 +139,14 @@ def test_rows_of_fill_value_store_nothing_and_can_be_written_over(array, root, o
     assert array[10:, 0].tolist() == [-3, -3, 0, 0, -1]
     with array.transaction() as t:
         for wrong in (-1, 1.5, True, "1"):
-            with pytest.raises(hub.ConfigError, match="append_fill takes"):
+            with pytest.raises(hub.errors.ConfigError, match="append_fill takes"):
                 t.append_fill(wrong)
-        with pytest.raises(hub.ConfigError):
+        with pytest.raises(hub.errors.ConfigError):
             t.append_fill(1 << 62)
         t.append_fill(0)
     assert array.shape == (15, 6)
     single = hub.array((), "t/single:v0", "i8", root=root)
-    with single.transaction() as t, pytest.raises(hub.ConfigError, match="without axes"):
+    with single.transaction() as t, pytest.raises(hub.errors.ConfigError, match="without axes"):
         t.append_fill(1)
 
 
@@ -158,26 +158,26 @@ def test_the_shape_is_a_conflict_only_if_it_was_looked_at(array, root, other_mac
         t[2] = 1
         _others(root, other_machine, append)
     for look in (lambda t: t.shape, len, lambda t: t[-1], lambda t: t[:], lambda t: t[..., 0]):
-        with pytest.raises(hub.ConflictError, match="resized"), array.transaction() as t:  # noqa: PT012
+        with pytest.raises(hub.errors.ConflictError, match="resized"), array.transaction() as t:  # noqa: PT012
             t[2] = 1
             look(t)
             _others(root, other_machine, append)
-    with pytest.raises(hub.ConflictError, match="resized"), array.transaction() as t:  # noqa: PT012
+    with pytest.raises(hub.errors.ConflictError, match="resized"), array.transaction() as t:  # noqa: PT012
         t[9] = 1
         _others(root, other_machine, lambda a: a.resize((5, 6)))
 
 
 def test_an_overwritten_frozen_or_deleted_array_is_said_to_be_so(array, root, other_machine):
-    with pytest.raises(hub.ConflictError, match="anew"), array.transaction() as t:  # noqa: PT012
+    with pytest.raises(hub.errors.ConflictError, match="anew"), array.transaction() as t:  # noqa: PT012
         t[0] = 1
         other_machine(lambda: hub.array(3, "t/x:v0", root=root, overwrite=True))
     array = hub.load("t/x:v0", root=root)
-    with pytest.raises(hub.FrozenError), array.transaction() as t:  # noqa: PT012
+    with pytest.raises(hub.errors.FrozenError), array.transaction() as t:  # noqa: PT012
         t[0] = 1
         other_machine(lambda: hub.freeze("t/x:v0", root=root))
-    with pytest.raises(hub.FrozenError), array.transaction():
+    with pytest.raises(hub.errors.FrozenError), array.transaction():
         pass
-    with pytest.raises(hub.ReadOnlyError), hub.load("t/x:v0@1", root=root).transaction():
+    with pytest.raises(hub.errors.ReadOnlyError), hub.load("t/x:v0@1", root=root).transaction():
         pass
 
 
@@ -185,7 +185,7 @@ def test_it_is_used_once_and_not_after_its_end(array):
     with array.transaction() as t:
         t[0] = 1
     for use in (lambda: t[0], lambda: t.__setitem__(0, 1), lambda: t.append(np.zeros((1, 6))), lambda: t.shape):
-        with pytest.raises(hub.ReadOnlyError, match="ended"):
+        with pytest.raises(hub.errors.ReadOnlyError, match="ended"):
             use()
     with pytest.raises(hub.HubError, match="once"):
         t.__enter__()
@@ -208,7 +208,7 @@ def test_an_assignment_that_failed_partway_is_not_committed_even_if_its_error_is
     monkeypatch.setattr(staging, "WRITE_BATCH_BYTES", 1)
     array = hub.load("t/x:v0", root=root)
     t = array.transaction().__enter__()
-    with pytest.raises(hub.CorruptDataError):
+    with pytest.raises(hub.errors.CorruptDataError):
         t[:, 1:5] = 9
     if somebody_else_commits:
         _others(root, other_machine, lambda a: a.attrs.update(by="other"))
@@ -236,7 +236,7 @@ def test_rows_that_could_not_be_appended_are_not_there_and_can_be_appended_again
     array = hub.array(5, "t/rows:v0", "i8", chunks=4, root=root)
     array[...] = range(5)
     with array.transaction() as t:
-        with _away(root.store.folder / "t/rows/packs"), pytest.raises(hub.CorruptDataError):
+        with _away(root.store.folder / "t/rows/packs"), pytest.raises(hub.errors.CorruptDataError):
             t.append([5, 6])
         assert t.shape == (5,)
         t.append([5, 6, 7])
@@ -258,7 +258,7 @@ def test_a_part_that_could_not_be_added_can_be_added_again(root):
         first, second = write(t.worker(), 4), write(t.worker(), 1, 5)
         t.add(first)
         ref = np.frombuffer(first.refs, REF)[0]
-        with _away(root.store.folder / f"t/parts/packs/{pack_id(ref)}"), pytest.raises(hub.CorruptDataError):
+        with _away(root.store.folder / f"t/parts/packs/{pack_id(ref)}"), pytest.raises(hub.errors.CorruptDataError):
             t.add(second)
         t.add(second)
     assert array[...].tolist() == [0, 10, 2, 3, 40, 50, 6, 7]
@@ -293,7 +293,7 @@ def test_an_assignment_that_failed_before_it_changed_anything_leaves_the_transac
     forget()
     array = hub.load("t/x:v0", root=root)
     with array.transaction() as t:
-        with pytest.raises(hub.CorruptDataError):
+        with pytest.raises(hub.errors.CorruptDataError):
             t[:, 1:5] = 9
         t[...] = 7
     assert (array[...] == 7).all()
@@ -314,7 +314,7 @@ def test_retry_runs_again_on_conflict_only(array, root, other_machine):
     assert hub.retry(once_in_conflict) == "done"
     assert calls == [0, 41]
     assert array[0, 0] == 42
-    for error in (ValueError, hub.CommitOutcomeUnknown, hub.FrozenError):
+    for error in (ValueError, hub.errors.CommitOutcomeUnknown, hub.errors.FrozenError):
         tries = []
 
         def fail(error=error, tries=tries):
@@ -326,9 +326,9 @@ def test_retry_runs_again_on_conflict_only(array, root, other_machine):
         assert len(tries) == 1
 
     def always():
-        raise hub.ConflictError("still")
+        raise hub.errors.ConflictError("still")
 
-    with pytest.raises(hub.ConflictError, match="still"):
+    with pytest.raises(hub.errors.ConflictError, match="still"):
         hub.retry(always, timeout_seconds=0.1)
 
 
@@ -374,10 +374,10 @@ def test_a_forked_child_cannot_commit_its_parents_transaction(array):
             code = 1
             try:
                 t[1] = 2
-            except hub.ReadOnlyError:
+            except hub.errors.ReadOnlyError:
                 try:
                     t.__exit__(None, None, None)
-                except hub.ReadOnlyError:
+                except hub.errors.ReadOnlyError:
                     code = 0
             os._exit(code)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -425,7 +425,7 @@ def test_any_transaction_does_what_numpy_would_have_done_at_its_commit(make_root
                 else:
                     other_machine(lambda key=key, values=values: hub.load(name, root=root).__setitem__(key, values))
                     theirs[key] = values
-    except hub.ConflictError:
+    except hub.errors.ConflictError:
         assert np.array_equal(array.refresh()[...], theirs)
         return
     expected = theirs
@@ -479,10 +479,10 @@ def test_a_worker_that_is_run_again_changes_nothing(array):
 
 def test_two_workers_that_wrote_one_element_are_refused_by_region(array):
     before = array[...]
-    with pytest.raises(hub.ConflictError, match=r"two workers.*\[4:5, 0:4\]"), array.transaction() as t:  # noqa: PT012
+    with pytest.raises(hub.errors.ConflictError, match=r"two workers.*\[4:5, 0:4\]"), array.transaction() as t:  # noqa: PT012
         t.add(_work(t.worker(), slice(3, 5), 1))
         t.add(_work(t.worker(), slice(4, 6), 1))
-    with pytest.raises(hub.ConflictError, match="two workers"), array.transaction() as t:  # noqa: PT012
+    with pytest.raises(hub.errors.ConflictError, match="two workers"), array.transaction() as t:  # noqa: PT012
         t[4] = 3
         t.add(_work(t.worker(), slice(4, 5), 3))
     assert np.array_equal(array[...], before)
@@ -503,7 +503,7 @@ def test_workers_and_other_writers_are_merged_or_in_conflict_as_any_transaction(
         t.add(_work(t.worker(), (0, slice(0, 3)), 1))
         _others(root, other_machine, lambda a: a.__setitem__((0, 3), -5))
     assert array[0].tolist() == [1, 1, 1, -5, 4, 5]
-    with pytest.raises(hub.ConflictError, match="changed by somebody else"), array.transaction() as t:  # noqa: PT012
+    with pytest.raises(hub.errors.ConflictError, match="changed by somebody else"), array.transaction() as t:  # noqa: PT012
         t.add(_work(t.worker(), 0, 2))
         _others(root, other_machine, lambda a: a.__setitem__((0, 3), -6))
 
@@ -520,7 +520,7 @@ def test_a_worker_is_small_and_says_how_it_is_used(array):
             with pytest.raises(hub.HubError, match="with"):
                 misuse()
         part = _work(worker, 8, 5)
-        with array.transaction() as other, pytest.raises(hub.ReadOnlyError, match="another transaction"):
+        with array.transaction() as other, pytest.raises(hub.errors.ReadOnlyError, match="another transaction"):
             other.add(part)
         t.add(pickle.loads(pickle.dumps(part)))
         with worker as w:
@@ -536,14 +536,14 @@ def test_a_shrink_below_what_was_written_is_a_conflict_also_with_appends_and_wor
         other_machine(lambda: hub.load(name, root=root).resize(shape))
 
     appended = hub.array(5, "t/a", "i8", chunks=1, root=root)
-    with pytest.raises(hub.ConflictError), appended.transaction() as t:  # noqa: PT012
+    with pytest.raises(hub.errors.ConflictError), appended.transaction() as t:  # noqa: PT012
         t[4] = 9
         t.append([1, 2])
         shrink("t/a", 3)
     for shape, smaller in (((8,), (2,)), ((4, 4), (4, 2))):
         name = f"t/w{len(shape)}"
         array = hub.array(shape, name, "i8", chunks=4, root=root)
-        with pytest.raises(hub.ConflictError, match="no longer exists"), array.transaction() as t:  # noqa: PT012
+        with pytest.raises(hub.errors.ConflictError, match="no longer exists"), array.transaction() as t:  # noqa: PT012
             t.add(_work(t.worker(), slice(None), 7))
             shrink(name, smaller)
         array.refresh().resize(shape)
@@ -585,5 +585,5 @@ def test_one_worker_handle_and_one_transaction_serve_many_threads(root):
 def test_what_is_no_part_is_not_added(array):
     with array.transaction() as t:
         for wrong in ("p", None, 3):
-            with pytest.raises(hub.ConfigError, match="part"):
+            with pytest.raises(hub.errors.ConfigError, match="part"):
                 t.add(wrong)

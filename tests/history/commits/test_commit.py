@@ -41,7 +41,7 @@ def test_both_of_two_racing_appends_stay_whole(root, other_machine):
 def test_a_write_to_rows_that_somebody_cut_is_a_conflict_and_writes_nothing(root, other_machine):
     array = _array(root)
     other_machine(lambda: hub.load("t/x:v0", root=root).resize(4))
-    with pytest.raises(hub.ConflictError, match="index 6"):
+    with pytest.raises(hub.errors.ConflictError, match="index 6"):
         array[6] = 1
     assert array.refresh()[...].tolist() == [0] * 4
     assert array.commit == 2
@@ -61,14 +61,14 @@ def test_one_axis_resized_by_both_is_a_conflict_and_two_axes_are_not(root, other
     array.resize((4, 9))
     assert array.shape == (6, 9)
     other_machine(lambda: hub.load("t/x:v0", root=root).resize((7, 9)))
-    with pytest.raises(hub.ConflictError, match="axis 0"):
+    with pytest.raises(hub.errors.ConflictError, match="axis 0"):
         array.resize((5, 9))
 
 
 def test_a_write_onto_another_generation_is_a_conflict(root, other_machine):
     array = _array(root)
     other_machine(lambda: hub.array((9, 9), "t/x:v0", "f4", root=root, overwrite=True))
-    with pytest.raises(hub.ConflictError, match="anew"):
+    with pytest.raises(hub.errors.ConflictError, match="anew"):
         array[0] = 1
     assert not hub.load("t/x:v0", root=root)[...].any()
 
@@ -81,17 +81,17 @@ def test_a_write_begun_long_ago_does_not_land_in_another_generation(root, other_
     other_machine(lambda: hub.array(8, "t/x:v0", "i8", root=root, overwrite=True))
     now = committing.uptime_seconds
     monkeypatch.setattr(committing, "uptime_seconds", lambda: now() + 260)
-    with pytest.raises(hub.ConflictError, match="anew"):
+    with pytest.raises(hub.errors.ConflictError, match="anew"):
         committing.commit(array._version, _operation(array), base=base)
 
 
 def test_a_writer_learns_that_the_version_was_frozen_or_deleted_meanwhile(root, other_machine):
     array = _array(root)
     other_machine(lambda: hub.freeze("t/x:v0", root=root))
-    with pytest.raises(hub.FrozenError):
+    with pytest.raises(hub.errors.FrozenError):
         array[0] = 1
     other_machine(lambda: hub.delete("t/x:v0", root=root))
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         array.refresh()
 
 
@@ -194,7 +194,7 @@ def test_when_nobody_can_tell_the_outcome_is_said_to_be_unknown(root, monkeypatc
         raise UnavailableError("no answer")
 
     monkeypatch.setattr(Store, "put_if_absent", unreachable)
-    with pytest.raises(hub.CommitOutcomeUnknown, match=r"0000000000000002\.json.*hub\.log"):
+    with pytest.raises(hub.errors.CommitOutcomeUnknown, match=r"0000000000000002\.json.*hub\.log"):
         array[1] = 1
     packs = list(root.store.list("t/x/packs/"))
     assert len(packs) == 1, "nothing may be deleted while the outcome is unknown"
@@ -210,7 +210,7 @@ def test_a_failed_upload_leaves_nothing_visible_and_nothing_behind(root, monkeyp
         raise UnavailableError("down")
 
     monkeypatch.setattr(Store, "put", failing)
-    with pytest.raises(hub.UnavailableError):
+    with pytest.raises(hub.errors.UnavailableError):
         array[...] = 1
     monkeypatch.undo()
     hub.flush()
@@ -230,7 +230,7 @@ def test_a_store_that_creates_one_key_twice_is_refused_before_the_first_commit(r
     store.proven_create = False
     monkeypatch.setattr(_proofs, "_proven", set())
     monkeypatch.setattr("hubarray.storage.url._stores.get", lambda root: store)
-    with pytest.raises(hub.UnsafeStoreError, match="careless"):
+    with pytest.raises(hub.errors.UnsafeStoreError, match="careless"):
         hub.array(3, "t/x", root=hub.Root("memory://careless"))
     assert not [info for info in store.list("") if "log" in info.key]
 
@@ -249,7 +249,7 @@ def test_a_write_older_than_half_the_grace_period_is_refused(root, monkeypatch):
         return apply(*args)
 
     operation.apply = slowly
-    with pytest.raises(hub.ConflictError, match="grace period"):
+    with pytest.raises(hub.errors.ConflictError, match="grace period"):
         committing.commit(array._version, operation, base=array._record())
     assert Log(root.store, NAME).newest().head.number == 1
 
@@ -348,7 +348,7 @@ def test_a_copy_that_may_not_leave_a_referrer_takes_the_data_along(root, monkeyp
 
     def forbidden(store, key, data, **options):
         if "/referrers/" in key:
-            raise hub.AccessDeniedError(f"{key}: forbidden")
+            raise hub.errors.AccessDeniedError(f"{key}: forbidden")
         return put(store, key, data, **options)
 
     monkeypatch.setattr(Store, "put", forbidden)

@@ -70,7 +70,7 @@ def test_a_hint_that_cannot_be_written_costs_nobody_a_commit(root, monkeypatch):
 
     def failing(store, key, data, **options):
         if key.endswith("head.json"):
-            raise hub.UnavailableError("slow down")
+            raise hub.errors.UnavailableError("slow down")
         return put(store, key, data, **options)
 
     monkeypatch.setattr(Store, "put", failing)

@@ -196,7 +196,7 @@ def test_a_create_that_never_reached_the_store_failed_and_one_that_nobody_can_te
         log.create(record)
     assert len(tries) == 1
     failing(UnavailableError("silence"))
-    with pytest.raises(hub.CommitOutcomeUnknown, match=rf"0000000000000006\.json.*{record.head.id}.*silence"):
+    with pytest.raises(hub.errors.CommitOutcomeUnknown, match=rf"0000000000000006\.json.*{record.head.id}.*silence"):
         log.create(record)
     assert len(tries) == 5
     assert not log.exists(6)

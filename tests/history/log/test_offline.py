@@ -92,7 +92,7 @@ def test_a_name_that_may_have_moved_on_is_an_error_that_lists_what_is_at_hand(la
     hub.load("t/x:v1@first", root=lab)[...]
     as_a_new_process()
     number = hub.load("t/x:v1", root=lab).commit
-    with disconnected(proxy), pytest.raises(hub.UnavailableError) as caught:
+    with disconnected(proxy), pytest.raises(hub.errors.UnavailableError) as caught:
         hub.load("t/x:v1", root=lab)
     told = str(caught.value)
     assert "offline is set" in told
@@ -104,7 +104,7 @@ def test_a_name_that_may_have_moved_on_is_an_error_that_lists_what_is_at_hand(la
 @pytest.mark.parametrize("name", ["t/x:v1", "t/x:v1@paper", "t/x:v1@2", "t/never:v1"])
 def test_what_was_never_opened_is_an_error(lab, proxy, name):
     hub.configure(cache_dir=hub.config.current().cache_dir + "-empty")
-    with disconnected(proxy), pytest.raises(hub.UnavailableError):
+    with disconnected(proxy), pytest.raises(hub.errors.UnavailableError):
         hub.load(name, root=lab)
 
 
@@ -113,7 +113,7 @@ def test_a_chunk_that_is_not_in_the_cache_is_an_error(lab, proxy):
     with disconnected(proxy):
         array = hub.load("t/x:v1@paper", root=lab)
         assert array[3].tolist() == VALUES[3].tolist()
-        with pytest.raises(hub.UnavailableError, match="so the store is not asked"):
+        with pytest.raises(hub.errors.UnavailableError, match="so the store is not asked"):
             array[30]
 
 
@@ -127,7 +127,7 @@ def test_an_open_array_stops_asking_at_once(lab, proxy):
         assert np.array_equal(pinned[1:], VALUES[1:])
         for call in (lambda: array.refresh(), lambda: array.append(VALUES[:1])):
             began = time.monotonic()
-            with pytest.raises(hub.UnavailableError, match="offline"):
+            with pytest.raises(hub.errors.UnavailableError, match="offline"):
                 call()
             assert time.monotonic() - began < 0.5
     array.append(VALUES[:1])
@@ -141,7 +141,7 @@ def test_a_tag_that_was_taken_away_since_is_the_one_that_was_seen(lab, proxy, ca
     hub.untag("t/x:v1", "first", root=lab)
     as_a_new_process()
     hub.load("t/x:v1", root=lab)
-    with disconnected(proxy), pytest.raises(hub.UnavailableError, match="t/x:v1@"):
+    with disconnected(proxy), pytest.raises(hub.errors.UnavailableError, match="t/x:v1@"):
         hub.load("t/x:v1@first", root=lab)
 
 
@@ -149,10 +149,10 @@ def test_a_version_that_was_deleted_offers_its_earlier_commits(lab, proxy):
     number = hub.load("t/x:v1", root=lab).commit
     hub.delete("t/x:v1", root=lab)
     as_a_new_process()
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         hub.load("t/x:v1", root=lab)
     with disconnected(proxy):
-        with pytest.raises(hub.UnavailableError, match=rf"their chunks: t/x:v1@{number} \(") as caught:
+        with pytest.raises(hub.errors.UnavailableError, match=rf"their chunks: t/x:v1@{number} \(") as caught:
             hub.load("t/x:v1", root=lab)
         assert f"@{number + 1}" not in str(caught.value)
 
@@ -178,7 +178,7 @@ def test_a_damaged_note_is_as_good_as_none(lab, proxy, damage):
     hub.load("t/x:v1@paper", root=lab)[...]
     fetcher = fetch.fetcher_for(lab)
     fetcher.disk.put(f"{fetcher.identity} t/x:v1 newest", damage, replace=True)
-    with disconnected(proxy), pytest.raises(hub.UnavailableError, match="no commit of it"):
+    with disconnected(proxy), pytest.raises(hub.errors.UnavailableError, match="no commit of it"):
         hub.load("t/x:v1@paper", root=lab)
     assert hub.load("t/x:v1@paper", root=lab)[0, 0] == 7
 
@@ -241,10 +241,10 @@ def test_a_folder_is_no_store_beyond_this_machine(root):
 
 @pytest.mark.parametrize("told", ["maybe", "2", "yes"])
 def test_a_setting_that_is_neither_true_nor_false_is_refused(lab, told, monkeypatch):
-    with pytest.raises(hub.ConfigError, match="expected true or false"):
+    with pytest.raises(hub.errors.ConfigError, match="expected true or false"):
         hub.configure(offline=told)
     monkeypatch.setenv("HUBARRAY_OFFLINE", told)
-    with pytest.raises(hub.ConfigError, match="HUBARRAY_OFFLINE"):
+    with pytest.raises(hub.errors.ConfigError, match="HUBARRAY_OFFLINE"):
         hub.load("t/x:v1", root=lab)
 
 
@@ -252,7 +252,7 @@ def test_the_file_of_settings_can_say_so(lab, tmp_path, monkeypatch):
     file = tmp_path / "settings.toml"
     file.write_text("offline = true\n")
     monkeypatch.setenv("HUBARRAY_CONFIG", str(file))
-    with pytest.raises(hub.UnavailableError, match="offline"):
+    with pytest.raises(hub.errors.UnavailableError, match="offline"):
         hub.load("t/x:v1", root=lab)
 
 

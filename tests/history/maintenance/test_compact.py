@@ -64,9 +64,9 @@ def test_scattered_chunks_come_to_lie_side_by_side(any_root, forget):
         array[i] = expected[i] = i + 1
     scattered, values = _requests(any_root, array, forget)
     assert (values == expected).all()
-    assert hub.compact("t/x:v0", dry_run=True, root=any_root) == hub.Compaction(40, 40 * 400)
+    assert hub.compact("t/x:v0", dry_run=True, root=any_root) == hub.results.Compaction(40, 40 * 400)
     assert hub.load("t/x:v0", root=any_root).commit == 41
-    assert hub.compact("t/x:v0", root=any_root, message="tidy") == hub.Compaction(40, 40 * 400)
+    assert hub.compact("t/x:v0", root=any_root, message="tidy") == hub.results.Compaction(40, 40 * 400)
     assert next(hub.log("t/x:v0", root=any_root)).message == "tidy"
     tidy, values = _requests(any_root, array, forget)
     assert (values == expected).all()
@@ -86,7 +86,7 @@ def test_expire_compact_and_collect_give_back_the_space_of_what_was_overwritten(
     expected[60:] = 7
     assert hub.compact("t/x:v0", root=root).chunks == 0
     hub.expire("t/x:v0", keep_last=1, root=root)
-    assert hub.compact("t/x:v0", root=root) == hub.Compaction(4, 4000)
+    assert hub.compact("t/x:v0", root=root) == hub.results.Compaction(4, 4000)
     hub.expire("t/x:v0", keep_last=1, root=root)
     age(root, 1001)
     assert hub.collect_garbage("t/x", root=root).packs == 1
@@ -158,5 +158,5 @@ def test_a_large_array_is_compacted_leaf_by_leaf(root):
 def test_a_frozen_version_is_not_compacted(root):
     hub.array((40, 10), "t/x:v0", "u1", chunks=(1, 10), root=root)
     hub.freeze("t/x:v0", root=root)
-    with pytest.raises(hub.FrozenError):
+    with pytest.raises(hub.errors.FrozenError):
         hub.compact("t/x:v0", root=root)

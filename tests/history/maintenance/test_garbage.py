@@ -35,12 +35,12 @@ def test_expired_commits_cannot_be_read_copied_or_restored_and_the_newest_always
         lambda: hub.copy("t/x:v0@4", "t/y", root=root),
         lambda: hub.restore("t/x:v0", 4, root=root),
     ):
-        with pytest.raises(hub.NotFoundError, match="expired"):
+        with pytest.raises(hub.errors.NotFoundError, match="expired"):
             use()
     assert hub.load("t/x:v0@5", root=root)[2, 0] == 12
     age(root, GRACE + 1)
     hub.collect_garbage("t/x", root=root)
-    with pytest.raises(hub.NotFoundError, match="expired"):
+    with pytest.raises(hub.errors.NotFoundError, match="expired"):
         hub.load("t/x:v0@3", root=root)
     assert [c.kind for c in hub.log("t/x:v0", root=root)] == ["array"] * 4 + ["expired"] * 4
     assert [c.number for c in hub.log("t/x:v0", root=root)] == list(range(8, 0, -1))
@@ -62,7 +62,7 @@ def test_commits_expire_by_age(array, root):
 
 @pytest.mark.parametrize("given", [{}, {"keep_last": 0}, {"keep_last": True}, {"keep_last": 1.5}, {"older_than": "x"}])
 def test_expiring_needs_to_be_told_what(array, root, given):
-    with pytest.raises(hub.ConfigError):
+    with pytest.raises(hub.errors.ConfigError):
         hub.expire("t/x:v0", root=root, **given)
 
 
@@ -71,7 +71,7 @@ def test_what_no_live_commit_reaches_goes_after_the_grace_period_and_not_before(
         array[...] = i + 2
     hub.expire("t/x:v0", keep_last=1, root=root)
     before = _objects(root, "packs")
-    assert hub.collect_garbage("t/x", root=root) == hub.Garbage()
+    assert hub.collect_garbage("t/x", root=root) == hub.results.CollectionReport()
     assert _objects(root, "packs") == before
     age(root, GRACE + 1)
     dry = hub.collect_garbage("t/x", dry_run=True, root=root)
@@ -81,7 +81,7 @@ def test_what_no_live_commit_reaches_goes_after_the_grace_period_and_not_before(
     assert found.bytes > 0
     assert len(_objects(root, "packs")) == 1
     assert (hub.load("t/x:v0", root=root)[...] == 5).all()
-    assert hub.collect_garbage("t/x", root=root) == hub.Garbage()
+    assert hub.collect_garbage("t/x", root=root) == hub.results.CollectionReport()
     assert hub.verify("t/x", root=root).problems == []
 
 
@@ -89,22 +89,22 @@ def test_a_longer_grace_period_may_be_asked_for_and_a_shorter_one_is_not_given(a
     array[...] = 2
     hub.expire("t/x:v0", keep_last=1, root=root)
     age(root, GRACE + 1)
-    assert hub.collect_garbage("t/x", grace_seconds=2 * GRACE, root=root) == hub.Garbage()
+    assert hub.collect_garbage("t/x", grace_seconds=2 * GRACE, root=root) == hub.results.CollectionReport()
     fresh = hub.array(3, "t/week", root=root)
     fresh[...] = 1
     fresh[...] = 2
     hub.expire("t/week", keep_last=1, root=root)
-    assert hub.collect_garbage("t/week", grace_seconds=0.001, root=root) == hub.Garbage()
+    assert hub.collect_garbage("t/week", grace_seconds=0.001, root=root) == hub.results.CollectionReport()
 
 
 def test_leftovers_of_failed_writes_go(array, root, monkeypatch):
     def killed(store, key, data):
-        raise hub.UnavailableError("gone")
+        raise hub.errors.UnavailableError("gone")
 
     with monkeypatch.context() as patch:
         patch.setattr(Store, "put_if_absent", killed)
         patch.setattr("hubarray.history.log.log.time.sleep", lambda seconds: None)
-        with pytest.raises(hub.CommitOutcomeUnknown):
+        with pytest.raises(hub.errors.CommitOutcomeUnknown):
             array[...] = 7
     assert len(_objects(root, "packs")) == 2
     age(root, GRACE + 1)
@@ -134,7 +134,7 @@ def test_a_referrer_that_cannot_be_read_protects_everything(array, root):
     root.store.put("t/x/referrers/bad.json", b"{")
     age(root, GRACE + 1)
     before = _objects(root, "packs")
-    with pytest.raises(hub.CorruptDataError, match=r"bad\.json"):
+    with pytest.raises(hub.errors.CorruptDataError, match=r"bad\.json"):
         hub.collect_garbage("t/x", root=root)
     assert _objects(root, "packs") == before
 
@@ -147,7 +147,7 @@ def test_a_damaged_record_or_node_stops_the_collection(array, root):
     root.store.put(key, good[:-5])
     age(root, GRACE + 1)
     before = _objects(root, "packs")
-    with pytest.raises(hub.CorruptDataError):
+    with pytest.raises(hub.errors.CorruptDataError):
         hub.collect_garbage("t/x", root=root)
     assert _objects(root, "packs") == before
 
@@ -156,7 +156,7 @@ def test_all_versions_of_a_name_share_data_and_are_collected_together(array, roo
     hub.copy("t/x:v0", "t/x:v1", root=root)
     array[...] = 3
     hub.expire("t/x:v0", keep_last=1, root=root)
-    with pytest.raises(hub.ConfigError, match="all versions"):
+    with pytest.raises(hub.errors.ConfigError, match="all versions"):
         hub.collect_garbage("t/x:v0", root=root)
     age(root, GRACE + 1)
     hub.collect_garbage("t/x", root=root)
@@ -201,7 +201,7 @@ def test_collectors_and_expirers_beside_writers_and_copiers_lose_nothing(root):
     end = time.monotonic() + 10
     errors: list[BaseException] = []
     written: dict[int, int] = {}
-    collected = hub.Garbage()
+    collected = hub.results.CollectionReport()
 
     def guarded(work):
         def run():
@@ -210,7 +210,7 @@ def test_collectors_and_expirers_beside_writers_and_copiers_lose_nothing(root):
                 while time.monotonic() < end:
                     try:
                         work(rng)
-                    except hub.StorageError as error:
+                    except hub.errors.StorageError as error:
                         # On a machine that stood still for two seconds, which is refused rather than trusted.
                         if "half the grace period" not in str(error):
                             raise
@@ -246,7 +246,7 @@ def test_collectors_and_expirers_beside_writers_and_copiers_lose_nothing(root):
         source = hub.load("t/x:v0", root=root).commit
         try:
             copied = hub.copy(f"t/x:v0@{source}", name, root=root)
-        except hub.NotFoundError:
+        except hub.errors.NotFoundError:
             # It expired in between, which is said, and is not a copy without its data.
             return
         assert (copied[6] == copied[7]).all()
@@ -284,7 +284,7 @@ def test_a_version_deleted_too_long_ago_is_neither_restored_nor_copied(array, ro
     hub.delete("other/y", root=root)
     age(root, GRACE + 1)
     for use in (lambda: hub.restore("other/y", 1, root=root), lambda: hub.copy("other/y@1", "third/z", root=root)):
-        with pytest.raises(hub.NotFoundError, match="grace period"):
+        with pytest.raises(hub.errors.NotFoundError, match="grace period"):
             use()
     assert hub.collect_garbage("t/x", root=root).packs == 1
     assert copy.name == "other/y"
@@ -295,7 +295,7 @@ def test_what_was_before_a_long_deletion_does_not_come_to_life_with_a_new_array(
     hub.delete("t/x:v0", root=root)
     age(root, GRACE / 2 + 1)
     hub.array((3, 3), "t/x:v0", root=root)
-    with pytest.raises(hub.NotFoundError, match="expired"):
+    with pytest.raises(hub.errors.NotFoundError, match="expired"):
         hub.copy("t/x:v0@2", "t/y", root=root)
     hub.delete("t/x:v0", root=root)
     again = hub.array((4, 4), "t/x:v0", root=root)
@@ -312,7 +312,7 @@ def test_a_grace_period_is_never_shortened_and_a_name_keeps_what_its_copies_may_
     hub.expire("t/x:v1", keep_last=1, root=root)
     hub.delete("t/y:v1", root=root)
     age(root, GRACE + 1)
-    assert hub.collect_garbage("t/x", root=root) == hub.Garbage()
+    assert hub.collect_garbage("t/x", root=root) == hub.results.CollectionReport()
     assert hub.undo("t/y:v1", root=root)[:].tolist() == [1] * 4
 
 
@@ -333,7 +333,7 @@ def test_a_folder_that_a_killed_creation_left_stops_nothing(array, root):
     folder = root.store.folder / "t/x/log/v9"
     folder.mkdir()
     (folder / ".tmp-0123456789abcdef").write_bytes(b"half")
-    assert hub.collect_garbage("t/x", root=root) == hub.Garbage()
+    assert hub.collect_garbage("t/x", root=root) == hub.results.CollectionReport()
     assert hub.compact("t/x:v0", root=root).chunks == 0
     assert hub.verify("t/x", root=root).problems == []
     assert hub.list("t", root=root) == ["t/x:v0"]
@@ -343,15 +343,15 @@ def test_strangers_files_are_left_alone(array, root):
     for folder in ("packs", "manifest"):
         root.store.put(f"t/x/{folder}/Thumbs.db", b"x")
     age(root, GRACE + 1)
-    assert hub.collect_garbage("t/x", root=root) == hub.Garbage()
+    assert hub.collect_garbage("t/x", root=root) == hub.results.CollectionReport()
     assert hub.compact("t/x:v0", root=root).chunks == 0
 
 
 @pytest.mark.parametrize("seconds", [0, -1, True, "1", float("nan"), float("inf"), 1e12, None])
 def test_a_grace_period_is_a_number_of_seconds(array, root, seconds):
-    with pytest.raises(hub.ConfigError, match="grace_seconds"):
+    with pytest.raises(hub.errors.ConfigError, match="grace_seconds"):
         hub.array(3, "t/new:v0", grace_seconds=seconds if seconds is not None else "x", root=root)
-    with pytest.raises(hub.ConfigError, match="grace_seconds"):
+    with pytest.raises(hub.errors.ConfigError, match="grace_seconds"):
         hub.collect_garbage("t/x", grace_seconds=seconds if seconds is not None else "x", root=root)
 
 
@@ -370,6 +370,6 @@ def test_a_read_of_an_expired_commit_whose_data_was_collected_says_so(array, roo
     for handle in (held, hub.load("other/y@1", root=root)):
         handle._version.fetcher.memory.clear()
         for key in (..., 3):
-            with pytest.raises(hub.NotFoundError, match="expired"):
+            with pytest.raises(hub.errors.NotFoundError, match="expired"):
                 handle[key]
     assert (copy[...] == 2).all()

@@ -51,7 +51,7 @@ def test_what_was_copied_before_is_merged_after(root):
     hub.rename("lab/old:try", "lab/tried:v1", root=root)[1] = 8
     assert hub.merge_version("lab/tried:v1", into="lab/new:v1", root=root)[...].tolist() == [9, 8, 1, 1, 1, 1]
     hub.array(6, "lab/other:v1", "i4", root=root)
-    with pytest.raises(hub.NotFoundError, match="no commit in common"):
+    with pytest.raises(hub.errors.NotFoundError, match="no commit in common"):
         hub.merge_version("lab/other:v1", into="lab/new:v1", root=root)
 
 
@@ -140,17 +140,17 @@ def test_a_name_that_is_or_was_taken_is_refused_and_nothing_changes(root):
         if to == "lab/gone:v1":
             hub.array(3, to, root=root)
             hub.delete(to, root=root)
-        with pytest.raises(hub.AlreadyExistsError):
+        with pytest.raises(hub.errors.AlreadyExistsError):
             hub.rename("lab/old:v1", to, root=root)
     assert hub.load("lab/old:v1", root=root)[...].tolist() == [5, 5, 5]
-    with pytest.raises(hub.ConfigError, match="its name already"):
+    with pytest.raises(hub.errors.ConfigError, match="its name already"):
         hub.rename("lab/old:v1", "lab/old:v1", root=root)
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         hub.rename("lab/nothing:v1", "lab/x:v1", root=root)
 
 
 def test_a_handle_on_the_old_name_says_that_it_is_gone(root):
     array = hub.array(3, "lab/old:v1", root=root)
     hub.rename("lab/old:v1", "lab/new:v1", root=root)
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         array[0] = np.float64(1)

@@ -33,7 +33,7 @@ def test_it_finds_nothing_wrong_with_what_is_whole(any_root):
         assert report.records == 7
         assert report.blobs > 1500
         assert hub.verify("t/y:main", data=data, root=any_root).problems == []
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         hub.verify("t/x:v9", root=any_root)
 
 

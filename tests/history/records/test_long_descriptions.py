@@ -106,7 +106,7 @@ def _with(field, value):
     ],
 )
 def test_a_node_that_cannot_be_is_refused(field, value, what):
-    with pytest.raises(hub.CorruptDataError, match=what):
+    with pytest.raises(hub.errors.CorruptDataError, match=what):
         decode(_with(field, value), NAME, 7, "where")
 
 
@@ -144,7 +144,7 @@ def test_a_damaged_node_is_one_error_that_names_it(make_root, forget, short, how
     root.store.delete([key])
     if bad is not None:
         root.store.put(key, bad)
-    with pytest.raises(hub.CorruptDataError, match=key):
+    with pytest.raises(hub.errors.CorruptDataError, match=key):
         hub.load(DS, root=root)["a0"]
     assert {problem.key for problem in hub.verify(DS, root=root).problems} == {key}
     root.store.put(key, good)
@@ -173,7 +173,7 @@ def test_what_a_stranger_packed_is_looked_at_before_it_is_unpacked(root, short, 
     number = record.head.number + 1
     record = replace(record, head=replace(record.head, number=number))
     root.store.put(f"t/x/log/v0/{number:016d}.json", encode(record)[0])
-    with pytest.raises(hub.CorruptDataError, match=f"{node.key}: holds"):
+    with pytest.raises(hub.errors.CorruptDataError, match=f"{node.key}: holds"):
         hub.load(DS, root=root)["a0"]
 
 
@@ -251,7 +251,7 @@ def test_a_frozen_version_opens_without_a_network(make_root, short, monkeypatch)
     _as_a_new_process()
 
     def unreachable(*_, **__):
-        raise hub.UnavailableError("the network is gone")
+        raise hub.errors.UnavailableError("the network is gone")
 
     for verb in ("_get", "_head", "_pieces"):
         monkeypatch.setattr(type(root.store), verb, unreachable)

@@ -106,8 +106,8 @@ def test_an_altered_node_is_found_by_its_parents_hash(make_root, forget):
     data[-1] ^= 1
     root.store.put(tree.root.node.key, data)
     forget()
-    with pytest.raises(hub.CorruptDataError, match=tree.root.node.id):
+    with pytest.raises(hub.errors.CorruptDataError, match=tree.root.node.id):
         Manifest(fetcher_for(root), tree.root).lookup(np.array([1], np.uint64))
     root.store.delete([tree.root.node.key])
-    with pytest.raises(hub.CorruptDataError, match="gone"):
+    with pytest.raises(hub.errors.CorruptDataError, match="gone"):
         Manifest(fetcher_for(root), tree.root).lookup(np.array([1], np.uint64))

@@ -42,19 +42,19 @@ def packed(data):
     ids=repr,
 )  # fmt: skip
 def test_what_is_no_packed_object_is_one_error_that_names_the_field(value):
-    with pytest.raises(hub.CorruptDataError, match=r"here.*x"):
+    with pytest.raises(hub.errors.CorruptDataError, match=r"here.*x"):
         unpack(Fields({"x": value}, "here"), "x")
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(monkeypatch):
     monkeypatch.setattr(packed_descriptions, "MAX_DESCRIPTION_BYTES", 1000)
-    with pytest.raises(hub.CorruptDataError, match="more than the 1,000 bytes"):
+    with pytest.raises(hub.errors.CorruptDataError, match="more than the 1,000 bytes"):
         unpack(Fields({"x": packed(b"{" + b" " * 10_000_000 + b"}")}, "here"), "x")
 
 
 def test_a_description_of_too_many_values_is_refused_before_it_is_parsed():
     bomb = b'{"a":[' + b"[[[[[]]]]]," * 200_000 + b"[]]}"
-    with pytest.raises(hub.CorruptDataError, match="more than 600,000 values"):
+    with pytest.raises(hub.errors.CorruptDataError, match="more than 600,000 values"):
         unpack(Fields({"x": packed(bomb)}, "here"), "x")
 
 
@@ -70,7 +70,7 @@ def test_a_record_with_both_descriptions_is_refused():
     data, _ = encode(replace(_record(), described={"x": "y" * PACKED_FROM_BYTES}))
     text = data[: data.rindex(b'"blake3"')].replace(b',\n"array_zlib"', b',\n"array":{},"array_zlib"', 1)
     both = text + b'"blake3":"' + blake3.blake3(text).hexdigest().encode() + b'"}\n'
-    with pytest.raises(hub.CorruptDataError, match="beside 'array'"):
+    with pytest.raises(hub.errors.CorruptDataError, match="beside 'array'"):
         decode(both, NAME, 7, "where")
 
 

@@ -82,22 +82,22 @@ def test_any_flipped_bit_is_noticed(data):
     place = data.draw(st.integers(0, len(raw) * 8 - 1))
     altered = bytearray(raw)
     altered[place // 8] ^= 1 << place % 8
-    with pytest.raises((hub.CorruptDataError, hub.FormatVersionError)):
+    with pytest.raises((hub.errors.CorruptDataError, hub.errors.FormatVersionError)):
         decode(bytes(altered), NAME, 7, "where")
 
 
 @given(st.integers(0, 2000))
 def test_any_truncation_is_noticed(length):
     raw, _ = encode(_record())
-    with pytest.raises(hub.CorruptDataError):
+    with pytest.raises(hub.errors.CorruptDataError):
         decode(raw[: min(length, len(raw) - 1)], NAME, 7, "where")
 
 
 def test_a_record_in_the_wrong_place_is_noticed():
     raw, _ = encode(_record())
-    with pytest.raises(hub.CorruptDataError, match="lab/scans:v1@7"):
+    with pytest.raises(hub.errors.CorruptDataError, match="lab/scans:v1@7"):
         decode(raw, NAME, 8, "where")
-    with pytest.raises(hub.CorruptDataError, match="lab/scans:v1@7"):
+    with pytest.raises(hub.errors.CorruptDataError, match="lab/scans:v1@7"):
         decode(raw, parse("lab/scans:v2"), 7, "where")
 
 
@@ -105,7 +105,7 @@ def test_a_newer_format_says_to_upgrade():
     raw, _ = encode(_record())
     newer = raw.replace(b'{"hubarray":1', b'{"hubarray":%d' % (max(FORMATS) + 1), 1)
     for read in (decode, decode_head):
-        with pytest.raises(hub.FormatVersionError, match="upgrade"):
+        with pytest.raises(hub.errors.FormatVersionError, match="upgrade"):
             read(newer, NAME, 7, "where")
 
 
@@ -114,7 +114,7 @@ def test_the_head_is_in_the_first_kilobyte_and_knows_its_own_hash():
     start = raw[:HEAD_READ_BYTES]
     assert decode_head(start, NAME, 7, "where") == record.head
     altered = start.replace(b"a message", b"a massage")
-    with pytest.raises(hub.CorruptDataError, match="head"):
+    with pytest.raises(hub.errors.CorruptDataError, match="head"):
         decode_head(altered, NAME, 7, "where")
 
 
@@ -133,7 +133,7 @@ def test_the_largest_record_is_under_a_mebibyte():
 
 def test_a_description_too_large_for_a_record_is_refused():
     fields = [(f"{'field' * 20}{i}", "f8") for i in range(90_000)]
-    with pytest.raises(hub.ConfigError, match="fewer fields"):
+    with pytest.raises(hub.errors.ConfigError, match="fewer fields"):
         hub.array(3, "t/x", fields)
     assert not hub.exists("t/x")
 

@@ -184,7 +184,7 @@ def test_of_two_exports_at_one_place_at_once_none_leaves_a_mixture(root, tmp_pat
                 pool.submit(hub.export, f"t/x{i}:v0", tmp_path / "x.zarr", root=root, overwrite=True) for i in arrays
             ]
         failed = [one.exception() for one in running if one.exception()]
-        assert all(isinstance(one, hub.ConflictError) for one in failed)
+        assert all(isinstance(one, hub.errors.ConflictError) for one in failed)
         if (tmp_path / "x.zarr" / "zarr.json").exists():
             values = zarr.open_array(str(tmp_path / "x.zarr"), mode="r")[...]
             assert any(np.array_equal(values, one[...]) for one in arrays.values())

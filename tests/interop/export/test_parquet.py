@@ -58,25 +58,25 @@ def test_some_columns_are_exported_and_a_file_is_replaced_only_if_it_is_said(roo
     path = tmp_path / "drives.parquet"
     hub.export("me/drives:v1", path, columns=["speed", "frame"], root=root)
     assert pq.read_schema(path).names == ["partition", "frame", "speed"]
-    with pytest.raises(hub.AlreadyExistsError, match="overwrite"):
+    with pytest.raises(hub.errors.AlreadyExistsError, match="overwrite"):
         hub.export("me/drives:v1", path, root=root)
     hub.export("me/drives:v1", path, overwrite=True, root=root)
     assert len(pq.read_schema(path)) == 1 + len(model.DRIVES)
-    with pytest.raises(hub.ConfigError, match="no column"):
+    with pytest.raises(hub.errors.ConfigError, match="no column"):
         hub.export("me/drives:v1", tmp_path / "x.parquet", columns="sped", root=root)
-    with pytest.raises(hub.ConfigError, match="written as Parquet"):
+    with pytest.raises(hub.errors.ConfigError, match="written as Parquet"):
         hub.export("me/drives:v1", tmp_path / "x.npy", format="npy", root=root)
-    with pytest.raises(hub.ConfigError, match="local file"):
+    with pytest.raises(hub.errors.ConfigError, match="local file"):
         hub.export("me/drives:v1", tmp_path / "x.zarr", root=root)
     assert [one.name for one in tmp_path.iterdir()] == ["drives.parquet"]
 
 
 def test_what_parquet_has_not_and_arrays_are_refused_by_name(root, tmp_path):
     model.write("me/odd:v1", {"a": [{"z": np.complex64(1)}]}, root, hub.Schema({"z": hub.Field("c8")}))
-    with pytest.raises(hub.ConfigError, match="'z': Parquet has no complex64"):
+    with pytest.raises(hub.errors.ConfigError, match="'z': Parquet has no complex64"):
         hub.export("me/odd:v1", tmp_path / "x.parquet", root=root)
     hub.array((3,), "me/array:v1", dtype="u1", root=root)
-    with pytest.raises(hub.ConfigError, match="is an array"):
+    with pytest.raises(hub.errors.ConfigError, match="is an array"):
         hub.export("me/array:v1", tmp_path / "x.parquet", format="parquet", root=root)
 
 
@@ -84,7 +84,7 @@ def test_what_parquet_has_not_and_arrays_are_refused_by_name(root, tmp_path):
 def test_a_strangers_schema_in_a_file_is_refused(root, tmp_path, described):
     table = pa.table({"partition": ["a"], "x": [1]})
     pq.write_table(table.replace_schema_metadata({parquet.SCHEMA_KEY: described}), tmp_path / "x.parquet")
-    with pytest.raises((hub.SourceError, hub.ConfigError), match="schema"):
+    with pytest.raises((hub.errors.SourceError, hub.errors.ConfigError), match="schema"):
         hub.import_table(tmp_path / "x.parquet", "me/x:v1", root=root)
     assert not hub.exists("me/x:v1", root=root)
 
@@ -93,5 +93,5 @@ def test_a_row_group_of_several_partitions_is_refused(root, tmp_path):
     described = json.dumps(hub.Schema({"x": hub.Field("i8")}).to_json()).encode()
     table = pa.table({"partition": ["a", "b"], "x": [1, 2]})
     pq.write_table(table.replace_schema_metadata({parquet.SCHEMA_KEY: described}), tmp_path / "x.parquet")
-    with pytest.raises(hub.SourceError, match="row group 0"):
+    with pytest.raises(hub.errors.SourceError, match="row group 0"):
         hub.import_table(tmp_path / "x.parquet", "me/x:v1", root=root)

@@ -14,7 +14,7 @@ def test_a_published_merge_whose_rows_lack_a_table_is_exported_and_comes_back(ro
     write("lab/a:v1", {"p": [{"k": i, "x": i} for i in range(4)]}, root,
           hub.Schema({"k": hub.Field("i8", index=True), "x": hub.Field("i4")}))  # fmt: skip
     write("lab/b:v1", {"p": [{"k": i, "label": str(i), "q": i / 2} for i in range(3)]}, root, labels)
-    merged = hub.merge(*(hub.read_index(f"lab/{name}:v1", root=root) for name in "ab"), on="k", how="left")
+    merged = hub.join(*(hub.read_index(f"lab/{name}:v1", root=root) for name in "ab"), on="k", how="left")
     hub.write_index(merged, "lab/ab:v1", root=root)
     hub.export("lab/ab:v1", tmp_path / "ab.parquet", root=root)
     assert pq.read_table(tmp_path / "ab.parquet")["label"].to_pylist() == ["0", "1", "2", None]
@@ -35,7 +35,7 @@ def test_bytes_of_a_fixed_length_within_arrays_come_back(root, tmp_path):
 def test_a_time_beyond_parquet_is_an_error_that_says_which_partition(root, tmp_path):
     schema = hub.Schema({"t": hub.Field("M8[s]"), "x": hub.Field("i4")})
     write("lab/t:v1", {"p": [{"t": np.datetime64(2**62, "s"), "x": 1}]}, root, schema)
-    with pytest.raises(hub.ConfigError, match="partition 'p' has a value that Parquet cannot hold"):
+    with pytest.raises(hub.errors.ConfigError, match="partition 'p' has a value that Parquet cannot hold"):
         hub.export("lab/t:v1", tmp_path / "t.parquet", root=root)
     assert not (tmp_path / "t.parquet").exists()
 

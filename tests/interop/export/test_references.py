@@ -61,10 +61,10 @@ def test_xarray_reads_a_dataset_through_references(make_root, tmp_path, kind, fo
 
 def test_what_others_cannot_read_is_refused(root, make_root, tmp_path):
     hub.array(3, "lab/a:v1", root=root)[0] = 1
-    with pytest.raises(hub.ConfigError, match=r"\.json"):
+    with pytest.raises(hub.errors.ConfigError, match=r"\.json"):
         hub.references("lab/a:v1", tmp_path / "refs.txt", root=root)
     hub.references("lab/a:v1", tmp_path / "refs.json", root=root)
-    with pytest.raises(hub.AlreadyExistsError):
+    with pytest.raises(hub.errors.AlreadyExistsError):
         hub.references("lab/a:v1", tmp_path / "refs.json", root=root)
     spaced = hub.Root(tmp_path / "a b%20c")
     hub.array(3, "lab/a:v1", "i4", root=spaced)[:] = 5
@@ -73,7 +73,7 @@ def test_what_others_cannot_read_is_refused(root, make_root, tmp_path):
     assert zarr.open_array(zarr.storage.FsspecStore(system, read_only=True), mode="r")[:].tolist() == [5, 5, 5]
     elsewhere = make_root("memory")
     hub.array(3, "lab/a:v1", root=elsewhere)
-    with pytest.raises(hub.ConfigError, match="nobody else"):
+    with pytest.raises(hub.errors.ConfigError, match="nobody else"):
         hub.references("lab/a:v1", tmp_path / "x.json", root=elsewhere)
 
 
@@ -100,16 +100,16 @@ def test_references_in_many_files_tell_every_chunk_and_every_gap(root, tmp_path,
     assert np.array_equal(opened("gaps")["gaps"][...], values)
     assert opened("single")["scale"][()] == 2.5
     assert opened("single")["none"].shape == (0, 3)
-    with pytest.raises(hub.AlreadyExistsError):
+    with pytest.raises(hub.errors.AlreadyExistsError):
         hub.references("lab/gaps:v1", tmp_path / "gaps.parquet", root=root)
     array[0] = 8
     hub.references("lab/gaps:v1", tmp_path / "gaps.parquet", overwrite=True, root=root)
     assert (opened("gaps")["gaps"][0] == 8).all()
     monkeypatch.setattr(references_parquet, "_MAX_CHUNKS", 1)
-    with pytest.raises(hub.ConfigError, match="chunks"):
+    with pytest.raises(hub.errors.ConfigError, match="chunks"):
         hub.references("lab/gaps:v1", tmp_path / "gaps.parquet", overwrite=True, root=root)
     assert (opened("gaps")["gaps"][0] == 8).all(), "what could not be replaced is as it was"
     (tmp_path / "mine.parquet").mkdir()
-    with pytest.raises(hub.AlreadyExistsError, match="holds no references"):
+    with pytest.raises(hub.errors.AlreadyExistsError, match="holds no references"):
         hub.references("lab/gaps:v1", tmp_path / "mine.parquet", overwrite=True, root=root)
     assert [path.name for path in tmp_path.iterdir() if "tmp" in path.name] == []

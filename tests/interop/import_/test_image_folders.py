@@ -63,7 +63,7 @@ def test_numbers_that_stand_for_others_in_each_are_decoded_by_none(root, tmp_pat
     with pytest.warns(UserWarning, match=f"its {way} differ in attributes"):
         array = hub.import_(tmp_path if way == "images" else paths[0], "t/a:v1", root=root)
     assert len(array) == 2
-    with pytest.raises(hub.ConfigError, match="decoded is of packed arrays"):
+    with pytest.raises(hub.errors.ConfigError, match="decoded is of packed arrays"):
         _ = array.decoded
 
 
@@ -80,7 +80,7 @@ def test_scales_of_bands_are_kept_and_not_half_applied(root, tmp_path):
     array = hub.import_(tmp_path / "a.tif", "t/a:v1", root=root)
     assert (array.attrs["scales"], array.attrs["offsets"]) == ([0.5, 2.0], [1.0, 1.0])
     assert "add_offset" not in array.attrs
-    with pytest.raises(hub.ConfigError, match="the attribute scales has one per band"):
+    with pytest.raises(hub.errors.ConfigError, match="the attribute scales has one per band"):
         _ = array.decoded
 
 
@@ -130,7 +130,7 @@ def test_a_damaged_image_is_named_by_its_file(root, tmp_path, name, damage):
         data[len(data) // 2] ^= 4
     (tmp_path / name).write_bytes(data)
     for use in (hub.import_, hub.import_table):
-        with pytest.raises(hub.SourceError, match=name):
+        with pytest.raises(hub.errors.SourceError, match=name):
             use(tmp_path, "t/a:v1", root=root)
 
 

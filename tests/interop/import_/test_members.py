@@ -53,13 +53,13 @@ def test_a_file_of_which_nothing_can_be_stored_is_refused(root, tmp_path):
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file["refs"] = np.array([file.ref], h5py.ref_dtype)
         file["more"] = np.array([file.ref], h5py.ref_dtype)
-    with pytest.raises(hub.ConfigError, match=r"refs|more"):
+    with pytest.raises(hub.errors.ConfigError, match=r"refs|more"):
         hub.import_(tmp_path / "x.h5", "t/x:v1", root=root)
     assert not hub.exists("t/x:v1", root=root)
 
 
 def test_one_that_is_named_and_cannot_be_stored_is_refused(root, tmp_path):
-    with pytest.raises(hub.ConfigError):
+    with pytest.raises(hub.errors.ConfigError):
         hub.import_(odd_hdf5(tmp_path / "x.h5"), "t/x:v1", key="refs", root=root)
 
 
@@ -70,7 +70,7 @@ def test_arrays_of_a_zarr_that_cannot_be_stored_are_named_and_left_out(root, tmp
     group.create_array("raw", shape=(2,), dtype="V7")
     try:
         found = hub.import_(tmp_path / "x.zarr", "t/x:v1", root=root)
-    except hub.ConfigError:
+    except hub.errors.ConfigError:
         pytest.fail("one array stops the others")
     assert {"a", "b"} <= set(found)
 
@@ -96,7 +96,7 @@ def test_objects_in_an_npz_are_left_out_and_named(root, tmp_path):
     with pytest.warns(UserWarning, match="b cannot be stored and are left out: .*Python objects"):
         found = hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)
     assert sorted(found) == ["a", "c"]
-    with pytest.raises(hub.ConfigError, match="Python objects, which are never loaded"):
+    with pytest.raises(hub.errors.ConfigError, match="Python objects, which are never loaded"):
         hub.import_(tmp_path / "x.npz", "t/y:v1", key="b", root=root)
 
 
@@ -206,7 +206,7 @@ def test_two_arrays_of_one_name_in_an_npz_are_refused(root, tmp_path):
     with zipfile.ZipFile(tmp_path / "x.npz", "w") as file:
         for name in ("a", "b", "a"):
             file.writestr(f"{name}.npy", sink.getvalue())
-    with pytest.raises(hub.SourceError, match="two arrays of one name"):
+    with pytest.raises(hub.errors.SourceError, match="two arrays of one name"):
         hub.import_(tmp_path / "x.npz", "t/x:v1", root=root)
 
 
@@ -229,5 +229,5 @@ def test_what_is_closed_is_refused_in_our_terms(root, tmp_path):
 def test_a_key_that_is_no_path_is_refused_in_our_terms(root, tmp_path):
     group = zarr.create_group(str(tmp_path / "x.zarr"))
     group.create_array("a", data=np.arange(3))
-    with pytest.raises(hub.ConfigError, match="there is no such array or group"):
+    with pytest.raises(hub.errors.ConfigError, match="there is no such array or group"):
         hub.import_(group, "t/x:v1", key="../x", root=root)

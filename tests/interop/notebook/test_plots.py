@@ -45,7 +45,7 @@ def test_what_cannot_be_drawn_is_told_and_leaves_no_figure(root, dtype, shape, w
     import matplotlib.pyplot as plt
 
     plt.close("all")
-    with pytest.raises(hub.ConfigError, match=why):
+    with pytest.raises(hub.errors.ConfigError, match=why):
         hub.array(shape, "t/x:v1", dtype, root=root).show()
     assert plt.get_fignums() == []
 
@@ -66,7 +66,7 @@ def test_rows_of_tables_and_datasets_are_drawn_with_their_boxes(root):
     )
     ds.append({"x": np.ones((2, 20)), "n": [1, 2]})
     assert len(ds.show(1).axes) == 1
-    with pytest.raises(hub.ConfigError, match="no image, no points and no curve"):
+    with pytest.raises(hub.errors.ConfigError, match="no image, no points and no curve"):
         ds.show(1, ["n"])
 
 

@@ -100,14 +100,14 @@ def test_what_executors_finished_outlives_the_driver(spark_session, root):
 def test_a_frame_that_does_not_fit_is_refused_with_partition_row_and_field(spark_session, root):
     frame = as_frame(spark_session, drives())
     with hub.table_writer("me/spark:v1", SCHEMA, root=root) as w:
-        with pytest.raises(hub.ConfigError, match="no column 'lidar'"):
+        with pytest.raises(hub.errors.ConfigError, match="no column 'lidar'"):
             spark.write_partitions(w, frame.drop("lidar"), partition="drive")
-        with pytest.raises(hub.ConfigError, match="a column 'more', which the schema does not know"):
+        with pytest.raises(hub.errors.ConfigError, match="a column 'more', which the schema does not know"):
             spark.write_partitions(w, frame.selectExpr("*", "1 as more"), partition="drive")
-        with pytest.raises(hub.ConfigError, match="nulls"):
+        with pytest.raises(hub.errors.ConfigError, match="nulls"):
             spark.write_partitions(w, frame.selectExpr("*").replace("friday", None, "drive"), partition="drive")
         bad = frame.selectExpr("drive", "1.5 * time + 0.25 as time", "`camera.image`", "lidar", "note")
-        with pytest.raises(hub.ConfigError, match=r"partition '.*time"):
+        with pytest.raises(hub.errors.ConfigError, match=r"partition '.*time"):
             spark.write_partitions(w, bad, partition="drive", order_by="time")
     assert len(hub.load("me/spark:v1", root=root)) == 0
 

@@ -10,11 +10,11 @@ from hubarray.interop.spark import tables as spark
 from tests.tables import rows as model
 
 FIELDS = [
-    hub.UnischemaField("id", np.int32, (), hub.ScalarCodec("IntegerType")),
-    hub.UnischemaField("image", np.uint8, (4, None), hub.CompressedImageCodec("png")),
-    hub.UnischemaField("note", np.str_, (), None, True),
+    hub.petastorm.UnischemaField("id", np.int32, (), hub.petastorm.ScalarCodec("IntegerType")),
+    hub.petastorm.UnischemaField("image", np.uint8, (4, None), hub.petastorm.CompressedImageCodec("png")),
+    hub.petastorm.UnischemaField("note", np.str_, (), None, True),
 ]
-SCHEMA = hub.Unischema("Frames", FIELDS)
+SCHEMA = hub.petastorm.Unischema("Frames", FIELDS)
 
 
 def row_of(i):
@@ -42,8 +42,8 @@ def test_a_dataset_that_spark_wrote_is_read_with_its_schema(dataset):
 
 def test_times_are_the_same_to_spark_as_to_others(tmp_path, spark_session):
     moment = np.datetime64("2020-01-02T03:04:05.000006")
-    codec = hub.ScalarCodec("TimestampType")
-    schema = hub.Unischema("Rows", [hub.UnischemaField("x", np.datetime64, (), codec)])
+    codec = hub.petastorm.ScalarCodec("TimestampType")
+    schema = hub.petastorm.Unischema("Rows", [hub.petastorm.UnischemaField("x", np.datetime64, (), codec)])
     zone = spark_session.conf.get("spark.sql.session.timeZone")
     spark_session.conf.set("spark.sql.session.timeZone", "Pacific/Auckland")
     with hub.parquet_writer(tmp_path / "ours", schema) as writer:
@@ -71,7 +71,7 @@ def test_a_dataset_is_an_rdd_of_named_tuples(spark_session, dataset):
 
 
 def test_a_row_that_does_not_fit_is_refused_before_spark_sees_it():
-    with pytest.raises(hub.ConfigError, match="image"):
+    with pytest.raises(hub.errors.ConfigError, match="image"):
         spark_readers.dict_to_spark_row(SCHEMA, row_of(1) | {"image": np.zeros((5, 1), "u1")})
 
 
@@ -95,7 +95,7 @@ def test_a_dataframe_is_fed_to_pytorch_and_tensorflow(spark_session, tmp_path):
     assert spark_readers.make_spark_converter(again, tmp_path / "cache") is converter
     assert all(url.startswith(converter.cache_dir_url) for url in converter.file_urls)
     converter.delete()
-    with pytest.raises(hub.NotFoundError), converter.make_torch_dataloader():
+    with pytest.raises(hub.errors.NotFoundError), converter.make_torch_dataloader():
         pass
 
 
@@ -111,7 +111,7 @@ def test_a_table_is_a_dataframe(spark_session, s3_root):
         assert row.lidar == rows[key][i]["lidar"].tolist()
     assert spark.to_dataframe("me/drives:v1", spark_session, root=s3_root).count() == 30
     hub.array(4, "me/array:v1", root=s3_root)
-    with pytest.raises(hub.ConfigError, match="is no table"):
+    with pytest.raises(hub.errors.ConfigError, match="is no table"):
         spark.to_dataframe("me/array:v1", spark_session, root=s3_root)
 
 
@@ -132,8 +132,8 @@ def made_digits(count, seed):
 def digits_schema():
     from pyspark.sql.types import IntegerType
 
-    from hubarray.interop.petastorm.codecs import NdarrayCodec, ScalarCodec
-    from hubarray.interop.petastorm.unischema import Unischema, UnischemaField
+    from hubarray.petastorm.codecs import NdarrayCodec, ScalarCodec
+    from hubarray.petastorm.unischema import Unischema, UnischemaField
 
     return Unischema(
         "MnistSchema",
@@ -147,8 +147,8 @@ def digits_schema():
 
 @pytest.fixture(scope="module")
 def digits_url(digits_schema, spark_session, tmp_path_factory):
-    from hubarray.interop.petastorm.etl.dataset_metadata import materialize_dataset
-    from hubarray.interop.petastorm.unischema import dict_to_spark_row
+    from hubarray.petastorm.etl.dataset_metadata import materialize_dataset
+    from hubarray.petastorm.unischema import dict_to_spark_row
 
     url = f"file://{tmp_path_factory.mktemp('mnist')}"
     for seed, (part, count) in enumerate(DIGITS.items()):
@@ -187,8 +187,8 @@ def test_the_program_of_petastorms_mnist_example_learns_with_its_imports_changed
     import torch
     import torch.nn.functional as F  # noqa: N812
 
-    from hubarray.interop.petastorm import TransformSpec, make_reader
-    from hubarray.interop.petastorm.pytorch import DataLoader
+    from hubarray.petastorm import TransformSpec, make_reader
+    from hubarray.petastorm.pytorch import DataLoader
 
     torch.manual_seed(1)
     model = network()

@@ -84,15 +84,15 @@ def test_a_reader_of_values_goes_on_where_it_was_and_not_where_counts_were(root)
     with hub.make_reader(array.decoded, seed=3, shuffle_rows=True) as reader:
         reader.load_state_dict(state)
         assert np.array_equal([one.value for one in reader], rest, equal_nan=True)
-    with hub.make_reader(array, seed=3, shuffle_rows=True) as reader, pytest.raises(hub.ConfigError):
+    with hub.make_reader(array, seed=3, shuffle_rows=True) as reader, pytest.raises(hub.errors.ConfigError):
         reader.load_state_dict(state)
 
 
 def test_what_is_no_column_is_refused(root):
     array, _ = _packed(root, *PACKINGS["all"])
-    with pytest.raises(hub.ConfigError, match="choose with rows="):
+    with pytest.raises(hub.errors.ConfigError, match="choose with rows="):
         hub.make_reader(array.decoded[2:5])
-    with pytest.raises(hub.ConfigError, match="decoded is of packed arrays"):
+    with pytest.raises(hub.errors.ConfigError, match="decoded is of packed arrays"):
         hub.array(3, "lab/plain:v1", root=root).decoded
 
 

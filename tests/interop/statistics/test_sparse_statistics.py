@@ -47,7 +47,7 @@ def test_statistics_over_all_of_it_come_at_once_from_what_was_written(huge):
 )
 def test_what_cannot_be_planned_is_refused_within_a_second_with_what_to_do(huge, use):
     began = time.monotonic()
-    with pytest.raises(hub.ConfigError, match=r"[\d,]+ blocks of about 64 MiB.*a\.lazy\[0:1000\]"):
+    with pytest.raises(hub.errors.ConfigError, match=r"[\d,]+ blocks of about 64 MiB.*a\.lazy\[0:1000\]"):
         use(huge)
     assert time.monotonic() - began < 1
     assert int(huge.lazy[0:100, 0].sum()) == 64 * (200 + 5)

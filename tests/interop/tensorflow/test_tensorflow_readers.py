@@ -16,11 +16,11 @@ from hubarray.interop.tensorflow.readers import make_petastorm_dataset, tf_tenso
 @pytest.fixture
 def folder(tmp_path):
     fields = [
-        hub.UnischemaField("id", np.int64),
-        hub.UnischemaField("image", np.uint8, (4, None), hub.NdarrayCodec()),
-        hub.UnischemaField("name", np.str_),
+        hub.petastorm.UnischemaField("id", np.int64),
+        hub.petastorm.UnischemaField("image", np.uint8, (4, None), hub.petastorm.NdarrayCodec()),
+        hub.petastorm.UnischemaField("name", np.str_),
     ]
-    with hub.parquet_writer(tmp_path / "data", hub.Unischema("Rows", fields), rows_per_row_group=7) as writer:
+    with hub.parquet_writer(tmp_path / "data", hub.petastorm.Unischema("Rows", fields), rows_per_row_group=7) as writer:
         for i in range(20):
             writer.write({"id": i, "image": np.full((4, i), i, "u1"), "name": str(i)})
     return tmp_path / "data"
@@ -65,7 +65,7 @@ def test_tensors_of_a_graph_give_a_row_at_each_run(folder):
         assert row.image.shape.as_list() == [4, None]
         with tf.compat.v1.Session() as session:
             assert [int(session.run(row.id)) for _ in range(3)] == [0, 1, 2]
-    with hub.make_reader(folder) as reader, pytest.raises(hub.ConfigError, match="in eager mode write"):
+    with hub.make_reader(folder) as reader, pytest.raises(hub.errors.ConfigError, match="in eager mode write"):
         tf_tensors(reader)
 
 

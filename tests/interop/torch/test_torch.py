@@ -169,7 +169,7 @@ def test_what_does_not_fit_the_ranks_is_refused_with_what_does(local_pair):
     ]:
         with pytest.raises(ConfigError, match=told):
             ranks_of(images, 4, **options)
-    with pytest.raises(hub.NoDataAvailableError, match="no whole step"):
+    with pytest.raises(hub.errors.NoDataAvailableError, match="no whole step"):
         ranks_of(images, 4, batch_size=100, shard_balance=None)
     with pytest.raises(ConfigError, match="in_order"):
         images.to_pytorch(iterable=True).loader(in_order=False)

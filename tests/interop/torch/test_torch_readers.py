@@ -16,12 +16,12 @@ from hubarray.interop.torch.readers import BatchedDataLoader, DataLoader, InMemB
 def folder(tmp_path):
     rng = np.random.default_rng(0)
     fields = [
-        hub.UnischemaField("id", np.int64),
-        hub.UnischemaField("image", np.uint8, (4, 4), hub.NdarrayCodec()),
-        hub.UnischemaField("points", np.float32, (None, 2), hub.NdarrayCodec()),
-        hub.UnischemaField("name", np.str_),
+        hub.petastorm.UnischemaField("id", np.int64),
+        hub.petastorm.UnischemaField("image", np.uint8, (4, 4), hub.petastorm.NdarrayCodec()),
+        hub.petastorm.UnischemaField("points", np.float32, (None, 2), hub.petastorm.NdarrayCodec()),
+        hub.petastorm.UnischemaField("name", np.str_),
     ]
-    with hub.parquet_writer(tmp_path / "data", hub.Unischema("Rows", fields), rows_per_row_group=7) as writer:
+    with hub.parquet_writer(tmp_path / "data", hub.petastorm.Unischema("Rows", fields), rows_per_row_group=7) as writer:
         for i in range(50):
             image = rng.integers(0, 255, (4, 4)).astype("u1")
             image[0, 0] = i
@@ -78,7 +78,7 @@ def test_a_loop_goes_on_after_the_batch_that_was_given_last(folder):
     rest = loader()
     rest.load_state_dict(first.state_dict())
     assert begun + [batch["id"].tolist() for batch in rest] == whole
-    with pytest.raises(hub.ConfigError, match="cannot be resumed"):
+    with pytest.raises(hub.errors.ConfigError, match="cannot be resumed"):
         DataLoader(hub.make_batch_reader(folder)).state_dict()
 
 
@@ -110,9 +110,9 @@ def test_functions_of_the_user_collate_and_transform(folder):
     assert sum(collated) == 1225
     doubled = BatchedDataLoader(hub.make_batch_reader(folder, ["id"]), 5, lambda column: torch.as_tensor(column) * 2)
     assert int(sum(int(one["id"].sum()) for one in doubled)) == 2450
-    with pytest.raises(hub.ConfigError, match="collate them in your loop"):
+    with pytest.raises(hub.errors.ConfigError, match="collate them in your loop"):
         DataLoader(hub.make_batch_reader(folder), collate_fn=list)
-    with pytest.raises(hub.ConfigError, match="batch_size"):
+    with pytest.raises(hub.errors.ConfigError, match="batch_size"):
         DataLoader(hub.make_reader(folder), 0)
 
 
@@ -129,7 +129,7 @@ def test_rows_in_memory_are_shuffled_anew_in_each_epoch(folder, make):
     assert [batch["id"].tolist() for batch in again] == seen
     few = InMemBatchedDataLoader(make(folder, ["id"]), 10, rows_capacity=25, drop_last=True)
     assert [len(batch["id"]) for batch in few] == [10, 10]
-    with pytest.raises(hub.ConfigError, match="without end"):
+    with pytest.raises(hub.errors.ConfigError, match="without end"):
         InMemBatchedDataLoader(make(folder, num_epochs=None))
 
 
@@ -207,8 +207,8 @@ def test_rows_of_different_shapes_are_as_the_reader_says_whatever_puts_them_toge
 
 
 def test_batches_of_row_groups_of_different_widths_are_padded_to_one(tmp_path):
-    fields = [hub.UnischemaField("points", np.int64, (None,), hub.NdarrayCodec())]
-    with hub.parquet_writer(tmp_path / "d", hub.Unischema("Rows", fields), rows_per_row_group=2) as writer:
+    fields = [hub.petastorm.UnischemaField("points", np.int64, (None,), hub.petastorm.NdarrayCodec())]
+    with hub.parquet_writer(tmp_path / "d", hub.petastorm.Unischema("Rows", fields), rows_per_row_group=2) as writer:
         for i in range(4):
             writer.write({"points": np.arange(i)})
     reader = hub.make_batch_reader(tmp_path / "d", shuffle_row_groups=False, ragged="pad")

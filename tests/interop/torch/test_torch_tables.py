@@ -43,7 +43,7 @@ def test_samples_of_a_ragged_array_are_its_values(root):
 
 def test_unknown_columns_are_refused_at_once(root):
     model.write("me/drives:v1", {"a": model.drive("a", 2)}, root)
-    with pytest.raises(hub.ConfigError, match="lidr"):
+    with pytest.raises(hub.errors.ConfigError, match="lidr"):
         hub.load("me/drives:v1", root=root).loader().to_pytorch("lidr")
 
 

@@ -31,7 +31,7 @@ def dataset(folder, groups):
     from hubarray.readers.parquet.finishing import finish_dataset
     from hubarray.readers.parquet.writing import arrow_schema, encode_row
 
-    schema = hub.Unischema("Rows", [hub.UnischemaField("id", np.int64)])
+    schema = hub.petastorm.Unischema("Rows", [hub.petastorm.UnischemaField("id", np.int64)])
     folder.mkdir()
     with pq.ParquetWriter(folder / "rows.parquet", arrow_schema(schema)) as writer:
         for some in groups:
@@ -65,7 +65,7 @@ def test_windows_of_one_row_are_rows(tmp_path):
 
 def test_a_window_is_made_of_rows_that_pass(tmp_path):
     folder = dataset(tmp_path / "one", [IDS])
-    keep = hub.in_lambda(["id"], lambda i: i != 10)
+    keep = hub.petastorm.in_lambda(["id"], lambda i: i != 10)
     assert windows(folder, gram(), predicate=keep) == [(0, 3), (8, 11), (20, 23)]
 
 
@@ -111,7 +111,7 @@ def test_whether_windows_overlap_is_the_fourth_argument_as_in_petastorm(tmp_path
     apart = hub.NGram({0: ["id"], 1: ["id"]}, 4, "id", False)
     assert windows(folder, apart) == windows(folder, gram(timestamp_overlap=False))
     with pytest.raises(ConfigError, match="timestamp_overlap="):
-        hub.NGram({0: ["id"]}, 4, "id", hub.Unischema("Rows", []))
+        hub.NGram({0: ["id"]}, 4, "id", hub.petastorm.Unischema("Rows", []))
 
 
 def test_a_timestamp_is_named_by_a_pattern_that_one_field_matches(tmp_path):

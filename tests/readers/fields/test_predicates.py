@@ -26,29 +26,36 @@ def numbers(predicate):
 
 
 def test_sets_negations_and_reductions():
-    assert numbers(hub.in_set([1, 5, 9], "a")) == [1, 5]
-    assert numbers(hub.in_negate(hub.in_set([1, 5, 9], "a"))) == [0, 2, 3, 4]
-    both = [hub.in_set([1, 2], "a"), hub.in_set([2, 3], "a")]
-    assert numbers(hub.in_reduce(both, all)) == [2]
-    assert numbers(hub.in_reduce(both, any)) == [1, 2, 3]
-    assert hub.in_reduce([hub.in_set([1], "a"), hub.in_set([1], "b")], all).get_fields() == {"a", "b"}
+    assert numbers(hub.petastorm.in_set([1, 5, 9], "a")) == [1, 5]
+    assert numbers(hub.petastorm.in_negate(hub.petastorm.in_set([1, 5, 9], "a"))) == [0, 2, 3, 4]
+    both = [hub.petastorm.in_set([1, 2], "a"), hub.petastorm.in_set([2, 3], "a")]
+    assert numbers(hub.petastorm.in_reduce(both, all)) == [2]
+    assert numbers(hub.petastorm.in_reduce(both, any)) == [1, 2, 3]
+    assert hub.petastorm.in_reduce(
+        [hub.petastorm.in_set([1], "a"), hub.petastorm.in_set([1], "b")], all
+    ).get_fields() == {"a", "b"}
 
 
 def test_lambdas_get_the_values_in_order_and_the_state():
     rows = [{"a": i, "b": 2 * i} for i in VALUES]
-    assert [r["a"] for r in included(hub.in_lambda(["b", "a"], lambda b, a: b - a > 3), rows)] == [4, 5]
-    assert [r["a"] for r in included(hub.in_lambda(["a"], lambda a, least: a > least, 3), rows)] == [4, 5]
+    assert [r["a"] for r in included(hub.petastorm.in_lambda(["b", "a"], lambda b, a: b - a > 3), rows)] == [4, 5]
+    assert [r["a"] for r in included(hub.petastorm.in_lambda(["a"], lambda a, least: a > least, 3), rows)] == [4, 5]
 
 
 def test_intersections_look_into_lists():
     rows = [{"a": np.array([1, 2])}, {"a": np.array([3])}, {"a": None}, {"a": np.array([], int)}]
-    assert [bool(hub.in_intersection([2, 7], "a").do_include(row)) for row in rows] == [True, False, False, False]
+    assert [bool(hub.petastorm.in_intersection([2, 7], "a").do_include(row)) for row in rows] == [
+        True,
+        False,
+        False,
+        False,
+    ]
 
 
 def test_a_pseudorandom_split_is_petastorms_and_covers_everything_once():
     texts = [f"drive-{i}" for i in range(2000)]
     fractions = [0.5, 0.3, 0.2]
-    parts = [hub.in_pseudorandom_split(fractions, k, "a") for k in range(3)]
+    parts = [hub.petastorm.in_pseudorandom_split(fractions, k, "a") for k in range(3)]
     chosen = [[bool(part.do_include({"a": text})) for part in parts] for text in texts]
     assert {sum(one) for one in chosen} == {1}
     assert np.abs(np.mean(chosen, axis=0) - fractions).max() < 0.05
@@ -65,12 +72,12 @@ def test_a_pseudorandom_split_is_petastorms_and_covers_everything_once():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: hub.in_lambda("a", bool),
-        lambda: hub.in_negate(bool),
-        lambda: hub.in_reduce([bool], all),
-        lambda: hub.in_pseudorandom_split([0.5, 0.6], 0, "a"),
-        lambda: hub.in_pseudorandom_split([0.5], 1, "a"),
-        lambda: hub.in_pseudorandom_split([-0.5, 0.5], 1, "a"),
+        lambda: hub.petastorm.in_lambda("a", bool),
+        lambda: hub.petastorm.in_negate(bool),
+        lambda: hub.petastorm.in_reduce([bool], all),
+        lambda: hub.petastorm.in_pseudorandom_split([0.5, 0.6], 0, "a"),
+        lambda: hub.petastorm.in_pseudorandom_split([0.5], 1, "a"),
+        lambda: hub.petastorm.in_pseudorandom_split([-0.5, 0.5], 1, "a"),
     ],
 )
 def test_wrong_predicates_are_refused(make):

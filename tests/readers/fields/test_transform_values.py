@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import hubarray as hub
-from hubarray.interop.petastorm.pytorch import BatchedDataLoader, DataLoader
-from hubarray.interop.petastorm.tf_utils import make_petastorm_dataset
+from hubarray.petastorm.pytorch import BatchedDataLoader, DataLoader
+from hubarray.petastorm.tf_utils import make_petastorm_dataset
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_tensors_of_types_that_only_pytorch_computes_with_come_back(name, root):
     ],
 )
 def test_arrays_that_are_not_what_was_said_are_refused_by_name(name, root, made, why):
-    with reader(name, root, made) as rows, pytest.raises(hub.ConfigError, match=why):
+    with reader(name, root, made) as rows, pytest.raises(hub.errors.ConfigError, match=why):
         next(rows)
 
 
@@ -137,7 +137,7 @@ def test_tensorflow_which_must_know_before_refuses_them(name, root, made, why):
 )
 def test_what_is_no_array_of_numbers_has_to_be_said(name, root, made, why):
     reader = hub.make_reader(name, transform_spec=hub.TransformSpec(made), root=root)
-    with reader, pytest.raises(hub.ConfigError, match=why):
+    with reader, pytest.raises(hub.errors.ConfigError, match=why):
         next(reader)
 
 
@@ -179,11 +179,14 @@ def test_arrays_of_which_nothing_was_said_keep_every_bit(root, made):
 
 def test_numbers_beyond_what_was_said_are_refused(name, root):
     rows = reader(name, root, lambda image: np.full((1, 4, 4), 1e300))
-    with rows, pytest.raises(hub.ConfigError, match="'image' as float64, with numbers beyond float32"):
+    with rows, pytest.raises(hub.errors.ConfigError, match="'image' as float64, with numbers beyond float32"):
         next(rows)
 
 
 def test_a_list_of_tensors_of_different_lengths_is_refused_by_name(name, root):
     spec = hub.TransformSpec(lambda row: row | {"image": [torch.ones(2), torch.ones(3)]})
-    with hub.make_reader(name, transform_spec=spec, root=root) as rows, pytest.raises(hub.ConfigError, match="'image'"):
+    with (
+        hub.make_reader(name, transform_spec=spec, root=root) as rows,
+        pytest.raises(hub.errors.ConfigError, match="'image'"),
+    ):
         next(rows)

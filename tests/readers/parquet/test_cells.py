@@ -10,7 +10,7 @@ import hubarray as hub
 from hubarray.limits import Budget
 from hubarray.readers.parquet.cells import decoded, placed
 
-FIELD = hub.UnischemaField("x", np.float32, (2, 3), hub.NdarrayCodec())
+FIELD = hub.petastorm.UnischemaField("x", np.float32, (2, 3), hub.petastorm.NdarrayCodec())
 BUDGET = Budget(1 << 30, "it")
 
 
@@ -47,7 +47,7 @@ def test_cells_of_other_kinds_are_decoded_one_by_one(cells):
 
 def test_a_cell_of_another_dtype_among_them_is_an_error():
     cells = [npy(VALUES[0]), npy(VALUES[1].astype("i4"))]
-    with pytest.raises(hub.SourceError, match="'x'"):
+    with pytest.raises(hub.errors.SourceError, match="'x'"):
         decoded(FIELD, pa.chunked_array([cells], pa.binary()), BUDGET)
 
 

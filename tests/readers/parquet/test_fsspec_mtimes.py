@@ -47,9 +47,9 @@ def test_a_file_that_was_written_anew_with_the_same_size_is_another_one(folder, 
     put(folder, 1000)
     assert ids(**kept) == list(range(1000, 1100))
     assert ids(filters=[("id", ">=", 1050)]) == list(range(1050, 1100))
-    with pytest.raises(hub.NoDataAvailableError):
+    with pytest.raises(hub.errors.NoDataAvailableError):
         ids(filters=[("id", "<", 50)])
-    with hub.make_reader("memory://dated", seed=1) as reader, pytest.raises(hub.ConfigError, match="state"):
+    with hub.make_reader("memory://dated", seed=1) as reader, pytest.raises(hub.errors.ConfigError, match="state"):
         reader.load_state_dict(state)
 
 

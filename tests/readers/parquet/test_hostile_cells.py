@@ -48,8 +48,8 @@ def npy(header, data=b""):
 
 
 def cells(folder, values, dtype, shape, codec):
-    fields = [hub.UnischemaField("x", dtype, shape, codec)]
-    with hub.parquet_writer(str(folder), hub.Unischema("S", fields)) as writer:
+    fields = [hub.petastorm.UnischemaField("x", dtype, shape, codec)]
+    with hub.parquet_writer(str(folder), hub.petastorm.Unischema("S", fields)) as writer:
         writer.write({"x": np.zeros([n or 1 for n in shape], dtype)})
     path = next(folder.glob("*.parquet"))
     pq.write_table(pa.table({"x": pa.array(values, pa.binary())}), path)
@@ -88,7 +88,7 @@ def test_an_index_that_would_hang_is_refused(tmp_path):
             b"dataset-toolkit.num_row_groups_per_file.v1": b'{"a.parquet": 1}'}  # fmt: skip
     pq.write_metadata(pa.schema([("id", pa.int64())]).with_metadata(told), tmp_path / "bad" / "_common_metadata")
     with pytest.raises(HubError):
-        ids(where, rowgroup_selector=hub.SingleIndexSelector("a", ["b"]))
+        ids(where, rowgroup_selector=hub.petastorm.SingleIndexSelector("a", ["b"]))
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ TWO = b"{'descr': '<i8', 'fortran_order': False, 'shape': (2,)}"
 def test_a_cell_of_npy_is_exactly_what_it_says(tmp_path, cell):
     good = npy(TWO, struct.pack("<2q", 3, 4))
     for at, values in enumerate(([cell], [cell, good], [good, cell])):
-        where = cells(tmp_path / str(at), values, np.int64, (2,), hub.NdarrayCodec())
+        where = cells(tmp_path / str(at), values, np.int64, (2,), hub.petastorm.NdarrayCodec())
         with pytest.raises(SourceError, match="field 'x'"):
             list(hub.make_reader(where))
         with hub.make_reader(where, on_error="skip") as reader:
@@ -144,7 +144,7 @@ def test_a_jpeg_that_says_a_size_that_it_has_not_is_refused_before_room_is_made_
     small = bytearray(imagecodecs.jpeg8_encode(np.zeros((8, 8, 3), "u1")))
     at = small.index(b"\xff\xc0")
     small[at + 5 : at + 9] = struct.pack(">HH", 18_000, 18_000)
-    where = cells(tmp_path / "x", [bytes(small)], np.uint8, (None, None, 3), hub.CompressedImageCodec("jpeg"))
+    where = cells(tmp_path / "x", [bytes(small)], np.uint8, (None, None, 3), hub.petastorm.CompressedImageCodec("jpeg"))
     with pytest.raises(SourceError, match="says a size that it has not"):
         list(hub.make_reader(where))
 
@@ -164,11 +164,11 @@ def test_the_smallest_of_honest_jpegs_are_read(quality, image):
      ([3_000_000_000, 1], "S5"), ([300, 1], np.uint8)],
     ids=str,
 )  # fmt: skip
-@pytest.mark.parametrize("codec", [None, hub.ScalarCodec()], ids=["plain", "scalar"])
+@pytest.mark.parametrize("codec", [None, hub.petastorm.ScalarCodec()], ids=["plain", "scalar"])
 def test_a_column_of_another_type_than_the_schema_says_is_refused_unless_it_fits(tmp_path, column, dtype, codec):
     where = tmp_path / "x"
     with hub.parquet_writer(
-        str(where), hub.Unischema("S", [hub.UnischemaField("x", np.dtype(dtype).type, (), codec)])
+        str(where), hub.petastorm.Unischema("S", [hub.petastorm.UnischemaField("x", np.dtype(dtype).type, (), codec)])
     ) as w:
         w.write({"x": np.zeros((), dtype)[()]})
     pq.write_table(pa.table({"x": column}), next(where.glob("*.parquet")))
@@ -231,9 +231,9 @@ def test_folders_of_unequal_depth_have_nulls(tmp_path):
 
 def test_keys_of_folders_come_back_or_are_refused(tmp_path):
     def write(dtype, *values, name="p"):
-        fields = [hub.UnischemaField("i", np.int64), hub.UnischemaField(name, dtype)]
+        fields = [hub.petastorm.UnischemaField("i", np.int64), hub.petastorm.UnischemaField(name, dtype)]
         where = str(tmp_path / f"{np.dtype(dtype).name}{len(os.listdir(tmp_path))}")
-        with hub.parquet_writer(where, hub.Unischema("S", fields), partition_by=[name]) as writer:
+        with hub.parquet_writer(where, hub.petastorm.Unischema("S", fields), partition_by=[name]) as writer:
             for i, value in enumerate(values):
                 writer.write({"i": i, name: value})
         with hub.make_reader(where) as reader:
@@ -247,16 +247,16 @@ def test_keys_of_folders_come_back_or_are_refused(tmp_path):
         days = np.array(["2020-01-01", "1969-12-31"], f"M8[{unit}]")
         assert write(days.dtype, *days) == list(days)
     for dtype, value in ((np.bytes_, b"ab"), (np.timedelta64, np.timedelta64(1, "us"))):
-        with pytest.raises(hub.ConfigError, match="partition_by"):
+        with pytest.raises(hub.errors.ConfigError, match="partition_by"):
             write(dtype, value)
     for value in ("__HIVE_DEFAULT_PARTITION__", "\ud800"):
-        with pytest.raises(hub.ConfigError, match="field 'p'"):
+        with pytest.raises(hub.errors.ConfigError, match="field 'p'"):
             write(np.str_, value)
 
 
 def test_text_that_cannot_be_encoded_is_refused_with_its_field(tmp_path):
-    with pytest.raises(hub.ConfigError, match="field 's'"), hub.parquet_writer(
-        str(tmp_path / "x"), hub.Unischema("S", [hub.UnischemaField("s", np.str_)])
+    with pytest.raises(hub.errors.ConfigError, match="field 's'"), hub.parquet_writer(
+        str(tmp_path / "x"), hub.petastorm.Unischema("S", [hub.petastorm.UnischemaField("s", np.str_)])
     ) as writer:  # fmt: skip
         writer.write({"s": "\ud800"})
 
@@ -264,9 +264,9 @@ def test_text_that_cannot_be_encoded_is_refused_with_its_field(tmp_path):
 @pytest.mark.parametrize("place", ["/tmp/a\0b", "/tmp/\ud800"])
 def test_a_cache_at_no_place_is_refused(tmp_path, place):
     pq.write_table(pa.table({"id": [1]}), tmp_path / "a.parquet")
-    with pytest.raises(hub.ConfigError, match="cache_location"):
+    with pytest.raises(hub.errors.ConfigError, match="cache_location"):
         ids(str(tmp_path), cache_type="local-disk", cache_location=place)
-    with pytest.raises(hub.ConfigError, match="cache_type='local-disk'"):
+    with pytest.raises(hub.errors.ConfigError, match="cache_type='local-disk'"):
         ids(str(tmp_path), cache_location=str(tmp_path))
 
 

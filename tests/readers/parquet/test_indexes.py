@@ -25,11 +25,11 @@ def folder(tmp_path):
             "tags": [[i // 10, 100] for i in range(60)]}  # fmt: skip
     pq.write_table(pa.table(rows), place / "a.parquet", row_group_size=10)
     indexers = [
-        hub.SingleFieldIndexer("by town", "town"),
-        hub.SingleFieldIndexer("by tag", "tags"),
-        hub.FieldNotNullIndexer("noted", "note"),
+        hub.petastorm.SingleFieldIndexer("by town", "town"),
+        hub.petastorm.SingleFieldIndexer("by tag", "tags"),
+        hub.petastorm.FieldNotNullIndexer("noted", "note"),
     ]
-    hub.build_rowgroup_index(place, indexers)
+    hub.petastorm.build_rowgroup_index(place, indexers)
     return place
 
 
@@ -39,40 +39,40 @@ def ids(place, selector, **options):
 
 
 def test_selectors_read_the_row_groups_that_an_index_names(folder):
-    town = hub.SingleIndexSelector("by town", ["t1"])
+    town = hub.petastorm.SingleIndexSelector("by town", ["t1"])
     assert ids(folder, town) == list(range(20, 40))
-    tag = hub.SingleIndexSelector("by tag", [3, 5])
+    tag = hub.petastorm.SingleIndexSelector("by tag", [3, 5])
     assert ids(folder, tag) == [*range(30, 40), *range(50, 60)]
-    assert ids(folder, hub.IntersectIndexSelector([town, tag])) == list(range(30, 40))
-    assert ids(folder, hub.UnionIndexSelector([town, tag])) == [*range(20, 40), *range(50, 60)]
-    assert ids(folder, hub.SingleIndexSelector("noted", [None])) == list(range(40, 60))
-    assert ids(folder, tag, predicate=hub.in_set([31], "id")) == [31]
+    assert ids(folder, hub.petastorm.IntersectIndexSelector([town, tag])) == list(range(30, 40))
+    assert ids(folder, hub.petastorm.UnionIndexSelector([town, tag])) == [*range(20, 40), *range(50, 60)]
+    assert ids(folder, hub.petastorm.SingleIndexSelector("noted", [None])) == list(range(40, 60))
+    assert ids(folder, tag, predicate=hub.petastorm.in_set([31], "id")) == [31]
 
 
 def test_indexes_of_other_names_stay(folder):
-    hub.build_rowgroup_index(folder, [hub.SingleFieldIndexer("by id", "id")])
-    assert ids(folder, hub.SingleIndexSelector("by id", [15])) == list(range(10, 20))
-    assert ids(folder, hub.SingleIndexSelector("by town", ["t0"])) == list(range(20))
+    hub.petastorm.build_rowgroup_index(folder, [hub.petastorm.SingleFieldIndexer("by id", "id")])
+    assert ids(folder, hub.petastorm.SingleIndexSelector("by id", [15])) == list(range(10, 20))
+    assert ids(folder, hub.petastorm.SingleIndexSelector("by town", ["t0"])) == list(range(20))
 
 
 def test_an_index_of_other_files_is_refused(folder):
     pq.write_table(pa.table({"id": [1], "town": ["t9"], "note": ["x"], "tags": [[1]]}), folder / "b.parquet")
-    with pytest.raises(hub.SourceError, match="build the index again"):
-        ids(folder, hub.SingleIndexSelector("by town", ["t1"]))
+    with pytest.raises(hub.errors.SourceError, match="build the index again"):
+        ids(folder, hub.petastorm.SingleIndexSelector("by town", ["t1"]))
 
 
 def test_what_is_not_indexed_is_refused(folder, tmp_path):
-    with pytest.raises(hub.ConfigError, match="no index 'by day'"):
-        ids(folder, hub.SingleIndexSelector("by day", [1]))
-    with pytest.raises(hub.SourceError, match="has no value 't9'"):
-        ids(folder, hub.SingleIndexSelector("by town", ["t9"]))
-    with pytest.raises(hub.ConfigError, match="SingleIndexSelector is one"):
+    with pytest.raises(hub.errors.ConfigError, match="no index 'by day'"):
+        ids(folder, hub.petastorm.SingleIndexSelector("by day", [1]))
+    with pytest.raises(hub.errors.SourceError, match="has no value 't9'"):
+        ids(folder, hub.petastorm.SingleIndexSelector("by town", ["t9"]))
+    with pytest.raises(hub.errors.ConfigError, match="SingleIndexSelector is one"):
         ids(folder, "by town")
-    with pytest.raises(hub.ConfigError, match="no field 'day'"):
-        hub.build_rowgroup_index(folder, [hub.SingleFieldIndexer("x", "day")])
+    with pytest.raises(hub.errors.ConfigError, match="no field 'day'"):
+        hub.petastorm.build_rowgroup_index(folder, [hub.petastorm.SingleFieldIndexer("x", "day")])
     (folder / "_hubarray_index.json").unlink()
-    with pytest.raises(hub.ConfigError, match="build_rowgroup_index"):
-        ids(folder, hub.SingleIndexSelector("by town", ["t1"]))
+    with pytest.raises(hub.errors.ConfigError, match="build_rowgroup_index"):
+        ids(folder, hub.petastorm.SingleIndexSelector("by town", ["t1"]))
 
 
 @pytest.mark.parametrize("change", [{"version": 2}, {"files": 3}, {"indexes": {"by town": {"values": [["t1", [99]]]}}},
@@ -80,15 +80,15 @@ def test_what_is_not_indexed_is_refused(folder, tmp_path):
 def test_a_damaged_index_is_refused(folder, change):
     where = folder / "_hubarray_index.json"
     where.write_text(json.dumps(json.loads(where.read_text()) | change))
-    with pytest.raises(hub.SourceError, match=r"[bB]uild the index again"):
-        ids(folder, hub.SingleIndexSelector("by town", ["t1"]))
+    with pytest.raises(hub.errors.SourceError, match=r"[bB]uild the index again"):
+        ids(folder, hub.petastorm.SingleIndexSelector("by town", ["t1"]))
 
 
 @pytest.mark.parametrize("version", ["0.5.1", "0.7.6"])
 def test_an_index_of_petastorms_that_counts_other_files_is_refused(version):
     # Two partitions of ten are kept here; the index numbers the row groups of all.
-    with pytest.raises(hub.SourceError, match="of other files"):
-        ids(GOLDEN / version, hub.SingleIndexSelector("id", [0]))
+    with pytest.raises(hub.errors.SourceError, match="of other files"):
+        ids(GOLDEN / version, hub.petastorm.SingleIndexSelector("id", [0]))
 
 
 @pytest.mark.parametrize("protocol", [2, 4])
@@ -107,5 +107,5 @@ def test_indexes_that_petastorm_pickled_are_read(folder, monkeypatch, protocol):
         b"dataset-toolkit.num_row_groups_per_file.v1": json.dumps({"a.parquet": 6}).encode(),
     }
     pq.write_metadata(pq.read_schema(folder / "a.parquet").with_metadata(metadata), folder / "_common_metadata")
-    assert ids(folder, hub.SingleIndexSelector("old", ["t1"])) == list(range(20, 40))
-    assert ids(folder, hub.SingleIndexSelector("old", [200, 0.5])) == [*range(10), *range(50, 60)]
+    assert ids(folder, hub.petastorm.SingleIndexSelector("old", ["t1"])) == list(range(20, 40))
+    assert ids(folder, hub.petastorm.SingleIndexSelector("old", [200, 0.5])) == [*range(10), *range(50, 60)]

@@ -72,7 +72,7 @@ def test_folders_of_hive_partitions_are_columns_and_are_decided_without_reading(
     where = parts(tmp_path / "h")
     with hub.make_reader(where) as reader:
         assert {(int(row.day), str(row.site)) for row in reader} == {(0, "s0"), (1, "s1"), (2, "s0")}
-    with hub.make_reader(where, predicate=hub.in_set(["s1"], "site")) as reader:
+    with hub.make_reader(where, predicate=hub.petastorm.in_set(["s1"], "site")) as reader:
         assert len(reader) == 10
         assert sorted(int(row.id) for row in reader) == list(range(10, 20))
     with hub.make_reader(where, filters=[("day", ">=", 1), ("site", "=", "s0")]) as reader:
@@ -97,11 +97,14 @@ def test_statistics_leave_row_groups_unread(tmp_path):
 def test_buckets_are_written_and_read_with_the_same_words(request, kind):
     server = request.getfixturevalue({"s3": "s3_server", "gs": "gcs_server"}[kind])
     url, options = server.url, server.options
-    fields = [hub.UnischemaField("id", np.int64), hub.UnischemaField("x", np.float32, (2,), hub.NdarrayCodec())]
+    fields = [
+        hub.petastorm.UnischemaField("id", np.int64),
+        hub.petastorm.UnischemaField("x", np.float32, (2,), hub.petastorm.NdarrayCodec()),
+    ]
     rows = [{"id": i, "x": np.full(2, i, np.float32)} for i in range(20)]
     where = f"{url}/petastorm/data"
     with hub.parquet_writer(
-        where, hub.Unischema("Rows", fields), rows_per_row_group=3, storage_options=options
+        where, hub.petastorm.Unischema("Rows", fields), rows_per_row_group=3, storage_options=options
     ) as writer:
         writer.write_rows(rows)
     with hub.make_reader(where, storage_options=options, seed=1) as reader:
@@ -131,7 +134,7 @@ def test_the_cache_keeps_datasets_columns_and_rewritten_files_apart(tmp_path):
         assert [len(row) for row in cached(a, cache)] == [2] * 20
     doubled = hub.TransformSpec(lambda row: {"id": row["id"] * 2, "v": row["v"]})
     assert [row[0] for row in cached(a, cache, transform_spec=doubled)] == list(range(0, 40, 2))
-    assert [row[0] for row in cached(a, cache, predicate=hub.in_lambda(["id"], lambda i: i > 17))] == [18, 19]
+    assert [row[0] for row in cached(a, cache, predicate=hub.petastorm.in_lambda(["id"], lambda i: i > 17))] == [18, 19]
     pq.write_table(pa.table({"id": np.arange(20) + 7, "v": np.arange(20)}), tmp_path / "a", row_group_size=5)
     assert [row[0] for row in cached(a, cache)] == list(range(7, 27))
 
@@ -191,9 +194,12 @@ def test_a_missing_client_and_credentials_in_a_url_are_refused():
 def test_dask_writes_a_dataset_that_is_read_back(tmp_path):
     import dask.bag
 
-    fields = [hub.UnischemaField("id", np.int64), hub.UnischemaField("x", np.float32, (2,), hub.NdarrayCodec())]
+    fields = [
+        hub.petastorm.UnischemaField("id", np.int64),
+        hub.petastorm.UnischemaField("x", np.float32, (2,), hub.petastorm.NdarrayCodec()),
+    ]
     bag = dask.bag.range(40, npartitions=4).map(lambda i: {"id": i, "x": np.full(2, i, np.float32)})
-    hub.write_dask(bag, tmp_path / "d", hub.Unischema("Rows", fields))
+    hub.write_dask(bag, tmp_path / "d", hub.petastorm.Unischema("Rows", fields))
     with hub.make_reader(str(tmp_path / "d")) as reader:
         assert sorted(int(row.x[0]) for row in reader) == list(range(40))
     assert len(list((tmp_path / "d").glob("*.parquet"))) == 4
@@ -210,18 +216,18 @@ def test_dask_writes_a_dataset_that_is_read_back(tmp_path):
     ],
 )
 def test_a_value_that_a_field_cannot_hold_is_refused_by_name_and_leaves_no_file(tmp_path, dtype, value, match):
-    schema = hub.Unischema("Rows", [hub.UnischemaField("x", dtype)])
+    schema = hub.petastorm.Unischema("Rows", [hub.petastorm.UnischemaField("x", dtype)])
     with pytest.raises(ValueError, match=match), hub.parquet_writer(tmp_path / "data", schema) as writer:
         writer.write_rows([{"x": b"" if dtype is np.bytes_ else 1}, {"x": value}])
     assert not list((tmp_path / "data").rglob("*.parquet"))
 
 
 def test_rows_that_fail_at_the_end_leave_no_file(tmp_path):
-    class NoBytes(hub.NdarrayCodec):
+    class NoBytes(hub.petastorm.NdarrayCodec):
         def encode(self, field, value):
             return 7
 
-    schema = hub.Unischema("Rows", [hub.UnischemaField("x", np.uint8, (1,), NoBytes())])
+    schema = hub.petastorm.Unischema("Rows", [hub.petastorm.UnischemaField("x", np.uint8, (1,), NoBytes())])
     writer = hub.parquet_writer(tmp_path / "data", schema)
     writer.write({"x": np.zeros(1, "u1")})
     with pytest.raises(hub.HubError):
@@ -230,9 +236,9 @@ def test_rows_that_fail_at_the_end_leave_no_file(tmp_path):
 
 
 def test_times_keep_their_unit(tmp_path):
-    fields = [hub.UnischemaField(unit, np.dtype(f"M8[{unit}]")) for unit in ("D", "s", "us", "ns")]
+    fields = [hub.petastorm.UnischemaField(unit, np.dtype(f"M8[{unit}]")) for unit in ("D", "s", "us", "ns")]
     when = np.datetime64("2020-01-02T03:04:05.678901234", "ns")
-    with hub.parquet_writer(tmp_path, hub.Unischema("Rows", fields)) as writer:
+    with hub.parquet_writer(tmp_path, hub.petastorm.Unischema("Rows", fields)) as writer:
         writer.write({field.name: when for field in fields})
     with hub.make_reader(tmp_path) as reader:
         row = next(reader)
@@ -243,5 +249,5 @@ def test_times_keep_their_unit(tmp_path):
 @pytest.mark.parametrize("filters", [("id", "=", 1), [("id", "=", "1")], [("id", "~", 1)]])
 def test_filters_that_are_none_or_do_not_fit_say_so(tmp_path, filters):
     pq.write_table(pa.table({"id": range(4)}), tmp_path / "a.parquet")
-    with pytest.raises(hub.ConfigError, match="filters"):
+    with pytest.raises(hub.errors.ConfigError, match="filters"):
         list(hub.make_reader(tmp_path, filters=filters))

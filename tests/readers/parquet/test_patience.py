@@ -14,11 +14,11 @@ import hubarray as hub
 from tests.servers import closed_port
 
 BUSY_SECONDS = 1.5
-SCHEMA = hub.Unischema(
+SCHEMA = hub.petastorm.Unischema(
     "Rows",
     [
-        hub.UnischemaField("id", np.int64, (), None, False),
-        hub.UnischemaField("image", np.uint8, (64, 64), hub.NdarrayCodec(), False),
+        hub.petastorm.UnischemaField("id", np.int64, (), None, False),
+        hub.petastorm.UnischemaField("image", np.uint8, (64, 64), hub.petastorm.NdarrayCodec(), False),
     ],
 )
 
@@ -95,7 +95,7 @@ def test_the_setting_ends_the_wait(place, proxy):
     hub.configure(retry_timeout_seconds=2)
     busy(proxy, "503 SlowDown", 60)
     began = time.monotonic()
-    with pytest.raises(hub.UnavailableError, match="503"):
+    with pytest.raises(hub.errors.UnavailableError, match="503"):
         hub.make_reader(url, storage_options=options)
     assert time.monotonic() - began < 8
 
@@ -108,7 +108,7 @@ def test_a_server_that_is_gone_is_named_soon(s3_server):
             lambda: hub.parquet_writer("s3://bkt/data", SCHEMA, storage_options=options).write(next(rows(1))),
         ):
             began = time.monotonic()
-            with pytest.raises(hub.UnavailableError, match="s3://bkt/data"):
+            with pytest.raises(hub.errors.UnavailableError, match="s3://bkt/data"):
                 call()
             assert time.monotonic() - began < 30
 
@@ -128,7 +128,7 @@ def test_credentials_that_are_refused_are_told_apart(place, proxy, answer, advic
         lambda: hub.make_reader(url, storage_options=options),
         lambda: hub.parquet_writer(f"{url}-2", SCHEMA, storage_options=options).write(next(rows(1))),
     ):
-        with pytest.raises(hub.AccessDeniedError, match=advice):
+        with pytest.raises(hub.errors.AccessDeniedError, match=advice):
             call()
 
 
@@ -169,7 +169,7 @@ def test_a_web_server_that_is_busy_or_refuses(tmp_path, status):
     url = f"http://127.0.0.1:{server.server_port}/{file.name}"
     try:
         if status in (403, 404):
-            with pytest.raises(hub.AccessDeniedError if status == 403 else hub.NotFoundError):
+            with pytest.raises(hub.errors.AccessDeniedError if status == 403 else hub.errors.NotFoundError):
                 hub.make_reader(url)
             return
         with hub.make_reader(url) as reader:

@@ -125,8 +125,10 @@ def petastorm_pickle(protocol):
 def test_schemas_of_every_protocol_are_read_without_the_modules_they_name(protocol):
     found = pickled_schema(petastorm_pickle(protocol), "somewhere")
     assert list(found.fields) == ["id", "image", "x", "price"]
-    assert found.fields["image"].codec == hub.CompressedImageCodec("png")
-    assert found.fields["x"] == hub.UnischemaField("x", np.float32, (None,), hub.NdarrayCodec(), True)
+    assert found.fields["image"].codec == hub.petastorm.CompressedImageCodec("png")
+    assert found.fields["x"] == hub.petastorm.UnischemaField(
+        "x", np.float32, (None,), hub.petastorm.NdarrayCodec(), True
+    )
     assert found.fields["price"].numpy_dtype is Decimal
     assert np.dtype(found.fields["id"].numpy_dtype) == np.int64
 
@@ -173,18 +175,18 @@ def test_a_cut_pickle_is_refused_wherever_it_is_cut():
 
 
 def every_codec():
-    return hub.Unischema(
+    return hub.petastorm.Unischema(
         "Every",
         [
-            hub.UnischemaField("id", np.int32, (), hub.ScalarCodec()),
-            hub.UnischemaField("text", np.str_, (), hub.ScalarCodec(), True),
-            hub.UnischemaField("price", Decimal, (), hub.ScalarCodec(), True),
-            hub.UnischemaField("flag", np.bool_),
-            hub.UnischemaField("list", np.float64, (None,)),
-            hub.UnischemaField("png", np.uint16, (4, 5), hub.CompressedImageCodec("png")),
-            hub.UnischemaField("jpeg", np.uint8, (8, 8, 3), hub.CompressedImageCodec("jpeg", 95)),
-            hub.UnischemaField("array", np.complex64, (None, 2), hub.NdarrayCodec(), True),
-            hub.UnischemaField("packed", np.int16, (3, None), hub.CompressedNdarrayCodec()),
+            hub.petastorm.UnischemaField("id", np.int32, (), hub.petastorm.ScalarCodec()),
+            hub.petastorm.UnischemaField("text", np.str_, (), hub.petastorm.ScalarCodec(), True),
+            hub.petastorm.UnischemaField("price", Decimal, (), hub.petastorm.ScalarCodec(), True),
+            hub.petastorm.UnischemaField("flag", np.bool_),
+            hub.petastorm.UnischemaField("list", np.float64, (None,)),
+            hub.petastorm.UnischemaField("png", np.uint16, (4, 5), hub.petastorm.CompressedImageCodec("png")),
+            hub.petastorm.UnischemaField("jpeg", np.uint8, (8, 8, 3), hub.petastorm.CompressedImageCodec("jpeg", 95)),
+            hub.petastorm.UnischemaField("array", np.complex64, (None, 2), hub.petastorm.NdarrayCodec(), True),
+            hub.petastorm.UnischemaField("packed", np.int16, (3, None), hub.petastorm.CompressedNdarrayCodec()),
         ],
     )
 
@@ -243,7 +245,7 @@ def test_a_damaged_summary_is_named(tmp_path, cut):
 
 
 def test_a_writer_that_fails_leaves_nothing_and_a_full_folder_is_refused(tmp_path):
-    schema = hub.Unischema("Rows", SCHEMA)
+    schema = hub.petastorm.Unischema("Rows", SCHEMA)
     with pytest.raises(ConfigError, match="'id'"), hub.parquet_writer(tmp_path / "d", schema) as writer:
         writer.write_rows([row_of(1), row_of(2) | {"id": None}])
     assert list((tmp_path / "d").glob("*")) == []
@@ -266,7 +268,7 @@ def test_a_writer_that_fails_leaves_nothing_and_a_full_folder_is_refused(tmp_pat
     ],
 )
 def test_rows_that_do_not_fit_are_refused_with_the_field(tmp_path, change, match):
-    with hub.parquet_writer(tmp_path / "d", hub.Unischema("Rows", SCHEMA)) as writer:
+    with hub.parquet_writer(tmp_path / "d", hub.petastorm.Unischema("Rows", SCHEMA)) as writer:
         writer.write(row_of(0))
         with pytest.raises(ConfigError, match=match):
             writer.write(row_of(1) | change)
@@ -283,7 +285,9 @@ def npy(descr, shape, data=b""):
      npy("<f4", (-1,)), npy("<f4", ((),)), b"\x93NUMPY\x02\x00\xff\xff\xff\x7f"],
 )  # fmt: skip
 def test_a_hostile_cell_is_an_error_that_names_field_and_row_group(tmp_path, cell):
-    schema = hub.Unischema("Rows", [hub.UnischemaField("x", np.float32, (None,), hub.NdarrayCodec())])
+    schema = hub.petastorm.Unischema(
+        "Rows", [hub.petastorm.UnischemaField("x", np.float32, (None,), hub.petastorm.NdarrayCodec())]
+    )
     with hub.parquet_writer(tmp_path / "d", schema) as writer:
         writer.write({"x": np.zeros(1, np.float32)})
     (file,) = (tmp_path / "d").glob("*.parquet")

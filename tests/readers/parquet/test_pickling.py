@@ -15,27 +15,27 @@ from hubarray.readers.parquet.pickled import pickled_schema
 from hubarray.readers.parquet.pickling import pickled_unischema
 
 FIELDS = [
-    hub.UnischemaField("id", np.int64), hub.UnischemaField("name", np.str_, (), hub.ScalarCodec(), True),
-    hub.UnischemaField("raw", np.bytes_), hub.UnischemaField("ok", np.bool_),
-    hub.UnischemaField("price", Decimal, (), hub.ScalarCodec("DecimalType(10,2)")),
-    hub.UnischemaField("when", np.dtype("M8[us]")), hub.UnischemaField("day", np.datetime64, (), hub.ScalarCodec("DateType")),
-    hub.UnischemaField("x", np.float32, (None, 3), hub.NdarrayCodec()),
-    hub.UnischemaField("z", np.int16, (100_000, 300), hub.CompressedNdarrayCodec()),
-    hub.UnischemaField("image", np.uint8, (None, None, 3), hub.CompressedImageCodec("jpeg", 77)),
-    hub.UnischemaField("größe\n.", np.float64), hub.UnischemaField("list", np.int32, (None,)),
+    hub.petastorm.UnischemaField("id", np.int64), hub.petastorm.UnischemaField("name", np.str_, (), hub.petastorm.ScalarCodec(), True),
+    hub.petastorm.UnischemaField("raw", np.bytes_), hub.petastorm.UnischemaField("ok", np.bool_),
+    hub.petastorm.UnischemaField("price", Decimal, (), hub.petastorm.ScalarCodec("DecimalType(10,2)")),
+    hub.petastorm.UnischemaField("when", np.dtype("M8[us]")), hub.petastorm.UnischemaField("day", np.datetime64, (), hub.petastorm.ScalarCodec("DateType")),
+    hub.petastorm.UnischemaField("x", np.float32, (None, 3), hub.petastorm.NdarrayCodec()),
+    hub.petastorm.UnischemaField("z", np.int16, (100_000, 300), hub.petastorm.CompressedNdarrayCodec()),
+    hub.petastorm.UnischemaField("image", np.uint8, (None, None, 3), hub.petastorm.CompressedImageCodec("jpeg", 77)),
+    hub.petastorm.UnischemaField("größe\n.", np.float64), hub.petastorm.UnischemaField("list", np.int32, (None,)),
 ]  # fmt: skip
 
 
 def test_our_own_reader_of_pickles_gives_the_schema_back():
-    found = pickled_schema(pickled_unischema(hub.Unischema("Frames", FIELDS)), "here")
+    found = pickled_schema(pickled_unischema(hub.petastorm.Unischema("Frames", FIELDS)), "here")
     assert list(found.fields) == [one.name for one in FIELDS]
     for one in FIELDS:
         again = found.fields[one.name]
         assert (again.shape, again.nullable) == (one.shape, one.nullable)
         if one.numpy_dtype is Decimal or np.dtype(one.numpy_dtype).kind not in "M":
             assert again.numpy_dtype is one.numpy_dtype
-    assert found.fields["price"].codec == hub.ScalarCodec("DecimalType(10,2)")
-    assert found.fields["image"].codec == hub.CompressedImageCodec("jpeg", 77)
+    assert found.fields["price"].codec == hub.petastorm.ScalarCodec("DecimalType(10,2)")
+    assert found.fields["image"].codec == hub.petastorm.CompressedImageCodec("jpeg", 77)
 
 
 def test_only_classes_of_schemas_are_named():
@@ -44,7 +44,7 @@ def test_only_classes_of_schemas_are_named():
             seen.add(f"{module}.{name}")
             return super().find_class("types", "SimpleNamespace") if module != "collections" else dict
 
-    seen, data = set(), pickled_unischema(hub.Unischema("Frames", FIELDS))
+    seen, data = set(), pickled_unischema(hub.petastorm.Unischema("Frames", FIELDS))
     assert {op.name for op, _, _ in pickletools.genops(data)} <= {
         "PROTO", "GLOBAL", "EMPTY_DICT", "MARK", "BINUNICODE", "LONG1", "NEWTRUE", "NEWFALSE", "NONE", "TUPLE", "NEWOBJ",
         "BUILD", "EMPTY_TUPLE", "REDUCE", "SETITEMS", "STOP",
@@ -63,7 +63,7 @@ def test_only_classes_of_schemas_are_named():
 
 
 def test_a_dataset_has_the_metadata_that_petastorm_asks_for(tmp_path):
-    schema = hub.Unischema("Rows", [hub.UnischemaField("id", np.int64)])
+    schema = hub.petastorm.Unischema("Rows", [hub.petastorm.UnischemaField("id", np.int64)])
     with hub.parquet_writer(tmp_path, schema, rows_per_row_group=2, rows_per_file=5) as writer:
         writer.write_rows({"id": i} for i in range(10))
     metadata = pq.read_schema(tmp_path / "_common_metadata").metadata
@@ -75,7 +75,9 @@ def test_a_dataset_has_the_metadata_that_petastorm_asks_for(tmp_path):
 
 @pytest.mark.parametrize("kind", [np.dtype("m8[s]")])
 def test_a_field_that_petastorm_could_not_know_stops_no_dataset(tmp_path, kind):
-    with hub.parquet_writer(tmp_path, hub.Unischema("Rows", [hub.UnischemaField("x", kind)])) as writer:
+    with hub.parquet_writer(
+        tmp_path, hub.petastorm.Unischema("Rows", [hub.petastorm.UnischemaField("x", kind)])
+    ) as writer:
         writer.write({"x": np.timedelta64(3, "s")})
     assert b"dataset-toolkit.unischema.v1" not in pq.read_schema(tmp_path / "_common_metadata").metadata
     with hub.make_reader(tmp_path) as reader:

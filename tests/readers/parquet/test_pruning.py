@@ -89,25 +89,25 @@ def test_footers_are_read_once_for_each_state_of_a_file(tmp_path):
 @pytest.mark.parametrize("wanted", [[3, 4, 57], [np.int64(3), 4, 57]])
 def test_statistics_decide_sets_of_whole_numbers(tmp_path, wanted):
     write_days(tmp_path / "d", with_metadata=False)
-    assert ids(tmp_path / "d", predicate=hub.in_set(wanted, "id")) == [3, 4, 57]
+    assert ids(tmp_path / "d", predicate=hub.petastorm.in_set(wanted, "id")) == [3, 4, 57]
     place = {"cache_type": "local-disk", "cache_location": tmp_path / "kept"}
-    with hub.make_reader(tmp_path / "d", ["id"], predicate=hub.in_set(wanted, "id"), **place) as reader:
+    with hub.make_reader(tmp_path / "d", ["id"], predicate=hub.petastorm.in_set(wanted, "id"), **place) as reader:
         assert len(list(reader)) == 3
         assert reader.diagnostics["cache_misses"] == 2, "row groups that were read"
     # The same rows where statistics are of no use.
-    assert ids(tmp_path / "d", predicate=hub.in_set([3.0, 4.0, 57.0], "id")) == [3, 4, 57]
-    assert ids(tmp_path / "d", predicate=hub.in_negate(hub.in_set(range(3, 60), "id"))) == [0, 1, 2]
+    assert ids(tmp_path / "d", predicate=hub.petastorm.in_set([3.0, 4.0, 57.0], "id")) == [3, 4, 57]
+    assert ids(tmp_path / "d", predicate=hub.petastorm.in_negate(hub.petastorm.in_set(range(3, 60), "id"))) == [0, 1, 2]
 
 
 def test_statistics_pass_over_sets_of_text(tmp_path):
     table = pa.table({"name": ["a"] * 5 + ["b"] * 5 + ["c", None] * 3, "id": range(16)})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=5)
     place = {"cache_type": "local-disk", "cache_location": tmp_path / "kept"}
-    with hub.make_reader(tmp_path, ["id"], predicate=hub.in_set(["a"], "name"), **place) as reader:
+    with hub.make_reader(tmp_path, ["id"], predicate=hub.petastorm.in_set(["a"], "name"), **place) as reader:
         assert sorted(int(row.id) for row in reader) == list(range(5))
         assert reader.diagnostics["cache_misses"] == 3, "name of two row groups, one of a null, and id of one"
-    assert ids(tmp_path, predicate=hub.in_set(["c"], "name")) == [10, 12, 14]
-    assert ids(tmp_path, predicate=hub.in_set(["c", None], "name")) == list(range(10, 16))
+    assert ids(tmp_path, predicate=hub.petastorm.in_set(["c"], "name")) == [10, 12, 14]
+    assert ids(tmp_path, predicate=hub.petastorm.in_set(["c", None], "name")) == list(range(10, 16))
 
 
 def test_footers_are_read_in_parallel(tmp_path, monkeypatch):

@@ -91,7 +91,7 @@ MAKERS = [hub.make_reader, hub.make_batch_reader]
 
 def rows_of(ids):
     """A predicate that only the rows decide: statistics are not asked about sets of floats."""
-    return hub.in_set([float(i) for i in ids], "id")
+    return hub.petastorm.in_set([float(i) for i in ids], "id")
 
 
 @pytest.mark.parametrize("make", MAKERS)

@@ -15,11 +15,11 @@ MOMENT = np.datetime64("2020-01-02T03:04:05.000006")
 
 
 def field(kind, spark_type, *, nullable=False):
-    return hub.UnischemaField("x", kind, (), hub.ScalarCodec(spark_type), nullable)
+    return hub.petastorm.UnischemaField("x", kind, (), hub.petastorm.ScalarCodec(spark_type), nullable)
 
 
 def written(folder, one, *values):
-    with hub.parquet_writer(folder, hub.Unischema("Rows", [one])) as writer:
+    with hub.parquet_writer(folder, hub.petastorm.Unischema("Rows", [one])) as writer:
         writer.write_rows({"x": value} for value in values)
     return pq.read_table(folder)["x"]
 
@@ -68,7 +68,7 @@ def test_times_are_stored_in_the_unit_of_their_type(tmp_path, spark_type, kind, 
     ],
 )
 def test_a_value_that_would_lose_is_refused_and_the_field_is_named(tmp_path, kind, spark_type, value):
-    with pytest.raises(hub.ConfigError, match=r"field 'x'"):
+    with pytest.raises(hub.errors.ConfigError, match=r"field 'x'"):
         written(tmp_path / "data", field(kind, spark_type), value)
     assert not list(tmp_path.rglob("*.parquet"))
 
@@ -81,27 +81,29 @@ def test_decimals_have_the_digits_of_their_type_in_files_schemas_and_spark(tmp_p
     one = field(Decimal, spark_type)
     assert written(tmp_path, one, value).type == pa.decimal128(*digits)
     assert read(tmp_path) == [value]
-    schema = hub.Unischema("Rows", [one])
+    schema = hub.petastorm.Unischema("Rows", [one])
     assert schema.as_spark_schema()["x"].dataType == types.DecimalType(*digits)
-    again = hub.Unischema.from_json(json.loads(json.dumps(schema.to_json())))
+    again = hub.petastorm.Unischema.from_json(json.loads(json.dumps(schema.to_json())))
     assert again == schema
     assert again.as_spark_schema() == schema.as_spark_schema()
 
 
 def test_a_time_without_a_unit_asks_for_one(tmp_path):
-    with pytest.raises(hub.ConfigError, match=r"field 'x': times need a unit.*TimestampType"):
-        hub.parquet_writer(tmp_path, hub.Unischema("Rows", [hub.UnischemaField("x", np.datetime64)]))
+    with pytest.raises(hub.errors.ConfigError, match=r"field 'x': times need a unit.*TimestampType"):
+        hub.parquet_writer(
+            tmp_path, hub.petastorm.Unischema("Rows", [hub.petastorm.UnischemaField("x", np.datetime64)])
+        )
 
 
 @pytest.mark.parametrize("name", ["DecimalType(39,2)", "DecimalType(4,5)", "DecimalType(4,-1)", "DecimalType(0,0)"])
 def test_decimals_that_no_file_holds_are_refused(name):
-    with pytest.raises(hub.ConfigError, match="38 digits"):
-        hub.ScalarCodec(name)
+    with pytest.raises(hub.errors.ConfigError, match="38 digits"):
+        hub.petastorm.ScalarCodec(name)
 
 
 def test_folders_keep_the_moment_of_a_time(tmp_path):
-    fields = [hub.UnischemaField("id", np.int64), field(np.datetime64, types.TimestampType())]
-    with hub.parquet_writer(tmp_path, hub.Unischema("Rows", fields), partition_by=["x"]) as writer:
+    fields = [hub.petastorm.UnischemaField("id", np.int64), field(np.datetime64, types.TimestampType())]
+    with hub.parquet_writer(tmp_path, hub.petastorm.Unischema("Rows", fields), partition_by=["x"]) as writer:
         writer.write({"id": 1, "x": MOMENT})
     assert read(tmp_path) == [MOMENT]
 
@@ -116,5 +118,5 @@ def test_times_without_a_unit_are_imported_with_that_of_their_type(tmp_path, roo
 
 @pytest.mark.parametrize("names", [("\ud800", "x"), ("Rows", "\ud800"), (7, "x"), ("Rows", None)])
 def test_names_that_are_no_text_are_refused(names):
-    with pytest.raises(hub.ConfigError, match=r"is no name|name is text"):
-        hub.Unischema(names[0], [hub.UnischemaField(names[1], np.int64)])
+    with pytest.raises(hub.errors.ConfigError, match=r"is no name|name is text"):
+        hub.petastorm.Unischema(names[0], [hub.petastorm.UnischemaField(names[1], np.int64)])

@@ -44,10 +44,10 @@ def ids(path, **options):
 @pytest.mark.parametrize("pool", ["thread", "process", "dummy"])
 def test_heavy_columns_are_read_only_of_row_groups_with_a_row_that_passes(damaged, pool):
     path = damaged([1], [0, 2, 3, 5])
-    keep = hub.in_set([11, 17, 42], "id")
+    keep = hub.petastorm.in_set([11, 17, 42], "id")
     assert ids(path, predicate=keep, reader_pool_type=pool) == [11, 17, 42]
     with pytest.raises(SourceError, match="row group 2"):
-        ids(path, predicate=hub.in_set([11, 25], "id"), reader_pool_type=pool)
+        ids(path, predicate=hub.petastorm.in_set([11, 25], "id"), reader_pool_type=pool)
 
 
 def test_row_groups_that_statistics_rule_out_are_not_read_at_all(damaged):
@@ -63,10 +63,10 @@ def test_columns_that_are_not_wanted_are_not_read(damaged):
 
 
 def test_row_groups_that_a_selector_leaves_out_are_not_read(tmp_path):
-    fields = [hub.UnischemaField("id", np.int64), hub.UnischemaField("town", np.str_)]
-    with hub.parquet_writer(tmp_path / "d", hub.Unischema("Rows", fields), rows_per_row_group=5) as writer:
+    fields = [hub.petastorm.UnischemaField("id", np.int64), hub.petastorm.UnischemaField("town", np.str_)]
+    with hub.parquet_writer(tmp_path / "d", hub.petastorm.Unischema("Rows", fields), rows_per_row_group=5) as writer:
         writer.write_rows([{"id": np.int64(i), "town": "Ulm" if i < 5 else "Bonn"} for i in range(20)])
-    hub.build_rowgroup_index(str(tmp_path / "d"), [hub.SingleFieldIndexer("by town", "town")])
+    hub.petastorm.build_rowgroup_index(str(tmp_path / "d"), [hub.petastorm.SingleFieldIndexer("by town", "town")])
     (path,) = (tmp_path / "d").glob("*.parquet")
     found, data = pq.read_metadata(path), bytearray(path.read_bytes())
     chunk = found.row_group(2).column(0)
@@ -76,4 +76,6 @@ def test_row_groups_that_a_selector_leaves_out_are_not_read(tmp_path):
     state = path.stat()
     path.write_bytes(data)
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert ids(str(tmp_path / "d"), rowgroup_selector=hub.SingleIndexSelector("by town", ["Ulm"])) == list(range(5))
+    assert ids(str(tmp_path / "d"), rowgroup_selector=hub.petastorm.SingleIndexSelector("by town", ["Ulm"])) == list(
+        range(5)
+    )

@@ -147,7 +147,9 @@ def test_memory_is_flat_over_twenty_epochs(tmp_path):
     import psutil
 
     # An epoch is 8 MB: whoever kept what was read would hold 120 MB more in the end.
-    schema = hub.Unischema("Rows", [hub.UnischemaField("x", np.uint8, (1 << 17,), hub.NdarrayCodec())])
+    schema = hub.petastorm.Unischema(
+        "Rows", [hub.petastorm.UnischemaField("x", np.uint8, (1 << 17,), hub.petastorm.NdarrayCodec())]
+    )
     with hub.parquet_writer(tmp_path / "data", schema, rows_per_row_group=8) as writer:
         writer.write_rows({"x": np.random.default_rng(i).integers(0, 255, 1 << 17, "u1")} for i in range(64))
     process = psutil.Process()

@@ -43,7 +43,7 @@ def test_whole_numbers_of_any_size_are_compared_as_python_does(dtype, operation,
     ids=str,
 )  # fmt: skip
 def test_what_is_no_list_of_conditions_is_refused_with_the_right_one(filters):
-    with pytest.raises(hub.ConfigError, match="filters"):
+    with pytest.raises(hub.errors.ConfigError, match="filters"):
         checked(filters)
 
 
@@ -92,5 +92,5 @@ def test_floats_are_looked_for_among_whole_numbers_of_any_size():
     table = pa.table({"f": [1.0, 2.0**63]})
     expression = arrow_expression(checked([("f", "in", [2**63, 1])]), {"f": pa.float64()})
     assert table.filter(expression)["f"].to_pylist() == [1.0, 2.0**63]
-    with pytest.raises(hub.ConfigError, match="no condition"):
+    with pytest.raises(hub.errors.ConfigError, match="no condition"):
         checked([[("f", "=", 1.0)], []])

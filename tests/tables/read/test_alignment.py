@@ -38,11 +38,11 @@ def position(index, frame):
 def test_keys_that_were_changed_before_a_merge_say_nothing_of_neighbours(root, changed):
     one, two = table("a", root, range(10)), table("b", root, range(10))
     two["frame"] = changed(two["frame"]).astype("i8")
-    merged = hub.merge(one, two, on="frame")
+    merged = hub.join(one, two, on="frame")
     loader = hub.row_loader(merged, root)
     own = {int(frame): i for i, frame in enumerate(two["frame"])}
     assert [row["vb"] for row in loader.get_batch(range(len(merged)))] == [own[f] for f in merged["frame"]]
-    with pytest.raises(hub.ConfigError, match="on index fields as they are stored"):
+    with pytest.raises(hub.errors.ConfigError, match="on index fields as they are stored"):
         loader.get_rows(0, ["va", "vb"], offsets=[0, 1])
     first = int(merged["frame"].iloc[0])
     assert pairs(loader, 0, [0, 1], ["va"]) == [(first,), (first + 1,)]
@@ -59,7 +59,7 @@ def test_keys_that_are_what_is_stored_are_known_whatever_their_type(root, kept):
         one, two = one.astype({"frame": "int64[pyarrow]"}), two.astype({"frame": "int64[pyarrow]"})
     elif kept == "filtered":
         two = two.iloc[::-3]
-    merged = hub.merge(one, two, on=["partition", "frame"])
+    merged = hub.join(one, two, on=["partition", "frame"])
     assert pairs(hub.row_loader(merged, root), position(merged, 6), [-1, 0, 1], ["va", "vb"]) == [
         (5, 5),
         (6, 6),
@@ -73,10 +73,10 @@ def test_nulls_and_nan_among_keys_are_what_is_stored(root):
         rows = [{"t": t, f"v{name}": i} for i, t in enumerate([0.0, None, 2.0, float("nan"), 4.0])]
         write(f"lab/{name}:v1", {"p": rows}, root, schema)
     one, two = (hub.read_index(f"lab/{name}:v1", root=root) for name in "ab")
-    merged = hub.merge(one, two, on="t")
+    merged = hub.join(one, two, on="t")
     loader = hub.row_loader(merged, root)
     last = int(np.flatnonzero((merged["t"] == 4).to_numpy(dtype=bool, na_value=False))[0])
-    with pytest.raises(hub.ConfigError, match="are equal in t"):
+    with pytest.raises(hub.errors.ConfigError, match="are equal in t"):
         loader.get_rows(last, ["va", "vb"], offsets=[-3, 0])
     assert pairs(loader, last, [-2, 0], ["va", "vb"]) == [(2, 2), (4, 4)]
 
@@ -85,13 +85,13 @@ def test_tables_that_no_merge_brought_together_are_not_paired_by_a_key_of_their_
     order = [0, 1, 2, 3, 7, 5, 8, 4, 6, 9]
     one, two = table("a", root, range(10), x=range(10)), table("b", root, range(10))
     three, four = table("c", root, range(10), y=order), table("d", root, range(10))
-    ab, cd = hub.merge(one, two, on="frame"), hub.merge(three, four, on="frame")
+    ab, cd = hub.join(one, two, on="frame"), hub.join(three, four, on="frame")
     by_pandas = pd.merge(ab, cd, left_on="x", right_on="y", suffixes=("", "_r"))
-    renamed = hub.merge(ab, cd.rename(columns={"y": "x"}), on="x", suffixes=("", "_r"))
+    renamed = hub.join(ab, cd.rename(columns={"y": "x"}), on="x", suffixes=("", "_r"))
     side_by_side = pd.concat([ab, cd.drop(columns=["frame", "partition"])], axis=1)
     for joined in (by_pandas, renamed, side_by_side):
         loader, at = hub.row_loader(joined, root), position(joined, 5)
-        with pytest.raises(hub.ConfigError, match="not known whether"):
+        with pytest.raises(hub.errors.ConfigError, match="not known whether"):
             loader.get_rows(at, ["va", "vc"], offsets=[-1, 0, 1])
         assert pairs(loader, at, [-1, 0, 1], ["va", "vb"]) == [(4, 4), (5, 5), (6, 6)]
     published = hub.write_index(renamed, "lab/all:v1", root=root)
@@ -100,17 +100,17 @@ def test_tables_that_no_merge_brought_together_are_not_paired_by_a_key_of_their_
 
 def test_what_was_merged_in_parts_and_joined_is_one_merge(root):
     one, two = table("a", root, range(10)), table("b", root, range(10))
-    parts = [hub.merge(one[one["frame"] < 5], two, on="frame"), hub.merge(one[one["frame"] >= 5], two, on="frame")]
+    parts = [hub.join(one[one["frame"] < 5], two, on="frame"), hub.join(one[one["frame"] >= 5], two, on="frame")]
     joined = pd.concat(parts, ignore_index=True)
     assert pairs(hub.row_loader(joined, root), 5, [-1, 0, 1], ["va", "vb"]) == [(4, 4), (5, 5), (6, 6)]
 
 
 def test_two_copies_of_a_merge_are_not_paired_across(root):
     one, two = table("a", root, range(10), x=[0, 2, 1, 3, 4, 5, 6, 7, 8, 9]), table("b", root, range(10))
-    merged = hub.merge(one, two, on="frame")
+    merged = hub.join(one, two, on="frame")
     twice = pd.merge(merged, merged.assign(x=range(10)), on="x")
     loader = hub.row_loader(twice, root)
-    with pytest.raises(hub.ConfigError, match="not known whether"):
+    with pytest.raises(hub.errors.ConfigError, match="not known whether"):
         loader.get_rows(0, ["va_x", "vb_y"], offsets=[0, 1])
     assert pairs(loader, 0, [0, 1], ["va_y", "vb_y"]) == [(0, 0), (1, 1)]
 
@@ -121,9 +121,9 @@ def test_a_key_that_comes_again_in_another_slab_of_the_partition_is_seen(root):
     with hub.table_writer("lab/b:v1", schema, root=root) as w, w.partition("p") as p:
         p.extend({"frame": frames, "vb": np.arange(len(frames))})
     two = hub.read_index("lab/b:v1", root=root).drop_duplicates("frame", keep="last")
-    loader = hub.row_loader(hub.merge(table("a", root, range(8)), two, on="frame"), root)
+    loader = hub.row_loader(hub.join(table("a", root, range(8)), two, on="frame"), root)
     assert [row["vb"] for row in loader.get_batch([4, 5])] == [4, SLAB_ROWS]
-    with pytest.raises(hub.ConfigError, match="are equal in frame"):
+    with pytest.raises(hub.errors.ConfigError, match="are equal in frame"):
         loader.get_rows(4, ["va", "vb"], offsets=[-1, 0, 1])
 
 
@@ -131,13 +131,13 @@ def test_tables_that_only_a_third_has_in_common_are_not_neighbours(root):
     one = table("a", root, range(10), y=range(10))
     two = table("b", root, [0, 1, 2, 3, 4, 105, 6, 7, 8, 9], y=range(10))
     three = table("c", root, range(10), y=range(10))
-    nearest = hub.merge_asof(one, two.drop(columns="y"), on="frame", tolerance=0, suffixes=("", "_b"))
+    nearest = hub.join_asof(one, two.drop(columns="y"), on="frame", tolerance=0, suffixes=("", "_b"))
     by_hand = pd.merge(one, two.drop(columns=["y", "partition"]), on="frame")
     for both in (nearest, by_hand):
-        whole = hub.merge(both, three.drop(columns=["frame", "partition"]), on="y", suffixes=("", "_c"))
+        whole = hub.join(both, three.drop(columns=["frame", "partition"]), on="y", suffixes=("", "_c"))
         loader, at = hub.row_loader(whole, root), position(whole, 4)
         for names in (["va", "vb"], ["va", "vb", "vc"]):
-            with pytest.raises(hub.ConfigError, match="not known whether"):
+            with pytest.raises(hub.errors.ConfigError, match="not known whether"):
                 loader.get_rows(at, names, offsets=[0, 1, 2])
         assert pairs(loader, at, [0, 1, 2], ["va", "vc"]) == [(4, 4), (5, 5), (6, 6)]
 
@@ -147,8 +147,8 @@ def test_tables_that_were_merged_one_after_the_other_are_neighbours(root):
     keys = [["frame", "y"], ["frame", "y"], ["y", "frame"]]
     whole = frames[0]
     for other, key, name in zip(frames[1:], keys, "bcd", strict=True):
-        whole = hub.merge(whole, other, on=key, suffixes=("", f"_{name}"))
-    pair = hub.merge(hub.merge(*frames[:2], on=["frame", "y"]), hub.merge(*frames[2:], on=["frame", "y"]),
+        whole = hub.join(whole, other, on=key, suffixes=("", f"_{name}"))
+    pair = hub.join(hub.join(*frames[:2], on=["frame", "y"]), hub.join(*frames[2:], on=["frame", "y"]),
                      on=["frame", "y"])  # fmt: skip
     for merged in (whole, pair):
         found = pairs(hub.row_loader(merged, root), 5, [-1, 0, 1], ["va", "vb", "vc", "vd"])
@@ -173,8 +173,8 @@ def test_keys_of_another_type_are_what_is_stored_only_if_they_tell_as_much_apart
             p.extend({"k": np.asarray(stored, dtype), f"v{name}": np.arange(3)})
     one, two = (hub.read_index(f"lab/{name}:v1", root=root) for name in "ab")
     one, two = one.assign(k=given), two.assign(k=given)
-    merged = hub.merge(one, two, on="k")
-    with pytest.raises(hub.ConfigError, match="not known whether"):
+    merged = hub.join(one, two, on="k")
+    with pytest.raises(hub.errors.ConfigError, match="not known whether"):
         hub.row_loader(merged, root).get_rows(0, ["va", "vb"], offsets=[0, 1])
 
 
@@ -185,7 +185,7 @@ def test_whatever_pandas_can_merge_on_is_merged_on(root, values, column):
     one, two = table("a", root, range(3)), table("b", root, range(3))
     values = pd.Series(values, dtype=None if isinstance(values[0], complex) else object)
     one, two = one.assign(**{column: values}), two.assign(**{column: values})
-    merged = hub.merge(one, two, on=column, suffixes=("_a", "_b"))
+    merged = hub.join(one, two, on=column, suffixes=("_a", "_b"))
     assert [(row["va"], row["vb"]) for row in hub.row_loader(merged, root).get_batch(range(3))] == [
         (i, i) for i in range(3)
     ]
@@ -193,11 +193,11 @@ def test_whatever_pandas_can_merge_on_is_merged_on(root, values, column):
 
 def test_a_window_that_is_wholly_past_an_edge_of_one_table_is_refused_or_null_in_all(root):
     one, two = table("a", root, [0, 1, 2]), table("b", root, [2, 0, 1])
-    merged = hub.merge(one, two, on="frame")
+    merged = hub.join(one, two, on="frame")
     loader, at = hub.row_loader(merged, root), position(merged, 2)
-    with pytest.raises(hub.ConfigError, match="differ in 'frame'"):
+    with pytest.raises(hub.errors.ConfigError, match="differ in 'frame'"):
         loader.get_rows(at, ["va", "vb"], offsets=[-2, -1], pad="null")
-    last = hub.row_loader(hub.merge(one, table("c", root, [0, 1, 2]), on="frame"), root)
+    last = hub.row_loader(hub.join(one, table("c", root, [0, 1, 2]), on="frame"), root)
     assert [row["va"] for row in last.get_rows(2, ["va", "vc"], offsets=[1, 2], pad="null")] == [None, None]
 
 
@@ -205,15 +205,15 @@ def test_a_window_that_is_wholly_past_an_edge_of_one_table_is_refused_or_null_in
 def test_rows_that_a_merge_left_alone_are_not_taken_for_rows_that_were_never_merged(root, merge):
     one, two = table("a", root, range(6)), table("b", root, [0, 2, 4])
     if merge == "computed keys":
-        whole = hub.merge(
+        whole = hub.join(
             one.assign(frame=one["frame"] + 100), two.assign(frame=two["frame"] + 100), on="frame", how="left"
         )
     else:
-        whole = hub.merge_asof(one, two, on="frame", tolerance=0)
+        whole = hub.join_asof(one, two, on="frame", tolerance=0)
     alone = whole[whole["frame"] % 2 == 1]
     loader = hub.row_loader(alone, root)
     assert loader.get_row(0, ["va", "vb"])["vb"] is None
-    with pytest.raises(hub.ConfigError, match=r"has no row there|not known whether"):
+    with pytest.raises(hub.errors.ConfigError, match=r"has no row there|not known whether"):
         loader.get_rows(0, ["va", "vb"], offsets=[-1, 0, 1])
     assert pairs(loader, 0, [-1, 0, 1], ["va"]) == [(0,), (1,), (2,)]
 
@@ -223,8 +223,8 @@ def test_zeros_of_both_signs_are_one_key(root):
         schema = hub.Schema({"k": hub.Field("f8", index=True), f"v{name}": hub.Field("i8")})
         write(f"lab/{name}:v1", {"p": [{"k": k, f"v{name}": i} for i, k in enumerate(keys)]}, root, schema)
     one, two = (hub.read_index(f"lab/{name}:v1", root=root) for name in "ab")
-    loader = hub.row_loader(hub.merge(one, two.iloc[:3], on="k"), root)
-    with pytest.raises(hub.ConfigError, match="are equal in k"):
+    loader = hub.row_loader(hub.join(one, two.iloc[:3], on="k"), root)
+    with pytest.raises(hub.errors.ConfigError, match="are equal in k"):
         loader.get_rows(1, ["va", "vb"], offsets=[-1, 0])
 
 
@@ -235,7 +235,7 @@ def test_partitions_that_differ_are_merged_on_like_any_key(root, how):
         schema = hub.Schema({"k": hub.Field("i8", index=True), f"v{name}": hub.Field("i8")})
         write(f"lab/{name}:v1", {key: [{"k": i, f"v{name}": i} for i in range(2)] for key in keys}, root, schema)
         frames[name] = hub.read_index(f"lab/{name}:v1", root=root)
-    merged = hub.merge(frames["a"], frames["b"], on=["partition", "k"], how=how)
+    merged = hub.join(frames["a"], frames["b"], on=["partition", "k"], how=how)
     expected = {"inner": [2], "left": [1, 2], "right": [2, 3], "outer": [1, 2, 3]}[how]
     assert sorted({int(one) for one in merged["partition"]}) == expected
     hub.row_loader(merged, root).get_batch(range(len(merged)))
@@ -256,7 +256,7 @@ def test_a_window_has_the_pairs_that_the_merge_made_or_is_refused(few_tables, da
     whole = changed[order[0]]
     for name, key in zip(order[1:], keys, strict=True):
         others = [one for one in ("frame", "x", "partition") if one != key]
-        whole = hub.merge(whole, changed[name].drop(columns=others), on=key, suffixes=("", f"_{name}"))
+        whole = hub.join(whole, changed[name].drop(columns=others), on=key, suffixes=("", f"_{name}"))
     if not len(whole):
         return
     some = data.draw(st.lists(st.booleans(), min_size=len(whole), max_size=len(whole)))
@@ -268,7 +268,7 @@ def test_a_window_has_the_pairs_that_the_merge_made_or_is_refused(few_tables, da
     loader = hub.row_loader(kept, root)
     try:
         found = pairs(loader, at, [0, offset], names)
-    except hub.ConfigError:
+    except hub.errors.ConfigError:
         return
     made = [tuple(int(row[name]) for name in names) for row in hub.row_loader(whole, root).get_batch(range(len(whole)))]
     assert found[0] in made

@@ -83,7 +83,7 @@ def test_damage_is_the_engines_error(table, root, monkeypatch, harm, forget):
     said = []
     for _ in range(2):
         forget()
-        with pytest.raises(hub.CorruptDataError) as caught:
+        with pytest.raises(hub.errors.CorruptDataError) as caught:
             table.loader().get_batch([30, 31], ["camera.image"])
         said.append(str(caught.value))
         engine_only(monkeypatch)

@@ -60,10 +60,10 @@ def test_nothing_is_visible_before_the_end_nor_after_an_error(root):
 
 def test_a_name_that_is_taken_is_refused_at_the_beginning_and_at_the_end(root):
     write("lab/drives:v1", {"a": drive("a", 1)}, root)
-    with pytest.raises(hub.AlreadyExistsError, match="exists already"):
+    with pytest.raises(hub.errors.AlreadyExistsError, match="exists already"):
         hub.table_writer("lab/drives:v1", schema(), root=root)
     with (
-        pytest.raises(hub.AlreadyExistsError, match="meanwhile"),
+        pytest.raises(hub.errors.AlreadyExistsError, match="meanwhile"),
         hub.table_writer("lab/drives:v2", schema(), root=root),
     ):
         write("lab/drives:v2", {"a": drive("a", 2)}, root)
@@ -74,7 +74,7 @@ def test_a_partition_is_begun_once(root):
     with hub.table_writer("lab/drives:v1", schema(), root=root) as w:
         with w.partition("a") as p:
             p.extend(drive("a", 1))
-        with pytest.raises(hub.ConflictError, match="'a' was begun before"):
+        with pytest.raises(hub.errors.ConflictError, match="'a' was begun before"):
             w.partition("a")
 
 
@@ -102,7 +102,7 @@ def test_another_partition_of_a_key_is_a_conflict_unless_the_first_counts(root):
         worker = w.worker()
         w.add(extract(worker, "a", 3))
         if on_duplicate == "error":
-            with pytest.raises(hub.ConflictError, match="'a' was written twice, with different rows"):
+            with pytest.raises(hub.errors.ConflictError, match="'a' was written twice, with different rows"):
                 w.add(extract(worker, "a", 4))
             w.abort()
         else:
@@ -143,7 +143,7 @@ def test_a_part_that_is_older_than_half_the_grace_period_is_refused_by_name(root
     part = extract(w.worker(), "a", 3)
     now = writer.store_now(root.store)
     monkeypatch.setattr(writer, "store_now", lambda store: now + pd.Timedelta(seconds=51))
-    with pytest.raises(hub.ConflictError, match=r"partition 'a' was begun .* ago, more than half"):
+    with pytest.raises(hub.errors.ConflictError, match=r"partition 'a' was begun .* ago, more than half"):
         w.add(part)
     w.abort()
 
@@ -197,7 +197,7 @@ def test_a_reference_of_another_name_may_be_deleted(root):
 
 def test_a_reference_under_another_root_names_transfer(root, s3_root):
     write("lab/drives:v1", {"a": drive("a", 1)}, root)
-    with pytest.raises(hub.ConfigError, match=r"hub\.transfer"):
+    with pytest.raises(hub.errors.ConfigError, match=r"hub\.transfer"):
         hub.table_writer("lab/new:v1", schema(), reference=f"{root.url}/lab/drives:v1", root=s3_root)
 
 
@@ -230,11 +230,11 @@ def test_a_growing_table_takes_partitions_until_it_is_frozen(root):
     assert_rows(hub.row_loader(index).get_batch(range(4)), parts["b"])
     again = hub.table_writer("lab/drives:v1", root=root)
     assert not again.add(extract(again.worker(), "a", 4)), "the same rows are there already"
-    with pytest.raises(hub.ConflictError, match="'a' is there already, with other rows"):
+    with pytest.raises(hub.errors.ConflictError, match="'a' is there already, with other rows"):
         again.add(extract(again.worker(), "a", 3))
     again.abort()
     hub.freeze("lab/drives:v1", root=root)
-    with pytest.raises(hub.FrozenError):
+    with pytest.raises(hub.errors.FrozenError):
         hub.table_writer("lab/drives:v1", root=root)
 
 
@@ -283,7 +283,7 @@ def test_columns_of_frames_are_cast_where_every_value_survives(root, kind):
     assert [row["v"].tolist() for row in table] == [[1], [], [2, 3]]
     for bad in ({"n": [40_000]}, {"n": [0.5]}):
         with (
-            pytest.raises(hub.ConfigError, match="cannot hold"),
+            pytest.raises(hub.errors.ConfigError, match="cannot hold"),
             hub.table_writer("lab/bad:v1", hub.Schema({"n": hub.Field("i2")}), root=root) as w,
             w.partition("a") as p,
         ):
@@ -309,12 +309,12 @@ def test_tables_are_a_kind_that_other_functions_know(root):
     assert copied.frozen
     assert_rows(copied[:], parts["a"])
     hub.delete("lab/drives:v1", root=root)
-    with pytest.raises(hub.NotFoundError):
+    with pytest.raises(hub.errors.NotFoundError):
         table.refresh()
     assert_rows(hub.restore("lab/drives:v1", 1, root=root)[:], parts["a"])
-    with pytest.raises(hub.ConfigError, match=r"write_index\(index, name, move=True\)"):
+    with pytest.raises(hub.errors.ConfigError, match=r"write_index\(index, name, move=True\)"):
         hub.compact("lab/drives:v2", root=root)
-    with pytest.raises(hub.ConfigError, match="versions are not merged"):
+    with pytest.raises(hub.errors.ConfigError, match="versions are not merged"):
         hub.merge_version("lab/drives:v2", into="lab/drives:v1", root=root)
     assert "camera.image" in repr(copied)
     assert "data:image/png" in copied._repr_html_()
@@ -348,11 +348,11 @@ def test_rows_are_paired_by_fields_of_the_index_wherever_they_stand(root):
     found = hub.diff("lab/drives:v1", "lab/drives:v2", on=["log_id", "frame"], root=root)
     assert (found.added, found.removed, found.changed) == ({2: 1}, {"a": 2}, {1: 1})
     assert {name: count for name, count in found.columns.items() if count} == {"speed": 1}
-    with pytest.raises(hub.ConfigError, match="on= pairs"):
+    with pytest.raises(hub.errors.ConfigError, match="on= pairs"):
         hub.diff("lab/drives:v1", "lab/drives:v2", root=root)
-    with pytest.raises(hub.ConfigError, match="two rows of lab/drives:v1 have log_id='a'"):
+    with pytest.raises(hub.errors.ConfigError, match="two rows of lab/drives:v1 have log_id='a'"):
         hub.diff("lab/drives:v1", "lab/drives:v2", on="log_id", root=root)
-    with pytest.raises(hub.ConfigError, match="no index field"):
+    with pytest.raises(hub.errors.ConfigError, match="no index field"):
         hub.diff("lab/drives:v1", "lab/drives:v2", on="speed", root=root)
 
 
@@ -375,7 +375,7 @@ def test_a_table_has_five_hundred_columns_and_rows_of_a_byte_and_of_64_megabytes
 
 def test_a_schema_that_no_record_has_room_for_is_refused_before_anything_is_written(root):
     fields = {f"{i:04}{'x' * 200}.value": hub.Field("f4") for i in range(3000)}
-    with pytest.raises(hub.ConfigError, match="schema: describing its 3000 fields"):
+    with pytest.raises(hub.errors.ConfigError, match="schema: describing its 3000 fields"):
         hub.table_writer("lab/wide:v1", hub.Schema(fields), root=root)
 
 
@@ -433,7 +433,7 @@ def test_partitions_that_a_growing_table_has_already_are_left_as_they_are_where_
     assert dict(zip(index["partition"], index["f"], strict=True)) == {"a": 7, "b": 8, "c": 8}
     third = hub.table_writer("t/grown:v1", root=root)
     assert list(parts(third, "c")) == [False], "the same rows are there already"
-    with pytest.raises(hub.ConflictError, match="'a' is there already, with other rows"):
+    with pytest.raises(hub.errors.ConflictError, match="'a' is there already, with other rows"):
         list(parts(third, "a"))
 
 
@@ -444,14 +444,14 @@ def test_partitions_that_a_growing_table_has_already_are_left_as_they_are_where_
 def test_one_row_is_never_taken_for_columns_nor_text_for_rows(root, rows):
     schema = hub.Schema({"a": hub.Field(str), "b": hub.Field(str)})
     writer = hub.table_writer("t/trap:v1", schema, root=root)
-    with pytest.raises(hub.ConfigError, match="partition 'p'"), writer.partition("p") as p:
+    with pytest.raises(hub.errors.ConfigError, match="partition 'p'"), writer.partition("p") as p:
         p.extend(rows)
     writer.abort()
 
 
 @pytest.mark.parametrize("group", [3, {"a": 1}, {"a"}, 1.5])
 def test_a_group_is_a_name_or_a_list_of_them(group):
-    with pytest.raises(hub.ConfigError, match="group="):
+    with pytest.raises(hub.errors.ConfigError, match="group="):
         hub.Field("int64", group=group)
 
 
@@ -461,11 +461,11 @@ def test_the_keys_of_a_table_are_of_one_type(root, first, second):
     with hub.table_writer("t/keys:v1", schema, root=root) as w:
         with w.partition(first) as p:
             p.append({"i": 0})
-        with pytest.raises(hub.ConfigError, match="is of type"), w.partition(second):
+        with pytest.raises(hub.errors.ConfigError, match="is of type"), w.partition(second):
             pass
     assert len(hub.load("t/keys:v1", root=root).partitions) == 1
     with hub.table_writer("t/grows:v1", schema, growing=True, root=root) as w, w.partition(first) as p:
         p.append({"i": 0})
     w = hub.table_writer("t/grows:v1", root=root)
-    with pytest.raises(hub.ConfigError, match="is of type"), w.partition(second):
+    with pytest.raises(hub.errors.ConfigError, match="is of type"), w.partition(second):
         pass

@@ -11,7 +11,7 @@ from hubarray.readers.parquet import index_writer
 def build_rowgroup_index(
     dataset_url: str, spark_context: Any, indexers: Sequence[Any], hdfs_driver: str = "libhdfs3", **options: Any
 ) -> None:
-    """Index row groups as :func:`hubarray.build_rowgroup_index` does, in this process.
+    """Index row groups as :func:`hubarray.petastorm.build_rowgroup_index` does, in this process.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def build_rowgroup_index(
     hdfs_driver : str
         Changes nothing.
     **options
-        Those of :func:`hubarray.build_rowgroup_index`.
+        Those of :func:`hubarray.petastorm.build_rowgroup_index`.
     """
     index_writer.build_rowgroup_index(dataset_url, indexers, **options)
 

@@ -15,7 +15,7 @@ def make_spark_converter(
     dtype: str | None = "float32",
     **options: Any,
 ) -> SparkDatasetConverter:
-    """As :func:`hubarray.make_spark_converter`, called as Petastorm 0.13 is.
+    """As :func:`hubarray.petastorm.make_spark_converter`, called as Petastorm 0.13 is.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def make_spark_converter(
         As Spark knows it; uncompressed by default.
     dtype : "float32", "float64" or None
     **options
-        ``parent_cache_dir_url`` and ``storage_options``, as of :func:`hubarray.make_spark_converter`.
+        ``parent_cache_dir_url`` and ``storage_options``, as of :func:`hubarray.petastorm.make_spark_converter`.
     """
     return spark_readers.make_spark_converter(
         df, parquet_row_group_size_bytes=parquet_row_group_size_bytes,

@@ -16,12 +16,12 @@ def dataset_as_rdd(
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Any:
-    """As :func:`hubarray.dataset_as_rdd`, called as Petastorm 0.13 is.
+    """As :func:`hubarray.petastorm.dataset_as_rdd`, called as Petastorm 0.13 is.
 
     Parameters
     ----------
     dataset_url, spark_session, schema_fields, storage_options
-        As of :func:`hubarray.dataset_as_rdd`.
+        As of :func:`hubarray.petastorm.dataset_as_rdd`.
     hdfs_driver : str
         Changes nothing.
     """

@@ -9,8 +9,8 @@ from typing import Any
 from hubarray.errors import NotFoundError
 from hubarray.errors import SourceError as PetastormMetadataError
 from hubarray.errors import SourceError as PetastormMetadataGenerationError
-from hubarray.interop.petastorm.making import refuse_filesystem
 from hubarray.interop.spark import readers as spark_readers
+from hubarray.petastorm.making import refuse_filesystem
 from hubarray.readers.factory import make_reader
 from hubarray.readers.fields.unischema import Unischema
 
@@ -25,12 +25,12 @@ def materialize_dataset(
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> AbstractContextManager[None]:
-    """As :func:`hubarray.materialize_dataset`, called as Petastorm 0.13 is.
+    """As :func:`hubarray.petastorm.materialize_dataset`, called as Petastorm 0.13 is.
 
     Parameters
     ----------
     spark, dataset_url, schema, row_group_size_mb, storage_options
-        As of :func:`hubarray.materialize_dataset`.
+        As of :func:`hubarray.petastorm.materialize_dataset`.
     use_summary_metadata : bool
         Changes nothing: a summary is always written.
     filesystem_factory

@@ -1,5 +1,0 @@
-"""Petastorm's ``petastorm.spark``."""
-
-from hubarray.interop.petastorm.spark.spark_dataset_converter import SparkDatasetConverter, make_spark_converter
-
-__all__ = ["SparkDatasetConverter", "make_spark_converter"]
