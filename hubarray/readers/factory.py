@@ -1,22 +1,16 @@
-"""`make_reader` and `make_batch_reader`: what their arguments mean, and which source a name or URL is."""
+"""`make_reader` and `make_batch_reader`."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hubarray import config, process
-from hubarray.api import catalog
-from hubarray.api.tables import row_loader
 from hubarray.blobs.pools import core_count
-from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import ConfigError, NoDataAvailableError
-from hubarray.readers.array_columns import is_column
-from hubarray.readers.array_source import VALUE, ArraySource, dataset_source
 from hubarray.readers.fields.filters import FilteredPredicate, FilterPredicate
 from hubarray.readers.fields.ngram import NGram
 from hubarray.readers.fields.predicates import PredicateBase
@@ -24,6 +18,7 @@ from hubarray.readers.fields.pushdown import narrowed
 from hubarray.readers.fields.source import Source
 from hubarray.readers.fields.transform import TransformSpec, transform_schema
 from hubarray.readers.fields.unischema import Unischema, UnischemaField, no_field
+from hubarray.readers.open_source import open_source
 from hubarray.readers.order.cursor import EpochCursor, cut_units, uniform_units
 from hubarray.readers.order.distributed import place_in_the_world
 from hubarray.readers.order.permutation import chosen_seed
@@ -32,119 +27,7 @@ from hubarray.readers.pipeline.pipeline import Pipeline
 from hubarray.readers.pipeline.windows import has_repeated_rows
 from hubarray.readers.pipeline.worker_pools import pool_of
 from hubarray.readers.reader import Reader
-from hubarray.readers.table_source import TableSource
-from hubarray.tables.handle import TableHandle
-from hubarray.tables.read.loader import RowLoaderHandle
-
-MAX_DROP_PARTITIONS = 1 << 16
-_MODES = ("exact", "drop", "pad")
-_RAGGED = ("list", "pad", "nested")
-
-
-@dataclass(frozen=True)
-class Cache:
-    """Where row groups are kept on this machine, and how many bytes of them."""
-
-    folder: str
-    budget_bytes: int
-
-
-def open_source(
-    source: Any,
-    *,
-    storage_options: Mapping[str, Any] | None = None,
-    cache: Cache | None = None,
-    skip_errors: bool = False,
-    root: Any = None,
-    fields: Any = None,
-    max_decoded_bytes: int | None = None,
-) -> Source:
-    """The source that something means.
-
-    Parameters
-    ----------
-    source
-        A name of an array or table, a handle on one, ``a.decoded`` of a packed array, an index, a mapping of names to
-        arrays, or paths and URLs of Parquet.
-    fields : list of str, optional
-        The fields that are wanted, which tell what samples are where a dataset does not.
-
-    Raises
-    ------
-    ConfigError, NotFoundError, SourceError
-    """
-    place = None if cache is None else (cache.folder, cache.budget_bytes)
-    if hasattr(source, "unit_bounds") and hasattr(source, "identity"):
-        found: Source = source if place is None or not hasattr(source, "cached") else source.cached(place)
-        return found
-    if is_column(source):
-        return ArraySource({VALUE: source})
-    if isinstance(source, DatasetHandle):
-        return dataset_source(source, _beside(source, fields))
-    if isinstance(source, TableHandle):
-        return TableSource(source.loader())
-    if isinstance(source, RowLoaderHandle):
-        return TableSource(source)
-    if isinstance(source, Mapping):
-        if not source:
-            raise ConfigError("a mapping of arrays names at least one")
-        arrays = {name: _array(one, name, root) for name, one in source.items()}
-        return ArraySource(arrays)
-    if isinstance(source, (list, tuple)) and not source:
-        raise ConfigError("give at least one path or URL of Parquet files")
-    if isinstance(source, str) and is_name(source):
-        loaded = catalog.load(source, root=root)
-        return open_source(loaded, fields=fields)
-    if isinstance(source, (str, os.PathLike)) or (
-        isinstance(source, (list, tuple)) and source and all(isinstance(one, (str, os.PathLike)) for one in source)
-    ):
-        with process.importing:
-            from hubarray.readers.parquet.source import parquet_source
-        return parquet_source(
-            source, storage_options=storage_options, cache=place, skip_errors=skip_errors,
-            max_decoded_bytes=max_decoded_bytes,
-        )  # fmt: skip
-    if not hasattr(source, "columns") and not hasattr(source, "__arrow_c_stream__"):
-        raise ConfigError(
-            f"a reader's source is a name, an array, a dataset, a table, a mapping of arrays, an index of a table, or "
-            f"paths of Parquet files, and not a {type(source).__name__}"
-        )
-    return TableSource(row_loader(source, root))
-
-
-def _beside(dataset: DatasetHandle, fields: Any) -> list[str] | None:
-    """The arrays that begin with the dimension of one that is named, where a dataset has several such dimensions."""
-    try:
-        dataset.samples()
-        return None
-    except ConfigError:
-        named = [one for one in fields if one in dataset] if isinstance(fields, (list, tuple)) else []
-        if not named or not dataset[named[0]].ndim or dataset[named[0]].dims[0] is None:
-            raise
-    first = dataset[named[0]].dims[0]
-    return [name for name, array in dataset.arrays.items() if array.ndim and array.dims[0] == first]
-
-
-def is_name(text: str) -> bool:
-    """Whether text names what is under a root, and no file.
-
-    Examples
-    --------
-    >>> [is_name(one) for one in ["lab/photos:v1", "s3://bucket/train", "/data/train.parquet"]]
-    [True, False, False]
-    """
-    if "://" in text:
-        return ":" in text.rpartition("/")[2]
-    if text.startswith((".", "/", "~", "\\")):
-        return False
-    return ":" in text or "@" in text or not os.path.exists(text)
-
-
-def _array(one: Any, name: str, root: Any) -> Any:
-    found = catalog.load(one, root=root) if isinstance(one, str) else one
-    if not is_column(found):
-        raise ConfigError(f"{name!r} is a {type(found).__name__}, and arrays are read together; a table has columns")
-    return found
+from hubarray.readers.reader_options import ReaderOptions
 
 
 def make_reader(
@@ -256,7 +139,17 @@ def make_reader(
     ...     sorted(int(row.value) for row in reader)
     [1, 4]
     """
-    return _made(False, dict(locals()))
+    options = ReaderOptions(
+        schema_fields=schema_fields, reader_pool_type=reader_pool_type, workers_count=workers_count,
+        results_queue_size=results_queue_size, seed=seed, shuffle_rows=shuffle_rows,
+        shuffle_row_groups=shuffle_row_groups, shuffle_row_drop_partitions=shuffle_row_drop_partitions,
+        predicate=predicate, rowgroup_selector=rowgroup_selector, num_epochs=num_epochs, cur_shard=cur_shard,
+        shard_count=shard_count, shard_balance=shard_balance, cache_type=cache_type,
+        cache_location=cache_location, cache_size_limit=cache_size_limit, transform_spec=transform_spec,
+        filters=filters, ragged=ragged, on_error=on_error, storage_options=storage_options, root=root,
+        max_decoded_bytes=max_decoded_bytes,
+    )  # fmt: skip
+    return build_reader(source, options, batched=False)
 
 
 def make_batch_reader(
@@ -291,32 +184,39 @@ def make_batch_reader(
     """
     if isinstance(schema_fields, NGram):
         raise ConfigError("make_batch_reader has no windows; make_reader takes an NGram")
-    defaults = make_reader.__kwdefaults__ or {}
-    unknown = [name for name in options if name not in defaults]
+    known = [field.name for field in dataclasses.fields(ReaderOptions) if field.name != "schema_fields"]
+    unknown = [name for name in options if name not in known]
     if unknown:
-        raise ConfigError(f"make_batch_reader has no option {unknown[0]!r}; there are {', '.join(defaults)}")
-    return _made(True, {"source": source, "schema_fields": schema_fields, **defaults, **options})
+        raise ConfigError(f"make_batch_reader has no option {unknown[0]!r}; there are {', '.join(known)}")
+    return build_reader(source, ReaderOptions(schema_fields=schema_fields, **options), batched=True)
 
 
-def _made(batched: bool, given: dict[str, Any]) -> Reader:
-    _check(given)
-    rank, world = place_in_the_world(given["cur_shard"], given["shard_count"])
+def build_reader(source_of: Any, options: ReaderOptions, *, batched: bool) -> Reader:
+    """Build a reader of rows, or of batches.
+
+    Raises
+    ------
+    ConfigError, NotFoundError, SourceError, NoDataAvailableError
+    """
+    options.check()
+    rank, world = place_in_the_world(options.cur_shard, options.shard_count)
     source = open_source(
-        given["source"], storage_options=given["storage_options"], cache=_cache(given),
-        skip_errors=given["on_error"] == "skip", root=given["root"], fields=given["schema_fields"],
-        max_decoded_bytes=given["max_decoded_bytes"],
+        source_of, storage_options=options.storage_options, cache=options.cache(),
+        skip_errors=options.on_error == "skip", root=options.root, fields=options.schema_fields,
+        max_decoded_bytes=options.max_decoded_bytes,
     )  # fmt: skip
-    _check_cache(given, source)
-    if given["rowgroup_selector"] is not None:
-        source = _selected(source, given["rowgroup_selector"])
-    predicate = given["predicate"]
+    _check_cache(options, source)
+    if options.rowgroup_selector is not None:
+        source = _selected(source, options.rowgroup_selector)
+    predicate = options.predicate
     if predicate is not None and not isinstance(predicate, PredicateBase):
         raise ConfigError(
-            f"predicate: a {type(predicate).__name__} is none; derive it from hub.petastorm.PredicateBase"
+            f"predicate must be a PredicateBase, not {type(predicate).__name__}; wrap a function with "
+            "hub.petastorm.in_lambda"
         )
     rest: PredicateBase | None = None
-    if given["filters"] is not None:
-        source, rest = narrowed(source, FilterPredicate(given["filters"], _filter_schema(source)))
+    if options.filters is not None:
+        source, rest = narrowed(source, FilterPredicate(options.filters, _filter_schema(source)))
     if predicate is not None:
         _known(predicate, _filter_schema(source))
         source, predicate = narrowed(source, predicate, batched=batched)
@@ -324,43 +224,43 @@ def _made(batched: bool, given: dict[str, Any]) -> Reader:
         predicate = rest if predicate is None else FilteredPredicate(rest, predicate)
     if not source.rows:
         raise NoDataAvailableError(f"{source.where}: there are no rows, or none that filters and predicate let through")
-    wanted, ngram = _wanted(given["schema_fields"], source.schema, given["transform_spec"])
+    wanted, ngram = _wanted(options.schema_fields, source.schema, options.transform_spec)
     if ngram is not None and has_repeated_rows(source):
         raise ConfigError(
             f"NGram: some rows of {source.where} come several times, as of hub.balanced, and would be each other's "
             "neighbours in time; take each once"
         )
     view = source.schema.create_schema_view(wanted)
-    transform = given["transform_spec"]
+    transform = options.transform_spec
     schema = view if transform is None else transform_schema(view, transform)
     if ngram is not None and transform is not None:
         ngram.resolve(schema if ngram.timestamp_field in schema.fields else _with(schema, source, ngram))
     pipeline = Pipeline(
         source, list(view.fields), predicate=predicate, transform=transform, ngram=ngram, schema=schema,
-        batched=batched, skip_errors=given["on_error"] == "skip",
+        batched=batched, skip_errors=options.on_error == "skip",
     )  # fmt: skip
-    mode = given["shard_balance"] or "exact"
+    mode = options.shard_balance or "exact"
     if mode != "exact" and pipeline.decides:
         raise ConfigError(f"shard_balance={mode!r}: {_undecided(pipeline)}, or shard_balance='exact'")
-    seed = given["seed"]
-    sharded = given["cur_shard"] is not None or given["shard_count"] is not None
+    seed = options.seed
+    sharded = options.cur_shard is not None or options.shard_count is not None
     # Of this machine's files no request is waited for: more threads than cores stand in each other's way.
     least = 2 if getattr(source, "is_near", False) else 4
-    workers = given["workers_count"] or max(least, core_count())
-    shuffle_rows = bool(given["shuffle_rows"])
-    bounds, unit_rows, group_rows = _grouped(source, world, shuffle_rows, given)
-    pool = pool_of(given["reader_pool_type"], pipeline, workers)
-    ahead = min(workers, given["results_queue_size"]) if source.unit_bounds is not None else 2
+    workers = options.workers_count or max(least, core_count())
+    shuffle_rows = bool(options.shuffle_rows)
+    bounds, unit_rows, group_rows = _grouped(source, world, shuffle_rows, options)
+    pool = pool_of(options.reader_pool_type, pipeline, workers)
+    ahead = min(workers, options.results_queue_size) if source.unit_bounds is not None else 2
     loop = EpochCursor(
         source.identity(), source.where, bounds=bounds, unit_rows=unit_rows,
         group_rows=1 if batched and unit_rows == 0 else group_rows, mode=mode,
-        own_mode=given["shard_balance"] is None and not pipeline.decides,
+        own_mode=options.shard_balance is None and not pipeline.decides,
         seed=chosen_seed() if seed is None and not sharded else int(seed or 0), own_seed=seed is None,
-        shuffle_units=bool(given["shuffle_row_groups"]), shuffle_rows=shuffle_rows, rank=rank, world_size=world,
-        step_rows=world, parts=int(given["shuffle_row_drop_partitions"]), whole_intervals=batched,
+        shuffle_units=bool(options.shuffle_row_groups), shuffle_rows=shuffle_rows, rank=rank, world_size=world,
+        step_rows=world, parts=int(options.shuffle_row_drop_partitions), whole_intervals=batched,
     )  # fmt: skip
     return Reader(
-        pipeline, pool, loop, num_epochs=given["num_epochs"], batched=batched, ragged=given["ragged"], ahead=ahead
+        pipeline, pool, loop, num_epochs=options.num_epochs, batched=batched, ragged=options.ragged, ahead=ahead
     )  # fmt: skip
 
 
@@ -378,12 +278,12 @@ def _undecided(pipeline: Pipeline) -> str:
     return "only the transform decides how many rows it gives; use make_reader, whose transform takes a row"
 
 
-def _grouped(source: Source, world: int, shuffle_rows: bool, given: Mapping[str, Any]) -> tuple[np.ndarray, int, int]:
-    parts = given["shuffle_row_drop_partitions"]
+def _grouped(source: Source, world: int, shuffle_rows: bool, options: ReaderOptions) -> tuple[np.ndarray, int, int]:
+    parts = options.shuffle_row_drop_partitions
     if source.unit_bounds is not None:
         fitting = int(DEFAULT_BUFFER_BYTES / GROUPS_HELD / source.row_bytes)
         return cut_units(source.unit_bounds, parts), 0, max(1, fitting) if shuffle_rows else 1
-    shuffled = shuffle_rows or given["shuffle_row_groups"]
+    shuffled = shuffle_rows or options.shuffle_row_groups
     found = sizes(
         source.rows, source.row_bytes, source.chunk_rows, intervals=world, world_size=world, shuffle=shuffled
     )  # fmt: skip
@@ -392,70 +292,18 @@ def _grouped(source: Source, world: int, shuffle_rows: bool, given: Mapping[str,
     return cut_units(uniform_units(source.rows, found.unit_rows), parts), found.unit_rows, group_rows
 
 
-def _check(given: Mapping[str, Any]) -> None:
-    def refuse(name: str, told: str) -> None:
-        raise ConfigError(f"{name}={given[name]!r}: {told}")
-
-    def whole(name: str, least: int, most: int) -> None:
-        value = given[name]
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not least <= value <= most:
-            refuse(name, f"give a whole number from {least} to {most:,}")
-
-    if given["seed"] is not None:
-        whole("seed", 0, (1 << 62) - 1)
-    if given["num_epochs"] is not None:
-        whole("num_epochs", 1, 1 << 40)
-    whole("results_queue_size", 1, 1 << 20)
-    if given["workers_count"] is not None:
-        whole("workers_count", 1, 1 << 12)
-    for name in ("shuffle_rows", "shuffle_row_groups"):
-        if not isinstance(given[name], (bool, np.bool_)):
-            refuse(name, "give True or False")
-    if given["storage_options"] is not None and not isinstance(given["storage_options"], Mapping):
-        refuse("storage_options", "give a mapping")
-    whole("shuffle_row_drop_partitions", 1, MAX_DROP_PARTITIONS)
-    if given["shard_balance"] not in (None, *_MODES):
-        refuse("shard_balance", f"there are {', '.join(map(repr, _MODES))}")
-    if given["ragged"] not in _RAGGED:
-        refuse("ragged", f"there are {', '.join(map(repr, _RAGGED))}")
-    if given["on_error"] not in ("raise", "skip"):
-        refuse("on_error", "there are 'raise' and 'skip'")
-    if given["cache_type"] not in ("null", "local-disk"):
-        refuse("cache_type", "there are 'null' and 'local-disk'")
-    if given["transform_spec"] is not None and not isinstance(given["transform_spec"], TransformSpec):
-        refuse("transform_spec", "give a hub.TransformSpec")
-
-
-def _cache(given: Mapping[str, Any]) -> Cache | None:
-    if given["cache_type"] == "null":
-        return None
-    settings = config.current()
-    folder = given["cache_location"] or os.path.join(settings.cache_dir, "readers")
-    limit = 10 << 30 if given["cache_size_limit"] is None else given["cache_size_limit"]
-    if not isinstance(limit, int) or limit < 1:
-        raise ConfigError(f"cache_size_limit={limit!r}: give a number of bytes above 0")
-    place = os.fsdecode(folder)
-    try:
-        readable = "\0" not in place and bool(place.encode())
-    except UnicodeEncodeError:
-        readable = False
-    if not readable:
-        raise ConfigError(f"cache_location={place!r}: is no name of a folder"[:200])
-    return Cache(place, limit)
-
-
-def _check_cache(given: Mapping[str, Any], source: Source) -> None:
+def _check_cache(options: ReaderOptions, source: Source) -> None:
     """Refuse a place for row groups where there are none, or where none are kept."""
-    named = [name for name in ("cache_location", "cache_size_limit") if given[name] is not None]
-    if given["cache_type"] == "null":
+    named = [name for name in ("cache_location", "cache_size_limit") if getattr(options, name) is not None]
+    if options.cache_type == "null":
         if named:
             raise ConfigError(f"{named[0]}: nothing is kept without cache_type='local-disk'")
         return
     if not hasattr(source, "cache_counts"):
         for name in named:
             raise ConfigError(
-                f"{name}={given[name]!r}: is of Parquet's row groups; what is read of tables and arrays is in "
-                "hubarray's cache: hub.configure(cache_dir=..., disk_cache_bytes=...)"
+                f"{name}={getattr(options, name)!r}: applies only to Parquet; tables and arrays use hubarray's cache, "
+                "which hub.configure(cache_dir=..., disk_cache_bytes=...) sets"
             )
 
 
@@ -491,7 +339,8 @@ def _known(predicate: PredicateBase, schema: Unischema) -> None:
 def _selected(source: Source, selector: Any) -> Source:
     if not hasattr(selector, "select_row_groups"):
         raise ConfigError(
-            f"rowgroup_selector: a {type(selector).__name__} is none; hub.petastorm.SingleIndexSelector is one"
+            f"rowgroup_selector must be a selector such as hub.petastorm.SingleIndexSelector, "
+            f"not {type(selector).__name__}"
         )
     select = getattr(source, "selected", None)
     if select is None:

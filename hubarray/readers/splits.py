@@ -12,11 +12,11 @@ import numpy as np
 from hubarray.errors import ConfigError, SourceError
 from hubarray.readers import fractions
 from hubarray.readers.array_source import ArraySource
-from hubarray.readers.factory import open_source
 from hubarray.readers.fields.predicates import PredicateBase
 from hubarray.readers.fields.selectors import RowGroupSelectorBase
 from hubarray.readers.fields.source import Column, Columns, SegmentedRows, Source
 from hubarray.readers.fields.unischema import no_field
+from hubarray.readers.open_source import open_source
 from hubarray.readers.pipeline.windows import stretched
 from hubarray.readers.table_source import TableSource
 

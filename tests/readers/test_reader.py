@@ -1,5 +1,7 @@
 """The reader over every kind of source: rows, order, shards, epochs, states and bad input."""
 
+import dataclasses
+import inspect
 import itertools
 import json
 import pickle
@@ -12,6 +14,7 @@ import pytest
 
 import hubarray as hub
 from hubarray.errors import ConfigError, NoDataAvailableError, NotFoundError, ReaderStoppedError
+from hubarray.readers.reader_options import ReaderOptions
 from tests.readers.conftest import ROWS, make_sample, same
 
 
@@ -375,7 +378,7 @@ def test_heavy_columns_are_read_only_for_rows_that_pass(make_root, tmp_path, for
 
 
 def test_sources_pickle(sample):
-    from hubarray.readers.factory import open_source
+    from hubarray.readers.open_source import open_source
 
     source = open_source(sample.source, root=sample.root)
     again = pickle.loads(pickle.dumps(source))
@@ -544,3 +547,12 @@ def test_a_cache_of_row_groups_is_refused_for_what_has_none(root):
     hub.array(3, "t/x:v0", root=root)
     with pytest.raises(ConfigError, match=r"cache_location=.*hub\.configure"):
         hub.make_reader("t/x:v0", cache_type="local-disk", cache_location="/tmp/x", root=root)
+
+
+def test_the_options_of_a_reader_have_the_defaults_of_make_reader():
+    documented = {
+        name: parameter.default
+        for name, parameter in inspect.signature(hub.make_reader).parameters.items()
+        if name != "source"
+    }
+    assert {field.name: field.default for field in dataclasses.fields(ReaderOptions)} == documented

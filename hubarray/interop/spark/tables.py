@@ -15,7 +15,7 @@ from hubarray import errors
 from hubarray.errors import ConfigError
 from hubarray.extras import needed
 from hubarray.interop.export.parquet import loader_schema, row_batch
-from hubarray.readers.factory import open_source
+from hubarray.readers.open_source import open_source
 from hubarray.readers.table_source import TableSource
 from hubarray.tables.read.loader import RowLoaderHandle
 from hubarray.tables.write.worker import TableWorker

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hubarray as hub
-from hubarray.readers.factory import open_source
 from hubarray.readers.fields.source import row_values
+from hubarray.readers.open_source import open_source
 from tests.tables import rows as model
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "petastorm" / "0.7.6"
