@@ -28,8 +28,7 @@ test: $(VENV)/.test
 test-browser: $(VENV)/.test
 	@command -v chromium chromium-browser google-chrome chrome >/dev/null || \
 	    { echo "Chromium is not on the PATH; install it: apt-get install chromium" >&2; exit 1; }
-	$(PYTEST) tests/viewer -n 2 -m "browser and not alone"
-	$(PYTEST) tests/viewer -m "browser and alone"
+	$(PYTEST) tests/viewer -m browser
 
 test-spark: $(VENV)/.test
 	@command -v java >/dev/null || \
