@@ -55,9 +55,16 @@ def test_a_name_of_the_first_release_is_the_new_one_and_warns(old):
 
 
 def test_the_drop_in_for_petastorm_is_found_under_its_old_name():
-    from hubarray.interop.petastorm.predicates import in_set
-
-    assert in_set is hub.petastorm.in_set
+    program = (
+        "from hubarray.interop.petastorm.etl.dataset_metadata import materialize_dataset\n"
+        "from hubarray.interop.petastorm.predicates import in_set\n"
+        "import hubarray as hub\n"
+        "assert in_set is hub.petastorm.in_set"
+    )
+    ended = subprocess.run([sys.executable, "-W", "always", "-c", program], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    warning = "hubarray.interop.petastorm is hubarray.petastorm now; the old name works until version 0.4"
+    assert ended.stderr.count(warning) == 1
 
 
 @pytest.mark.alone

@@ -85,7 +85,7 @@ _registered: dict[str, Callable[[], Registration]] = {}
 
 
 def register(kind: str, registration: Callable[[], Registration]) -> None:
-    """Have versions of a kind opened by what a function gives, which imports it when it is first needed."""
+    """Register a kind. The function imports what it returns when a version of the kind is first opened."""
     _registered[kind] = registration
 
 
@@ -97,12 +97,16 @@ def kind_of(record: Record) -> Kind:
     FormatVersionError
         This hubarray does not know it.
     """
+    return _registration_of(record).kind
+
+
+def _registration_of(record: Record) -> Registration:
     if record.head.kind not in _registered:
         raise FormatVersionError(
             f"{record_key(record.name, record.head.number)}: is of the kind {record.head.kind!r}, which this hubarray "
             "cannot open; upgrade hubarray"
         )
-    return _registration(record.head.kind).kind
+    return _registration(record.head.kind)
 
 
 def require(record: Record, kind: str, remedy: str) -> None:
@@ -129,9 +133,8 @@ def _registration(kind: str) -> Registration:
 
 def row_loader(numbers: Any, names: Any, root: Root | None) -> Any:
     """The loader of rows, given by their numbers in each table, and the names of their index's columns."""
-    made = _registration("table").row_loader
-    assert made is not None
-    return made(numbers, names, root)
+    loader: Any = _registration("table").row_loader
+    return loader(numbers, names, root)
 
 
 def of(handle: Any) -> Kind:
@@ -160,8 +163,7 @@ def handle(root: Root, version: Version, record: Record) -> Any:
 
 
 def _handle(root: Root, version: Version, record: Record, *, pinned: bool) -> Any:
-    kind_of(record)
-    return _registration(record.head.kind).handle(root, version, record, pinned=pinned)
+    return _registration_of(record).handle(root, version, record, pinned=pinned)
 
 
 def opened(root: Root, name: Name) -> Any:

@@ -148,14 +148,17 @@ def test_threads_whose_transform_sleeps_keep_neither_the_program_nor_who_leaves(
 
 
 def test_a_pool_that_nobody_holds_lets_its_threads_go(source):
+    # Those of other tests may still sleep.
+    others = set(threading.enumerate())
     reader = hub.make_reader("t/x:v1", root=source, workers_count=3)
     next(reader)
-    assert any(one.name.startswith("hubarray-reader") for one in threading.enumerate())
+    own = {one for one in threading.enumerate() if one.name.startswith("hubarray-reader")} - others
+    assert own
     del reader
-    deadline = time.monotonic() + 20
-    while any(one.name.startswith("hubarray-reader") for one in threading.enumerate()):
+    gc.collect()
+    deadline = time.monotonic() + 5
+    while own & set(threading.enumerate()):
         assert time.monotonic() < deadline
-        gc.collect()
         time.sleep(0.02)
 
 
