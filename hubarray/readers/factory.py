@@ -191,7 +191,7 @@ def make_batch_reader(
     return build_reader(source, ReaderOptions(schema_fields=schema_fields, **options), batched=True)
 
 
-def build_reader(source_of: Any, options: ReaderOptions, *, batched: bool) -> Reader:
+def build_reader(data: Any, options: ReaderOptions, *, batched: bool) -> Reader:
     """Build a reader of rows, or of batches.
 
     Raises
@@ -201,7 +201,7 @@ def build_reader(source_of: Any, options: ReaderOptions, *, batched: bool) -> Re
     options.check()
     rank, world = place_in_the_world(options.cur_shard, options.shard_count)
     source = open_source(
-        source_of, storage_options=options.storage_options, cache=options.cache(),
+        data, storage_options=options.storage_options, cache=options.cache(),
         skip_errors=options.on_error == "skip", root=options.root, fields=options.schema_fields,
         max_decoded_bytes=options.max_decoded_bytes,
     )  # fmt: skip

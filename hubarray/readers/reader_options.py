@@ -62,10 +62,10 @@ class ReaderOptions:
         def refuse(name: str, told: str) -> None:
             raise ConfigError(f"{name}={getattr(self, name)!r}: {told}")
 
-        def whole(name: str, least: int, most: int) -> None:
+        def whole(name: str, minimum: int, maximum: int) -> None:
             value = getattr(self, name)
-            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not least <= value <= most:
-                refuse(name, f"give a whole number from {least} to {most:,}")
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or not minimum <= value <= maximum:
+                refuse(name, f"give a whole number from {minimum} to {maximum:,}")
 
         if self.seed is not None:
             whole("seed", 0, (1 << 62) - 1)
