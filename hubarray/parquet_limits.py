@@ -13,7 +13,6 @@ from __future__ import annotations
 import bisect
 import mmap
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,6 +24,7 @@ import pyarrow.parquet as pq
 from hubarray.arrow_types import is_file, plain_column, plain_schema, without_views
 from hubarray.errors import SourceError
 from hubarray.limits import Budget
+from hubarray.threads import Threads
 
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 # A short text as an object of Python, beside its letters.
@@ -340,7 +340,7 @@ class _Fetched(_Probe):
             return pa.py_buffer(opened.read_at(one[1] - one[0], one[0]))
 
         if is_remote and len(joined) > 1:
-            with ThreadPoolExecutor(min(_FETCHED_AT_ONCE, len(joined)), "hubarray-row-group") as threads:
+            with Threads(min(_FETCHED_AT_ONCE, len(joined)), "hubarray-row-group") as threads:
                 buffers = list(threads.map(read, joined))
         else:
             buffers = [read(one) for one in joined]

@@ -6,11 +6,12 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextvars import copy_context
 from typing import TypeVar
 
 from hubarray.blobs.pools import AHEAD_THREADS_NAME, IO_THREADS, core_count, pools
+from hubarray.threads import Threads
 
 MAX_BYTES_IN_FLIGHT = 256 << 20
 TASK_GROUP_BYTES = 256 << 10
@@ -24,7 +25,7 @@ def run_all(
     tasks: Iterable[tuple[int, Callable[[], object]]],
     *,
     max_bytes_in_flight: int = MAX_BYTES_IN_FLIGHT,
-    threads: ThreadPoolExecutor | None = None,
+    threads: Threads | None = None,
 ) -> None:
     """Run tasks on threads (by default those for I/O), holding at most so many bytes at a time.
 
@@ -144,7 +145,7 @@ class _Run:
         self,
         tasks: Iterator[tuple[int, Callable[[], object]]],
         max_bytes: int,
-        threads: ThreadPoolExecutor,
+        threads: Threads,
         most: int,
     ) -> None:
         self._tasks = tasks

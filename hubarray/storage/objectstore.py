@@ -12,9 +12,10 @@ import random
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import obstore
 from obstore import exceptions as rust
@@ -32,7 +33,11 @@ from hubarray.storage.base import BUSY_ATTEMPTS, PIECE_BYTES, Buffer, ObjectInfo
 from hubarray.storage.options import endpoint_from_environment, flatten_s3
 from hubarray.storage.patience import unanswered
 from hubarray.storage.refusals import refused
+from hubarray.threads import interruptible
 
+T = TypeVar("T")
+
+_NO_MORE = object()
 _NO_STORE = {"Cache-Control": "no-store"}
 _RETRY: Any = {"max_retries": 5, "retry_timeout": timedelta(seconds=12)}
 _CLIENT = {"connect_timeout": "4s", "read_timeout": "8s", "timeout": "300s"}
@@ -105,7 +110,7 @@ class ObjectStore(Store):
         """
         for attempt in range(BUSY_ATTEMPTS - 1):
             try:
-                found = call(*args, **kwargs)
+                found = interruptible(partial(call, *args, **kwargs))
             except Exception as error:
                 if not (_status(error) == 409 or (self._was_used and _code(error) == "NoSuchBucket")):
                     raise
@@ -113,18 +118,18 @@ class ObjectStore(Store):
                 self._was_used = True
                 return found
             time.sleep(random.uniform(0.02, 0.1) * 2**attempt)
-        return call(*args, **kwargs)
+        return interruptible(partial(call, *args, **kwargs))
 
     def _get(self, key: str, start: int | None, length: int | None) -> Buffer:
         if length == 0:
             return b""
         try:
             if length is not None and length <= _CAPPED_BYTES:
-                return self._capped(key, start or 0, length)
+                return self._patiently(self._capped, key, start or 0, length)
             if length is not None:
                 return memoryview(self._patiently(obstore.get_range, self._store, key, start=start or 0, length=length))
-            options = {"range": {"offset": start}} if start else None
-            return memoryview(self._patiently(obstore.get, self._store, key, options=options).bytes())
+            options: Any = {"range": {"offset": start}} if start else None
+            return memoryview(self._patiently(lambda: obstore.get(self._store, key, options=options).bytes()))
         except Exception as error:
             if _status(error) == 416:
                 return b""
@@ -134,7 +139,7 @@ class ObjectStore(Store):
         """A range of which no more is taken than was asked for, though the server may send more."""
         options: Any = {"range": (start, start + length)}
         pieces, found = [], 0
-        for piece in self._patiently(obstore.get, self._store, key, options=options).stream(min_chunk_size=length):
+        for piece in obstore.get(self._store, key, options=options).stream(min_chunk_size=length):
             pieces.append(memoryview(piece))
             found += len(piece)
             if found >= length:
@@ -147,7 +152,7 @@ class ObjectStore(Store):
         try:
             options: Any = {"range": (start, start + length)}
             found = self._patiently(obstore.get, self._store, key, options=options)
-            for piece in found.stream(min_chunk_size=PIECE_BYTES):
+            for piece in _each(found.stream(min_chunk_size=PIECE_BYTES)):
                 yield memoryview(piece)
         except Exception as error:
             if _status(error) != 416:
@@ -207,7 +212,7 @@ class ObjectStore(Store):
 
     def _entries(self, prefix: str, shallow: bool) -> Iterator[ObjectInfo]:
         if not shallow:
-            for page in self._patiently(self._begun_list, prefix):
+            for page in _each(self._patiently(self._begun_list, prefix)):
                 yield from map(_info, page)
             return
         listing = self._patiently(obstore.list_with_delimiter, self._store, prefix or None)
@@ -224,7 +229,7 @@ class ObjectStore(Store):
             It is sent, too: what answers is no store, such as the page of a network that wants a login.
         """
         try:
-            obstore.get(self._store, f"{prefix}.absent-{secrets.token_hex(16)}", options={"range": (0, 1)}).bytes()
+            interruptible(partial(self._first_byte, f"{prefix}.absent-{secrets.token_hex(16)}"))
         except (rust.NotFoundError, FileNotFoundError):
             return
         except Exception as error:
@@ -244,7 +249,7 @@ class ObjectStore(Store):
 
     def _delete(self, keys: Sequence[str]) -> None:
         try:
-            obstore.delete(self._store, list(keys))
+            interruptible(partial(obstore.delete, self._store, list(keys)))
         except FileNotFoundError:
             return
         except Exception as error:
@@ -314,6 +319,16 @@ class _StandardChain:
             "token": frozen.token,
             "expires_at": expires,
         }
+
+
+def _each(found: Iterable[T]) -> Iterator[T]:
+    """Iterate over an iterator of obstore; Ctrl-C ends the wait for each item."""
+    following = iter(found)
+    while True:
+        one = interruptible(partial(next, following, _NO_MORE))
+        if one is _NO_MORE:
+            return
+        yield one
 
 
 def _info(meta: Any) -> ObjectInfo:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
-import concurrent.futures.thread  # noqa: F401 - before what is to be called before its end
 import logging
 import random
-import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from hubarray import config
 from hubarray.errors import UnavailableError
+from hubarray.threads import ending
 
 T = TypeVar("T")
 
@@ -55,12 +53,6 @@ class UnansweredError(UnavailableError):
         self.is_alive, self.retry_after_seconds = is_alive, retry_after_seconds
 
 
-# Set when the program ends, whose pools are waited for then: a thread that sleeps must not keep it.
-_ending = threading.Event()
-# Those registered last are called first; the pools' own is registered when they are imported.
-getattr(threading, "_register_atexit", atexit.register)(_ending.set)
-
-
 def retried(call: Callable[[], T], where: str, timeout_seconds: float | None = None) -> T:
     """Make a call, and again, after longer and longer waits, while it raises :class:`UnansweredError`.
 
@@ -98,6 +90,6 @@ def retried(call: Callable[[], T], where: str, timeout_seconds: float | None = N
         # Of a server that is gone, the last attempt is made when the time is up.
         wait = max(asked, min(wait, left))
         log.debug("%s: no answer yet; the next attempt is in %.1f s", where, wait)
-        if _ending.wait(wait):
+        if ending.wait(wait):
             raise UnavailableError(*told)
         attempt += 1

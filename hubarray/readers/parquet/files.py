@@ -34,6 +34,7 @@ from hubarray.sources.folders import PARQUET_SUFFIXES, is_part, refuse_table_for
 from hubarray.storage.options import endpoint_from_environment, flatten_s3
 from hubarray.storage.patience import UnansweredError, retried, unanswered
 from hubarray.storage.refusals import code_of, refused, status_of
+from hubarray.threads import interruptible
 
 T = TypeVar("T")
 
@@ -264,7 +265,7 @@ def requested(location: Location, where: str, call: Callable[[], T]) -> T:
             location.client.filesystem.get_file_info(pafs.FileSelector(location.path, allow_not_found=True))
             return call()
 
-    return retried(attempt, where)
+    return retried(attempt if location.client.is_local else partial(interruptible, attempt), where)
 
 
 @contextmanager

@@ -9,7 +9,6 @@ import json
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,6 +26,7 @@ from hubarray.limits import parse_json
 from hubarray.parquet_limits import arrow_schema
 from hubarray.progress import progress
 from hubarray.readers.parquet.files import DataFile, Location, readable, requested
+from hubarray.threads import Threads
 
 _THREADS = 16
 _MAX_KEPT_BYTES = 64 << 20
@@ -214,7 +214,7 @@ def footers_of(
     missing = [i for i, one in enumerate(found) if one is None]
     if missing:
         with (
-            ThreadPoolExecutor(min(_THREADS, len(missing)), "hubarray-footers") as threads,
+            Threads(min(_THREADS, len(missing)), "hubarray-footers") as threads,
             progress(len(missing), f"reading footers of {location.where}", unit=" files") as bar,
         ):
             read = _reader(location, files, cache)

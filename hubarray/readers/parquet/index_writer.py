@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from hubarray.readers.parquet.indexes import (
     parse_indexes,
 )
 from hubarray.readers.parquet.source import parquet_source
+from hubarray.threads import Threads
 
 
 def build_rowgroup_index(
@@ -66,7 +66,7 @@ def build_rowgroup_index(
         columns = source.read(np.arange(bounds[unit], bounds[unit + 1]), names)
         return {name: _values(columns[name], name) for name in names}
 
-    with ThreadPoolExecutor(core_count(), "hubarray-index") as threads:
+    with Threads(core_count(), "hubarray-index") as threads:
         units = list(threads.map(found, range(len(source.units))))
     files = files_of(source)
     data = read_small(source.location, NAME, MAX_BYTES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from hubarray.readers.parquet.files import DataFile, Location
 from hubarray.readers.parquet.footers import Footer, metadata
 from hubarray.tables.format.conditions import Clause
 from hubarray.tables.format.statistics import Range, range_answer
+from hubarray.threads import Threads
 
 _THREADS = 16
 
@@ -77,7 +77,7 @@ def _stored_ranges(
             found[f] = ranges
     left = [f for f in numbers if f not in found]
     if left:
-        with ThreadPoolExecutor(min(_THREADS, len(left)), "hubarray-footers") as threads:
+        with Threads(min(_THREADS, len(left)), "hubarray-footers") as threads:
             read = list(threads.map(lambda f: metadata.of(location, files[f], cache), left))
         found |= dict(zip(left, statistics.ranges(read, fields), strict=True))
     return found

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import wait
 from decimal import Decimal
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import fs as pafs
 
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError
 from hubarray.readers.fields.field_codecs import ScalarCodec, cell_dtype, is_moment, shape_fits
@@ -20,11 +23,17 @@ from hubarray.readers.fields.unischema import Unischema, UnischemaField
 from hubarray.readers.parquet.files import Location, listed, located, readable, requested
 from hubarray.readers.parquet.finishing import finish_dataset
 from hubarray.readers.parquet.keys import check_keys, folder_of
+from hubarray.threads import Threads
 from hubarray.values.elements import Target, as_elements
 from hubarray.values.foreign import TEXT
 from hubarray.values.objects import plain_list
 
+T = TypeVar("T")
+
 _MB = 1 << 20
+_ABORT_SECONDS = 1.5
+
+log = logging.getLogger("hubarray.readers")
 
 
 def encode_row(schema: Unischema, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,6 +149,7 @@ class ParquetWriter:
         self._arrow = arrow_schema(Unischema("stored", stored))
         self._files: dict[tuple[Any, ...], _File] = {}
         self._written: list[str] = []
+        self._calls = _Calls(location)
         self._closed = False
 
     def write(self, row: Mapping[str, Any]) -> None:
@@ -173,7 +183,7 @@ class ParquetWriter:
         if key:
             name = f"{folder_of(self._schema, self._partition_by, key)}/{name}"
         self._written.append(name)
-        return _File(self._location, name, self._arrow, self._row_group_bytes, self._rows_per_row_group)
+        return _File(self._location, name, self._arrow, self._row_group_bytes, self._rows_per_row_group, self._calls)
 
     def close(self) -> None:
         """Write what is left, the schema and the summary."""
@@ -193,16 +203,28 @@ class ParquetWriter:
         self._closed = True
 
     def abort(self) -> None:
-        """Remove the files that were begun."""
+        """Remove the files that were begun.
+
+        A store that is silent is not waited for longer than a second and a half. What stays then is named in the log.
+        """
         self._closed = True
+        if not self._calls.make_last(self._remove):
+            log.warning(
+                "%s: the store did not answer, so files whose names end in -%s.parquet may stay there; delete them",
+                self._location.where, self._run,
+            )  # fmt: skip
+
+    def _remove(self) -> None:
         for file in self._files.values():
             file.abandon()
         filesystem = self._location.client.filesystem
         for name in self._written:
             try:
                 filesystem.delete_file(f"{self._location.path}/{name}")
-            except OSError:
+            except FileNotFoundError:
                 continue
+            except OSError as error:
+                log.warning("%s/%s: was not removed (%s); delete it", self._location.where, name, type(error).__name__)
 
     def __enter__(self) -> ParquetWriter:
         return self
@@ -220,24 +242,62 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
     return {"use_dictionary": scalars or False, "compression": "lz4"}
 
 
+class _Calls:
+    """Calls of Arrow, one after the other.
+
+    Those for a distant store are made by a thread, as Ctrl-C would otherwise wait for them. A call that it left behind
+    may still use a file when the files are to be removed, so the removal has to come after it.
+    """
+
+    def __init__(self, location: Location) -> None:
+        self._thread = None if location.client.is_local else Threads(1, "hubarray-writer")
+
+    def make(self, call: Callable[[], T]) -> T:
+        """Return what a call gives."""
+        if self._thread is None:
+            return call()
+        future = self._thread.submit(call)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def make_last(self, call: Callable[[], None]) -> bool:
+        """Make a call after all others, and say whether it was done in time."""
+        if self._thread is None:
+            call()
+            return True
+        return not wait([self._thread.submit(call)], _ABORT_SECONDS).not_done
+
+
 class _File:
     """A Parquet file that is being written, row group after row group."""
 
     def __init__(
-        self, location: Location, name: str, schema: pa.Schema, row_group_bytes: int, rows_per_row_group: int | None
+        self,
+        location: Location,
+        name: str,
+        schema: pa.Schema,
+        row_group_bytes: int,
+        rows_per_row_group: int | None,
+        calls: _Calls,
     ) -> None:
+        self._calls = calls
         self.rows = 0
         self._where, self._schema = f"{location.where}/{name}", schema
         self._row_group_bytes, self._rows_per_row_group = row_group_bytes, rows_per_row_group
         path = f"{location.path}/{name}"
-        filesystem = location.client.patient_filesystem
         folder = path.rpartition("/")[0]
         requested(location, self._where, lambda: location.client.filesystem.create_dir(folder, recursive=True))
         with readable(self._where):
-            self._sink = filesystem.open_output_stream(path)
-            self._writer = pq.ParquetWriter(self._sink, schema, **_encodings(schema))
+            self._sink, self._writer = calls.make(lambda: self._begun(location.client.patient_filesystem, path))
         self._pending: list[dict[str, Any]] = []
         self._pending_bytes = 0
+
+    def _begun(self, filesystem: pafs.FileSystem, path: str) -> tuple[pa.NativeFile, pq.ParquetWriter]:
+        sink = filesystem.open_output_stream(path)
+        return sink, pq.ParquetWriter(sink, self._schema, **_encodings(self._schema))
 
     def add(self, cells: dict[str, Any]) -> None:
         self._pending.append(cells)
@@ -252,19 +312,23 @@ class _File:
             return
         with readable(self._where):
             table = pa.Table.from_pylist(self._pending, schema=self._schema)
-            self._writer.write_table(table, row_group_size=len(self._pending))
+            rows = len(self._pending)
+            self._calls.make(lambda: self._writer.write_table(table, row_group_size=rows))
         self._pending, self._pending_bytes = [], 0
 
     def close(self) -> None:
         self._flush()
         with readable(self._where):
-            self._writer.close()
-            self._sink.close()
+            self._calls.make(self._end)
+
+    def _end(self) -> None:
+        self._writer.close()
+        self._sink.close()
 
     def abandon(self) -> None:
+        """End the file, as the last of its calls."""
         try:
-            self._writer.close()
-            self._sink.close()
+            self._end()
         except (OSError, pa.ArrowException):
             return
 
