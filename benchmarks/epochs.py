@@ -235,7 +235,7 @@ def _dataset(base: Place, values: np.ndarray) -> tuple[str, dict[str, Any]]:
 
 
 def _parquet(base: Place, values: np.ndarray) -> Epoch:
-    from hubarray.interop.torch.readers import BatchedDataLoader
+    from hubarray.interop.torch import BatchedDataLoader
 
     url, options = _dataset(base, values)
     # HF datasets reads everything once, and keeps it beside the dataset as it is in memory; so may ours.
