@@ -84,7 +84,7 @@ _LAZY = {
 }
 _MODULES = ("interop", "petastorm", "results")
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Array",

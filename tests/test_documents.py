@@ -1,12 +1,18 @@
 """The code of the documents runs, and gives what they say."""
 
 import ast
+import io
 import re
+import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
+import zarr
+from PIL import Image
 
 import hubarray as hub
 from hubarray.cli.main import main
@@ -142,12 +148,63 @@ def test_the_code_of_the_how_tos_runs_and_gives_what_its_comments_say(page, buck
     run_as_it_stands(page.name, text, {"__name__": "reader"})
 
 
+def png_files(count=20):
+    """The bytes of PNG files, each a pixel larger than the one before."""
+    images = (Image.fromarray(np.full((8, 8 + i, 3), i, np.uint8)) for i in range(count))
+    for image in images:
+        data = io.BytesIO()
+        image.save(data, "png")
+        yield data.getvalue()
+
+
+def opened_icechunk():
+    """Zarr's store of a session of Icechunk."""
+    group = zarr.open_group(zarr.storage.MemoryStore())
+    for name in ("temperature", "rain"):
+        group.create_array(name, data=np.ones((10, 4), "f4"), dimension_names=("time", "x"))
+    return {"session": SimpleNamespace(store=group.store)}
+
+
+def opened_lance():
+    """A Lance dataset, which gives tables and batches of Arrow."""
+    table = pa.table({"frame": np.arange(1000), "speed": np.arange(1000) / 2})
+    return {"ds": SimpleNamespace(to_table=lambda: table, to_batches=lambda: table.to_batches(max_chunksize=300))}
+
+
+def decoded_samples():
+    """Samples as a streaming dataset gives them, with images of Pillow."""
+    return {"samples": [{"label": i, "image": Image.open(io.BytesIO(data))} for i, data in enumerate(png_files())]}
+
+
+def written_archives():
+    """Two archives of WebDataset in the current folder."""
+    for number in range(2):
+        with tarfile.open(f"train-{number:06}.tar", "w") as archive:
+            for i, data in list(enumerate(png_files()))[10 * number : 10 * number + 10]:
+                for suffix, content in (("cls", str(i).encode()), ("png", data)):
+                    member = tarfile.TarInfo(f"{i:04}.{suffix}")
+                    member.size = len(content)
+                    archive.addfile(member, io.BytesIO(content))
+    return {}
+
+
+# What a page has open from the library that its readers come from.
+STAND_INS = {
+    "icechunk": opened_icechunk,
+    "lance": opened_lance,
+    "litdata": decoded_samples,
+    "mosaicml-streaming": decoded_samples,
+    "webdataset": written_archives,
+    "hugging-face": lambda: {"png_files": list(png_files())},
+}
+
+
 @pytest.mark.parametrize("page", COMING_FROM, ids=lambda page: page.stem)
 def test_the_code_for_those_who_come_from_elsewhere_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     # A column of Deep Lake gives NumPy arrays by rows and slices, and has a length.
     column = np.random.default_rng(0).integers(0, 255, (600, 4, 4, 3), np.uint8)
-    names = {"__name__": "reader", "column": column}
+    names = {"__name__": "reader", "column": column} | STAND_INS.get(page.stem, dict)()
     run_as_it_stands(page.name, page.read_text(), names)
     if page.stem == "deeplake":
         assert (names["images"][...] == column).all()

@@ -5,13 +5,15 @@ import sys
 import ml_dtypes
 import numpy as np
 import pytest
-import tensorflow as tf
 import tensorstore
-import torch
 
 import hubarray as hub
 from hubarray.arrays.codecs import dtypes
 from hubarray.arrays.metadata import metadata
+from tests.optional import Optional
+
+tf = Optional("tensorflow")
+torch = Optional("torch")
 
 NAMES = [name for name in dtypes._ML_NAMES if hasattr(ml_dtypes, name)]
 VALUES = np.array([[0.0, 1.0, -2.0], [0.5, 4.0, -0.0]])

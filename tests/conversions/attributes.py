@@ -14,12 +14,14 @@ import numpy as np
 import pandas as pd
 import pint
 import pyarrow as pa
-import torch
 import xarray as xr
 import zarr
 
 import hubarray as hub
 from tests.conversions.entries import NAME, Entry
+from tests.optional import Optional
+
+torch = Optional("torch")
 
 
 class Refused(str):

@@ -21,12 +21,14 @@ import pandas as pd
 import pint
 import polars as pl
 import pyarrow as pa
-import tensorflow as tf
-import torch
 import xarray as xr
 import zarr
 
 import hubarray as hub
+from tests.optional import Optional
+
+tf = Optional("tensorflow")
+torch = Optional("torch")
 
 DIM = "sample"
 POINT = np.dtype([("x", "<i4"), ("name", "<U3")])

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
-import torch
-from torch.utils.data import DataLoader
 
 import hubarray as hub
+from tests.optional import Optional
+
+torch = Optional("torch")
+torch_data = Optional("torch.utils.data")
 
 NAME = "lab/train:v1"
 
@@ -33,7 +35,7 @@ def check(batch):
 def test_pytorch_gets_dictionaries_by_index_and_as_a_stream(ds):
     dataset = ds.to_pytorch()
     assert (len(dataset), int(dataset[7]["label"]), dataset[7]["image"].shape) == (20, 1, (4, 4))
-    loader = DataLoader(dataset, batch_size=8, shuffle=True, collate_fn=dataset.collate)
+    loader = torch_data.DataLoader(dataset, batch_size=8, shuffle=True, collate_fn=dataset.collate)
     assert sorted(value for batch in loader for value in check(batch)) == list(range(20))
     stream = ds.to_pytorch(iterable=True, batch_size=5, seed=0)
     assert sorted(value for batch in stream for value in check(batch)) == list(range(20))

@@ -6,7 +6,6 @@ import time
 import tracemalloc
 
 import pytest
-import torch
 
 import hubarray as hub
 from hubarray.blobs.pack import PackWriter
@@ -16,8 +15,11 @@ from hubarray.history.log.hints import hint_writer
 from hubarray.names import parse
 from hubarray.tables.write import group_writer
 from tests.hostile.forge import forge
+from tests.optional import Optional
 from tests.rounds import rounds
 from tests.tables import rows as model
+
+torch = Optional("torch")
 
 FOUND = {key: model.drive(key, 9) for key in ("a", "b")}
 NUMBERS = (b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", bytes(4), b"\1\0\0\0", b"\0\0\0\x80")

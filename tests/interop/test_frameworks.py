@@ -9,10 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 import hubarray as hub
+from tests.optional import Optional
 from tests.servers import free_port
+
+torch = Optional("torch")
 
 ROWS = 203
 

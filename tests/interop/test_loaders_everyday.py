@@ -9,11 +9,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 
 import hubarray as hub
 from hubarray.errors import ConfigError
-from hubarray.interop.torch import BatchedDataLoader, DataLoader, InMemBatchedDataLoader
+from tests.optional import Optional
+
+torch = Optional("torch")
+loaders = Optional("hubarray.interop.torch")
 
 
 @pytest.fixture
@@ -27,18 +29,18 @@ def orders(loader, count):
 
 
 def test_each_pass_over_rows_in_memory_is_in_another_order(where):
-    loader = InMemBatchedDataLoader(hub.make_batch_reader(where, seed=0), batch_size=30)
+    loader = loaders.InMemBatchedDataLoader(hub.make_batch_reader(where, seed=0), batch_size=30)
     passes = orders(loader, 3)
     assert all(sorted(one) == list(range(100)) for one in passes)
     assert len({tuple(one) for one in passes}) == 3
-    again = InMemBatchedDataLoader(hub.make_batch_reader(where, seed=0), batch_size=30, num_epochs=3)
+    again = loaders.InMemBatchedDataLoader(hub.make_batch_reader(where, seed=0), batch_size=30, num_epochs=3)
     assert len(again) == 12
     assert orders(again, 1) == [[value for one in passes for value in one]]
 
 
 def test_a_pass_over_rows_in_memory_goes_on_where_a_state_was_taken(where):
     def made():
-        return InMemBatchedDataLoader(hub.make_batch_reader(where, seed=0), batch_size=30, num_epochs=2)
+        return loaders.InMemBatchedDataLoader(hub.make_batch_reader(where, seed=0), batch_size=30, num_epochs=2)
 
     with made() as loader:
         whole = orders(loader, 1)[0]
@@ -57,9 +59,9 @@ def test_a_pass_over_rows_in_memory_goes_on_where_a_state_was_taken(where):
 
 def test_the_length_of_a_loader_is_that_of_all_epochs(where):
     for epochs, length in ((1, 4), (2, 7)):
-        with DataLoader(hub.make_reader(where, num_epochs=epochs), batch_size=30) as loader:
+        with loaders.DataLoader(hub.make_reader(where, num_epochs=epochs), batch_size=30) as loader:
             assert len(loader) == length == len(list(loader))
-    with DataLoader(hub.make_reader(where, num_epochs=None), batch_size=30) as loader, pytest.raises(TypeError):
+    with loaders.DataLoader(hub.make_reader(where, num_epochs=None), batch_size=30) as loader, pytest.raises(TypeError):
         len(loader)
 
 
@@ -82,7 +84,7 @@ def test_small_data_is_shuffled_as_a_whole(root, where):
         found = np.array([row.value for row in reader])
         assert reader.diagnostics["shuffled_together"] == 1
     assert all(len(set((found[i : i + 1000] // 1000).tolist())) == 10 for i in range(0, 10_000, 1000))
-    loader = DataLoader(hub.make_reader("u/a:v1", seed=0, root=root), 100, shuffling_queue_capacity=10_000)
+    loader = loaders.DataLoader(hub.make_reader("u/a:v1", seed=0, root=root), 100, shuffling_queue_capacity=10_000)
     with loader:
         first = torch.cat([batch["value"] for batch, _ in zip(loader, range(10), strict=False)])
     assert len(set((first // 1000).tolist())) == 10
@@ -149,8 +151,8 @@ def test_wrong_arguments_are_refused_when_they_are_given(where):
     with pytest.raises(TypeError, match=r"hubarray\.interop\.torch\.DataLoader"):
         next(iter(torch.utils.data.DataLoader(reader, batch_size=None)))
     for make in (
-        lambda: DataLoader([1, 2]),
-        lambda: BatchedDataLoader(reader, transform_fn=3),
+        lambda: loaders.DataLoader([1, 2]),
+        lambda: loaders.BatchedDataLoader(reader, transform_fn=3),
         lambda: hub.TransformSpec(edit_fields=[("z", "floot", (), False)]),
         lambda: hub.petastorm.build_rowgroup_index(where, hub.petastorm.SingleFieldIndexer("a", "id")),
     ):
@@ -160,7 +162,7 @@ def test_wrong_arguments_are_refused_when_they_are_given(where):
 
 
 def test_whoever_stops_after_the_last_batch_has_had_the_epoch(where):
-    loader = InMemBatchedDataLoader(hub.make_reader(where), batch_size=np.int64(30), seed=np.int64(3))
+    loader = loaders.InMemBatchedDataLoader(hub.make_reader(where), batch_size=np.int64(30), seed=np.int64(3))
     assert [len([batch for _, batch in zip(range(len(loader)), loader, strict=False)]) for _ in range(3)] == [4, 4, 4]
     loader.load_state_dict(loader.state_dict())
 

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
-import torch
 from sklearn.datasets import load_digits
 
 import hubarray as hub
+from tests.optional import Optional
+
+tf = Optional("tensorflow")
+torch = Optional("torch")
 
 TESTED = 300
 

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
-import torch
-from torch.utils.data import DataLoader
 
 import hubarray as hub
 from hubarray.readers.array_columns import columns
+from tests.optional import Optional
+
+torch = Optional("torch")
+torch_data = Optional("torch.utils.data")
 
 CHOICES = [
     slice(10, 40),
@@ -44,7 +46,7 @@ def test_chosen_rows_are_those_that_numpy_chooses(pair, rows):
     assert sorted(seen) == sorted(labels[...][rows].tolist())
     if len(expected):
         assert torch.equal(dataset[0][0], torch.from_numpy(expected[0]))
-        batch = next(iter(DataLoader(dataset, batch_size=4, collate_fn=dataset.collate)))
+        batch = next(iter(torch_data.DataLoader(dataset, batch_size=4, collate_fn=dataset.collate)))
         assert np.array_equal(batch[0], expected[:4])
         assert [int(y) for _, y in images.to_tensorflow(labels, rows=rows)] == labels[...][rows].tolist()
 

@@ -2,13 +2,15 @@
 
 import io
 
-import av
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hubarray.sources.media_files import container_of, declared_bytes
+from tests.optional import Optional
+
+av = Optional("av")
 
 
 def recorded(name, container):

@@ -12,7 +12,7 @@ from tests.public_api import MODULES, public_names
 
 REPOSITORY = Path(__file__).parents[2]
 DOCUMENTS = [
-    *(Path(name) for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(Path(name) for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "CODE_OF_CONDUCT.md", "SECURITY.md")),
     *(
         path.relative_to(REPOSITORY)
         for path in sorted((REPOSITORY / "docs").rglob("*.md"))
@@ -172,3 +172,31 @@ def test_the_contents_have_every_page_in_the_list_and_in_the_tree():
     notebooks = {f"notebooks/{path.stem}" for path in (REPOSITORY / "notebooks").glob("*.ipynb")}
     decisions = {one for one in pages if one.startswith("decisions/0")}
     assert set(tree) == (pages | notebooks) - decisions - {"index"}
+
+
+# As conda-forge calls them.
+CONDA_NAMES = {"dask": "dask-core", "xxhash": "python-xxhash"}
+
+
+def test_the_version_is_the_same_wherever_it_is_written():
+    recipe = (REPOSITORY / "recipe" / "meta.yaml").read_text()
+    citation = (REPOSITORY / "CITATION.cff").read_text()
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text()
+    assert re.search(r'version = "([^"]+)"', recipe).group(1) == hub.__version__
+    assert re.search(r"^version: (.+)$", citation, re.MULTILINE).group(1) == hub.__version__
+    assert re.search(r"^## \[(\d[^\]]*)\] - \d{4}-\d\d-\d\d$", changelog, re.MULTILINE).group(1) == hub.__version__
+
+
+def test_the_recipe_of_conda_wants_what_setup_cfg_wants():
+    settings = configparser.ConfigParser()
+    settings.read(REPOSITORY / "setup.cfg")
+    wanted = re.findall(r"^([\w-]+)(.*)$", settings["options"]["install_requires"].strip(), re.MULTILINE)
+    recipe = (REPOSITORY / "recipe" / "meta.yaml").read_text()
+    run = re.findall(r"^    - ([\w-]+) ?(.*)$", recipe.partition("  run:\n")[2].partition("\n\n")[0], re.MULTILINE)
+    assert run[0] == ("python", settings["options"]["python_requires"])
+    assert run[1:] == [(CONDA_NAMES.get(name, name), bound) for name, bound in wanted]
+
+
+def test_an_entry_of_the_changelog_is_one_line():
+    lines = (REPOSITORY / "CHANGELOG.md").read_text().partition("## [")[2].splitlines()
+    assert [line for line in lines if line.startswith(" ")] == []

@@ -3,7 +3,6 @@
 import os
 import tracemalloc
 
-import av
 import dask.array as da
 import h5py
 import numpy as np
@@ -15,6 +14,9 @@ from PIL import Image
 import hubarray as hub
 from hubarray.errors import AlreadyExistsError, ConfigError, SourceError
 from hubarray.interop.import_ import arrays as importing
+from tests.optional import Optional
+
+av = Optional("av")
 
 VALUES = np.random.default_rng(0).integers(0, 255, (50, 12, 9), "u1")
 

@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
-import torch
 
 import hubarray as hub
 from hubarray.interop.spark import readers as spark_readers
 from hubarray.interop.spark import tables as spark
+from tests.optional import Optional
 from tests.tables import rows as model
+
+torch = Optional("torch")
 
 FIELDS = [
     hub.petastorm.UnischemaField("id", np.int32, (), hub.petastorm.ScalarCodec("IntegerType")),

@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import hubarray as hub
 from hubarray.errors import ConfigError
 from tests.interop import ROWS
+from tests.optional import Optional
 from tests.tables import rows as model
+
+tf = Optional("tensorflow")
 
 
 def labels_of(dataset):

@@ -5,13 +5,13 @@ import json
 
 import numpy as np
 import pytest
-from torch.utils.data import DataLoader
 
 import hubarray as hub
-from hubarray.interop.torch import stream as torch_stream
-from hubarray.interop.torch import tables as torch_tables
+from tests.optional import Optional
 from tests.readers.pipeline.test_memory_and_workers import broken
 from tests.tables import rows as model
+
+torch_data = Optional("torch.utils.data")
 
 PARTS = {key: model.drive(key, 25) for key in "abc"}
 FIELDS = ["log_id", "frame", "lidar", "note", "weight"]
@@ -129,7 +129,7 @@ def look(index, whole):
     rest = loader_of(index, 2, rank=1, state=first.state_dict())
     assert [begun + [rows_of(batch) for batch in rest], [rows_of(batch) for batch in rest]] == whole
     stream = hub.row_loader(index[0], root=index[1]).to_pytorch(FIELDS, iterable=True, batch_size=4, seed=5)
-    plain = DataLoader(stream, batch_size=None, num_workers=2, multiprocessing_context="fork")
+    plain = torch_data.DataLoader(stream, batch_size=None, num_workers=2, multiprocessing_context="fork")
     assert sorted(row for batch in plain for row in rows_of(batch)) == [(key, i) for key in "abc" for i in range(25)]
 
 
@@ -146,8 +146,10 @@ def look(index, whole):
     ],
 )
 def test_a_loader_that_breaks_a_rule_of_workers_is_seen(index, monkeypatch, old, new):
+    from hubarray.interop.torch import stream, tables
+
     whole = epochs(index, 0, rank=1)
-    monkeypatch.setattr(torch_tables, "Stream", broken(torch_stream, old, new).Stream)
+    monkeypatch.setattr(tables, "Stream", broken(stream, old, new).Stream)
     with pytest.raises((AssertionError, KeyError, RuntimeError, ValueError)):
         look(index, whole)
 

@@ -9,13 +9,15 @@ import sys
 
 import numpy as np
 import pytest
-import torch
-from torch.utils.data import DataLoader
 
 import hubarray as hub
 from hubarray.errors import ConfigError
 from tests.interop import ROWS
+from tests.optional import Optional
 from tests.rounds import rounds
+
+torch = Optional("torch")
+torch_data = Optional("torch.utils.data")
 
 
 @pytest.fixture
@@ -50,7 +52,7 @@ def test_workers_of_every_kind_read_every_sample_once(pair, iterable, method):
         loader = images.to_pytorch(labels, iterable=True, batch_size=16).loader(**options)
     else:
         dataset = images.to_pytorch(labels)
-        loader = DataLoader(dataset, batch_size=16, shuffle=True, collate_fn=dataset.collate, **options)
+        loader = torch_data.DataLoader(dataset, batch_size=16, shuffle=True, collate_fn=dataset.collate, **options)
     assert sorted(read_all(loader)) == list(range(ROWS))
     assert len(loader) == -(-ROWS // 16)
 
@@ -71,7 +73,9 @@ def test_persistent_workers_get_another_order_in_each_epoch(local_pair, workers)
 
 def test_a_plain_loader_differs_by_epoch_too_without_a_seed(local_pair):
     images, labels = local_pair
-    loader = DataLoader(images.to_pytorch(labels, iterable=True, batch_size=16), batch_size=None, num_workers=2)
+    loader = torch_data.DataLoader(
+        images.to_pytorch(labels, iterable=True, batch_size=16), batch_size=None, num_workers=2
+    )
     one, two = read_all(loader), read_all(loader)
     assert sorted(one) == sorted(two) == list(range(ROWS))
     assert one != two
@@ -125,7 +129,9 @@ def test_a_plain_loader_over_a_stream_gives_every_row_once_whatever_its_workers(
     images, labels = local_pair
     for workers in (0, 1, 3):
         stream = images.to_pytorch(labels, iterable=True, batch_size=7, seed=3)
-        assert sorted(read_all(DataLoader(stream, batch_size=None, num_workers=workers))) == list(range(ROWS))
+        assert sorted(read_all(torch_data.DataLoader(stream, batch_size=None, num_workers=workers))) == list(
+            range(ROWS)
+        )
 
 
 def ranks_of(images, world, **options):
@@ -235,7 +241,7 @@ def test_a_transform_gets_numpy_and_gives_anything(local_pair):
     images, labels = local_pair
     by_index = images.to_pytorch(labels, transform=halved)
     assert torch.equal(by_index[8]["image"], torch.full((4,), 4.0))
-    batch = next(iter(DataLoader(by_index, batch_size=5, collate_fn=by_index.collate)))
+    batch = next(iter(torch_data.DataLoader(by_index, batch_size=5, collate_fn=by_index.collate)))
     assert batch["image"].shape == (5, 4)
     assert batch["label"].tolist() == [0, 1, 2, 3, 4]
     stream = images.to_pytorch(labels, transform=halved, iterable=True, batch_size=5, shuffle=False)
@@ -311,7 +317,7 @@ def test_bad_input_is_refused_with_the_names(local_pair, make_root):
 def test_an_index_out_of_range_in_a_worker_is_an_index_error(local_pair):
     dataset = local_pair[0].to_pytorch()
     with pytest.raises(IndexError):
-        list(DataLoader(dataset, sampler=[1, 2, 5000], num_workers=1))
+        list(torch_data.DataLoader(dataset, sampler=[1, 2, 5000], num_workers=1))
 
 
 KILLED_WORKER = """

@@ -6,10 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 
 import hubarray as hub
-from hubarray.interop.torch.readers import BatchedDataLoader, DataLoader, InMemBatchedDataLoader
+from tests.optional import Optional
+
+torch = Optional("torch")
+torch_readers = Optional("hubarray.interop.torch.readers")
 
 
 @pytest.fixture
@@ -30,10 +32,10 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("make", [hub.make_reader, hub.make_batch_reader])
-@pytest.mark.parametrize("loader", [DataLoader, BatchedDataLoader])
+@pytest.mark.parametrize("loader", ["DataLoader", "BatchedDataLoader"])
 def test_batches_are_dictionaries_of_tensors(folder, make, loader):
     seen = []
-    with loader(make(folder, seed=1), batch_size=8) as batches:
+    with getattr(torch_readers, loader)(make(folder, seed=1), batch_size=8) as batches:
         for batch in batches:
             assert isinstance(batch["image"], torch.Tensor)
             assert torch.equal(batch["image"][:, 0, 0].long(), batch["id"])
@@ -49,14 +51,16 @@ def test_batches_are_dictionaries_of_tensors(folder, make, loader):
 
 def test_plain_parquet_comes_through_too(tmp_path):
     pq.write_table(pa.table({"x": np.arange(20.0), "note": [None, "a"] * 10}), tmp_path / "a.parquet")
-    (batch,) = BatchedDataLoader(hub.make_batch_reader(tmp_path / "a.parquet"), 20)
+    (batch,) = torch_readers.BatchedDataLoader(hub.make_batch_reader(tmp_path / "a.parquet"), 20)
     assert batch["x"].dtype == torch.float64
     assert batch["note"][:2] == [None, "a"]
 
 
 @pytest.mark.parametrize("ragged", ["list", "pad", "nested"])
 def test_rows_of_different_shapes_are_as_the_reader_says(folder, ragged):
-    with DataLoader(hub.make_reader(folder, ["id", "points"], shuffle_row_groups=False, ragged=ragged), 3) as batches:
+    with torch_readers.DataLoader(
+        hub.make_reader(folder, ["id", "points"], shuffle_row_groups=False, ragged=ragged), 3
+    ) as batches:
         points = next(iter(batches))["points"]
     if ragged == "list":
         assert [tuple(one.shape) for one in points] == [(0, 2), (1, 2), (2, 2)]
@@ -70,7 +74,7 @@ def test_rows_of_different_shapes_are_as_the_reader_says(folder, ragged):
 
 def test_a_loop_goes_on_after_the_batch_that_was_given_last(folder):
     def loader():
-        return DataLoader(hub.make_reader(folder, ["id"], seed=4, num_epochs=2), 8)
+        return torch_readers.DataLoader(hub.make_reader(folder, ["id"], seed=4, num_epochs=2), 8)
 
     whole = [batch["id"].tolist() for batch in loader()]
     first = loader()
@@ -79,25 +83,25 @@ def test_a_loop_goes_on_after_the_batch_that_was_given_last(folder):
     rest.load_state_dict(first.state_dict())
     assert begun + [batch["id"].tolist() for batch in rest] == whole
     with pytest.raises(hub.errors.ConfigError, match="cannot be resumed"):
-        DataLoader(hub.make_batch_reader(folder)).state_dict()
+        torch_readers.DataLoader(hub.make_batch_reader(folder)).state_dict()
 
 
 def test_a_shuffling_queue_is_the_readers_own_shuffle(folder):
     plain = [int(row.id) for row in hub.make_reader(folder, ["id"], seed=2)]
     reader = hub.make_reader(folder, ["id"], seed=2)
-    (batch,) = DataLoader(reader, 50, shuffling_queue_capacity=60)
+    (batch,) = torch_readers.DataLoader(reader, 50, shuffling_queue_capacity=60)
     assert sorted(batch["id"].tolist()) == sorted(plain)
     assert batch["id"].tolist() != plain
     begun = hub.make_reader(folder, ["id"])
     next(begun)
     with pytest.raises(ValueError, match="before the first"):
-        DataLoader(begun, shuffling_queue_capacity=10)
+        torch_readers.DataLoader(begun, shuffling_queue_capacity=10)
 
 
 def test_windows_are_dictionaries_by_offset(folder):
     fields = {0: ["id", "image"], 1: ["id"]}
     ngram = hub.NGram(fields, delta_threshold=5, timestamp_field="id")
-    with DataLoader(hub.make_reader(folder, ngram, shuffle_row_groups=False), 4) as batches:
+    with torch_readers.DataLoader(hub.make_reader(folder, ngram, shuffle_row_groups=False), 4) as batches:
         batch = next(iter(batches))
     assert batch[0]["id"].tolist() == [0, 1, 2, 3]
     assert batch[1]["id"].tolist() == [1, 2, 3, 4]
@@ -106,39 +110,43 @@ def test_windows_are_dictionaries_by_offset(folder):
 
 
 def test_functions_of_the_user_collate_and_transform(folder):
-    collated = DataLoader(hub.make_reader(folder, ["id"]), 5, collate_fn=lambda rows: sum(int(r["id"]) for r in rows))
+    collated = torch_readers.DataLoader(
+        hub.make_reader(folder, ["id"]), 5, collate_fn=lambda rows: sum(int(r["id"]) for r in rows)
+    )
     assert sum(collated) == 1225
-    doubled = BatchedDataLoader(hub.make_batch_reader(folder, ["id"]), 5, lambda column: torch.as_tensor(column) * 2)
+    doubled = torch_readers.BatchedDataLoader(
+        hub.make_batch_reader(folder, ["id"]), 5, lambda column: torch.as_tensor(column) * 2
+    )
     assert int(sum(int(one["id"].sum()) for one in doubled)) == 2450
     with pytest.raises(hub.errors.ConfigError, match="collate them in your loop"):
-        DataLoader(hub.make_batch_reader(folder), collate_fn=list)
+        torch_readers.DataLoader(hub.make_batch_reader(folder), collate_fn=list)
     with pytest.raises(hub.errors.ConfigError, match="batch_size"):
-        DataLoader(hub.make_reader(folder), 0)
+        torch_readers.DataLoader(hub.make_reader(folder), 0)
 
 
 @pytest.mark.parametrize("make", [hub.make_reader, hub.make_batch_reader])
 def test_rows_in_memory_are_shuffled_anew_in_each_epoch(folder, make):
-    loader = InMemBatchedDataLoader(make(folder, seed=1), 10, num_epochs=3)
+    loader = torch_readers.InMemBatchedDataLoader(make(folder, seed=1), 10, num_epochs=3)
     assert len(loader) == 15
     seen = [batch["id"].tolist() for batch in loader]
     epochs = [list(itertools.chain(*seen[5 * i : 5 * i + 5])) for i in range(3)]
     assert all(sorted(one) == list(range(50)) for one in epochs)
     assert len({tuple(one) for one in epochs}) == 3
     assert [batch["id"].tolist() for batch in loader] != seen, "these are the epochs after them"
-    again = InMemBatchedDataLoader(make(folder, seed=1), 10, num_epochs=3)
+    again = torch_readers.InMemBatchedDataLoader(make(folder, seed=1), 10, num_epochs=3)
     assert [batch["id"].tolist() for batch in again] == seen
-    few = InMemBatchedDataLoader(make(folder, ["id"]), 10, rows_capacity=25, drop_last=True)
+    few = torch_readers.InMemBatchedDataLoader(make(folder, ["id"]), 10, rows_capacity=25, drop_last=True)
     assert [len(batch["id"]) for batch in few] == [10, 10]
     with pytest.raises(hub.errors.ConfigError, match="without end"):
-        InMemBatchedDataLoader(make(folder, num_epochs=None))
+        torch_readers.InMemBatchedDataLoader(make(folder, num_epochs=None))
 
 
 def test_integers_with_nulls_are_lists_and_wide_unsigned_ones_grow(tmp_path):
     x = pa.array([2**60 + 1, None, 3], pa.int64())
     table = pa.table({"x": x, "u2": pa.array([1, 2, 65535], pa.uint16()), "u4": pa.array([1, 2, 3], pa.uint32())})
     pq.write_table(table, tmp_path / "a.parquet")
-    rows = DataLoader(hub.make_reader(tmp_path, shuffle_row_groups=False), 3)
-    batches = BatchedDataLoader(hub.make_batch_reader(tmp_path, shuffle_row_groups=False), 3)
+    rows = torch_readers.DataLoader(hub.make_reader(tmp_path, shuffle_row_groups=False), 3)
+    batches = torch_readers.BatchedDataLoader(hub.make_batch_reader(tmp_path, shuffle_row_groups=False), 3)
     for loader in (rows, batches):
         (batch,) = loader
         assert [one if one is None else int(one) for one in batch["x"]] == [2**60 + 1, None, 3]
@@ -148,17 +156,21 @@ def test_integers_with_nulls_are_lists_and_wide_unsigned_ones_grow(tmp_path):
 
 @pytest.mark.parametrize("make", [hub.make_reader, hub.make_batch_reader])
 def test_a_transform_makes_a_tensor_of_each_column(folder, make):
-    (batch,) = BatchedDataLoader(make(folder, ["id", "image"]), 50, lambda column: torch.as_tensor(column).double())
+    (batch,) = torch_readers.BatchedDataLoader(
+        make(folder, ["id", "image"]), 50, lambda column: torch.as_tensor(column).double()
+    )
     assert {one.dtype for one in batch.values()} == {torch.float64}
-    (batch,) = InMemBatchedDataLoader(make(folder, ["id"]), 50, lambda column: torch.as_tensor(column) + 1)
+    (batch,) = torch_readers.InMemBatchedDataLoader(
+        make(folder, ["id"]), 50, lambda column: torch.as_tensor(column) + 1
+    )
     assert sorted(batch["id"].tolist()) == list(range(1, 51))
 
 
 @pytest.mark.parametrize("make", [hub.make_reader, hub.make_batch_reader])
 def test_a_loop_that_was_left_is_gone_on_with(folder, make):
-    with BatchedDataLoader(make(folder, seed=1, num_epochs=2), batch_size=8) as loader:
+    with torch_readers.BatchedDataLoader(make(folder, seed=1, num_epochs=2), batch_size=8) as loader:
         whole = [batch["id"].tolist() for batch in loader]
-    with BatchedDataLoader(make(folder, seed=1, num_epochs=2), batch_size=8) as loader:
+    with torch_readers.BatchedDataLoader(make(folder, seed=1, num_epochs=2), batch_size=8) as loader:
         found = []
         while len(found) < len(whole):
             found += [batch["id"].tolist() for batch in itertools.islice(loader, 2)]
@@ -177,7 +189,7 @@ def test_rows_that_wait_for_more_survive_an_error_of_the_reader(folder, tmp_path
     reader = hub.make_batch_reader(
         folder, ["id"], shuffle_row_groups=False, reader_pool_type="dummy", transform_spec=hub.TransformSpec(fail_once)
     )
-    with BatchedDataLoader(reader, batch_size=9) as loader:
+    with torch_readers.BatchedDataLoader(reader, batch_size=9) as loader:
         found = []
         with pytest.raises(ValueError, match="not now"):
             found.extend(batch["id"].tolist() for batch in loader)
@@ -193,7 +205,11 @@ def test_rows_of_different_shapes_are_as_the_reader_says_whatever_puts_them_toge
     make = hub.make_reader if made == "in memory, of rows" else hub.make_batch_reader
     reader = make(folder, ["id", "points"], shuffle_row_groups=False, ragged=ragged)
     # A batch of more rows than a row group has.
-    loader = BatchedDataLoader(reader, 10) if made == "batches" else InMemBatchedDataLoader(reader, 10, shuffle=False)
+    loader = (
+        torch_readers.BatchedDataLoader(reader, 10)
+        if made == "batches"
+        else torch_readers.InMemBatchedDataLoader(reader, 10, shuffle=False)
+    )
     with loader as batches:
         points = next(iter(batches))["points"]
     if ragged == "list":
@@ -212,5 +228,5 @@ def test_batches_of_row_groups_of_different_widths_are_padded_to_one(tmp_path):
         for i in range(4):
             writer.write({"points": np.arange(i)})
     reader = hub.make_batch_reader(tmp_path / "d", shuffle_row_groups=False, ragged="pad")
-    (batch,) = BatchedDataLoader(reader, 4)
+    (batch,) = torch_readers.BatchedDataLoader(reader, 4)
     assert batch["points"].tolist() == [[0, 0, 0], [0, 0, 0], [0, 1, 0], [0, 1, 2]]

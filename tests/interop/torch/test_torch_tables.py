@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
-import torch
-from torch.utils.data import DataLoader
 
 import hubarray as hub
+from tests.optional import Optional
 from tests.tables import rows as model
+
+torch = Optional("torch")
+torch_data = Optional("torch.utils.data")
 
 
 def test_a_dataloader_with_workers_gives_the_rows_of_an_index(s3_root):
@@ -15,7 +17,7 @@ def test_a_dataloader_with_workers_gives_the_rows_of_an_index(s3_root):
     index = hub.read_index("me/drives:v1", root=s3_root)
     dataset = hub.row_loader(index[::-2], root=s3_root).to_pytorch(["pose", "frame", "log_id"])
     assert len(dataset) == 6
-    batches = list(DataLoader(dataset, batch_size=4, num_workers=2, multiprocessing_context="fork"))
+    batches = list(torch_data.DataLoader(dataset, batch_size=4, num_workers=2, multiprocessing_context="fork"))
     assert [batch["frame"].tolist() for batch in batches] == [[11, 9, 7, 5], [3, 1]]
     assert batches[0]["log_id"] == ["a"] * 4
     np.testing.assert_array_equal(batches[1]["pose"], [rows[3]["pose"], rows[1]["pose"]])
@@ -24,7 +26,7 @@ def test_a_dataloader_with_workers_gives_the_rows_of_an_index(s3_root):
 def test_a_transform_makes_a_sample_of_a_row(root):
     model.write("me/drives:v1", {"a": model.drive("a", 12)}, root)
     dataset = hub.load("me/drives:v1", root=root).loader().to_pytorch("lidar", transform=lambda row: len(row["lidar"]))
-    (batch,) = DataLoader(dataset, batch_size=12)
+    (batch,) = torch_data.DataLoader(dataset, batch_size=12)
     assert batch.tolist() == [i % 5 for i in range(12)]
 
 
@@ -35,7 +37,7 @@ def test_samples_of_a_ragged_array_are_its_values(root):
     )
     dataset = hub.load("me/ragged:v1", root=root).to_pytorch()
     assert torch.equal(dataset[3], torch.arange(3.0))
-    padded = DataLoader(dataset, batch_size=5, collate_fn=lambda some: torch.nn.utils.rnn.pad_sequence(some))
+    padded = torch_data.DataLoader(dataset, batch_size=5, collate_fn=lambda some: torch.nn.utils.rnn.pad_sequence(some))
     assert next(iter(padded)).shape == (4, 5)
     doubled = hub.load("me/ragged:v1", root=root).to_pytorch(transform=lambda value: value * 2)
     assert doubled[2].tolist() == [0, 2]
@@ -75,7 +77,7 @@ def test_a_table_gives_some_columns_and_batches_of_ragged_rows(root):
     rows = model.drive("a", 12)
     model.write("me/drives:v1", {"a": rows}, root)
     dataset = hub.load("me/drives:v1", root=root).to_pytorch(["frame", "lidar", "log_id"])
-    (batch,) = DataLoader(dataset, batch_size=12, collate_fn=dataset.collate)
+    (batch,) = torch_data.DataLoader(dataset, batch_size=12, collate_fn=dataset.collate)
     assert batch["frame"].tolist() == list(range(12))
     assert [len(one) for one in batch["lidar"]] == [i % 5 for i in range(12)]
     assert batch["log_id"] == ["a"] * 12

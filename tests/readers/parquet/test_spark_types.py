@@ -7,14 +7,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import types
 
 import hubarray as hub
+from tests.optional import Optional
+
+types = Optional("pyspark.sql.types")
 
 MOMENT = np.datetime64("2020-01-02T03:04:05.000006")
 
 
 def field(kind, spark_type, *, nullable=False):
+    spark_type = spark_type() if callable(spark_type) else spark_type
     return hub.petastorm.UnischemaField("x", kind, (), hub.petastorm.ScalarCodec(spark_type), nullable)
 
 
@@ -30,9 +33,9 @@ def read(folder):
 
 
 TIMES = [
-    (types.TimestampType(), np.datetime64, pa.timestamp("us", "UTC"), "M8[us]"),
-    (types.TimestampNTZType(), np.datetime64, pa.timestamp("us"), "M8[us]"),
-    (types.DateType(), np.datetime64, pa.date32(), "M8[D]"),
+    (lambda: types.TimestampType(), np.datetime64, pa.timestamp("us", "UTC"), "M8[us]"),
+    (lambda: types.TimestampNTZType(), np.datetime64, pa.timestamp("us"), "M8[us]"),
+    (lambda: types.DateType(), np.datetime64, pa.date32(), "M8[D]"),
     ("TimestampType", np.dtype("M8[ns]"), pa.timestamp("us", "UTC"), "M8[ns]"),
     ("DateType", np.dtype("M8[s]"), pa.date32(), "M8[s]"),
     (None, np.dtype("M8[ms]"), pa.timestamp("ms"), "M8[ms]"),
@@ -59,11 +62,11 @@ def test_times_are_stored_in_the_unit_of_their_type(tmp_path, spark_type, kind, 
 @pytest.mark.parametrize(
     ("kind", "spark_type", "value"),
     [
-        (np.datetime64, types.TimestampType(), "soon"),
-        (np.datetime64, types.DateType(), 7.5),
-        (Decimal, types.DecimalType(4, 2), Decimal("100.00")),
+        (np.datetime64, lambda: types.TimestampType(), "soon"),
+        (np.datetime64, lambda: types.DateType(), 7.5),
+        (Decimal, lambda: types.DecimalType(4, 2), Decimal("100.00")),
         (Decimal, "DecimalType(4,2)", Decimal("1.234")),
-        (Decimal, types.DecimalType(4, 2), Decimal("NaN")),
+        (Decimal, lambda: types.DecimalType(4, 2), Decimal("NaN")),
         (Decimal, None, Decimal(10) ** 30),
     ],
 )
@@ -74,7 +77,8 @@ def test_a_value_that_would_lose_is_refused_and_the_field_is_named(tmp_path, kin
 
 
 @pytest.mark.parametrize(
-    ("spark_type", "digits"), [(types.DecimalType(38, 2), (38, 2)), ("DecimalType(10, 0)", (10, 0)), (None, (38, 18))]
+    ("spark_type", "digits"),
+    [(lambda: types.DecimalType(38, 2), (38, 2)), ("DecimalType(10, 0)", (10, 0)), (None, (38, 18))],
 )
 def test_decimals_have_the_digits_of_their_type_in_files_schemas_and_spark(tmp_path, spark_type, digits):
     value = Decimal("12345678")

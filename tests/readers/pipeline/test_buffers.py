@@ -4,9 +4,11 @@ import weakref
 
 import numpy as np
 import pytest
-import torch
 
 from hubarray.readers.pipeline.buffers import Buffers
+from tests.optional import Optional
+
+torch = Optional("torch")
 
 F4 = np.dtype("f4")
 
@@ -21,7 +23,7 @@ def test_memory_that_nobody_sees_is_used_again():
     "see",
     [
         lambda array: array[2:3, 1],
-        torch.from_numpy,
+        lambda array: torch.from_numpy(array),
         lambda array: torch.from_numpy(array)[3].view(5),
         lambda array: memoryview(array)[1:2],
         lambda array: np.from_dlpack(array),

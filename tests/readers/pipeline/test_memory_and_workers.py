@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import hubarray as hub
 from hubarray.errors import ConfigError
-from hubarray.interop.torch import stream as torch_stream
 from hubarray.readers.order import planning
 
 MIB = 1 << 20
@@ -96,6 +95,12 @@ def test_a_broken_rule_of_memory_is_seen(old, new):
         look()
 
 
+def torch_stream():
+    from hubarray.interop.torch import stream
+
+    return stream
+
+
 @pytest.fixture(scope="module")
 def stream_of(make_root):
     """Streams over an array whose rows are their numbers."""
@@ -115,7 +120,7 @@ def items_of(stream, workers):
     share = loop.share(loop.order())
     handed = [stream.runs(worker, workers) for worker in range(workers)]
     in_turn = (next(handed[number % workers]) for number in range(len(share.runs)))
-    arriving = torch_stream._Arriving(share, in_turn, stream.items.unpacked)
+    arriving = torch_stream()._Arriving(share, in_turn, stream.items.unpacked)
     return [item.tolist() for _, item in stream.joined(share, arriving)]
 
 
@@ -139,7 +144,7 @@ def test_what_workers_hand_over_is_what_one_process_reads_however_many_they_are(
 def test_a_broken_deal_to_workers_is_seen(stream_of, old, new):
     stream = stream_of(intervals=2)
     alone = [item.tolist() for item in stream]
-    stream.__class__ = broken(torch_stream, old, new).Stream
+    stream.__class__ = broken(torch_stream(), old, new).Stream
     try:
         found = items_of(stream, 3)
     except (AssertionError, RuntimeError, StopIteration, IndexError, KeyError, ValueError):
