@@ -1,7 +1,7 @@
-"""Settings: an argument beats an environment variable beats the config file beats the default.
+"""Settings: an argument overrides an environment variable, which overrides the config file and the default.
 
-The config file is TOML, ``~/.config/hubarray/config.toml`` on Linux or what
-``HUBARRAY_CONFIG`` names, with the same keys as :func:`configure` takes.
+The config file is TOML, ``~/.config/hubarray/config.toml`` on Linux or the file that ``HUBARRAY_CONFIG`` names. It has
+the same keys as :func:`configure`.
 """
 
 from __future__ import annotations
@@ -30,24 +30,23 @@ class Settings:
     Attributes
     ----------
     root : str
-        URL or folder that names without a root are looked up under.
+        URL or folder of names without a root.
     storage_options : Mapping
-        Options for that root and for other URLs of its scheme, in the form
-        that s3fs and gcsfs take. Never shown.
+        Options for that root and for other URLs of its scheme, in the form of s3fs and gcsfs. Never shown.
     cache_dir : str
         Folder of the disk cache.
     disk_cache_bytes, memory_cache_bytes : int
         Budgets; 0 turns a cache off.
     max_staleness_seconds : float
-        How old an open array's view of the newest commit may be when it is read.
+        After this time, an open array looks for newer commits when it is read.
     author : str or None
-        Who commits; None is ``user@host``.
+        The author of commits; None means ``user@host``.
     max_decoded_bytes : int
-        What a row group or a chunk of a source that is read or imported may decode to.
+        How many bytes a row group or chunk of a source may decode to.
     retry_timeout_seconds : float
-        How long a server that asks to try later is asked again.
+        How long to retry a server that asks to try later.
     offline : bool
-        Whether stores beyond this machine are not asked at all.
+        Whether to make no requests to stores on other machines.
     """
 
     root: str
@@ -139,42 +138,45 @@ def configure(
     retry_timeout_seconds: float | None = None,
     offline: bool | None = None,
 ) -> None:
-    """Change settings for what is opened afterwards; what is not given stays as it is.
+    """Change settings for everything that is opened afterwards. Settings that you do not pass keep their values.
 
     Parameters
     ----------
     root : str or path, optional
-        Where names live: ``s3://bucket/hub``, ``gs://bucket/hub``, a folder,
-        ``memory://hub``, or ``https://...`` (read-only). Also ``HUBARRAY_ROOT``.
+        The root of names: ``s3://bucket/hub``, ``gs://bucket/hub``, a folder, ``memory://hub``, or ``https://...``
+        (read-only). Also ``HUBARRAY_ROOT``.
     storage_options : mapping, optional
-        Credentials and endpoint in the form s3fs and gcsfs take: ``key``,
-        ``secret``, ``token``, ``endpoint_url``, ``anon``, ... Without them each
-        cloud's standard chain is used. Also ``HUBARRAY_STORAGE_OPTIONS`` (JSON).
+        Credentials and endpoint in the form of s3fs and gcsfs: ``key``, ``secret``, ``token``, ``endpoint_url``,
+        ``anon``, ... Without them, the standard credentials of each cloud are used. Also ``HUBARRAY_STORAGE_OPTIONS``
+        (JSON).
     cache_dir : str or path, optional
         Folder of the disk cache. Also ``HUBARRAY_CACHE_DIR``.
     disk_cache_bytes : int, optional
-        Budget of what is kept of remote roots, encoded, by all processes of a user: 16 GiB unless told; 0: nothing.
+        Budget of the disk cache for encoded data of remote roots, shared by all processes of a user: 16 GiB by default.
+        0 turns it off.
     memory_cache_bytes : int, optional
-        Budget of decoded chunks and manifest nodes in each process: 512 MiB unless told; 0: nothing.
+        Budget of the memory cache for decoded chunks and manifest nodes in each process: 512 MiB by default. 0 turns it
+        off.
     max_staleness_seconds : float, optional
-        How long an open array may go on without looking for newer commits.
+        After this time, an open array looks for newer commits when it is read.
     author : str, optional
-        Recorded in each commit; by default ``user@host``.
+        The author of each commit; ``user@host`` by default.
     max_decoded_bytes : int, optional
-        What a row group or a chunk of a file that is read or imported may decode to: 1 GiB by default. A file of a few
-        kilobytes may stand for terabytes, so more is refused before memory is allocated.
+        How many bytes a row group or chunk of a file may decode to: 1 GiB by default. A file of a few kilobytes can
+        decode to terabytes, so larger ones are refused before memory is allocated.
     retry_timeout_seconds : float, optional
-        How long a server that asks to try later (SlowDown, 429, 500, 502, 503), or breaks off a reply, is asked again,
-        after longer and longer waits: 60 s by default; 0: only as often as its client does by itself. One that gives no
-        sign of life is an error within 30 s in any case.
+        How long to retry a server that asks to try later (SlowDown, 429, 500, 502, 503) or breaks off a reply, with
+        increasing waits: 60 s by default. With 0, only the client itself retries. A server that gives no sign of life
+        is an error within 30 s in any case.
     offline : bool, optional
-        True: make no request, of what is open either. What the disk cache has of frozen versions, tags and numbered
-        commits can be read; all else is an UnavailableError at once. Also ``HUBARRAY_OFFLINE=1``.
+        With True, nothing makes a request, including open arrays. You can read what the disk cache has of frozen
+        versions, tags and numbered commits. Everything else raises UnavailableError at once. Also
+        ``HUBARRAY_OFFLINE=1``.
 
     Raises
     ------
     ConfigError
-        A value is of the wrong kind. Nothing is changed then.
+        A value has the wrong type. No setting has changed.
 
     Examples
     --------
@@ -206,7 +208,7 @@ def current() -> Settings:
 def is_offline() -> bool:
     """Return whether requests to stores beyond this machine are forbidden.
 
-    Each request asks, so the config file is read once, and its place is not looked for again.
+    Every request calls this, so the config file is read only once.
     """
     if "offline" in _arguments:
         return bool(_arguments["offline"])
@@ -224,12 +226,12 @@ def _is_offline_by_file(*_places: str | None) -> bool:
 
 
 def max_decoded_bytes(given: object = None) -> int:
-    """Return a limit on decoded bytes: the one that is given, or the setting.
+    """Return the limit on decoded bytes: the argument, or the setting.
 
     Raises
     ------
     ConfigError
-        It is not a number of bytes above 0.
+        The limit is not a positive number of bytes.
     """
     size = current().max_decoded_bytes if given is None else _parsed("max_decoded_bytes", given, "argument")
     if not size:
@@ -238,18 +240,18 @@ def max_decoded_bytes(given: object = None) -> int:
 
 
 def retry_timeout(given: object) -> float | None:
-    """Return how long a root's server is asked again, if that is given.
+    """Return how long to retry the server of a root, if that is set.
 
     Raises
     ------
     ConfigError
-        It is not a number of seconds.
+        The value is not a number of seconds.
     """
     return None if given is None else float(_parsed("retry_timeout_seconds", given, "argument"))
 
 
 def take(settings: Settings) -> None:
-    """Set every setting as another process has them: in a worker of a reader, before anything is opened."""
+    """Take over the settings of another process, in the worker of a reader, before anything is opened."""
     _arguments.update({name: getattr(settings, name) for name in _PARSERS if getattr(settings, name) is not None})
 
 

@@ -1,4 +1,4 @@
-"""The front door: make, open, list, look into and compare what lives under names."""
+"""Create, open, list and compare what is stored under names."""
 
 from __future__ import annotations
 
@@ -42,48 +42,45 @@ def array(
     grace_seconds: float | None = None,
     dims: Sequence[str | None] | None = None,
 ) -> Array:
-    """Create an array under a name, or open the one that is there if it is the same.
+    """Create an array under a name, or open the existing one if its description is the same.
 
-    Costs the same few requests whatever the shape; nothing is stored for
-    elements that were never written.
+    Costs the same few requests for every shape. Elements that were never written take no space.
 
     Parameters
     ----------
     shape : int or tuple of int
     name : str
-        ``owner/name:version``; ``public`` and ``main`` where owner or version are left out.
+        ``owner/name:version``. The owner defaults to ``public`` and the version to ``main``.
     dtype : dtype, default float64
-        Any of NumPy's fixed-size types, but for ``longdouble``, ``clongdouble`` and fields that are
-        arrays or have fields themselves; ``str`` for text of any length, NumPy's ``StringDType``; ``"bfloat16"`` and
-        the float8 types where ml_dtypes is installed. Stored little-endian and unpadded.
+        Any fixed-size NumPy dtype except ``longdouble``, ``clongdouble`` and structures with nested or array fields.
+        ``str`` is text of any length, NumPy's ``StringDType``. ``"bfloat16"`` and the float8 types need ml_dtypes.
+        Values are stored little-endian and unpadded.
     chunks : "auto", "cube", int or tuple of int
-        Shape of a chunk. ``"auto"`` chooses by the size of a sample, ``a[i]``; ``"cube"`` cuts all axes
-        alike, for volumes that are read in boxes and in cuts of any direction.
+        Shape of a chunk. ``"auto"`` chooses by the size of a sample, ``a[i]``. ``"cube"`` divides all axes alike, for
+        volumes that are read in boxes or in slices of any direction.
     codec : str, mapping or list
-        ``"auto"`` (blosc-lz4; zstd of text of any length), ``"blosc-lz4"`` (fast, and small where neighbours are
-        alike), ``"blosc-zstd"`` (smaller and slower), ``"zstd"`` (small, of bytes as they come), ``"gzip"`` (for
-        others to read),
-        ``"lz4"`` (fast, of bytes as they come), ``"none"`` (as they are in memory), or a Zarr v3 list of
-        codecs. With the package imagecodecs, a chunk may be an encoded image: ``"png"`` (images, as every program
-        reads them), ``"jpeg"`` (photographs, small; lossy), ``"webp"`` (colour images, smaller than PNG; lossy with a
-        quality) or ``"jpegxl"`` (images, smallest; lossy with a quality). A quality from 1 to 100 is given as
-        ``{"name": "jpeg", "quality": 90}``. What is lossy gives values back changed, and changes an image's other
-        values a little with every assignment to a part of it.
+        ``"auto"`` (blosc-lz4, or zstd for text of any length), ``"blosc-lz4"`` (fast, and small if neighbors are
+        alike), ``"blosc-zstd"`` (smaller and slower), ``"zstd"`` (small, without shuffling bytes), ``"gzip"`` (readable
+        everywhere), ``"lz4"`` (fast, without shuffling bytes), ``"none"`` (uncompressed), or a Zarr v3 list of codecs.
+        With the package imagecodecs, a chunk can be an encoded image: ``"png"`` (lossless, readable everywhere),
+        ``"jpeg"`` (small photographs, lossy), ``"webp"`` (color images, smaller than PNG; lossy with a quality) or
+        ``"jpegxl"`` (smallest; lossy with a quality). A quality is from 1 to 100: ``{"name": "jpeg", "quality": 90}``.
+        A lossy codec changes values. Each assignment to a part of an image changes the rest of the image a little.
     fill_value
-        What elements are that were never written; 0, or None, is ``np.zeros((), dtype)``.
+        Value of elements that were never written. 0 and None mean ``np.zeros((), dtype)``.
     attrs : mapping, optional
-        JSON values, at most 64 KiB. Of an array that is opened, they stay as they are.
+        JSON values, at most 64 KiB. If the array exists, its attributes do not change.
     overwrite : bool
-        Begin a new generation if the name is taken. The old commits stay in the log.
+        Replace what is under the name. The old commits stay in the log.
     root : str, path or Root, optional
-        Where, if not under the configured root.
+        The configured root by default.
     message : str, optional
-        For the log.
+        Message of the commit in the log.
     grace_seconds : float, optional
-        How long unreferenced parts are safe from collection; default 7 days. Of a version that
-        exists, or existed before, it stays, or becomes longer when the version is created again.
+        How long unreferenced data is safe from collection; 7 days by default. An existing or deleted version keeps its
+        period, which can only become longer.
     dims : sequence of (str or None), optional
-        Names of the axes, one each, which xarray and other readers of Zarr show.
+        One name per axis, as xarray and other Zarr readers use them.
 
     Returns
     -------
@@ -92,7 +89,7 @@ def array(
     Raises
     ------
     AlreadyExistsError
-        The name is taken by an array of another description; both are shown.
+        The name belongs to an array with another description. The message shows both.
     InvalidNameError, ConfigError, FrozenError, StorageError
 
     Examples
@@ -123,26 +120,25 @@ def array(
 
 
 def load(name: str, *, at: Any = None, root: RootLike = None) -> Array:
-    """Open what is under a name; no data is read.
+    """Open what is stored under a name, without reading data.
 
-    Costs at most 3 requests when the version's hint is current: the hint, the
-    newest record, and a probe for a newer one. ``name@number`` costs one.
+    Costs at most 3 requests if the version's hint is current: the hint, the newest record and a probe for a newer
+    record. ``name@number`` costs one request.
 
     Parameters
     ----------
     name : str
-        ``name``, ``owner/name:v1``, ``owner/name:v1@12``, ``owner/name:v1@paper``
-        for a commit that :func:`tag` named; those with an owner also after a root's URL:
-        ``s3://bucket/hub/owner/name:v1``.
+        ``name``, ``owner/name:v1``, ``owner/name:v1@12``, or ``owner/name:v1@paper`` for a commit that :func:`tag`
+        named. A name with an owner may follow the URL of a root: ``s3://bucket/hub/owner/name:v1``.
     at : str or datetime, optional
-        The commit that was the newest at that moment (ISO 8601; UTC unless it
-        says otherwise). Read-only, like ``name@number``.
+        Open the commit that was the newest at this time (ISO 8601, UTC by default). The result is read-only, as for
+        ``name@number``.
     root : str, path or Root, optional
 
     Raises
     ------
     NotFoundError
-        With near names, or the name's versions.
+        The message lists similar names, or the versions of the name.
     InvalidNameError, ConfigError, AccessDeniedError, StorageError
 
     Examples
@@ -170,7 +166,7 @@ def load(name: str, *, at: Any = None, root: RootLike = None) -> Array:
 
 
 def exists(name: str, *, root: RootLike = None) -> bool:
-    """Whether a version (or one commit of it) exists and is not deleted.
+    """Return whether a version, or one of its commits, exists and is not deleted.
 
     Examples
     --------
@@ -188,19 +184,18 @@ def exists(name: str, *, root: RootLike = None) -> bool:
 
 
 def list_(prefix: str = "", *, root: RootLike = None) -> list[str]:
-    """The versions under a root, sorted, as ``owner/name:version``.
+    """Return the versions under a root, sorted, as ``owner/name:version``.
 
     Parameters
     ----------
     prefix : str
-        Nothing, an owner, or ``owner/name`` and its beginnings.
+        Empty, an owner, or the beginning of ``owner/name``.
     root : str, path or Root, optional
 
     Notes
     -----
-    Costs a listing for each owner and name, and up to three requests a
-    version (a deleted one still has its log), made in parallel. A version that
-    cannot be opened, because somebody damaged it, is listed too, with a warning.
+    Costs one listing per owner and name, and up to three parallel requests per version, including deleted ones. A
+    damaged version that cannot be opened is listed with a warning.
 
     Examples
     --------
@@ -214,12 +209,12 @@ def list_(prefix: str = "", *, root: RootLike = None) -> list[str]:
 
 
 def log(name: str, *, root: RootLike = None) -> Iterator[Commit]:
-    """The commits of a version, newest first; read as they are asked for, one small request each.
+    """Yield the commits of a version, newest first. Each costs one small request when it is needed.
 
     Parameters
     ----------
     name : str
-        ``owner/name:version``, or ``...@number`` or ``...@tag`` to begin at a commit.
+        ``owner/name:version``, or ``...@number`` or ``...@tag`` to start at a commit.
     root : str, path or Root, optional
 
     Yields
@@ -247,26 +242,26 @@ def log(name: str, *, root: RootLike = None) -> Iterator[Commit]:
 def diff(
     a: str, b: str, *, elements: bool = False, on: str | Sequence[str] | None = None, root: RootLike = None
 ) -> Diff | TableDiff:
-    """Where two versions or commits differ: arrays in chunks and regions, tables in rows and columns.
+    """Compare two versions or commits: arrays by chunks and regions, tables by rows and columns.
 
-    Of arrays from refs alone: costs the manifest nodes that the two do not share, no data. Of tables the index of what
-    both have, and the blocks whose digests differ.
+    Comparing arrays reads the manifest nodes that they do not share, and no data. Comparing tables reads the index
+    fields that both have, and the blocks whose digests differ.
 
     Parameters
     ----------
     a, b : str
         Versions or commits.
     elements : bool
-        Read the chunks that differ, and compare them element by element: regions are then the smallest boxes
-        within each chunk, and ``elements`` says how many differ.
+        Read the chunks that differ, and compare their elements. Regions are then the smallest boxes within each chunk,
+        and ``elements`` counts the differences.
     on : str or sequence of str, optional
-        Fields of the index that pair the rows of two tables, which no two rows of one share. By default rows are
+        Index fields that pair the rows of two tables. Their values must be unique within a table. By default, rows are
         paired by partition and position.
 
     Returns
     -------
     Diff or TableDiff
-        False where nothing differs.
+        False if nothing differs.
 
     Examples
     --------
@@ -294,9 +289,9 @@ def diff(
 
 
 def flush() -> None:
-    """Write the hints of this process's newest commits now, instead of within two seconds or at exit.
+    """Write the hints of this process's newest commits now, not within two seconds or at exit.
 
-    Commits are durable without it; it only saves the next reader some probes.
+    Commits are durable without it. It only saves the next reader some probes.
     """
     hint_writer.flush()
 

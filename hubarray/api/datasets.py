@@ -1,4 +1,4 @@
-"""Datasets at the front door: several arrays gathered under one name."""
+"""Create datasets: several arrays under one name."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def dataset(
     message: str | None = None,
     grace_seconds: float | None = None,
 ) -> Dataset:
-    """Create a dataset of several arrays under one name, or open the one that is there if it is made of the same specs.
+    """Create a dataset of several arrays under one name, or open the existing one if its specs are the same.
 
-    Costs the same few requests whatever the shapes.
+    Costs the same few requests for all shapes.
 
     Parameters
     ----------
     arrays : mapping of str to ArraySpec, Array or ndarray
-        An array that is yet to be filled; one of the same root, which is adopted as it is, without moving data; or one
-        of memory. Those that share the name of a dimension have the same length there, and grow together.
+        A spec makes an empty array. An array of the same root is adopted without moving data. An array in memory is
+        stored. Arrays that share the name of a dimension have the same length there, and grow together.
     name : str
         ``owner/name:version``.
     attrs : mapping, optional
-        JSON values, at most 64 KiB. Of a dataset that is opened, they stay as they are.
+        JSON values, at most 64 KiB. If the dataset exists, its attributes do not change.
     root, message, grace_seconds
-        As of :func:`hubarray.array`.
+        Same as in :func:`hubarray.array`.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def dataset(
     Raises
     ------
     AlreadyExistsError
-        The name is taken by something else.
+        The name belongs to something else.
     InvalidNameError, ConfigError, StorageError
 
     Examples

@@ -1,4 +1,4 @@
-"""Looking after what lives under names: collecting, compacting, checking, repairing, moving to another root."""
+"""Collect, compact, verify, repair, measure and transfer versions."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ MAX_AFFECTED = 1000
 def collect_garbage(
     name: str, *, grace_seconds: float | None = None, dry_run: bool = False, root: RootLike = None
 ) -> CollectionReport:
-    """Remove packs and manifest nodes that nothing needs: of expired commits, failed writes, deleted versions.
+    """Remove packs and manifest nodes that nothing needs: of expired commits, failed writes and deleted versions.
 
-    Safe beside running writers, readers of live commits, copiers and a second collector. Nothing younger than the
-    grace period goes. Reads every live record and manifest node of the name and of the names
-    that were copied from it, and says so on the error stream before it starts. Deletes what writers of tables that
-    were killed left in versions of their own, four grace periods after the last of it.
+    This is safe while writers, readers of live commits, copies and other collectors run. It removes nothing that is
+    younger than the grace period. It reads every live record and manifest node of the name and of its copies, and says
+    so on stderr before it starts. It deletes what killed writers of tables left in versions beside the table, after
+    four grace periods.
 
     Parameters
     ----------
     name : str
-        ``owner/name``; a version is not taken, because versions share data.
+        ``owner/name``, without a version, because versions share data.
     grace_seconds : float, optional
-        Longer than the grace period the name was created with (default 7 days); it cannot be shortened.
+        A longer grace period than that of the name (7 days by default). It cannot be shortened.
     dry_run : bool
-        Only report what would go.
+        Only report what would be removed.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def collect_garbage(
     Raises
     ------
     CorruptDataError
-        Something that may protect objects cannot be read. Nothing was removed.
+        Something that may protect objects is not readable. Nothing was removed.
     NotFoundError
     """
     where, parsed = locate(name, root)
@@ -74,23 +74,23 @@ def collect_garbage(
 
 
 def compact(name: str, *, dry_run: bool = False, root: RootLike = None, message: str | None = None) -> Compaction:
-    """Write chunks again, side by side, that lie in mostly dead packs or scattered over many; as a commit.
+    """Rewrite chunks of mostly dead packs, and chunks that are scattered over many packs, as a commit.
 
-    Elements stay what they are. What the older commits still need stays until they expire and
-    :func:`collect_garbage` has run, so the order that frees most space is expire, compact, collect. A pack counts as
-    mostly dead when less than half its bytes are needed by commits that have not expired, of whatever version.
-    Neighbouring chunks count as scattered when they take more than four times as many requests as side by side.
+    Elements do not change. Data of older commits stays until they expire and :func:`collect_garbage` has run, so
+    expire, compact, collect is the order that frees the most space. A pack is mostly dead if live commits of all
+    versions need less than half of its bytes. Neighboring chunks are scattered if reading them takes more than four
+    times as many requests as it would if they were side by side.
 
-    Costs reading every record and manifest node of the name and of those copied from it, and reading
-    and writing the chunks that move.
+    Costs reading every record and manifest node of the name and of its copies, and reading and writing the chunks that
+    move.
 
     Parameters
     ----------
     name : str
-        ``owner/name:version``. Data that it shares with the name it was copied from does not move; what it shares
-        with another version of its own name is written anew, so compacting both stores it twice.
+        ``owner/name:version``. Data that it shares with another name does not move. Data that it shares with another
+        version of the same name is written again, so compacting both stores it twice.
     dry_run : bool
-        Only report what would be written again.
+        Only report what would be rewritten.
 
     Returns
     -------
@@ -130,27 +130,27 @@ def compact(name: str, *, dry_run: bool = False, root: RootLike = None, message:
 
 
 def verify(name: str, *, data: bool = True, root: RootLike = None) -> VerifyReport:
-    """Read everything that a name's live commits reach, past every cache, and report what is wrong.
+    """Read everything that live commits of a name reach, without caches, and report what is wrong.
 
     Parameters
     ----------
     name : str
         ``owner/name`` for all versions, or ``owner/name:version`` for one.
     data : bool
-        Whether to read every blob and compare its hash, which costs as much as reading all the data, and of tables
-        to look at what the index and the locations say; else only records and manifest nodes are read and the packs'
-        sizes compared.
+        Whether to read every blob and compare its hash, which costs as much as reading all the data, and to check the
+        index and the locations of tables. If not, only records and manifest nodes are read, and the sizes of packs
+        compared.
     root : str, path or Root, optional
 
     Returns
     -------
     VerifyReport
-        Its ``problems`` are empty when all is well.
+        Its ``problems`` are empty if everything is right.
 
     Raises
     ------
     NotFoundError
-        There is nothing under this name.
+        Nothing is stored under this name.
 
     Examples
     --------
@@ -199,22 +199,22 @@ def _affected(versions: list[Version], report: VerifyReport) -> Iterator[str]:
 
 
 def repair(name: str, *, root: RootLike = None) -> RepairReport:
-    """Put back what is missing or altered and can be found elsewhere, and say what cannot.
+    """Restore missing or altered data that exists elsewhere, and report what does not.
 
-    Hints and referrers are written anew. A chunk is put back from any version or commit, of this name or one that it
-    shares data with, that holds the same bytes; chunks, manifest nodes and records also from this machine's disk cache.
-    Everything is known by its hash, so nothing wrong can take its place. Costs :func:`verify` with all data, twice
-    when something was put back.
+    Hints and referrers are rewritten. A chunk is restored from any version or commit, of this name or of one that
+    shares its data, that holds the same bytes. Chunks, manifest nodes and records are also restored from the disk cache
+    of this machine. Hashes identify everything, so wrong data is never restored. Costs :func:`verify` with all data,
+    twice if something was restored.
 
     Parameters
     ----------
     name : str
-        ``owner/name``; all its versions.
+        ``owner/name``, for all its versions.
 
     Returns
     -------
     RepairReport
-        Its ``problems`` are what is still wrong, each with what to do.
+        Its ``problems`` list what is still wrong, each with a remedy.
 
     Examples
     --------
@@ -234,13 +234,12 @@ def repair(name: str, *, root: RootLike = None) -> RepairReport:
 
 
 def du(name: str, *, root: RootLike = None) -> StorageUsage:
-    """Count the bytes that a version takes: its own, those it shares, and what is kept in its folder for others.
+    """Count the bytes of a version: its own, those it shares, and those that its folder keeps for others.
 
     Parameters
     ----------
     name : str
-        ``owner/name:version``, also of a table or array that shares data with others. One that was deleted tells what
-        is held for whom.
+        ``owner/name:version``. For a deleted version, the result tells what is held for which names.
     root : str, path or Root, optional
 
     Returns
@@ -253,7 +252,7 @@ def du(name: str, *, root: RootLike = None) -> StorageUsage:
 
     Notes
     -----
-    Costs every record and manifest node of the name and of those that refer to it; no data.
+    Costs reading every record and manifest node of the name and of the names that refer to it, and no data.
 
     Examples
     --------
@@ -273,19 +272,19 @@ def du(name: str, *, root: RootLike = None) -> StorageUsage:
 
 
 def transfer(name: str, to: RootLike, *, root: RootLike = None) -> TransferReport:
-    """Bring a version, with its history, to another root; what is there already is not sent again.
+    """Send a version, with its history, to another root; data that is already there is not sent again.
 
-    The target's version may exist with the beginning of the same history. Packs and manifest nodes are checked on the
-    way. One that was interrupted goes on when it is called again; until then the target has the commits that are whole.
+    The target may already have the beginning of the same history. Packs and manifest nodes are checked while they are
+    sent. If a transfer is interrupted, call it again to continue. Until then, the target has the complete commits.
 
     Parameters
     ----------
     name : str
         ``owner/name:version``.
     to : str, path or Root
-        Where to.
+        The target.
     root : str, path or Root, optional
-        Where from.
+        The root of ``name``.
 
     Returns
     -------
@@ -294,7 +293,7 @@ def transfer(name: str, to: RootLike, *, root: RootLike = None) -> TransferRepor
     Raises
     ------
     ConflictError
-        The target has commits that the source does not have; nothing was sent.
+        The target has commits that the source does not have. Nothing was sent.
     NotFoundError, CorruptDataError, StorageError
 
     Examples

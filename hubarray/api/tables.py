@@ -1,4 +1,4 @@
-"""The front door of tables: write them, read their indexes and rows, merge and publish."""
+"""Write tables, read their indexes and rows, and publish selections."""
 
 from __future__ import annotations
 
@@ -51,50 +51,49 @@ def table_writer(
     grace_seconds: float | None = None,
     root: RootLike = None,
 ) -> TableWriter:
-    """Write a table: partition by partition, here or on many machines, visible as a whole at the end.
+    """Write a table, one partition after another, in one process or on many machines; it appears as a whole at the end.
 
     Parameters
     ----------
     name : str
         ``owner/name:version``, which must not exist.
     schema : Schema or Field, optional
-        Its fields; a single Field makes a table of one, the ragged array. Left out, the table is one that was made with
-        ``growing=True``, and the partitions are added to it.
+        The fields of the table. A single Field makes a ragged array. Without a schema, the partitions are added to an
+        existing table that was made with ``growing=True``.
     reference : str or sequence of str, optional
-        Tables under the same root. Blocks that they have of the same partition are not stored again.
+        Tables under the same root. Blocks that they already have for the same partition are not stored again.
     attrs : mapping, optional
         JSON values, at most 64 KiB.
     message : str, optional
-        For the log.
+        Message of the commit in the log.
     growing : bool
-        Whether partitions can be added later; else the table is frozen from its first commit.
+        Whether partitions can be added later. If not, the table is frozen from its first commit.
     resume : bool
-        Go on where an earlier attempt, made with ``resume=True`` too, was interrupted: ``key in w`` says which
-        partitions are there.
+        Continue an interrupted attempt that also used ``resume=True``. ``key in w`` tells which partitions exist.
     on_duplicate : "error" or "first"
-        What happens where a partition is written twice with different rows: ConflictError, or the earlier counts.
+        What to do if a partition is written twice with different rows: raise ConflictError, or keep the first.
     check : "headers" or "decode"
-        How JPEG and PNG that come as the bytes of their files are checked: headers and the checksums of PNG, or also by
-        decoding every pixel.
+        How to check JPEG and PNG files that are passed as bytes: their headers and the checksums of PNG, or also every
+        pixel, by decoding it.
     grace_seconds : float, optional
-        How long unreferenced parts are safe from collection; default 7 days.
+        How long unreferenced data is safe from collection; 7 days by default.
     root : str, path or Root, optional
 
     Returns
     -------
     TableWriter
-        A context manager, which publishes at the end.
+        A context manager that publishes the table at the end of its block.
 
     Raises
     ------
     AlreadyExistsError
-        The name is taken. Also at the end, if somebody else was faster.
+        The name is taken. This can also be raised at the end, if somebody else was faster.
     ConfigError, NotFoundError, FrozenError, StorageError
 
     Notes
     -----
-    Costs a few requests for a small table besides its packs: one record. A partition that is written for long enough
-    waits in a version beside it, ``name:version.writing``, which the end removes.
+    Costs one record and the packs of the data. Partitions of a long write wait in a version beside the table,
+    ``name:version.writing``, which the end of the block removes.
 
     Examples
     --------
@@ -128,7 +127,7 @@ def writer_of(
     root: RootLike = None,
     source: str | None = None,
 ) -> TableWriter:
-    """Make a writer, which resumes only an attempt of the same ``source``: see :func:`table_writer`."""
+    """Make a writer that resumes only an attempt with the same ``source``; see :func:`table_writer`."""
     where, parsed = locate(name, root)
     if where.store.read_only:
         raise ReadOnlyError(f"{where.url}: this root can only be read")
@@ -169,20 +168,20 @@ def read_index(
     as_: str = "pandas",
     root: RootLike = None,
 ) -> Any:
-    """The index of a table: a row for each of its rows, with the fields that can be queried, and nothing heavy.
+    """Read the index of a table: one row per row of the table, with the fields that can be queried.
 
-    Filter it, sort it, sample, concatenate or merge it, write it to Parquet and back: :func:`row_loader` reads the rows
-    of whatever is left, by the column ``hubarray:...``, 8 bytes a row.
+    You can filter, sort, sample, concatenate and join it, or write it to Parquet and read it again. :func:`row_loader`
+    reads the rows that are left, by the column ``hubarray:...`` of 8 bytes per row.
 
     Parameters
     ----------
     name : str
         ``owner/name:version``, or ``...@number`` or ``...@tag``.
     columns : str or sequence of str, optional
-        Names or patterns; by default the partition and every field of ``index=True``.
+        Names or patterns. The default is the partition and every field with ``index=True``.
     filters : list of tuples, list of lists, or pyarrow.compute.Expression
-        As of ``pyarrow.parquet.read_table``: ``[("log_id", "==", "a")]``. Of such lists only the slabs whose ranges may
-        have a row that passes are fetched; an expression is asked of all rows.
+        Same as in ``pyarrow.parquet.read_table``: ``[("log_id", "==", "a")]``. With lists, slabs whose ranges exclude
+        every row are not fetched. An expression is evaluated on all rows.
     as_ : "pandas", "arrow" or "polars"
     root : str, path or Root, optional
 
@@ -192,7 +191,7 @@ def read_index(
 
     Notes
     -----
-    Costs opening the table, and a request for each 131,072 rows, in parallel; kept in the disk cache.
+    Costs opening the table, and one request per 131,072 rows, in parallel. The disk cache keeps the result.
 
     Examples
     --------
@@ -213,14 +212,14 @@ def read_index(
 
 
 def row_loader(index: Any, root: RootLike = None) -> RowLoader:
-    """A loader of the rows of an index, however it was filtered, sorted and merged.
+    """Make a loader for the rows of an index that you may have filtered, sorted or joined.
 
     Parameters
     ----------
     index : DataFrame, Arrow table, or what speaks Arrow's C stream
-        Of :func:`read_index` and :func:`merge`: it needs its column ``hubarray:...``.
+        From :func:`read_index` or :func:`join`. It must have its column ``hubarray:...``.
     root : str, path or Root, optional
-        Where the tables are. By default where this process read the index from, else the configured root.
+        Root of the tables. The default is the root from which this process read the index, or else the configured root.
 
     Returns
     -------
@@ -284,25 +283,25 @@ def write_index(
     grace_seconds: float | None = None,
     root: RootLike = None,
 ) -> Table:
-    """Publish a filtered, sorted or merged index as a table of its own, without moving a block.
+    """Publish a filtered, sorted or joined index as a table, without copying blocks.
 
-    That is also how columns are added to a table: merge their table with it, and publish the result. Rows are cut into
-    partitions by the column ``partition``, and keep their order within each.
+    This is also how you add columns to a table: join it with a table of the columns, and publish the result. The column
+    ``partition`` assigns rows to partitions. Rows keep their order within a partition.
 
     Parameters
     ----------
     index : DataFrame or Arrow table
-        With the column ``partition``.
+        It must have the column ``partition``.
     name : str
         ``owner/name:version``, which must not exist.
     columns : str or sequence of str, optional
-        Names or patterns of the fields that the new table has; by default all. Fields that are stored together in one
-        block are published together.
+        Names or patterns of the fields of the new table; all by default. Fields that share a block are published
+        together.
     move : bool
-        Copy the blocks, byte for byte, next to each other: for a table that is to stand alone. Blocks that are under
-        another root are always copied, and how many bytes they have is said first.
+        Copy the blocks, byte for byte, next to each other, so that the table is independent. Blocks of another root are
+        always copied; a message first says how many bytes.
     attrs, message, grace_seconds, root
-        As of :func:`table_writer`; ``root`` is where the new table goes.
+        Same as in :func:`table_writer`. ``root`` is the root of the new table.
 
     Returns
     -------
@@ -313,18 +312,18 @@ def write_index(
     AlreadyExistsError
         The name is taken.
     ConfigError
-        Two tables have a field of one name, the index has no partition of a row, or a column of it has other values
-        than the rows: blocks are published as they are stored.
+        Two tables have a field with the same name, a row has no partition, or a column has other values than the stored
+        rows. Blocks are published as they are stored.
 
     Warns
     -----
     UserWarning
-        The index has columns that are of none of its tables: they are left out.
+        The index has columns that belong to none of its tables. They are left out.
 
     Notes
     -----
-    Costs reading the locations and digests of the rows, and writing those of the new table. A name whose blocks are
-    shared is told so, so that its collector leaves them; it may be deleted.
+    Costs reading the locations and digests of the rows, and writing those of the new table. A referrer protects shared
+    blocks from the collector of their name. You may delete that name.
     """
     where, parsed = locate(name, root)
     if where.store.read_only:

@@ -1,4 +1,4 @@
-"""Names of versions and commits: tags, and renaming."""
+"""Tag commits and rename versions."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ _RENAMINGS = 5
 
 
 def tag(name: str, tag: str, *, root: RootLike = None, message: str | None = None) -> int:
-    """Name a commit: ``name@tag`` reads it from then on, and it does not expire until :func:`untag`.
+    """Name a commit, so that ``name@tag`` reads it and it does not expire until :func:`untag`.
 
-    One commit. A tag is not moved; untagging and deleting the version end it. A copy begins
-    without tags. Frozen versions can be tagged.
+    This is one commit. A tag does not move. It ends with :func:`untag`, or when the version is deleted. A copy has no
+    tags. Frozen versions can be tagged.
 
     Parameters
     ----------
     name : str
         ``owner/name:version`` for its newest commit, or ``owner/name:version@number``.
     tag : str
-        A letter, then letters, digits, ``.``, ``_`` and ``-``; 128 at most.
+        A letter, then letters, digits, ``.``, ``_`` and ``-``; at most 128 characters.
     root : str, path or Root, optional
     message : str, optional
-        For the log.
+        Message of the commit in the log.
 
     Returns
     -------
     int
-        The number of the commit that is tagged.
+        The number of the tagged commit.
 
     Raises
     ------
     AlreadyExistsError
         The tag names another commit.
     NotFoundError
-        There is no such commit, or it has expired.
+        The commit does not exist or has expired.
     InvalidNameError, ConfigError
 
     Examples
@@ -73,7 +73,7 @@ def tag(name: str, tag: str, *, root: RootLike = None, message: str | None = Non
 
 
 def untag(name: str, tag: str, *, root: RootLike = None, message: str | None = None) -> int:
-    """Take a tag away, as a commit; what only the tag kept from expiry may be collected after the grace period.
+    """Remove a tag, as a commit. Data that only the tag protected may be collected after the grace period.
 
     Parameters
     ----------
@@ -84,12 +84,12 @@ def untag(name: str, tag: str, *, root: RootLike = None, message: str | None = N
     Returns
     -------
     int
-        The number of the commit that it named.
+        The number of the commit that the tag named.
 
     Raises
     ------
     TagNotFoundError
-        There is no such tag, or no longer.
+        The tag does not exist.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def untag(name: str, tag: str, *, root: RootLike = None, message: str | None = N
 
 
 def tags(name: str, *, root: RootLike = None) -> dict[str, int]:
-    """The tags of a version and the commits they name, sorted by tag.
+    """Return the tags of a version with the numbers of their commits, sorted by tag.
 
     Examples
     --------
@@ -125,26 +125,26 @@ def tags(name: str, *, root: RootLike = None) -> dict[str, int]:
 
 
 def rename(name: str, to: str, *, root: RootLike = None, message: str | None = None) -> Array:
-    """Give a version another name, with its commits, their numbers, times and messages, tags and freeze.
+    """Rename a version, with its commits, their numbers, times and messages, its tags and its freeze.
 
-    No data moves: it stays under the old name's folder, which a referrer protects. The records are written anew
-    under the new name, one small request each, and the old name is deleted last. Killed midway, the old name is
-    whole, readers of the new one may see the beginning of the history, and calling it again goes on.
+    No data moves. It stays in the folder of the old name, protected by a referrer. The records are written again under
+    the new name, one small request each, and the old name is deleted last. If the process is killed, the old name is
+    still whole, and readers of the new name may see the beginning of the history. Call the function again to continue.
 
     Parameters
     ----------
     name, to : str
-        ``owner/name:version``; under ``to`` nothing may ever have been.
+        ``owner/name:version``. ``to`` must never have been used.
     root : str, path or Root, optional
-        Of both.
+        The root of both names.
     message : str, optional
-        Of the deletion, in the old name's log.
+        Message of the deletion in the log of the old name.
 
     Raises
     ------
     NotFoundError, AlreadyExistsError
     ConflictError
-        Somebody wrote under the new name, or went on writing under the old one.
+        Somebody wrote to the new name, or continued to write to the old one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A version's life: copied, changed back, merged, frozen, deleted; and its old commits, which expire."""
+"""Copy, freeze, delete, restore, undo and merge versions, and expire old commits."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 
 
 def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = None) -> Array:
-    """Make a new version with the contents of another one, or of one of its commits; no data moves.
+    """Make a new version with the contents of a version or commit, without copying data.
 
-    Afterwards the two live apart: writing to one never shows in the other.
+    The two are independent: writing to one never changes the other.
 
     Parameters
     ----------
     src : str
-        May name a commit: ``owner/name:v0@12``, or ``@`` and a tag.
+        A version, or a commit by its number or tag: ``owner/name:v0@12``.
     dst : str
         Must not exist.
     root : str, path or Root, optional
-        For the names that have no URL of their own. Between different roots,
-        and where the source's folder cannot be written, the data is copied.
+        Root of names without a URL. Between different roots, and if the folder of the source cannot be written, the
+        data is copied.
     message : str, optional
 
     Returns
     -------
     Array
-        The copy. Its log begins at 1 and names the source commit.
+        The copy. Its log starts at 1 and names the source commit.
 
     Raises
     ------
@@ -71,12 +71,11 @@ def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = Non
 
 
 def freeze(name: str, *, root: RootLike = None, message: str | None = None) -> None:
-    """Make a version immutable, for good: any later write, append or resize is a FrozenError.
+    """Make a version immutable. Every later write, append or resize raises FrozenError.
 
-    One commit. Freezing a frozen version does nothing. What is frozen can still
-    be deleted, and a deleted name can be created again, as another line: handles
-    on the frozen one never show the new array's data. They do not look for newer
-    commits, because none changes an element, so they notice a deletion at ``refresh()`` only.
+    This is one commit, which cannot be undone. Freezing a frozen version does nothing. You can delete a frozen version,
+    and create its name again. Handles of the frozen version never show data of the new array. They do not look for
+    newer commits, because no commit can change an element, so they notice a deletion only at ``refresh()``.
     """
     where, parsed = locate(name, root)
     version, record = existing(where, parsed)
@@ -84,24 +83,23 @@ def freeze(name: str, *, root: RootLike = None, message: str | None = None) -> N
 
 
 def delete(name: str, *, root: RootLike = None, message: str | None = None) -> list[str]:
-    """Delete a version, ``owner/name:v1``, or with a bare ``owner/name`` all versions of the name.
+    """Delete a version, ``owner/name:v1``, or all versions of a name, ``owner/name``.
 
-    One commit a version: readers and writers on every machine get
-    NotFoundError from then on, handles on a frozen version when they are
-    refreshed. Past commits can be read until their data is
-    collected, after the grace period.
+    This is one commit per version. From then on, readers and writers on every machine get NotFoundError; handles of a
+    frozen version get it when they are refreshed. Past commits can be read until their data is collected, after the
+    grace period.
 
     Returns
     -------
     list of str
-        The names that read this name's data, because they were copied from it or share its blocks. What they read
-        stays as long as they do; :func:`hubarray.du` counts it as held. Other versions of the name keep what they share
-        as well, and are not among them: before it is deleted ``du`` says which.
+        Other names that read the data of this name, because they were copied from it or share its blocks. The data
+        stays as long as they need it; :func:`hubarray.du` counts it as held. Other versions of the same name keep
+        shared data, too, and are not in the list. ``du`` reports them before the deletion.
 
     Raises
     ------
     NotFoundError
-        There is nothing under this name.
+        Nothing is stored under this name.
     """
     where, parsed = locate(name, root)
     if parsed.version_given:
@@ -119,24 +117,23 @@ def delete(name: str, *, root: RootLike = None, message: str | None = None) -> l
 
 
 def restore(name: str, commit: int | str, *, root: RootLike = None, message: str | None = None) -> Array:
-    """Make an older commit's state the newest one, as a commit of its own; nothing in between is lost.
+    """Make the state of an older commit the newest one, as a new commit. The commits in between stay.
 
-    Elements, shape and attributes become those of ``name@commit``; no data
-    moves. Open arrays follow, unless the old commit was of another array
-    (before an ``overwrite=True``): then they have to be loaded again. Also
-    brings back a deleted version.
+    Elements, shape and attributes become those of ``name@commit``, without copying data. Open arrays follow. If the
+    commit belongs to another array (before an ``overwrite=True``), load the array again. This also restores a deleted
+    version.
 
     Parameters
     ----------
     name : str
         ``owner/name:version``.
     commit : int or str
-        The number of the commit to go back to, or its tag.
+        The number or tag of the commit to restore.
 
     Raises
     ------
     NotFoundError
-        There is no such commit, or it is a deletion.
+        The commit does not exist, or is a deletion.
     FrozenError, ConflictError
 
     Examples
@@ -173,23 +170,23 @@ def _restore(
 
 
 def undo(name: str, *, steps: int = 1, root: RootLike = None, message: str | None = None) -> Array:
-    """Take back the newest change: make the state before it the newest one. Undoing twice redoes, but for a deletion.
+    """Undo the newest change: make the state before it the newest one. Undoing twice redoes, except for a deletion.
 
-    Commits that changed nothing of the array are passed over: tags, expiry, freezing, compaction.
+    Commits that do not change the array are skipped: tags, expiry, freezing and compaction.
 
     Parameters
     ----------
     name : str
         ``owner/name:version``.
     steps : int
-        How many changes are taken back.
+        How many changes to undo.
 
     Raises
     ------
     NotFoundError
-        Nothing was changed since the creation, or since a deletion.
+        Nothing has changed since the creation, or since a deletion.
     ConflictError
-        Somebody else committed meanwhile, so the newest commit is another one. Nothing was written.
+        Somebody else has committed in the meantime. Nothing was written.
 
     Examples
     --------
@@ -230,32 +227,32 @@ def _newest(where: Root, version: Version) -> Record:
 def merge_version(
     source: str, *, into: str, on_conflict: str | None = None, root: RootLike = None, message: str | None = None
 ) -> Array:
-    """Bring the changes that a copied version has seen into the version it was copied from, or the other way.
+    """Merge the changes of a copied version into its original, or the other way around.
 
-    Three ways: what either side changed since their last merge, or since the copy, is told chunk by chunk from
-    refs; where both changed a chunk, element by element. Attributes are merged by key.
+    This is a three-way merge. Changes since the last merge, or since the copy, are found by comparing chunk refs. If
+    both sides changed a chunk, its elements are compared. Attributes are merged by key.
 
     Parameters
     ----------
     source : str
-        The version whose changes are wanted, ``owner/name:mine``; it stays as it is.
+        The version with the changes, ``owner/name:mine``. It does not change.
     into : str
-        The version that gets them, as one commit.
+        The version that receives them, as one commit.
     on_conflict : "ours" or "theirs", optional
-        Whose elements stay where both sides changed one to different values: those of ``into`` or those of
-        ``source``. Without it such elements are a ConflictError that names their regions, and nothing is written.
+        Which value to keep if both sides changed an element: that of ``into`` ("ours") or of ``source`` ("theirs").
+        Without it, such elements raise a ConflictError that names their regions, and nothing is written.
 
     Returns
     -------
     Array
-        The version merged into.
+        The version ``into``.
 
     Raises
     ------
     ConflictError
-        Both changed the same elements or attributes, or resized the same axis; or ``source`` shrank one.
+        Both changed the same elements or attributes, or resized the same axis, or ``source`` shrank an axis.
     NotFoundError
-        They have no commit in common, or it has expired.
+        The versions have no commit in common, or it has expired.
 
     Examples
     --------
@@ -287,24 +284,24 @@ def expire(
     root: RootLike = None,
     message: str | None = None,
 ) -> int:
-    """Let old commits go, as a commit of its own; the newest one always stays.
+    """Expire old commits, as a new commit. The newest commit always stays.
 
-    Time travel to them, copying them and restoring them ends; their data goes with
-    :func:`collect_garbage` once the grace period has passed. Numbers are never used again.
+    Expired commits can no longer be read, copied or restored. :func:`collect_garbage` removes their data after the
+    grace period. Numbers are never reused.
 
     Parameters
     ----------
     name : str
         ``owner/name:version``.
     keep_last : int, optional
-        How many of the newest commits stay, at least 1.
+        How many of the newest commits to keep, at least 1.
     older_than : str or datetime, optional
-        Only commits from before this moment go (ISO 8601; UTC unless it says otherwise).
+        Expire only commits before this time (ISO 8601, UTC by default).
 
     Returns
     -------
     int
-        The number up to which commits have expired.
+        All commits up to this number have expired.
 
     Raises
     ------

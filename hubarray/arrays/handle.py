@@ -37,7 +37,7 @@ from hubarray.values.packing import is_packed
 
 
 class ArrayHandle(Handle, NoOperators):
-    """Elements of a version, or of one commit of it; :class:`hubarray.Array` without the methods for other packages."""
+    """The elements of a version or a commit: :class:`hubarray.Array` without the methods for other packages."""
 
     __slots__ = ("_pace", "_seen")
 
@@ -48,7 +48,7 @@ class ArrayHandle(Handle, NoOperators):
 
     @property
     def key(self) -> str | None:
-        """Its name in the dataset that it is of; None of an array that has a name of its own."""
+        """Its name in its dataset, or None if the array has its own name."""
         return None
 
     @property
@@ -73,7 +73,7 @@ class ArrayHandle(Handle, NoOperators):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements in memory; what is stored may be far less."""
+        """Bytes of all elements in memory. They may take much less in the bucket."""
         return self.size * self.dtype.itemsize
 
     @property
@@ -83,7 +83,7 @@ class ArrayHandle(Handle, NoOperators):
 
     @property
     def codec(self) -> list[dict[str, Any]]:
-        """The Zarr v3 codec chain; ``hub.array(codec=...)`` takes it."""
+        """The Zarr v3 codec chain, as ``hub.array(codec=...)`` accepts it."""
         return [dict(one) for one in self._metadata.codecs]
 
     @property
@@ -93,7 +93,7 @@ class ArrayHandle(Handle, NoOperators):
 
     @property
     def dims(self) -> tuple[str | None, ...]:
-        """Name of each axis, None for those without; setting them is a commit: ``a.dims = ("time", "y", "x")``."""
+        """The name of each axis, or None. Setting the names is a commit: ``a.dims = ("time", "y", "x")``."""
         return self._metadata.dims or (None,) * self.ndim
 
     @dims.setter
@@ -107,11 +107,11 @@ class ArrayHandle(Handle, NoOperators):
 
     @property
     def attrs(self) -> Attributes:
-        """A mapping of JSON values; changing it is a commit."""
+        """A mapping of JSON values. Changing it is a commit."""
         return Attributes(lambda: self._record().attrs, self._change_attrs)
 
     def stored_bytes(self) -> int:
-        """Bytes that its chunks take in the bucket; reads the whole manifest. What copies share counts in each.
+        """Bytes of its chunks in the bucket. This reads the whole manifest. Copies count shared chunks, too.
 
         Examples
         --------
@@ -137,14 +137,14 @@ class ArrayHandle(Handle, NoOperators):
         return f"<hubarray.Array {self._version.name}@{record.head.number} in {self._root.url}: {shown}>"
 
     def __getitem__(self, key: Any) -> Any:
-        """Read elements, as NumPy would index an array in memory.
+        """Read elements, with the indexing of NumPy.
 
         Raises
         ------
         IndexError
-            NumPy's own.
+            Same as in NumPy.
         CorruptDataError, StorageError
-            Data could not be had; nothing stands in for it.
+            Data cannot be read. Nothing is returned in its place.
         """
         state = self.state()
         metadata = state.metadata
@@ -165,13 +165,13 @@ class ArrayHandle(Handle, NoOperators):
         return result[()] if chosen.is_scalar else result
 
     def read_rows(self, rows: np.ndarray | slice, out: np.ndarray | None = None) -> np.ndarray:
-        """Rows, past the memory cache: for epochs and loops, which read each once.
+        """Read rows without the memory cache, for epochs and loops that read each row once.
 
         Parameters
         ----------
         rows : slice or array of int
         out : ndarray, optional
-            Filled and returned; C-contiguous, of the rows' shape and the array's dtype.
+            An array to fill and return. It must be C-contiguous, with the shape of the rows and the dtype of the array.
 
         Raises
         ------
@@ -186,18 +186,17 @@ class ArrayHandle(Handle, NoOperators):
             raise
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Assign elements, as NumPy would; the commit is in the bucket when this returns.
+        """Assign elements, with the indexing of NumPy. The commit is in the bucket when this returns.
 
-        Costs the packs of the changed chunks and one record. Chunks that are
-        covered only in part are read first.
+        Costs the packs of the changed chunks and one record. Chunks that are only partly covered are read first.
 
         Raises
         ------
         ConflictError
-            Another writer shrank or replaced the array meanwhile. Nothing was written.
+            Another writer has shrunk or replaced the array in the meantime. Nothing was written.
         FrozenError, ReadOnlyError
         IndexError, ValueError, TypeError
-            NumPy's own.
+            Same as in NumPy.
         """
         record = self._writable_record()
         metadata = self._metadata_of(record)
@@ -211,10 +210,10 @@ class ArrayHandle(Handle, NoOperators):
             self.commit_operation(SetElements(chosen, chosen.to_canonical(values)), record)
 
     def __iter__(self) -> Iterator[Any]:
-        """Samples ``a[0], a[1], ...`` of the commit that is the newest when iteration begins.
+        """Iterate over the samples ``a[0], a[1], ...`` of the commit that is the newest at the start.
 
-        Blocks of 2 to 16 MiB are read three ahead. As any read, a loop over more than a quarter of the memory cache
-        leaves nothing there.
+        Three blocks of 2 to 16 MiB are read ahead. Like every large read, a loop over more than a quarter of the memory
+        cache leaves nothing in the cache.
         """
         if not self.shape:
             raise TypeError("iteration over a 0-d array")
@@ -224,38 +223,38 @@ class ArrayHandle(Handle, NoOperators):
         return rows_ahead(lambda start, stop: rows(slice(start, stop)), len(pinned), row_bytes, pinned.chunks[0])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """The whole array in memory, for ``np.asarray(a)``."""
+        """Read the whole array into memory, for ``np.asarray(a)``."""
         if copy is False:
             raise ValueError("the array is in a bucket, so it cannot be had without a copy; leave out copy=False")
         result = np.asarray(self[...])
         return result if dtype is None else result.astype(dtype, copy=False)
 
     def append(self, rows: Any, *, axis: int = 0, message: str | None = None) -> slice:
-        """Add rows after the last one, in one commit, and say where they are.
+        """Add rows after the last one, in one commit, and return their slice.
 
-        Two processes that append at once both succeed, one after the other, so only what is returned
-        tells where these rows are.
+        If two processes append at once, both succeed, one after the other. Only the returned slice tells where the rows
+        are.
 
         Parameters
         ----------
         rows : array_like
-            Shape ``(n, *a.shape[1:])``; with an axis, that of the array but for the axis.
+            Shape ``(n, *a.shape[1:])``. With ``axis``, it may differ from the shape of the array only in this axis.
         axis : int
-            The axis that grows.
+            The axis to extend.
         message : str, optional
-            For the log.
+            Message of the commit in the log.
 
         Returns
         -------
         slice
-            The rows that were added: ``a[a.append(rows)]`` are they, along the first axis.
+            The added rows. Along the first axis, ``a[a.append(rows)]`` reads them.
 
         Raises
         ------
         ValueError
-            The shape does not fit, or text is longer than the dtype holds.
+            The shape does not fit, or text is longer than the dtype.
         ConfigError
-            There is no such axis.
+            The axis does not exist.
         """
         record = self._writable_record()
         metadata = self._metadata_of(record)
@@ -272,21 +271,21 @@ class ArrayHandle(Handle, NoOperators):
     def resize(self, shape: Any, *, message: str | None = None) -> None:
         """Change the length of axes, in one commit.
 
-        Rows that a shrink cuts off are gone: growing again shows fill value.
-        Growing costs one record; shrinking also rewrites the chunks it cuts.
+        Shrinking removes rows: if the array grows again, they are fill value. Growing costs one record. Shrinking also
+        rewrites the chunks that it cuts.
 
         Parameters
         ----------
         shape : int or tuple of int
-            The new shape; as many axes as before.
+            The new shape, with the same number of axes.
         message : str, optional
 
         Raises
         ------
         ConfigError
-            Not a shape, or another number of axes.
+            The value is not a shape, or has another number of axes.
         ConflictError
-            Somebody else resized the same axis meanwhile.
+            Somebody else has resized the same axis in the meantime.
         """
         record = self._writable_record()
         metadata = self._metadata_of(record)
@@ -297,20 +296,20 @@ class ArrayHandle(Handle, NoOperators):
             self.commit_operation(Resize(lengths, metadata.shape), record, message)
 
     def transaction(self, message: str | None = None) -> Transaction:
-        """Many assignments as one commit, all or nothing: ``with a.transaction("why") as t: t[...] = ...``.
+        """Combine assignments into one commit, all or nothing: ``with a.transaction("why") as t: t[...] = ...``.
 
-        The block reads the newest commit as it was at its beginning, with its own
-        writes over it. An exception in the block leaves nothing visible.
+        The block reads the commit that was the newest at its start, with its own writes on top. If it raises, nothing
+        becomes visible.
 
         Raises
         ------
         ConflictError
-            At the end of the block, when others changed what it read or wrote;
-            :func:`hubarray.retry` runs it again.
+            Raised at the end of the block if others have changed what it read or wrote. :func:`hubarray.retry` runs it
+            again.
 
         Notes
         -----
-        A transaction is over one array; there is none over several.
+        A transaction covers one array. Use a dataset for several arrays.
 
         Examples
         --------
@@ -325,23 +324,23 @@ class ArrayHandle(Handle, NoOperators):
         return Transaction(self, message)
 
     def prefetch(self, key: Any = ...) -> Future[None]:
-        """Begin to fetch what a key selects into the caches, and return at once.
+        """Start to fetch a selection into the caches, and return at once.
 
-        Decoded chunks go into the memory cache if they take at most half of it, else encoded ones into the disk
-        cache. Of the commit that this handle reads now.
+        Decoded chunks go into the memory cache if they fit into half of it; otherwise, encoded chunks go into the disk
+        cache. The chunks are those of the commit that this handle reads now.
 
         Returns
         -------
         concurrent.futures.Future
-            Done when all is there; its ``result()`` raises what went wrong, a ConfigError where it is more than half
-            of either cache. In a forked child it is never done.
+            It is done when everything is in the cache. Its ``result()`` raises errors, such as a ConfigError if the
+            selection exceeds half of both caches. In a forked child it is never done.
 
         Raises
         ------
         IndexError
-            NumPy's own.
+            Same as in NumPy.
         ConfigError
-            More than 1,048,576 chunks.
+            The selection has more than 1,048,576 chunks.
 
         Examples
         --------
@@ -365,11 +364,11 @@ class ArrayHandle(Handle, NoOperators):
             _prefetch(state, slice(window.start * chunk, min(window.stop * chunk, length)))
 
     def snapshot(self) -> Self:
-        """A read-only handle on the commit this one reads now; it never moves."""
+        """Return a read-only handle that stays at the commit that this handle reads now."""
         return type(self)(self._root, self._version, self._record(), pinned=True)
 
     def newest_state(self) -> ArraySnapshot:
-        """As :meth:`state`, of the newest commit, which is looked for now, and to be written on.
+        """Return the state of the newest commit, after looking for it, to write on it.
 
         Raises
         ------
@@ -379,7 +378,8 @@ class ArrayHandle(Handle, NoOperators):
         return self._state_of(self._view(self._checked(self._version.refresh())))
 
     def view_of_workers(self) -> View | None:
-        """The function by which a worker sees this array in its version's record; None where it is all of that."""
+        """The function by which a worker finds this array in the record of its version; None if the record is that of
+        the array."""
         return None
 
     def _change_attrs(self, updates: dict[str, Any], removals: tuple[str, ...]) -> None:
@@ -390,9 +390,9 @@ class ArrayHandle(Handle, NoOperators):
         return self._metadata_of(self._record())
 
     def state(self) -> ArraySnapshot:
-        """The state behind this handle now, for code that works on records, refs and chunks.
+        """Return the current state behind this handle, for code that works on records, refs and chunks.
 
-        Costs what any look at the array does: a probe, where the newest commit was looked for too long ago.
+        Costs the same as any access: a probe, if the last one is too long ago.
         """
         return self._state_of(self._record())
 
@@ -422,7 +422,7 @@ def _prefetch(state: ArraySnapshot, key: Any) -> Future[None]:
 
 
 def refuse_expired(state: ArraySnapshot, error: CorruptDataError) -> None:
-    """Say so where data is gone by right.
+    """Raise an error if the data has expired.
 
     Raises
     ------

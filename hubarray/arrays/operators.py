@@ -1,7 +1,6 @@
-"""Python's operators on an array: refused, with the way to write what was meant.
+"""Refuse Python's operators on an array, with a message that shows what to write instead.
 
-They would have to read the whole array; left to Python, ``a == 0`` would be a
-silent ``False``.
+They would read the whole array. Without this class, ``a == 0`` would silently be ``False``.
 """
 
 from __future__ import annotations

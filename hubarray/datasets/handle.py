@@ -1,4 +1,4 @@
-"""The dataset: a handle on several arrays under one name, of which every change is one commit."""
+"""The dataset: a handle on several arrays under one name, where every change is one commit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ArrayT = TypeVar("ArrayT", bound=MemberHandle)
 
 
 class DatasetHandle(Handle, Generic[ArrayT]):
-    """Several arrays that are committed together; :class:`hubarray.Dataset` without the methods for other packages."""
+    """Arrays that are committed together: :class:`hubarray.Dataset` without the methods for other packages."""
 
     __slots__ = ("_arrays",)
 
@@ -53,22 +53,22 @@ class DatasetHandle(Handle, Generic[ArrayT]):
 
     @property
     def dims(self) -> dict[str, int]:
-        """The length of each dimension that has a name."""
+        """The length of each named dimension."""
         return self._description.dimensions()
 
     @property
     def attrs(self) -> Attributes:
-        """The dataset's own attributes; changing them is a commit. Each array has its own."""
+        """The attributes of the dataset. Changing them is a commit. Each array also has its own."""
         return Attributes(lambda: self._record().attrs, self._change_attrs)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements in memory; what is stored may be far less."""
+        """Bytes of all elements in memory. They may take much less in the bucket."""
         return sum(one.nbytes for one in self.arrays.values())
 
     @property
     def arrays(self) -> dict[str, ArrayT]:
-        """All arrays by name, in the order in which they were added."""
+        """All arrays by name, in the order of their addition."""
         return {name: self[name] for name in self}
 
     def __len__(self) -> int:
@@ -81,19 +81,19 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         return name in self._description.arrays
 
     def keys(self) -> list[str]:
-        """The names of the arrays."""
+        """Return the names of the arrays."""
         return list(self)
 
     def values(self) -> list[ArrayT]:
-        """The arrays, in the order of their names."""
+        """Return the arrays, in the order of :meth:`keys`."""
         return list(self.arrays.values())
 
     def items(self) -> list[tuple[str, ArrayT]]:
-        """The names, each with its array."""
+        """Return pairs of names and arrays."""
         return list(self.arrays.items())
 
     def __getitem__(self, name: str) -> ArrayT:
-        """An array of the dataset. Costs nothing.
+        """Return an array of the dataset. Costs no request.
 
         Raises
         ------
@@ -111,30 +111,30 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         return known[1]
 
     def __setitem__(self, name: str, array: ArraySpec | ArrayHandle | np.ndarray) -> None:
-        """Add an array, in one commit: an empty one, one of the same root as it is, or an array of memory.
+        """Add an array, in one commit: a spec, an array of the same root, or an array in memory.
 
-        Of an array of the same root no data is moved.
+        Adding an array of the same root moves no data.
 
         Raises
         ------
         AlreadyExistsError
-            There is one of the name; drop it first, or assign to its elements, ``dataset["name"][...] = ...``.
+            The name is taken. Drop that array first, or assign to its elements: ``dataset["name"][...] = ...``.
         ConfigError
         """
         record = self._writable_record()
         self.commit_operation(Steps(steps_to_add(self._version, checked_name(name), array), seen=record), record)
 
     def __delitem__(self, name: str) -> None:
-        """Take an array away, in one commit; earlier commits have it still."""
+        """Drop an array, in one commit. Earlier commits still have it."""
         self.drop([name])
 
     def drop(self, names: str | Sequence[str], *, message: str | None = None) -> None:
-        """Take arrays away, in one commit; earlier commits have them still.
+        """Drop arrays, in one commit. Earlier commits still have them.
 
         Raises
         ------
         NotFoundError
-            There is no array of a name. Nothing was written.
+            A name does not exist. Nothing was written.
         """
         record = self._writable_record()
         names = [names] if isinstance(names, str) else list(names)
@@ -144,7 +144,7 @@ class DatasetHandle(Handle, Generic[ArrayT]):
             self.commit_operation(Steps([operations.drop(name, ids.get(name)) for name in names]), record, message)
 
     def rename(self, old: str, new: str, *, message: str | None = None) -> None:
-        """Give an array another name, in one commit; no data is moved.
+        """Rename an array, in one commit, without moving data.
 
         Raises
         ------
@@ -157,26 +157,26 @@ class DatasetHandle(Handle, Generic[ArrayT]):
             self.commit_operation(Steps(steps), record, message)
 
     def samples(self, columns: str | Sequence[str] | None = None) -> list[str]:
-        """The arrays that begin with the same dimension, as images and their labels do; or those that are named.
+        """Return the arrays that share their first dimension, such as images and labels, or the given ones.
 
         Raises
         ------
         ConfigError
-            Arrays begin with several dimensions.
+            The arrays have different first dimensions.
         """
         if columns is None:
             return growing.samples(self._description)
         return [columns] if isinstance(columns, str) else list(columns)
 
     def rows(self, at: Any, columns: str | Sequence[str] | None = None) -> dict[str, Any]:
-        """Rows of several arrays of one commit, fetched side by side: ``ds.rows(17)``, ``ds.rows(slice(0, 32))``.
+        """Read rows of several arrays of one commit in parallel: ``ds.rows(17)``, ``ds.rows(slice(0, 32))``.
 
         Parameters
         ----------
         at : int, slice, mask or array of int
-            What each array is indexed by along its first axis.
+            The index along the first axis of each array.
         columns : str or sequence of str, optional
-            Arrays; by default :meth:`samples`.
+            Names of arrays. The default is :meth:`samples`.
 
         Returns
         -------
@@ -195,31 +195,32 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         return dict(zip(names, found, strict=True))
 
     def append(self, rows: Mapping[str, Any], *, dim: str | None = None, message: str | None = None) -> slice:
-        """Add rows to all arrays that have the same dimension, in one commit, and say where they are.
+        """Add rows to all arrays that have the same dimension, in one commit, and return their slice.
 
-        Two processes that append at once both succeed, one after the other, and rows of one append are at the same
-        place in all arrays.
+        If two processes append at once, both succeed, one after the other. The rows of one append have the same
+        position in all arrays.
 
         Parameters
         ----------
         rows : mapping of str to array_like
-            For each array rows of its shape but for the dimension, as many for each.
+            The same number of rows for each array, with the shape of the array except in the dimension.
         dim : str, optional
-            The dimension that grows; by default the one that all of them have and one begins with.
+            The dimension to extend. The default is the dimension that all of the arrays have, and with which one
+            begins.
         message : str, optional
-            For the log.
+            Message of the commit in the log.
 
         Returns
         -------
         slice
-            The rows that were added.
+            The added rows.
 
         Raises
         ------
         ConfigError
-            An array of the dimension is left out, or has another number of rows.
+            An array of the dimension is missing, or has another number of rows.
         ValueError
-            Rows do not fit their array.
+            The rows do not fit the array.
 
         Examples
         --------
@@ -259,7 +260,7 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         Parameters
         ----------
         lengths : mapping of str to int, optional
-            By dimension, as the keywords.
+            The new length of each dimension; you can also use keywords.
         message : str, optional
         **more : int
 
@@ -268,7 +269,7 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         ConfigError
             No array has the dimension.
         ConflictError
-            Somebody else resized it meanwhile.
+            Somebody else has resized it in the meantime.
         """
         record = self._writable_record()
         steps: list[Step] = []
@@ -281,13 +282,13 @@ class DatasetHandle(Handle, Generic[ArrayT]):
             self.commit_operation(Steps(steps, seen=record), record, message)
 
     def transaction(self, message: str | None = None) -> DatasetTransaction:
-        """Many writes to several arrays as one commit: ``with ds.transaction("why") as t: t["image"][3] = ...``.
+        """Combine writes to several arrays into one commit: ``with ds.transaction("why") as t: t["image"][3] = ...``.
 
         Raises
         ------
         ConflictError
-            At the end of the block, when others changed what it read or wrote;
-            :func:`hubarray.retry` runs it again.
+            Raised at the end of the block if others have changed what it read or wrote. :func:`hubarray.retry` runs it
+            again.
 
         Examples
         --------
@@ -302,15 +303,15 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         return DatasetTransaction(self, message, self._array_class)
 
     def diff(self, other: DatasetHandle | int, *, elements: bool = False) -> DatasetDiff:
-        """Differences from another dataset, or from a commit of this one, to this one: by array, as ``hub.diff``.
+        """Compare another dataset, or a commit of this one, with this dataset, by array; see ``hub.diff``.
 
-        Costs the manifest nodes that the two do not share, and no data unless ``elements`` are compared.
+        Costs the manifest nodes that the two do not share, and no data unless ``elements=True``.
 
         Parameters
         ----------
         other : Dataset or int
         elements : bool
-            Read the chunks that differ, and compare them element by element.
+            Read the chunks that differ, and compare their elements.
 
         Examples
         --------
@@ -329,11 +330,11 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         return diff_datasets(before, (self._version, self.seen_record()), elements=elements)
 
     def snapshot(self) -> Self:
-        """A read-only handle on the commit this one reads now; it never moves."""
+        """Return a read-only handle that stays at the commit that this handle reads now."""
         return type(self)(self._root, self._version, self._record(), pinned=True)
 
     def newest_record(self) -> tuple[Record, Version]:
-        """The newest commit and whose it is, looked for now, to be written on: for code that works on records.
+        """Return the newest commit and its version, after looking for it, for code that writes records.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""An array of a dataset: in every respect an array, whose commits are those of the dataset."""
+"""An array of a dataset. Its commits are those of the dataset."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hubarray.storage.url import Root
 
 
 class MemberHandle(ArrayHandle):
-    """Elements of an array of a dataset; its commits are those of the dataset."""
+    """The elements of an array of a dataset. Its commits are those of the dataset."""
 
     __slots__ = ("_id", "_key")
 

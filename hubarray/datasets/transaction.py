@@ -1,7 +1,7 @@
-"""Transactions over several arrays: many writes, one commit, all or nothing.
+"""Transactions over several arrays: many writes in one commit, all or nothing.
 
-Each array has a transaction of its own, begun on one commit of the dataset; at the end they are moved onto the newest
-commit and checked array by array, and become one commit together.
+Each array has its own transaction, and all start on one commit of the dataset. At the end, they are rebased onto the
+newest commit, checked array by array, and become one commit together.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ if TYPE_CHECKING:
 
 
 class DatasetTransaction:
-    """Arrays to read and write, committed together: the ``t`` of ``with ds.transaction("message") as t``.
+    """Arrays to read and write, committed together: the ``t`` in ``with ds.transaction("message") as t``.
 
-    ``t["image"]`` is a :class:`hubarray.results.Transaction` on that array. ``t["new"] = spec`` adds an array, and
-    ``del t["old"]`` takes one away. ``t.attrs`` are the dataset's own attributes. It belongs to the process that began
-    it, and may be used by its threads.
+    ``t["image"]`` is a :class:`hubarray.results.Transaction` of that array. ``t["new"] = spec`` adds an array, and
+    ``del t["old"]`` drops one. ``t.attrs`` are the attributes of the dataset. The transaction belongs to the process
+    that started it. Threads of the process can share it.
 
     Raises
     ------
     ConflictError
-        At the end of the block: an element that was read or written, of any of the arrays, was changed by others
-        meanwhile. Nothing of the transaction is visible. :func:`hubarray.retry` runs it again.
+        Raised at the end of the block if others have changed an element that it read or wrote, in any array. Nothing of
+        the transaction is visible. :func:`hubarray.retry` runs it again.
     """
 
     # So that a name that is mistyped is an error when it is assigned to.
@@ -112,7 +112,7 @@ class DatasetTransaction:
         return [*steps, operations.change_attrs(self._attribute_changes)] if self._attribute_changes else steps
 
     def is_of(self, dataset: DatasetHandle) -> bool:
-        """Whether it is a transaction of a dataset, through whatever handle."""
+        """Return whether this is a transaction of the given dataset, through any handle."""
         mine = self._dataset
         return (mine.root, mine.name, mine.version) == (dataset.root, dataset.name, dataset.version)
 
@@ -123,7 +123,7 @@ class DatasetTransaction:
         return name in self._changes.arrays or name in self._adopted
 
     def __getitem__(self, name: str) -> Transaction:
-        """An array within the transaction.
+        """Return an array within the transaction.
 
         Raises
         ------
@@ -150,7 +150,7 @@ class DatasetTransaction:
         return f"{self._id}/{self._changes.id_of(name)}"
 
     def array(self, name: str) -> DatasetArray:
-        """An array as it was when the transaction began, to read; one that was added in it is without elements.
+        """Return an array as it was at the start, to read. An array that was added in the transaction is empty.
 
         Raises
         ------
@@ -165,14 +165,15 @@ class DatasetTransaction:
         return array
 
     def __setitem__(self, name: str, array: ArraySpec | ArrayHandle | np.ndarray) -> None:
-        """Add an array: an empty one, to be written to, one of memory, or one of hubarray under the same root.
+        """Add an array: a spec to write to, an array in memory, or an array of the same root.
 
-        The last is adopted as it is when this is said; no data is moved, and it is written to when it is committed.
+        An array of the same root is adopted in its current state, without moving data. You can write to it after the
+        commit.
 
         Raises
         ------
         AlreadyExistsError
-            There is one of the name; ``del t["name"]`` takes it away, ``t["name"][...] = ...`` assigns to it.
+            The name is taken. ``del t["name"]`` drops that array, and ``t["name"][...] = ...`` assigns to it.
         ConfigError
         """
         self._life.require_open()
@@ -205,7 +206,7 @@ class DatasetTransaction:
             self._adopted[name] = operations.once(name, step)
 
     def __delitem__(self, name: str) -> None:
-        """Take an array away, with what the transaction wrote to it.
+        """Drop an array, with what the transaction wrote to it.
 
         Raises
         ------
@@ -221,7 +222,8 @@ class DatasetTransaction:
 
     @property
     def attrs(self) -> Attributes:
-        """The dataset's own attributes within the transaction; setting and deleting become part of it."""
+        """The attributes of the dataset within the transaction. Setting and deleting them is part of the
+        transaction."""
         self._life.require_open()
         return Attributes(lambda: self._attribute_changes.on(self._base.attrs), self._change_attrs)
 
@@ -231,7 +233,7 @@ class DatasetTransaction:
             self._attribute_changes.change(updates, removals)
 
     def append(self, rows: dict[str, Any], *, dim: str | None = None) -> None:
-        """Add rows to all arrays that have the same dimension; as :meth:`hubarray.Dataset.append`."""
+        """Add rows to all arrays that have the same dimension, like :meth:`hubarray.Dataset.append`."""
         self._life.require_open()
         axes = growing.append_axes(self._described(), growing.checked_mapping(rows), dim)
         there = {name: replace(metadata_of(self._changes.view(name)), dims=self._dims(name)) for name in axes}
@@ -245,7 +247,7 @@ class DatasetTransaction:
                 self[name].append(given, axis=axes[name])
 
     def append_fill(self, count: int, *, dim: str) -> None:
-        """Add rows of fill value to all arrays that have a dimension: rows that workers are to write, for example.
+        """Add rows of fill value to all arrays that have a dimension, for example rows that workers will write.
 
         Parameters
         ----------
@@ -279,10 +281,10 @@ class DatasetTransaction:
         return Description(arrays)
 
     def worker(self) -> DatasetWorker:
-        """A picklable handle through which other processes write to several arrays for this transaction.
+        """Return a picklable handle through which other processes write to several arrays for this transaction.
 
-        Each process uploads what it writes and returns a part; :meth:`add` the parts here. Arrays that the transaction
-        added before, by their specs, are among them.
+        Each process uploads what it writes and returns a part. Pass the parts to :meth:`add`. Workers can also write to
+        arrays that the transaction added as specs.
 
         Examples
         --------
@@ -312,7 +314,7 @@ class DatasetTransaction:
         return DatasetWorker(workers)
 
     def add(self, part: Parts) -> None:
-        """Add what a worker wrote to this transaction; as :meth:`hubarray.results.Transaction.add`, array by array."""
+        """Add the part of a worker to this transaction, like :meth:`hubarray.results.Transaction.add`."""
         self._life.require_open()
         if not isinstance(part, dict) or not all(isinstance(one, ArrayPart) for one in part.values()):
             raise ConfigError(f"add takes the part of a worker's block, not {type(part).__name__}")

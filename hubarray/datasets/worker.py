@@ -1,4 +1,4 @@
-"""Other processes that write to several arrays for one transaction of a dataset."""
+"""Processes that write to several arrays for one transaction of a dataset."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ Parts = dict[str, ArrayPart]
 
 
 def added_array(record: Record, name: str, entry: Entry) -> Record:
-    """A record as an array sees it that is in none yet: without chunks, and not remembered by the record's digest."""
+    """Return a record as seen by an array that is not in any record yet: without chunks, and not cached by its
+    digest."""
     return replace(view_of(record, Description({name: entry}), name), digest="")
 
 
 class DatasetWorker:
-    """A transaction over several arrays as another process sees it: made by ``t.worker()``.
+    """A transaction over several arrays in another process; ``t.worker()`` returns it.
 
-    Each ``with`` block gives a :class:`DatasetPartWriter` of its own.
+    Each ``with`` block has its own :class:`DatasetPartWriter`.
     """
 
     def __init__(self, workers: dict[str, ArrayWorker]) -> None:
@@ -45,7 +46,7 @@ class DatasetWorker:
 
 
 class DatasetPartWriter:
-    """A worker's block: ``w["image"]`` takes NumPy's indexing to write with. After the block there is a part."""
+    """The writer in the block of a worker: ``w["image"]`` supports NumPy's indexing. After the block, it has a part."""
 
     def __init__(self, workers: dict[str, ArrayWorker]) -> None:
         self._workers = workers
@@ -53,7 +54,7 @@ class DatasetPartWriter:
         self._part: Parts | None = None
 
     def __getitem__(self, name: str) -> ArrayPartWriter:
-        """An array to write to.
+        """Return an array to write to.
 
         Raises
         ------
@@ -71,7 +72,7 @@ class DatasetPartWriter:
 
     @property
     def part(self) -> Parts:
-        """The arrays' parts that were written in the block; only after its end."""
+        """The parts of the arrays that the block wrote, after its end."""
         if self._part is None:
             raise HubError("a worker's part is there after its 'with' block")
         return self._part

@@ -1,4 +1,4 @@
-"""The array that users get: the handle on its elements, with statistics and methods for other packages."""
+"""The public array: the handle on its elements, with statistics and methods for other packages."""
 
 from __future__ import annotations
 
@@ -38,34 +38,30 @@ class Array(ArrayHandle, Statistics, NumpyProtocols, Viewed):
     ``a.to_pytorch()``, ``a.to_dask()``, ...            other packages
     ==================================================  =====================================================
 
-    Made by :func:`hubarray.array` and :func:`hubarray.load`. Reading takes all
-    of NumPy's indexing and returns plain NumPy arrays; assigning is a commit,
-    durable and visible to every machine when it returns. It may be used by many
-    threads at once, and sent to workers: it pickles to its root, name and
-    commit. A root's ``storage_options``, where they were given, travel in that
-    pickle, so it is as secret as they are.
+    :func:`hubarray.array` and :func:`hubarray.load` return it. Reading supports all of NumPy's indexing and returns
+    NumPy arrays. An assignment is a commit, durable and visible to every machine when it returns. Many threads can use
+    an array at once. It pickles to its root, name and commit, so you can send it to workers. The pickle contains the
+    ``storage_options`` of the root, so keep it as secret as they are.
 
-    Python's operators are refused, because they would have to read everything:
-    write ``a[...] + 1`` or ``a[0:10] == 0``.
+    Python's operators raise an error, because they would read everything. Write ``a[...] + 1`` or ``a[0:10] == 0``.
 
-    A handle follows its version: it sees this process's commits at once and
-    other machines' after ``max_staleness_seconds`` (default 1), or after
-    :meth:`refresh`. One made by ``name@number`` or :meth:`snapshot` stays at
-    its commit and cannot be written.
+    A handle follows its version. It sees commits of this process at once, and commits of other machines after
+    ``max_staleness_seconds`` (1 by default) or after :meth:`refresh`. A handle from ``name@number`` or :meth:`snapshot`
+    stays at its commit and is read-only.
     """
 
     __slots__ = ()
 
     @property
     def lazy(self) -> LazyView:
-        """The newest commit this handle sees, nothing of it read yet, as in ``a.lazy[0:10_000, ..., 0].mean()``."""
+        """A lazy view of the newest commit that this handle sees: ``a.lazy[0:10_000, ..., 0].mean()``."""
         with process.importing:
             from hubarray.interop.statistics.lazy import LazyView
         return LazyView(self)
 
     @property
     def decoded(self) -> DecodedView:
-        """The physical values of a packed array, decoded when they are read: ``np.asarray(a.decoded[0:10])``.
+        """The physical values of a packed array, decoded at each read: ``np.asarray(a.decoded[0:10])``.
 
         Raises
         ------
@@ -77,23 +73,23 @@ class Array(ArrayHandle, Statistics, NumpyProtocols, Viewed):
         return DecodedView(self)
 
     def undo(self, steps: int = 1, *, message: str | None = None) -> Self:
-        """Take back the newest changes, as a commit; see :func:`hubarray.undo`. Returns the array itself."""
+        """Undo the newest changes, as a commit, and return the array; see :func:`hubarray.undo`."""
         self.newest_state()
         versions.undo(f"{self.name}:{self.version}", steps=steps, root=self.root, message=message)
         return self.refresh()
 
     def to_dask(self, *, block_bytes: int = 64 << 20) -> da.Array:
-        """The newest commit this handle sees (``a.refresh()`` looks for one now), as a Dask array.
+        """Return the newest commit that this handle sees as a Dask array. Call ``a.refresh()`` first to see newer ones.
 
         Parameters
         ----------
         block_bytes : int
-            About how large Dask's blocks are; they are whole chunks.
+            Approximate size of a Dask block, which consists of whole chunks.
 
         Returns
         -------
         dask.array.Array
-            Its name is the same for the same commit, in every process. Workers read for themselves.
+            It has the same name for the same commit in every process. Each worker reads its own blocks.
 
         Examples
         --------
@@ -108,45 +104,49 @@ class Array(ArrayHandle, Statistics, NumpyProtocols, Viewed):
         return to_dask(self, block_bytes=block_bytes)
 
     def to_pytorch(self, *others: Array, **options: Any) -> Any:
-        """A PyTorch dataset of this array's samples, or of several arrays' samples together.
+        """Return a PyTorch dataset of the samples of this array, or of several arrays together.
 
         Parameters
         ----------
         *others : Array
-            Read along with this one, such as labels; of equal length. Samples are then tuples.
+            Other arrays of the same length, such as labels. Samples are then tuples.
         transform : callable, optional
-            Given a sample as NumPy has it (a tuple where there are several arrays), gives what to return.
+            A function of a NumPy sample, or of a tuple if there are several arrays, that returns the sample to use.
         iterable : bool, default False
-            False: a map-style dataset; ``DataLoader(dataset, batch_size=32, shuffle=True, collate_fn=dataset.collate)``
-            reads each batch in one parallel fetch. True: a stream that reads groups of chunks ahead, the faster
-            way through data that is far away: ``for images, labels in dataset.loader(num_workers=2): ...``
+            False makes a map-style dataset: ``DataLoader(dataset, batch_size=32, shuffle=True,
+            collate_fn=dataset.collate)`` reads each batch in one parallel fetch. True makes a stream that reads groups
+            of chunks ahead, which is faster if the data is far away: ``for images, labels in
+            dataset.loader(num_workers=2): ...``
 
         rows : slice, mask or list of int, optional
-            Only these rows, in this order, as if they were all: a training part, say.
+            Use only these rows, in this order, such as those of a training part.
 
-        The rest is for streams.
+        The other parameters apply to streams.
 
         batch_size : int, optional
-            Rows in a batch of one rank; the default gives single samples.
+            Rows in a batch of one rank. By default, the stream gives single samples.
         global_batch_size : int, optional
-            Rows in a batch of all ranks together, instead.
+            Rows in a batch of all ranks together, instead of ``batch_size``.
         shuffle : bool, default True
-            Chunks in random order, and rows within a buffer.
+            Shuffle the order of chunks, and the rows within a buffer.
         seed : int, optional
-            For an order that is the same each time: epoch by epoch, and for all ranks together.
+            Makes the order reproducible, for each epoch and for all ranks together.
         drop_last : bool, default False
-            Leave out a last batch that is not full.
+            Drop a last batch that is not full.
         rank, world_size : int, optional
-            By default torch.distributed's, where it is initialized.
+            By default those of torch.distributed, if it is initialized.
         intervals : int, optional
-            A multiple of every number of ranks that is to see the same global batches, such as 48 for 4, 8 and 16; by
-            default the number of ranks. A rank reads ``intervals / world_size`` groups side by side, and holds as many.
+            A multiple of every number of ranks that should see the same global batches, such as 48 for 4, 8 and 16
+            ranks. The default is the number of ranks. A rank reads and holds ``intervals / world_size`` groups at a
+            time.
         shard_balance : "exact", "drop" or "pad", optional
-            Every row once, where ranks differ by at most one row; whole batches alone, others left out in each epoch;
-            or whole batches, for which some rows are repeated. By default "exact" for one rank, and "drop" for more.
+            "exact" gives every row once, and ranks differ by at most one row. "drop" gives only whole batches and
+            leaves out other rows in each epoch. "pad" gives whole batches and repeats some rows. The default is "exact"
+            for one rank and "drop" for more.
         buffer_bytes : int, optional
-            Of the three groups that a rank of one interval uses, reads and still holds, together; 192 MiB, or what two
-            chunks of each need. Rows are shuffled within a group; arrays that fit one are read once, and kept.
+            Memory for the three groups that a rank of one interval uses, reads and still holds. The default is 192 MiB,
+            or more if two chunks of each array need it. Rows are shuffled within a group. Arrays that fit into one
+            group are read once and kept.
 
         Returns
         -------
@@ -155,14 +155,14 @@ class Array(ArrayHandle, Statistics, NumpyProtocols, Viewed):
         Raises
         ------
         ConfigError
-            Lengths differ, or torch has no such dtype.
+            The lengths differ, or torch does not have the dtype.
         MissingPackageError
             PyTorch is not installed.
 
         Notes
         -----
-        The newest commit this handle sees is read, whatever is written meanwhile. Works under fork, forkserver and
-        spawn; each worker has caches of its own in memory, and all share the one on disk.
+        The dataset reads the newest commit that this handle sees, and ignores later writes. It works with fork,
+        forkserver and spawn. Each worker has its own memory cache; all share the disk cache.
         """
         needed("torch", extra="torch", why="to_pytorch")
         with process.importing:
@@ -170,31 +170,32 @@ class Array(ArrayHandle, Statistics, NumpyProtocols, Viewed):
         return to_pytorch(self, others, **options)
 
     def to_tensorflow(self, *others: Array, **options: Any) -> tf.data.Dataset:
-        """A ``tf.data.Dataset`` of this array's samples, or of several arrays' samples together.
+        """Return a ``tf.data.Dataset`` of the samples of this array, or of several arrays together.
 
         Parameters
         ----------
         *others : Array
-            Read along with this one, such as labels; of equal length. Elements are then tuples.
+            Other arrays of the same length, such as labels. Elements are then tuples.
         batch_size : int, optional
-            Rows in an element; cheaper than ``.batch()``, which copies them once more.
+            Rows in an element. This is cheaper than ``.batch()``, which copies them again.
         shuffle : bool, default False
-            Chunks in random order and rows within a buffer, anew in each pass. tf.data's own ``shuffle`` works too.
+            Shuffle the order of chunks, and the rows within a buffer, differently in each pass. You can also use
+            ``shuffle`` of tf.data.
         seed : int, optional
-            For an order that is the same each time, pass by pass.
+            Makes the order of each pass reproducible.
         drop_last : bool, default False
-            Leave out a last batch that is not full; the batch axis is then known.
+            Drop a last batch that is not full. TensorFlow then knows the length of the batch axis.
         buffer_bytes, intervals, shard_balance, global_batch_size : optional
-            As of :meth:`to_pytorch`.
+            Same as in :meth:`to_pytorch`.
         rows : slice, mask or list of int, optional
-            Only these rows, in this order, as if they were all.
+            Use only these rows, in this order.
         rank, world_size : int, optional
-            This process of how many, each of which gets rows of its own; needs the same ``seed`` everywhere.
+            The number of this process, and of all processes. Each gets its own rows. Use the same ``seed`` everywhere.
 
         Raises
         ------
         ConfigError
-            Lengths differ, or TensorFlow has no such dtype.
+            The lengths differ, or TensorFlow does not have the dtype.
         MissingPackageError
             TensorFlow is not installed.
         """
@@ -204,28 +205,28 @@ class Array(ArrayHandle, Statistics, NumpyProtocols, Viewed):
         return to_tensorflow(self, others, **options)
 
     def to_zarr_store(self, *, variable: str | None = None, transaction: Transaction | None = None) -> HubStore:
-        """A Zarr v3 store over this version: ``zarr.open_array(a.to_zarr_store())`` reads and writes it.
+        """Return a Zarr v3 store of this version: ``zarr.open_array(a.to_zarr_store())`` reads and writes it.
 
-        With ``variable="x"`` it is a group that holds the array under that name, for ``xarray.open_zarr``.
+        With ``variable="x"``, the store is a group that contains the array under this name, for ``xarray.open_zarr``.
 
-        What is written through it are commits, a chunk each; with ``transaction=t`` all of it is part of that one:
-        ``with a.transaction() as t: ds.to_zarr(a.to_zarr_store(variable="x", transaction=t), mode="r+")``.
-        See :class:`hubarray.interop.zarr.HubStore` for what it holds.
+        Each chunk that is written through the store is a commit. With ``transaction=t``, all writes are part of the
+        transaction: ``with a.transaction() as t: ds.to_zarr(a.to_zarr_store(variable="x", transaction=t), mode="r+")``.
+        :class:`hubarray.interop.zarr.HubStore` describes its keys.
         """
         with process.importing:
             from hubarray.interop.zarr.array_store import to_zarr_store
         return to_zarr_store(self, variable=variable, transaction=transaction)
 
     def show(self, *key: Any, ax: Any = None, **options: Any) -> Any:
-        """Draw a part of it with matplotlib: an image, a grid of images, a curve, or three cuts of a volume.
+        """Draw a part of the array with matplotlib: an image, a grid of images, a curve, or three slices of a volume.
 
         Parameters
         ----------
         *key
-            As of ``a[key]``: ``a.show(0, 3)`` is of ``a[0, 3]``, and ``a.show()`` of all. At most 256 MiB; costs what
-            ``a[key]`` does.
+            Same as in ``a[key]``: ``a.show(0, 3)`` draws ``a[0, 3]``, and ``a.show()`` draws everything, up to 256 MiB.
+            It costs as much as ``a[key]``.
         ax : matplotlib Axes, optional
-            Where to draw an image or a curve; by default in a new figure.
+            Where to draw an image or a curve. By default, this is a new figure.
         **options
             Passed to ``imshow`` or ``plot``, such as ``cmap`` and ``vmin``.
 

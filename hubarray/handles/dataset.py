@@ -1,4 +1,4 @@
-"""The dataset that users get: the handle on its arrays, with methods for other packages."""
+"""The public dataset: the handle on its arrays, with methods for other packages."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class Dataset(DatasetHandle[DatasetArray], RowsShown):
     ``ds.dims``, ``ds.attrs``, ``list(ds)``, ``ds.log()``       what it is, and its history
     ==========================================================  ===================================================
 
-    Made by :func:`hubarray.dataset` and :func:`hubarray.load`. Arrays that share the name of a dimension have the same
-    length there, always. A handle follows its version, pickles, and may be used by many threads at once, as that of an
-    array.
+    :func:`hubarray.dataset` and :func:`hubarray.load` return it. Arrays that share the name of a dimension always have
+    the same length there. Like the handle of an array, it follows its version, pickles, and can be used by many threads
+    at once.
     """
 
     __slots__ = ()
@@ -52,14 +52,14 @@ class Dataset(DatasetHandle[DatasetArray], RowsShown):
         rows: Any = None,
         **options: Any,
     ) -> Any:
-        """A PyTorch dataset of the samples, each a dictionary of arrays' rows.
+        """Return a PyTorch dataset of the samples, which are dictionaries of rows.
 
         Parameters
         ----------
         columns : str or sequence of str, optional
-            Arrays; by default :meth:`samples`.
+            Names of arrays. The default is :meth:`samples`.
         transform, iterable, rows, **options
-            As of :meth:`hubarray.Array.to_pytorch`.
+            Same as in :meth:`hubarray.Array.to_pytorch`.
 
         Returns
         -------
@@ -77,7 +77,7 @@ class Dataset(DatasetHandle[DatasetArray], RowsShown):
     def to_tensorflow(
         self, columns: str | Sequence[str] | None = None, *, rows: Any = None, **options: Any
     ) -> tf.data.Dataset:
-        """A ``tf.data.Dataset`` of the samples: dictionaries; see :meth:`hubarray.Array.to_tensorflow`.
+        """Return a ``tf.data.Dataset`` of dictionaries; see :meth:`hubarray.Array.to_tensorflow`.
 
         Raises
         ------
@@ -89,15 +89,15 @@ class Dataset(DatasetHandle[DatasetArray], RowsShown):
         return dataset_to_tensorflow(self, columns, rows=rows, **options)
 
     def to_xarray(self, *, decode_cf: bool = True) -> xr.Dataset:
-        """The newest commit this handle sees as an ``xarray.Dataset``, lazily through Dask.
+        """Return the newest commit that this handle sees as a lazy ``xarray.Dataset``.
 
-        Dimensions, coordinates and attributes are the arrays'; an array that has the name of its only dimension is the
-        index of that. Axes without a name get one of their own.
+        It has the dimensions, coordinates and attributes of the arrays. An array with the name of its only dimension
+        becomes the index of this dimension. Axes without a name get a unique one.
 
         Parameters
         ----------
         decode_cf : bool
-            Have xarray decode times, fill values and packed numbers by their attributes.
+            Let xarray decode times, fill values and packed numbers by their attributes.
 
         Raises
         ------
@@ -109,10 +109,10 @@ class Dataset(DatasetHandle[DatasetArray], RowsShown):
         return to_xarray(self, decode_cf=decode_cf)
 
     def to_zarr_store(self, *, transaction: DatasetTransaction | None = None) -> HubGroupStore:
-        """A Zarr v3 store over this version, a group: ``zarr.open_group(ds.to_zarr_store())``, ``xr.open_zarr(...)``.
+        """Return a Zarr v3 store of this version, a group: ``zarr.open_group(ds.to_zarr_store())``.
 
-        What is written through it are commits, a chunk each; with ``transaction=t`` all of it is part of that one. See
-        :class:`hubarray.interop.zarr.group_store.HubGroupStore`.
+        Each chunk that is written through the store is a commit. With ``transaction=t``, all writes are part of the
+        transaction. See :class:`hubarray.interop.zarr.group_store.HubGroupStore`.
         """
         needed("zarr", extra="zarr", why="to_zarr_store")
         with process.importing:
@@ -124,14 +124,13 @@ class Dataset(DatasetHandle[DatasetArray], RowsShown):
         return _restored, (self._root, self._version.name, record.head.number, self._pinned is not None)
 
     def undo(self, steps: int = 1, *, message: str | None = None) -> Self:
-        """Take back the newest changes, whichever arrays they are of, as a commit; see :func:`hubarray.undo`.
+        """Undo the newest changes to any arrays, as a commit, and return the dataset; see :func:`hubarray.undo`.
 
-        Returns the dataset itself.
 
         Raises
         ------
         ReadOnlyError
-            It is fixed at a commit.
+            The handle is pinned to a commit.
         NotFoundError, ConflictError
         """
         self.newest_record()

@@ -1,4 +1,4 @@
-"""The row loader that users get: reads of rows, with methods for other packages."""
+"""The public row loader: reads of rows, with methods for other packages."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hubarray.tables.read.windows import EveryRow
 
 
 class RowLoader(RowLoaderHandle):
-    """Rows of one or several tables, by their position in an index: made by :func:`hubarray.row_loader`.
+    """A loader of rows of one or several tables, by their position in an index; see :func:`hubarray.row_loader`.
 
-    Positions count from 0, and from the end where they are negative. A loader is pinned to the commits that its index
-    was read from, pickles, survives forks, and may be used by several threads at once.
+    Positions count from 0, or from the end if they are negative. A loader is pinned to the commits of its index. It
+    pickles, survives forks, and can be used by several threads at once.
     """
 
     def to_pytorch(
@@ -31,20 +31,22 @@ class RowLoader(RowLoaderHandle):
         iterable: bool = False,
         **options: Any,
     ) -> Any:
-        """A dataset for PyTorch: by index, where a batch is one parallel fetch, or a stream of epochs.
+        """Return a PyTorch dataset: by index, with one parallel fetch per batch, or a stream of epochs.
 
         Parameters
         ----------
         columns
-            As of :meth:`get_row`.
+            Same as in :meth:`get_row`.
         transform : callable, optional
-            Makes a sample of a row of NumPy values; what it returns becomes tensors. Where samples are of different
-            shapes DataLoader needs a ``collate_fn`` that says how a batch is made of them.
+            A function of a row of NumPy values. Its result becomes tensors. If samples have different shapes,
+            DataLoader needs a ``collate_fn``.
         iterable : bool
-            A stream that reads ahead, in an order of its own for each epoch: ``dataset.loader(num_workers=2)``. A batch
-            is a dictionary of columns: tensors, and lists where rows have shapes of their own, of text and of nulls.
+            Make a stream that reads ahead, in a different order in each epoch: ``dataset.loader(num_workers=2)``. A
+            batch is a dictionary of columns. Columns are tensors; ragged columns, text and columns with nulls are
+            lists.
         **options
-            Of streams: ``batch_size``, ``shuffle``, ``seed`` and the others of :meth:`hubarray.Array.to_pytorch`.
+            Options of streams: ``batch_size``, ``shuffle``, ``seed`` and the others of
+            :meth:`hubarray.Array.to_pytorch`.
 
         Returns
         -------
@@ -60,15 +62,14 @@ class RowLoader(RowLoaderHandle):
         return to_pytorch(self, columns, transform=transform, iterable=iterable, **options)
 
     def to_tensorflow(self, columns: str | Sequence[str] | None = None, **options: Any) -> Any:
-        """A ``tf.data.Dataset`` of these rows: dictionaries of columns, by row or by batch.
+        """Return a ``tf.data.Dataset`` of the rows: dictionaries of columns, by row or by batch.
 
         Parameters
         ----------
         columns
-            As of :meth:`get_row`; without nulls.
+            Same as in :meth:`get_row`. Columns must not contain nulls.
         **options
-            Those of :meth:`hubarray.Array.to_tensorflow`. Of a batch, columns whose rows have shapes of their own are
-            ragged tensors.
+            Same as in :meth:`hubarray.Array.to_tensorflow`. In batches, ragged columns are ragged tensors.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""The array of a dataset that users get."""
+"""The public array of a dataset."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from hubarray.storage.url import Root
 class DatasetArray(MemberHandle, Array):
     """An array of a dataset: ``dataset["image"]``.
 
-    It takes all that an :class:`hubarray.Array` does. A write through it is a commit of the dataset; its log, its tags
-    and its frozen state are the dataset's.
+    It works like an :class:`hubarray.Array`. A write through it is a commit of the dataset. Its log, tags and frozen
+    state are those of the dataset.
     """
 
     __slots__ = ()
 
     def undo(self, steps: int = 1, *, message: str | None = None) -> Self:
-        """Take back the newest changes, as :meth:`hubarray.Array.undo`, where they are of this array alone.
+        """Undo the newest changes, like :meth:`hubarray.Array.undo`, if they changed only this array.
 
         Raises
         ------
         ConfigError
-            One of them changed something else of the dataset: ``dataset.undo()`` takes back whole commits.
+            One of them also changed something else in the dataset. ``dataset.undo()`` undoes whole commits.
         NotFoundError, ConflictError
         """
         self._refuse_changes_of_others(steps)

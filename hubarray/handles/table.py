@@ -1,4 +1,4 @@
-"""The table that users get: the handle on its rows, with methods for other packages."""
+"""The public table: the handle on its rows, with methods for other packages."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Table(TableHandle[RowLoader], RowsShown):
     ``t.log()``, ``t.commit``, ``t.frozen``     its history
     ==========================================  ================================================================
 
-    Made by :func:`hubarray.load` and :func:`hubarray.write_index`; :func:`hubarray.table_writer` writes one. Most
-    tables are frozen from their first commit; one that grows is followed, as an array is.
+    :func:`hubarray.load` and :func:`hubarray.write_index` return it; :func:`hubarray.table_writer` writes one. Most
+    tables are frozen from their first commit. The handle of a growing table follows it, like the handle of an array.
     """
 
     __slots__ = ()
@@ -41,19 +41,19 @@ class Table(TableHandle[RowLoader], RowsShown):
         iterable: bool = False,
         **options: Any,
     ) -> Any:
-        """A dataset for PyTorch, by index or as a stream; of a table of one field, samples are its values.
+        """Return a PyTorch dataset, by index or as a stream. If the table has one field, samples are its values.
 
-        See :meth:`RowLoader.to_pytorch`, which takes the rows of any index.
+        See :meth:`RowLoader.to_pytorch`, which works with the rows of any index.
 
         Parameters
         ----------
         columns
-            As of :meth:`RowLoader.get_row`; samples are dictionaries then.
+            Same as in :meth:`RowLoader.get_row`. Samples are then dictionaries.
         transform : callable, optional
-            Makes a sample of a row, or of a value, as NumPy has it.
+            A function of a row, or of a value, that returns the sample.
         iterable : bool
         **options
-            Of streams, as of :meth:`RowLoader.to_pytorch`.
+            Options of streams, same as in :meth:`RowLoader.to_pytorch`.
         """
         needed("torch", extra="torch", why="to_pytorch")
         with process.importing:
@@ -64,9 +64,9 @@ class Table(TableHandle[RowLoader], RowsShown):
         )  # fmt: skip
 
     def to_tensorflow(self, **options: Any) -> Any:
-        """A ``tf.data.Dataset`` of the rows; of a table of one field, elements are its values.
+        """Return a ``tf.data.Dataset`` of the rows. If the table has one field, elements are its values.
 
-        See :meth:`RowLoader.to_tensorflow`, which takes some columns, and the rows of any index.
+        See :meth:`RowLoader.to_tensorflow`, which works with chosen columns and the rows of any index.
         """
         needed("tensorflow", extra="tensorflow", why="to_tensorflow")
         with process.importing:

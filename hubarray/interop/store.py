@@ -1,4 +1,4 @@
-"""`store`: arrays of Dask, xarray and others become an array or a dataset; workers write, and one commit shows it."""
+"""`store`: write arrays of Dask, xarray and others in parallel, as an array or a dataset, in one commit."""
 
 from __future__ import annotations
 
@@ -40,27 +40,30 @@ def store(
     root: RootLike = None,
     message: str | None = None,
 ) -> Array | Dataset:
-    """Write a Dask array, or any other, under a name: workers upload, in parallel, and one commit shows all of it.
+    """Write a Dask array, or another array, under a name. Workers upload in parallel; one commit shows everything.
 
-    Where the name exists with the same shape and dtype, its contents are replaced in that commit; else it appears when
-    all is there, and lies under a version ``<version>.storing-...`` until then (and after a kill, until it is deleted).
+    If the name exists with the same shape and dtype, the commit replaces its contents. Otherwise, the name appears at
+    the end. Until then, the data is in a version ``<version>.storing-...``, which also stays after a kill until you
+    delete it.
 
     Parameters
     ----------
     source : dask.array.Array, or array
-        Of known chunk sizes. Rechunk it to multiples of the array's chunks for speed; any chunks are right. Arrays of
-        NumPy, xarray, Zarr, h5py, PyTorch on the CPU and whatever has ``__array__`` are taken too, with names of axes
-        and attributes where they have them; so is a frame whose columns are of one dtype. An ``xarray.Dataset`` becomes
-        a dataset, with chunks as Dask has them; of that ``chunks`` and ``codec`` may be mappings by variable. So does a
-        ``DataArray`` with coordinates, under its name or ``value``, unless it is the contents of an array that exists.
+        A Dask array with known chunk sizes. All chunks work; multiples of the chunks of the array are fastest. You can
+        also pass arrays of NumPy, xarray, Zarr, h5py and PyTorch on the CPU, other objects with ``__array__``, and a
+        DataFrame whose columns share a dtype. Names of axes and attributes are kept. An ``xarray.Dataset`` becomes a
+        dataset with the chunks of Dask; ``chunks`` and ``codec`` can be mappings by variable. A ``DataArray`` with
+        coordinates also becomes a dataset, unless it replaces the contents of an existing array. Its variable has its
+        name, or ``value``.
     name : str
     chunks, codec, attrs, overwrite
-        As for :func:`hubarray.array`.
+        Same as in :func:`hubarray.array`.
     encoding : mapping of str to mapping, optional
-        Of an ``xarray.Dataset``, by variable, as for its ``to_zarr``: ``dtype``, ``scale_factor``, ``_FillValue``, ...
+        Encoding of the variables of an ``xarray.Dataset``, as in ``to_zarr``: ``dtype``, ``scale_factor``,
+        ``_FillValue``, ...
     root : str, path or Root, optional
     message : str, optional
-        For the log.
+        Message of the commit in the log.
 
     Returns
     -------
@@ -69,9 +72,9 @@ def store(
     Raises
     ------
     ConfigError
-        Not an array, or one of unknown shape; or the encoding of a variable would change its values.
+        The source is not an array, its shape is unknown, or the encoding of a variable would change its values.
     AlreadyExistsError
-        The name is taken by an array of another description.
+        The name belongs to an array with another description.
 
     Examples
     --------
@@ -145,7 +148,7 @@ def store(
 
 
 def has_coordinates(source: Any) -> bool:
-    """Whether something is an xarray.DataArray with coordinates, for which an array has no room."""
+    """Return whether the source is an xarray.DataArray with coordinates, which an array cannot store."""
     of_xarray = type(source).__module__.startswith("xarray.")
     return of_xarray and not hasattr(source, "data_vars") and len(getattr(source, "coords", ())) > 0
 

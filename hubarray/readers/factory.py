@@ -58,67 +58,67 @@ def make_reader(
     root: Any = None,
     max_decoded_bytes: int | None = None,
 ) -> Reader:
-    """Read a dataset row by row, epoch after epoch.
+    """Read a dataset row by row, in epochs.
 
     Parameters
     ----------
     source : str, Array, Table, index, mapping, path or list of paths
-        The name of an array or a table, or an index of tables, merged and filtered as you like; a mapping such as
-        ``{"image": "lab/a:v1", "label": "lab/b:v1"}`` of arrays of equal length; a Petastorm dataset or any Parquet: a
-        path or URL of a file or a folder, or a list of files. Of a single array the field is called ``value``. Where
-        an array is taken, ``a.decoded`` of a packed one is, too.
+        The name of an array, dataset or table; an index of tables, which you may have joined and filtered; a mapping of
+        arrays of equal length, ``{"image": "lab/a:v1", "label": "lab/b:v1"}``; or a Petastorm dataset or other Parquet,
+        as the path or URL of a file or folder, or as a list of files. The field of a single array is called ``value``.
+        Instead of a packed array, you can pass ``a.decoded``.
     schema_fields : list of UnischemaField or str, or NGram, optional
-        The fields that are wanted, as names and patterns that a whole name must match; all by default. An
-        :class:`NGram` gives windows.
+        The fields to read, as names and as patterns that match a whole name; all by default. An :class:`NGram` gives
+        windows.
     reader_pool_type : "thread", "process" or "dummy"
-        Where rows are read, decoded and transformed. Processes are for transforms in Python; they need no guard of
-        ``__main__``. All pools give the same in the same order.
+        Where rows are read, decoded and transformed. Use processes for transforms in Python; your script does not need
+        to guard ``__main__``. All pools give the same rows in the same order.
     workers_count : int, optional
-        By default the number of cores, and at least 4 where files are fetched from afar.
+        The default is the number of cores, and at least 4 for files on a network.
     results_queue_size : int
-        Row groups that may be loaded ahead.
+        Maximum number of row groups that are loaded ahead.
     seed : int, optional
-        Of the order. By default chosen, and kept in the state; with shards 0.
+        Seed of the order. By default, the reader chooses one and keeps it in its state. With shards, the default is 0.
     shuffle_rows : bool
-        Shuffle rows among those of several row groups, about 64 MiB.
+        Shuffle rows within several row groups, about 64 MiB.
     shuffle_row_groups : bool
-        Read row groups, or what is stored together, in an order of its own for each epoch.
+        Read row groups, or rows that are stored together, in a different order in each epoch.
     shuffle_row_drop_partitions : int
-        Cut each row group into so many parts, which are shuffled apart.
+        Divide each row group into this number of parts, which are shuffled separately.
     predicate : PredicateBase, optional
-        Which rows are given; its fields are read first, and the others only for rows that pass.
+        Selects rows. Its fields are read first, and the other fields only for rows that pass.
     rowgroup_selector : RowGroupSelectorBase, optional
-        Row groups by an index that :func:`hubarray.petastorm.build_rowgroup_index` made, or Petastorm.
+        Selects row groups by an index from :func:`hubarray.petastorm.build_rowgroup_index` or Petastorm.
     num_epochs : int or None
-        None is endless.
+        None repeats forever.
     cur_shard, shard_count : int, optional
-        Which of how many disjoint parts this reader gives; ``cur_shard="auto"`` asks torch.distributed, or Horovod's or
-        MPI's environment.
+        The number of this shard, and of all shards. ``cur_shard="auto"`` uses torch.distributed, or the environment of
+        Horovod or MPI.
     shard_balance : "exact", "drop" or "pad", optional
-        Every row once, shards differ by at most one row; equal shards, a remainder is left out, another one in each
-        epoch; or equal shards by repeating some rows. By default "exact"; an epoch that a state goes on with ends as
-        the state has it.
+        "exact" gives every row once, and shards differ by at most one row. "drop" gives equal shards and leaves out a
+        different remainder in each epoch. "pad" gives equal shards and repeats some rows. The default is "exact". An
+        epoch that continues from a state ends as the state says.
     cache_type : "null" or "local-disk"
-        Keep Parquet's row groups on this machine, as they were before predicate and transform.
+        Keep row groups of Parquet on this machine, as they are before the predicate and the transform.
     cache_location, cache_size_limit : path and bytes, optional
-        By default a folder of hubarray's cache, and 10 GiB. Of Parquet only: what is read of tables and arrays is kept
-        where ``hub.configure(cache_dir=..., disk_cache_bytes=...)`` says.
+        The default is a folder of hubarray's cache, and 10 GiB. This applies to Parquet only. For tables and arrays,
+        set ``hub.configure(cache_dir=..., disk_cache_bytes=...)``.
     transform_spec : TransformSpec, optional
-        A function of rows, which runs on the workers after the predicate.
+        A function of rows that runs on the workers, after the predicate.
     filters : list or pyarrow expression, optional
-        As of :func:`pyarrow.parquet.read_table`. What partition keys, an index of a table or statistics decide costs no
-        look at rows.
+        Same as in :func:`pyarrow.parquet.read_table`. Filters on partition keys, on index fields of a table or on
+        statistics do not read rows.
     ragged : "list", "pad" or "nested"
-        Of batches: rows of different shapes as a list, padded with zeros, or for PyTorch nested.
+        How batches contain rows of different shapes: as a list, padded with zeros, or as nested tensors of PyTorch.
     on_error : "raise" or "skip"
-        What becomes of rows and files that cannot be read; ``diagnostics`` counts those that are passed over.
+        What to do with unreadable rows and files. ``diagnostics`` counts the skipped ones.
     storage_options : mapping, optional
-        For URLs of Parquet, as of fsspec.
+        Options of fsspec for URLs of Parquet.
     root : optional
-        For names.
+        Root of names.
     max_decoded_bytes : int, optional
-        What the columns of a row group of Parquet may decode to, together: 1 GiB unless the setting of this name says
-        otherwise. A row group that takes more is a SourceError before memory is allocated.
+        How many bytes the columns of a row group of Parquet may decode to. The setting of this name is 1 GiB by
+        default. A larger row group raises SourceError before memory is allocated.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def make_reader(
     ------
     ConfigError, NotFoundError, SourceError
     NoDataAvailableError
-        There are fewer rows than shards.
+        The source has fewer rows than shards.
 
     Examples
     --------
@@ -157,15 +157,15 @@ def make_batch_reader(
     schema_fields: Sequence[UnischemaField | str] | None = None,
     **options: Any,
 ) -> Reader:
-    """Read a dataset batch by batch: an item is a named tuple of columns, of a row group or what is stored together.
+    """Read a dataset in batches, which are named tuples of the columns of a row group, or of rows stored together.
 
-    Takes what :func:`make_reader` takes, but :class:`NGram`. Predicate and transform get a pandas DataFrame of a whole
-    batch.
+    It supports everything that :func:`make_reader` supports, except :class:`NGram`. Predicates and transforms get a
+    pandas DataFrame of the whole batch.
 
     Parameters
     ----------
     source, schema_fields
-        As of :func:`make_reader`.
+        Same as in :func:`make_reader`.
     **options
         The options of :func:`make_reader`.
 

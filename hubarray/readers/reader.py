@@ -1,4 +1,4 @@
-"""The reader: rows, windows or batches of one source, epoch after epoch."""
+"""The reader: rows, windows or batches of one source, in epochs."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _MAX_EMPTY_EPOCHS = 16
 
 
 class Reader:
-    """Rows of one source, epoch after epoch; made by :func:`hubarray.make_reader` and ``make_batch_reader``.
+    """An iterator over the rows of a source, in epochs; see :func:`hubarray.make_reader`.
 
-    Iterate it: items are named tuples of a row; of windows, dictionaries of them by offset; of a batch reader, named
-    tuples of columns. It is a context manager, which stops its workers at the end.
+    Its items are rows as named tuples, windows as dictionaries of rows by offset, or batches as named tuples of
+    columns. As a context manager, it stops its workers at the end of the block.
 
     Attributes
     ----------
     schema : Unischema
-        Of what it gives.
+        The schema of its items.
     last_row_consumed : bool
-        Whether everything was given.
+        Whether the reader has given all rows.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class Reader:
 
     @property
     def batched_output(self) -> bool:
-        """Whether an item is a batch of columns."""
+        """Whether items are batches of columns."""
         return self._batched
 
     @property
     def is_batched_reader(self) -> bool:
-        """As ``batched_output``, which Petastorm calls so too."""
+        """Same as ``batched_output``, under Petastorm's other name."""
         return self._batched
 
     def __getitem__(self, key: Any) -> Any:
@@ -81,41 +81,41 @@ class Reader:
 
     @property
     def ngram(self) -> NGram | None:
-        """The windows that are given, if any."""
+        """The windows, if it gives windows."""
         return self._pipeline.ngram
 
     @property
     def ragged(self) -> str:
-        """How rows of different shapes are put together in a batch: ``"list"``, ``"pad"`` or ``"nested"``."""
+        """How batches contain rows of different shapes: ``"list"``, ``"pad"`` or ``"nested"``."""
         return self._ragged
 
     @property
     def transformed_schema(self) -> Unischema:
-        """The schema of what it gives, as Petastorm calls it."""
+        """The schema of its items, under Petastorm's name."""
         return self.schema
 
     @property
     def num_epochs(self) -> int | None:
-        """How many epochs it gives; None is endless."""
+        """The number of epochs; None repeats forever."""
         return self._num_epochs
 
     @property
     def seed(self) -> int:
-        """The seed of its order, given or chosen."""
+        """The seed of its order."""
         return self._loop.state.seed
 
     @property
     def epoch(self) -> int:
-        """The epoch of the item that was given last, from 0 on."""
+        """The epoch of the last item, from 0."""
         return self._loop.state.epoch
 
     def set_group_rows(self, rows: int) -> None:
-        """Shuffle among about so many rows: what PyTorch's loaders take as ``shuffling_queue_capacity``.
+        """Shuffle within about this number of rows, like ``shuffling_queue_capacity`` of the PyTorch loaders.
 
         Raises
         ------
         ConfigError
-            Items were given already: their order stands.
+            The reader has already given items.
         """
         if self._given or self._items is not None:
             raise ConfigError("the order of a reader that has given items stands; set its shuffling before the first")
@@ -154,12 +154,12 @@ class Reader:
     next = __next__
 
     def __len__(self) -> int:
-        """Items of an epoch for this shard.
+        """Return the number of items of an epoch in this shard.
 
         Raises
         ------
         TypeError
-            A predicate, windows or a transform of batches decide how many there are.
+            The number depends on a predicate, on windows or on a transform of batches.
         """
         if self._pipeline.decides:
             raise TypeError(
@@ -170,12 +170,12 @@ class Reader:
         return len(share.runs) if self._batched else share.rows_before(share.steps)
 
     def reset(self) -> None:
-        """Begin again, with the epochs after those that were read.
+        """Start again, with the epochs after those that were read.
 
         Raises
         ------
         NotImplementedError
-            In the middle of an epoch: ``load_state_dict`` goes to any place.
+            The reader is in the middle of an epoch. Use ``load_state_dict`` to go to any position.
         ReaderStoppedError
         """
         if self._stopped:
@@ -191,7 +191,7 @@ class Reader:
         self._loop.begin(self._first_epoch)
 
     def rewind(self) -> None:
-        """As :meth:`reset`, wherever it is: what is left of its epochs is dropped."""
+        """Start again like :meth:`reset`, at any position. The rest of its epochs is dropped."""
         if self._stopped:
             raise ReaderStoppedError("this reader was stopped; make another one")
         self._drop_loaded()
@@ -200,7 +200,7 @@ class Reader:
         self.reset()
 
     def stop(self) -> None:
-        """Stop the workers; items that were loaded are dropped."""
+        """Stop the workers, and drop items that are loaded."""
         self._stopped = True
         self._drop_loaded()
         self._pool.stop()
@@ -225,11 +225,13 @@ class Reader:
 
     @property
     def diagnostics(self) -> dict[str, Any]:
-        """The pool, items given, what ``on_error="skip"`` passed over, row groups that ``cache_type="local-disk"`` had
-        and had not, runs loaded ahead, and seconds waited.
+        """Count items and the like.
 
-        ``shuffled_together`` is the share of the rows that are mixed with each other: it tells, before a look at them,
-        how much of a dataset that is sorted by class a step sees.
+        The keys are the pool, the number of items, what ``on_error="skip"`` skipped, hits and misses of
+        ``cache_type="local-disk"``, runs loaded ahead, and seconds waited.
+
+        ``shuffled_together`` is the fraction of the rows that are shuffled with each other. If a dataset is sorted by
+        class, it tells how much of it a step sees.
         """
         return self._pool.diagnostics() | {
             "items": self._given,
@@ -244,32 +246,32 @@ class Reader:
         }
 
     def state_dict(self) -> dict[str, Any]:
-        """Where this reader is: JSON of about a hundred bytes.
+        """Return the position of this reader, as JSON of about a hundred bytes.
 
-        The same on every shard, but where a predicate, windows or batches decide how many items there are, or shards
-        have gone through several epochs in which they had unequally many rows: then the states of all shards are
-        needed together, and say ``rank``.
+        It is the same on every shard, with two exceptions: if the number of items depends on a predicate, windows or
+        batches, and if shards have read several epochs with unequal numbers of rows. Then the states contain ``rank``,
+        and you need those of all shards.
         """
         drifts = self._num_epochs != 1 and self._loop.drifts
         return self._loop.to_json(by_rows=self._by_rows or drifts)
 
     @property
     def world_size(self) -> int:
-        """How many shards there are."""
+        """The number of shards."""
         return self._loop.world_size
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Go on where a reader was: exactly with the rest of its epoch, on any number of shards and workers.
+        """Continue from a state, exactly with the rest of its epoch, on any number of shards and workers.
 
         Parameters
         ----------
         state : dict, or list of dict
-            What ``state_dict`` gave; of all shards where it says ``rank``.
+            The result of ``state_dict``, or the results of all shards if they contain ``rank``.
 
         Raises
         ------
         ConfigError
-            It is of another source, seed or mode, or the list is incomplete.
+            The state belongs to another source, seed or mode, or the list is incomplete.
         """
         if self._given and not self.last_row_consumed:
             raise ConfigError("a state is loaded before the first item, or after the last")

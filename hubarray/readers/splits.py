@@ -1,4 +1,4 @@
-"""`hub.split` and `hub.balanced`: some rows of a source, as another source."""
+"""`hub.split` and `hub.balanced`: a selection of rows, as another source."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from hubarray.readers.table_source import TableSource
 
 
 class ChosenSource:
-    """Some rows of a source, rising, as if they were all. See :class:`hubarray.readers.fields.source.Source`.
+    """A selection of the rows of a source, in ascending order. See :class:`hubarray.readers.fields.source.Source`.
 
     Parameters
     ----------
     source : Source
     positions : ndarray of int64
-        Rising; a row may come several times.
+        In ascending order. A row may come several times.
     """
 
     where: str
@@ -44,11 +44,11 @@ class ChosenSource:
         self.unit_bounds = self._bounds_here(whole)
 
     def identity(self) -> str:
-        """The source's, and which rows."""
+        """The identity of the source, and of the selection."""
         return f"{self._source.identity()} {blake3.blake3(self.positions.tobytes()).hexdigest()[:16]}"
 
     def read(self, rows: np.ndarray, columns: Sequence[str]) -> Columns:
-        """Some columns of some rows, in the order that the rows are given in."""
+        """Read columns of the given rows, in the given order."""
         try:
             return self._source.read(self.positions[rows], columns)
         except SourceError as error:
@@ -58,41 +58,41 @@ class ChosenSource:
             raise
 
     def stretches(self, across: bool) -> SegmentedRows:
-        """The stretches of the source among these rows; its rows lie in them one after the other."""
+        """Return the stretches of the source in this selection, whose rows follow each other."""
         return SegmentedRows(self._bounds_here(stretched(self._source, across).bounds))
 
     def repeats(self) -> bool:
-        """Whether a row comes several times."""
+        """Return whether a row comes several times."""
         return bool((self.positions[1:] == self.positions[:-1]).any())
 
     def cached(self, cache: tuple[str, int]) -> ChosenSource:
-        """The same rows of a source that keeps row groups on disk, if it can."""
+        """Return the same rows of a source that keeps row groups on disk, if it can."""
         make = getattr(self._source, "cached", None)
         return self if make is None else ChosenSource(make(cache), self.positions)
 
     def row_names(self) -> np.ndarray:
-        """A number for each row, as the source has it."""
+        """Return the number of each row in the source."""
         names = getattr(self._source, "row_names", None)
         found: np.ndarray = np.arange(self._source.rows) if names is None else names()
         return found[self.positions]
 
     def cache_counts(self) -> tuple[int, int]:
-        """Row groups that a disk cache had, and that it had not, of what this thread read."""
+        """Return the hits and misses of row groups in the disk cache, for reads of this thread."""
         counts = getattr(self._source, "cache_counts", None)
         return (0, 0) if counts is None else counts()
 
     @property
     def is_near(self) -> bool:
-        """Whether the source's files are this machine's."""
+        """Whether the files of the source are on this machine."""
         return bool(getattr(self._source, "is_near", False))
 
     def where_of(self, row: int) -> str:
-        """The file and row group of a row, for messages."""
+        """Return the file and row group of a row, for messages."""
         told = getattr(self._source, "where_of", None)
         return self.where if told is None else str(told(int(self.positions[row])))
 
     def narrowed(self, predicate: PredicateBase) -> tuple[Source, PredicateBase | None]:
-        """The rows in units that a predicate may include rows of; and the predicate, if rows have to be looked at."""
+        """Return the rows of units that may have matches, and the predicate if rows must be checked."""
         decide = getattr(self._source, "kept_units", None)
         if decide is None:
             return self, predicate
@@ -100,7 +100,7 @@ class ChosenSource:
         return self._in_units(kept), rest
 
     def selected(self, selector: RowGroupSelectorBase) -> ChosenSource:
-        """The rows in row groups that a selector selects."""
+        """Return the rows in row groups that a selector selects."""
         select = getattr(self._source, "selected_units", None)
         if select is None:
             raise ConfigError(f"rowgroup_selector: {self.where} has no indexes of row groups")
@@ -142,31 +142,31 @@ def split(
     root: Any = None,
     **parts: float,
 ) -> dict[str, Any]:
-    """Split a dataset into parts that stay put when rows are added.
+    """Split a dataset into parts that do not change when rows are added.
 
-    Which part a row is in depends on the value of ``by`` and the seed alone: rows of equal value are never cut apart,
-    and rows that are added later leave all others where they were. The fractions hold about, as hashes fall.
+    The part of a row depends only on its value of ``by`` and on the seed. Rows of equal value are in the same part, and
+    adding rows does not move others. The parts have approximately the given fractions, because hashes decide.
 
     Parameters
     ----------
     source
-        As of :func:`hubarray.make_reader`: an index, a name, a mapping of arrays, Parquet.
+        Same as in :func:`hubarray.make_reader`: an index, a name, a mapping of arrays, or Parquet.
     by : str, optional
-        The field whose values go together, such as a log, a patient or a day; it is read of every row. By default rows
-        fall by partition or file and their place in it, so that these may be added anywhere; of arrays by their
-        numbers.
+        The field whose values stay together, such as a log, a patient or a day. It is read for every row. By default,
+        the partition or file of a row and its position there decide, so you can add partitions and files anywhere. For
+        arrays, the row number decides.
     seed : int
-        A part that is split again wants another one: by the same, its rows all fall where they fell.
+        To split a part again, use another seed. With the same seed, all its rows are in one part.
     storage_options, root
-        As of :func:`hubarray.make_reader`.
+        Same as in :func:`hubarray.make_reader`.
     **parts : float
-        Names and fractions, 1 together, or less to leave rows out: ``train=.8, val=.1, test=.1``.
+        Names and fractions with a sum of 1, or less to leave out rows: ``train=.8, val=.1, test=.1``.
 
     Returns
     -------
     dict
-        Of each part a source that :func:`hubarray.make_reader` takes: of tables a :class:`hubarray.RowLoader`; of
-        arrays a source whose ``positions`` are what ``to_pytorch(rows=...)`` takes.
+        A source of :func:`hubarray.make_reader` per part. For tables it is a :class:`hubarray.RowLoader`; for arrays,
+        its ``positions`` can be passed to ``to_pytorch(rows=...)``.
 
     Raises
     ------
@@ -205,26 +205,27 @@ def balanced(
     storage_options: Mapping[str, Any] | None = None,
     root: Any = None,
 ) -> Any:
-    """Rows drawn so that every class, or class as its weight says, comes equally often.
+    """Draw rows so that all classes come equally often, or according to weights.
 
     Parameters
     ----------
     source
-        As of :func:`hubarray.make_reader`.
+        Same as in :func:`hubarray.make_reader`.
     by : str
-        The field that says the class; it is read of every row.
+        The field of the class. It is read for every row.
     weights : mapping of value to float, optional
-        How often each class comes, in proportion; classes that are not named are left out.
+        The relative frequency of each class. Classes without a weight are left out.
     num_rows : int, optional
-        How many rows are drawn; by default as few as leave no row out. With fewer, take another seed in each epoch.
+        The number of rows to draw. The default is the smallest number that leaves no row out. With fewer rows, use
+        another seed in each epoch.
     seed : int
-        Which rows of a class come once more than others.
+        Decides which rows of a class come once more than others.
     storage_options, root
-        As of :func:`hubarray.make_reader`.
+        Same as in :func:`hubarray.make_reader`.
 
     Returns
     -------
-    A source that :func:`hubarray.make_reader` takes, as of :func:`split`.
+    A source of :func:`hubarray.make_reader`, same as in :func:`split`.
 
     Raises
     ------

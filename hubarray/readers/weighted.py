@@ -1,4 +1,4 @@
-"""A mix of readers: each item is the next one of a reader that is drawn by its weight."""
+"""A mix of readers: each item comes from a reader that is drawn by its weight."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from hubarray.readers.reader import Reader
 
 
 class WeightedSamplingReader:
-    """Items of several readers, each drawn with its probability, until a reader that is drawn has no more.
+    """Draw items from several readers with given probabilities, until a drawn reader is exhausted.
 
-    Draw ``n`` depends on the seed and ``n`` alone, so that a state of the mix is a number and its readers' states.
+    Draw ``n`` depends only on the seed and ``n``, so a state is a number and the states of the readers.
 
     Parameters
     ----------
     readers : sequence of Reader
-        With equal fields; ``num_epochs=None`` for a mix without end.
+        Readers with the same fields. Use ``num_epochs=None`` for an endless mix.
     probabilities : sequence of float
-        As many, in proportion.
+        The relative probability of each reader.
     seed : int, optional
-        Of the draws, and the same on every rank. By default 0 where the readers are shards, else a random one, which
-        the state keeps.
+        Seed of the draws, which must be the same on every rank. The default is 0 if the readers are shards, and
+        otherwise random; the state contains it.
 
     Raises
     ------
     ConfigError
-        They do not fit each other.
+        The readers do not fit each other.
     """
 
     def __init__(self, readers: Sequence[Reader], probabilities: Sequence[float], *, seed: int | None = None) -> None:
@@ -56,37 +56,37 @@ class WeightedSamplingReader:
 
     @property
     def schema(self) -> Any:
-        """The schema of what it gives."""
+        """The schema of its items."""
         return self._readers[0].schema
 
     @property
     def batched_output(self) -> bool:
-        """Whether an item is a batch of columns."""
+        """Whether items are batches of columns."""
         return self._readers[0].batched_output
 
     @property
     def ngram(self) -> Any:
-        """The windows that are given, if any."""
+        """The windows, if it gives windows."""
         return self._readers[0].ngram
 
     @property
     def ragged(self) -> str:
-        """How rows of different shapes are put together in a batch."""
+        """How batches contain rows of different shapes."""
         return self._readers[0].ragged
 
     @property
     def num_epochs(self) -> int | None:
-        """As many as every reader gives; None is endless."""
+        """The number of epochs of every reader; None repeats forever."""
         known = [one.num_epochs for one in self._readers]
         return None if None in known else min(one for one in known if one is not None)
 
     def set_group_rows(self, rows: int) -> None:
-        """Shuffle among about so many rows of each reader."""
+        """Shuffle within about this number of rows of each reader."""
         for reader in self._readers:
             reader.set_group_rows(rows)
 
     def __len__(self) -> int:
-        """Items of one epoch of every reader together; the mix may end before."""
+        """Return the number of items of one epoch of all readers. The mix may end earlier."""
         return sum(map(len, self._readers))
 
     def __iter__(self) -> WeightedSamplingReader:
@@ -106,22 +106,22 @@ class WeightedSamplingReader:
     next = __next__
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the mix is: JSON."""
+        """Return the position of the mix, as JSON."""
         states = [one.state_dict() for one in self._readers]
         return {"seed": self._seed, "drawn": self._drawn, "readers": states}
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
-        """Go on where a mix was.
+        """Continue from a state.
 
         Parameters
         ----------
         state : dict, or list of dict
-            What ``state_dict`` gave; of all ranks where the readers' states are needed together.
+            The result of ``state_dict``, or the results of all ranks if the readers need them.
 
         Raises
         ------
         ConfigError
-            It is of another mix, or of other readers.
+            The state belongs to another mix, or to other readers.
         """
         given = list(state) if isinstance(state, (list, tuple)) else [state]
         seeds, draws, states = zip(*map(_parts, given), strict=True) if given else ((), (), ())
@@ -137,7 +137,7 @@ class WeightedSamplingReader:
         self._seed, self._drawn, self.last_row_consumed = seeds[0], max(draws), False
 
     def reset(self) -> None:
-        """Begin again, with the next epochs of every reader: what is left of those that had not ended is dropped.
+        """Start again, with the next epochs of every reader. The rest of unfinished epochs is dropped.
 
         Raises
         ------
@@ -164,7 +164,7 @@ class WeightedSamplingReader:
 
     @property
     def diagnostics(self) -> list[dict[str, Any]]:
-        """Those of each reader."""
+        """The diagnostics of each reader."""
         return [reader.diagnostics for reader in self._readers]
 
     def __enter__(self) -> WeightedSamplingReader:

@@ -33,34 +33,34 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}", re.ASCII)
 
 
 class Root:
-    """A place that holds names: a bucket and prefix, or a folder.
+    """A place that contains names: a bucket with a prefix, or a folder.
 
     Parameters
     ----------
     url : str or path
-        ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``https://...`` (read
-        only), ``memory://name``, anything else fsspec speaks, or a folder.
+        ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``https://...`` (read-only), ``memory://name``, another URL of
+        fsspec, or a folder.
     storage_options : mapping, optional
-        Credentials and endpoint, in the form s3fs and gcsfs take. They travel
-        in a pickle, so that a worker can connect, and are never shown.
+        Credentials and endpoint, in the form of s3fs and gcsfs. A pickle contains them, so that a worker can connect.
+        They are never shown.
     retry_timeout_seconds : float, optional
         Same as in :func:`hubarray.configure`, for this root.
     credentials : callable, optional
-        Returns ``(options, expires_at)``: credentials in the form of ``storage_options``, and when they expire, a
-        datetime with a time zone, or None. Each process calls it before its first request, again five minutes before
-        they expire (halfway through, if they last less than ten), and when the server says that they have expired. It
-        travels to workers, so it must be a function that cloudpickle can send. For ``s3://``, ``gs://`` and
-        ``https://``.
+        A function that returns ``(options, expires_at)``: credentials in the form of ``storage_options``, and the time
+        of their expiry as a datetime with a time zone, or None. Each process calls it before its first request, five
+        minutes before the expiry (or halfway, if the credentials last less than ten minutes), and when the server says
+        that they have expired. It must work with cloudpickle, because it is sent to workers. For ``s3://``, ``gs://``
+        and ``https://``.
 
     Raises
     ------
     ConfigError
-        The URL is malformed, or has credentials in it.
+        The URL is malformed or contains credentials.
 
     Notes
     -----
-    What ``credentials`` returns is kept in memory only. A file that :func:`hubarray.import_` reads through a Root is
-    read with the credentials from when it was opened.
+    The result of ``credentials`` is kept only in memory. :func:`hubarray.import_` reads a file with the credentials at
+    the time of opening.
 
     Examples
     --------
@@ -90,14 +90,14 @@ class Root:
 
     @property
     def scheme(self) -> str:
-        """The URL's scheme; ``file`` for a folder."""
+        """The scheme of the URL; ``file`` for a folder."""
         return self.url.partition("://")[0]
 
     @property
     def identity(self) -> str:
-        """The text that tells this root's objects from another's: its URL, and the endpoint where one is given.
+        """The text that distinguishes objects of this root from those of others: its URL, and its endpoint if set.
 
-        Two servers may have buckets of one name; what is cached of one must not stand for the other.
+        Two servers may have buckets with the same name. Cached data of one must not be used for the other.
         """
         endpoint = self._options.get("endpoint_url")
         endpoint = endpoint or dict(self._options.get("client_kwargs") or {}).get("endpoint_url")
@@ -111,16 +111,16 @@ class Root:
 
     @property
     def path(self) -> str:
-        """The folder, of a root that is one."""
+        """The path, if the root is a folder."""
         return unquote(urlsplit(self.url).path)
 
     @property
     def store(self) -> Store:
-        """The store of this process, shared by all roots with this URL and these options."""
+        """The store in this process, shared by all roots with the same URL and options."""
         return _stores.get(self)
 
     def below(self, folder: str) -> Root:
-        """A folder of this root, reached with the same options."""
+        """Return a folder of this root, with the same options."""
         return Root(
             f"{self.url}/{folder}",
             storage_options=self._options,
@@ -160,7 +160,7 @@ class Root:
 
 
 def normalize(url: str | os.PathLike[str]) -> str:
-    """One spelling for each root.
+    """Return the normal form of a URL.
 
     Examples
     --------
@@ -190,10 +190,10 @@ def normalize(url: str | os.PathLike[str]) -> str:
 
 
 def resolve(root: str | os.PathLike[str] | Root | None) -> Root:
-    """The root that an argument means: itself, a URL, or the configured one.
+    """Return the root for an argument: itself, a URL, or the configured root.
 
-    Configured ``storage_options`` go with the configured root and with URLs of
-    the same scheme, never to another kind of service.
+    The configured ``storage_options`` apply to the configured root and to URLs of the same scheme, and never to another
+    kind of service.
     """
     if isinstance(root, Root):
         return root
@@ -208,9 +208,9 @@ def resolve(root: str | os.PathLike[str] | Root | None) -> Root:
 
 
 def fsspec_options(place: str | Root) -> dict[str, Any]:
-    """Keyword arguments of the fsspec filesystem that reaches a place: a Root's own, or the configured ones.
+    """Return the keyword arguments of fsspec for a place: those of the Root, or the configured ones.
 
-    A URL gets the configured options where it is in the configured root's bucket, or on its host.
+    A URL gets the configured options if it is in the bucket of the configured root, or on its host.
     """
     options = place._options_now() if isinstance(place, Root) else _configured_for(place)
     scheme = place.scheme if isinstance(place, Root) else place.partition("://")[0]
@@ -218,7 +218,7 @@ def fsspec_options(place: str | Root) -> dict[str, Any]:
 
 
 def beside_the_root(url: str) -> Root:
-    """A place that is written to, with the configured options where it is in the configured root's bucket."""
+    """Return a place to write to, with the configured options if it is in the bucket of the configured root."""
     return Root(url, storage_options=_configured_for(url))
 
 
@@ -249,7 +249,7 @@ _OTHER = "filesystem.FilesystemStore"
 
 
 def open_store(root: Root) -> Store:
-    """A new store for a root; :attr:`Root.store` shares one for the process."""
+    """Open a new store for a root. :attr:`Root.store` shares one in the process."""
     engine = _ENGINES.get(root.scheme, _OTHER)
     if root.scheme in _AFTER_A_FORK and process.is_forked_child() and not has_live_obstore():
         engine = _AFTER_A_FORK[root.scheme]

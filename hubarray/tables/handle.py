@@ -1,4 +1,4 @@
-"""The table: a handle on rows of tensors under a name and a version, or on one commit of them."""
+"""The table: a handle on the rows of tensors of a version or a commit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LoaderT = TypeVar("LoaderT", bound=RowLoaderHandle)
 
 
 class TableHandle(Handle, Generic[LoaderT]):
-    """Rows of tensors; :class:`hubarray.Table` without the methods for other packages."""
+    """Rows of tensors: :class:`hubarray.Table` without the methods for other packages."""
 
     __slots__ = ("_loader", "_loader_commit")
 
@@ -43,43 +43,43 @@ class TableHandle(Handle, Generic[LoaderT]):
 
     @property
     def schema(self) -> Schema:
-        """Fields, their types and groups."""
+        """The fields, their types and their column groups."""
         return metadata_of(self._record()).schema
 
     @property
     def attrs(self) -> Mapping[str, Any]:
-        """The attributes it was written with; read-only."""
+        """The attributes of the table, read-only."""
         return MappingProxyType(json.loads(json.dumps(self._record().attrs)))
 
     @property
     def nbytes(self) -> int:
-        """Stored bytes of all blocks, shared ones too; what a row takes is about ``nbytes / len(t)``."""
+        """Stored bytes of all blocks, including shared ones. A row takes about ``nbytes / len(t)``."""
         return sum(metadata_of(self._record()).stored_bytes.values())
 
     @property
     def partition_count(self) -> int:
-        """How many partitions it has."""
+        """Number of partitions."""
         return sum(one.partitions for one in metadata_of(self._record()).appends)
 
     @property
     def partitions(self) -> list[Any]:
-        """The keys of its partitions, in the order of its rows."""
+        """The keys of the partitions, in the order of the rows."""
         state = self._state()
         return [key for append in state.metadata.appends for key in state.partitions(append).column(0).to_pylist()]
 
     @property
     def partition_rows(self) -> dict[Any, range]:
-        """Of each partition the numbers of its rows: positions of :meth:`loader`, and of ``t[...]``."""
+        """The row numbers of each partition: positions in :meth:`loader` and in ``t[...]``."""
         return dict(self._state().rows_of_partitions())
 
     def index(self, columns: str | Sequence[str] | None = None, filters: Any = None, *, as_: str = "pandas") -> Any:
-        """The index of this commit, as :func:`hubarray.read_index` reads it."""
+        """Read the index of this commit; see :func:`hubarray.read_index`."""
         state = self._state()
         known_roots.note(state.record.head.id, self.root)
         return index.as_kind(index.read(state, columns, filters), as_)
 
     def loader(self) -> LoaderT:
-        """A loader of all rows, in the order of their numbers; no index is read."""
+        """Return a loader of all rows, in the order of their numbers, without reading the index."""
         state = self._state()
         loader = self._loader
         if loader is None or self._loader_commit != state.record.head.id:
@@ -92,7 +92,7 @@ class TableHandle(Handle, Generic[LoaderT]):
         return next(iter(self.schema)) if len(self.schema) == 1 else None
 
     def snapshot(self) -> Self:
-        """This commit as a handle that stays at it."""
+        """Return a handle that stays at this commit."""
         record = self._record()
         return type(self)(self.root, self._version, record, pinned=True)
 
@@ -100,7 +100,7 @@ class TableHandle(Handle, Generic[LoaderT]):
         return metadata_of(self._record()).rows
 
     def __getitem__(self, key: Any) -> Any:
-        """A row, or a list of rows by one coalesced fetch; of a table of one field, its values."""
+        """Read a row, or a list of rows in one coalesced fetch. If the table has one field, read its values."""
         loader = self.loader()
         if isinstance(key, slice):
             return self._values(loader.get_batch(range(*key.indices(len(loader)))))
@@ -151,7 +151,7 @@ _SHOWN_FIELDS = 40
 
 
 def field_text(schema: Schema, name: str) -> str:
-    """A field in a line: type, shape, codec and where it is stored."""
+    """Describe a field in a line: type, shape, codec and where it is stored."""
     field = schema[name]
     shape = f" {['?' if n is None else n for n in field.shape]}".replace("'", "") if field.shape else ""
     codec = f" {field.codec['name']}" if field.codec else ""

@@ -1,4 +1,4 @@
-"""Starting and stopping the viewer's server: a thread of this process, on loopback, until somebody stops it."""
+"""Start and stop the server of the viewer: a thread of this process that listens on loopback."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Served:
-    """A viewer that runs: made by :func:`hubarray.view`.
+    """A running viewer; see :func:`hubarray.view`.
 
     Attributes
     ----------
     url : str
-        Where it shows what was asked for, with its secret.
+        The address of the first page, with its secret.
     """
 
     def __init__(self, server: Any, thread: threading.Thread, listening: socket.socket, url: str, port: int) -> None:
@@ -44,17 +44,17 @@ class Served:
         process.register(self)
 
     def after_fork(self) -> None:
-        """In a forked child nobody listens."""
+        """Stop to listen in a forked child."""
         with contextlib.suppress(OSError):
             self._listening.close()
 
     def stop(self) -> None:
-        """End the server; pages that are open say so."""
+        """Stop the server. Open pages say so."""
         self._server.should_exit = True
         self._thread.join(_STARTING_SECONDS)
 
     def wait(self) -> None:
-        """Until the server has ended."""
+        """Wait until the server has stopped."""
         while self._thread.is_alive():
             self._thread.join(0.5)
 
@@ -83,32 +83,34 @@ def view(
     allow_other_hosts: bool = False,
     with_: str | None = None,
 ) -> Served:
-    """Look at arrays, tables and datasets in the browser: starts a small server on this machine.
+    """Show arrays, tables and datasets in the browser, with a small server on this machine.
 
     Parameters
     ----------
     name : str, optional
-        What to show first, ``owner/name:version``, with ``@number`` or ``@tag`` for a commit; by default all names.
+        What to show first: ``owner/name:version``, with ``@number`` or ``@tag`` for a commit. The default is the list
+        of names.
     root : str, path or Root, optional
     key : str, optional
-        One array of a dataset.
+        An array of the dataset.
     host : str
-        Where to listen. Another one than loopback shows what is under the root to everybody who has the address, and
-        wants ``allow_other_hosts=True``.
+        The address to listen on. With any other address than loopback, everybody who has the URL can read the root, so
+        you must also pass ``allow_other_hosts=True``.
     port : int
-        By default one that is free.
+        A free port by default.
     open_browser : bool
-        Whether to open the page; without a display its address is printed, and the ``ssh`` line that brings it home.
+        Whether to open the page. Without a display, its address is printed with an ``ssh`` command that forwards the
+        port.
     allow_origins : iterable of str
-        Pages of others that may read the arrays as Zarr, such as ``"https://neuroglancer-demo.appspot.com"``.
+        Other sites that may read the arrays as Zarr, such as ``"https://neuroglancer-demo.appspot.com"``.
     allow_other_hosts : bool
     with_ : "neuroglancer", optional
-        Another viewer to open an array in.
+        Open the array in another viewer.
 
     Returns
     -------
     Served
-        With ``url``, ``stop()`` and ``wait()``; also a context manager.
+        It has ``url``, ``stop()`` and ``wait()``, and is a context manager.
 
     Raises
     ------
@@ -116,8 +118,9 @@ def view(
 
     Notes
     -----
-    Read-only. Each start draws a new secret, which every address has; hosts and origins are checked. Costs nothing
-    until a page asks: a first picture is the requests that opening takes and a GET for its chunks.
+    The viewer is read-only. Each start generates a new secret, which is part of every address. Hosts and origins are
+    checked. It makes no requests until a page needs data. A first picture costs the requests of opening and a GET for
+    its chunks.
 
     Examples
     --------
@@ -198,7 +201,7 @@ def _require(root: Root, name: str | None, key: str | None, with_: str | None) -
 
 
 def view_handle(handle: Any, **options: Any) -> Served:
-    """:func:`view` of an array, table or dataset: of its newest commit, or of the one that it is fixed to."""
+    """:func:`view` for a handle: its newest commit, or the commit that it is pinned to."""
     at = f"@{handle.commit}" if handle.fixed else ""
     key = getattr(handle, "key", None)
     return view(

@@ -95,7 +95,7 @@ def filled(s3_server, tmp_path_factory):
 
 
 def interrupted(filled, proxy, fault, call, cache):
-    """Press Ctrl-C a second after every request began to fail; returns the seconds to the exception and to the end."""
+    """Press Ctrl-C half a second after a request met the fault; returns the seconds to the exception and to the end."""
     arguments = json.dumps([filled.url, filled._options | {"endpoint_url": proxy.endpoint}, str(cache), call])
     proxy.plan = lambda method, path: None
     command = [sys.executable, "-c", PROGRAM, arguments]
@@ -107,13 +107,16 @@ def interrupted(filled, proxy, fault, call, cache):
             child.stdin.write("\n")
             child.stdin.flush()
             assert child.stdout.readline() == "began\n"
-            time.sleep(1.0)
+            end = time.monotonic() + 20
+            while not proxy.failed and time.monotonic() < end:
+                time.sleep(0.05)
+            assert proxy.failed, "the fault was not met"
+            time.sleep(0.5)
             child.send_signal(signal.SIGINT)
             began = time.monotonic()
             readable, _, _ = select.select([child.stdout], [], [], 5)
             assert (child.stdout.readline() if readable else "nothing within five seconds") == "interrupted\n"
             told = time.monotonic() - began
-            assert proxy.failed, "the fault was not met"
             if call not in ARROW_CALLS:
                 assert child.wait(30) == 0
             return told, time.monotonic() - began

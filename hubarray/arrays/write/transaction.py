@@ -1,10 +1,8 @@
-"""Transactions: many assignments, one commit, all or nothing.
+"""Transactions: many assignments in one commit, all or nothing.
 
-A transaction reads the newest commit as it was when it began, with its own
-writes over it. At the end it becomes one commit, if nothing that it read or
-wrote was changed by others meanwhile; chunks that both changed in different
-elements are merged. The check is by element and by value, so a transaction that
-commits is one that could have run, whole, at the moment of its commit.
+A transaction reads the commit that was the newest at its start, with its own writes on top. At the end, it becomes one
+commit if others have not changed what it read or wrote. Chunks in which both changed different elements are merged. The
+check compares elements and values, so every committed transaction could have run entirely at the time of its commit.
 """
 
 from __future__ import annotations
@@ -46,21 +44,18 @@ Coords = tuple[int, ...]
 
 
 class Transaction:
-    """An array to read and write, committed at the end: the ``t`` of ``with a.transaction("message") as t``.
+    """An array to read and write, committed at the end: the ``t`` in ``with a.transaction("message") as t``.
 
-    Takes NumPy's indexing as the array does. Complete chunks are uploaded as
-    they fill. Held are at most about 128 MiB of partial chunks, 64 MiB of those
-    that an assignment is changing, 16 MiB a core of chunks that are being
-    encoded (32 to 256 MiB in all) and as much of what they were encoded to, and
-    32 MiB a core of uploads (64 to 512 MiB in all). It belongs to the process
-    that began it, and may be used by its threads.
+    It supports NumPy's indexing, like the array. Complete chunks are uploaded as soon as they are full. A transaction
+    holds at most about 128 MiB of partial chunks, 64 MiB of chunks that an assignment changes, 16 MiB per core of
+    chunks that are being encoded (32 to 256 MiB in all) and the same for their encoded bytes, and 32 MiB per core of
+    uploads (64 to 512 MiB in all). It belongs to the process that started it. Threads of the process can share it.
 
     Raises
     ------
     ConflictError
-        At the end of the block: an element that was read or written, or the
-        shape if it was looked at, was changed by others meanwhile. Nothing of the
-        transaction is visible. :func:`hubarray.retry` runs it again.
+        Raised at the end of the block if others have changed an element that it read or wrote, or the shape if it read
+        that. Nothing of the transaction is visible. :func:`hubarray.retry` runs it again.
     """
 
     # So that a name that is mistyped is an error when it is assigned to.
@@ -91,9 +86,9 @@ class Transaction:
         id: str | None = None,
         lock: threading.RLock | None = None,
     ) -> Transaction:
-        """Begin on a state; the block of ``with`` does it by itself.
+        """Start on a state. A ``with`` block does this by itself.
 
-        Transactions that share a pack writer share a lock too, as that is one thread's at a time.
+        Transactions that share a pack writer also share a lock, because only one thread can use it at a time.
         """
         self._began, self._base, self._packs = began, base, packs
         self._version = base.version
@@ -122,24 +117,24 @@ class Transaction:
         self._array.commit_operation(self, self._base.record, self._message, packs=self._packs, began=self._began)
 
     def end(self) -> None:
-        """End what :meth:`begin` began, without a commit of its own."""
+        """End the transaction that :meth:`begin` started, without its own commit."""
         self._life.end()
 
     def is_of(self, array: ArrayHandle) -> bool:
-        """Whether it is a transaction of an array, through whatever handle."""
+        """Return whether this is a transaction of the given array, through any handle."""
         mine = self._array
         return (mine.root, mine.name, mine.version, mine.key) == (array.root, array.name, array.version, array.key)
 
     @property
     def has_changes(self) -> bool:
-        """Whether anything was written."""
+        """Return whether anything was written."""
         return bool(self._staging.touched or self._appended or self._attribute_changes or self._renames_axes)
 
     @property
     def attrs(self) -> Attributes:
-        """The attributes within the transaction; setting and deleting become part of it.
+        """The attributes within the transaction. Setting and deleting them is part of the transaction.
 
-        Attributes that others set meanwhile stay, and are no conflict.
+        Attributes that others set in the meantime stay, and do not conflict.
         """
         self._life.require_open()
         return Attributes(self._plain_attrs, self._change_attrs)
@@ -154,14 +149,14 @@ class Transaction:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape within the transaction; looking at it makes a resize by others a conflict."""
+        """The shape within the transaction. After reading it, a resize by others is a conflict."""
         self._life.require_open()
         self._shape_seen = True
         return self._staging.metadata.shape
 
     @property
     def dims(self) -> tuple[str | None, ...]:
-        """The name of each axis within the transaction, None for those without; setting them becomes part of it."""
+        """The name of each axis within the transaction, or None. Setting the names is part of the transaction."""
         self._life.require_open()
         return self.staged.dims or (None,) * len(self.staged.shape)
 
@@ -174,19 +169,19 @@ class Transaction:
 
     @property
     def staged(self) -> ArrayMetadata:
-        """The array's description within the transaction; no look at its shape that a resize conflicts with."""
+        """The description of the array within the transaction. Reading it does not conflict with a resize."""
         return self._staging.metadata
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The array's dtype."""
+        """The dtype of the array."""
         return self._staging.metadata.dtype
 
     def __len__(self) -> int:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:
-        """Read elements: the commit the transaction began from, with its own writes over it."""
+        """Read elements of the commit at the start of the transaction, with its own writes on top."""
         self._life.require_open()
         if names_fields(key, self.dtype):
             return read_fields(self.shape, self.dtype, key, self.__getitem__)
@@ -197,11 +192,11 @@ class Transaction:
         return result[()] if chosen.is_scalar else result
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Assign elements, to become visible with the transaction.
+        """Assign elements, which become visible with the transaction.
 
-        One that fails partway (an upload, or one of many values that cannot be converted) leaves a transaction that
-        is not committed, even if the error is caught within the block. One that fails before it changed anything
-        (NumPy refuses its key or its shape, or what it would change in part cannot be read) leaves it as it was.
+        If an assignment fails partway, for example during an upload, the transaction is not committed, even if you
+        catch the error within the block. If it fails before it has changed anything, for example because NumPy refuses
+        the key or the shape, the transaction continues.
         """
         self._life.require_open()
         if names_fields(key, self.dtype):
@@ -214,14 +209,14 @@ class Transaction:
                 self._staging.write(chosen, chosen.to_canonical(values))
 
     def append(self, rows: Any, *, axis: int = 0) -> None:
-        """Add rows after the last one; rows that others append meanwhile stay before them.
+        """Add rows after the last one. Rows that others append in the meantime stay before them.
 
         Parameters
         ----------
         rows : array_like
-            As of :meth:`hubarray.Array.append`.
+            Same as in :meth:`hubarray.Array.append`.
         axis : int
-            The axis that grows; one in a transaction.
+            The axis to extend, which must be the same in the whole transaction.
         """
         self._life.require_open()
         with self._lock:
@@ -240,7 +235,7 @@ class Transaction:
             self._appended, self._axis = self._appended + count, axis
 
     def append_fill(self, count: int, *, axis: int = 0) -> None:
-        """Add so many rows of fill value, as :meth:`append` does: nothing is stored for them until they are written.
+        """Add ``count`` rows of fill value, like :meth:`append`. They take no space until they are written.
 
         Parameters
         ----------
@@ -271,11 +266,10 @@ class Transaction:
         return metadata.with_shape(grown)
 
     def worker(self) -> ArrayWorker:
-        """A picklable handle through which other processes write for this transaction.
+        """Return a picklable handle through which other processes write for this transaction.
 
-        Each process uploads what it writes and returns a part; :meth:`add` the
-        parts here. Workers do not append: give the array its final shape first,
-        by :meth:`append_fill` for example.
+        Each process uploads what it writes and returns a part. Pass the parts to :meth:`add`. Workers cannot append.
+        Give the array its final shape first, for example with :meth:`append_fill`.
 
         Examples
         --------
@@ -297,22 +291,21 @@ class Transaction:
         return ArrayWorker(self._array.root, self._version.name, base, self._staging.metadata.shape, self._id, view)
 
     def add(self, part: ArrayPart) -> None:
-        """Make what a worker wrote part of this transaction.
+        """Add the part of a worker to this transaction.
 
-        A part that was added before, from a worker that was run again, changes
-        nothing.
+        Adding the same part again, from a worker that ran twice, changes nothing.
 
         Raises
         ------
         ConflictError
-            It has elements that another worker, or this transaction itself, wrote differently. Nothing is added.
+            Another worker, or this transaction, wrote other values to the same elements. Nothing is added.
         """
         self.require_addable(part)
         with self._lock:
             self._add(part)
 
     def require_addable(self, part: ArrayPart) -> None:
-        """Raise what :meth:`add` would, and add nothing."""
+        """Raise the errors of :meth:`add`, without adding anything."""
         self._life.require_open()
         if not isinstance(part, ArrayPart):
             raise ConfigError(f"add takes the part of a worker's block, not {type(part).__name__}")

@@ -1,9 +1,8 @@
-"""Many processes writing for one transaction: each uploads its own regions, the driver commits once.
+"""Many processes that write for one transaction. Each uploads its own regions; the driver commits once.
 
-A worker handle is small and picklable: root, name, and the commit the
-transaction began from. What a process wrote through it comes back as a part:
-refs, and which elements they cover. A worker that dies, or is run again, does
-no harm: what it uploaded is not visible until the driver commits its part.
+A worker handle is small and picklable: the root, the name, and the commit at the start of the transaction. A process
+returns what it wrote as a part: refs, and the elements that they cover. A worker may die or run twice, because its
+uploads are not visible until the driver commits the part.
 """
 
 from __future__ import annotations
@@ -38,21 +37,21 @@ _USE = "use a worker within 'with worker as w:', through w; w.part is there afte
 
 @dataclass(frozen=True)
 class ArrayPart:
-    """One worker's chunks, for ``Transaction.add``. Picklable.
+    """The chunks of one worker, for ``Transaction.add``. Picklable.
 
     Attributes
     ----------
     transaction : str
-        Which transaction it belongs to.
+        The transaction that it belongs to.
     coords : tuple
         Coordinates of the chunks.
     refs : bytes
-        Their refs, packed, with homes as indices into ``homes``.
+        The packed refs, with homes as indices into ``homes``.
     homes : tuple of str
     written : tuple
-        For each chunk the packed mask of the elements written, or None for all of them.
+        For each chunk, the packed mask of its written elements, or None for all elements.
     shape : tuple of int
-        The array's, as the worker saw it.
+        The shape of the array that the worker saw.
     """
 
     transaction: str
@@ -63,12 +62,12 @@ class ArrayPart:
     shape: tuple[int, ...]
 
     def mask(self, i: int, chunks: tuple[int, ...]) -> np.ndarray:
-        """Mask of the elements written of the i-th chunk."""
+        """Return the mask of the written elements of the i-th chunk."""
         return mask_of(self.coords[i], self.written[i], self.shape, chunks)
 
 
 class ArrayWorker:
-    """A transaction as another process sees it: made by ``t.worker()``, used as a context manager there.
+    """A transaction in another process: ``t.worker()`` returns it, and the process uses it as a context manager.
 
     ::
 
@@ -77,7 +76,7 @@ class ArrayWorker:
                 w[100 * i : 100 * (i + 1)] = load_samples(i)
             return w.part
 
-    Each block gives a :class:`PartWriter` of its own, so one handle may be used again, and by several threads.
+    Each block has its own :class:`ArrayPartWriter`, so you can use a handle several times and in several threads.
     """
 
     def __init__(
@@ -90,7 +89,7 @@ class ArrayWorker:
         return ArrayWorker, self._description
 
     def open(self) -> ArrayPartWriter:
-        """A writer that :meth:`ArrayPartWriter.close` ends; a ``with`` block does both."""
+        """Return a writer that :meth:`ArrayPartWriter.close` ends. A ``with`` block does both."""
         root, name, base, shape, transaction, view = self._description
         version = version_of(root, name)
         record = version.uncached(base)
@@ -108,12 +107,12 @@ class ArrayWorker:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The array's shape in the transaction."""
+        """The shape of the array in the transaction."""
         return self._description[3]
 
     @property
     def part(self) -> ArrayPart:
-        """A part belongs to a block, and is refused."""
+        """Raise an error, because a part belongs to a block."""
         raise HubError(_USE)
 
     def __getitem__(self, key: Any) -> Any:
@@ -131,11 +130,10 @@ class ArrayWorker:
 
 
 class ArrayPartWriter:
-    """The writer that a worker's block writes through.
+    """The writer in the block of a worker.
 
-    Writing takes NumPy's indexing. Reading gives the commit the transaction
-    began from, with this block's own writes over it. After the block,
-    ``part`` is what the driver adds to the transaction.
+    It supports NumPy's indexing. Reading returns the commit at the start of the transaction, with the writes of this
+    block on top. After the block, the driver adds ``part`` to the transaction.
     """
 
     def __init__(self, base: ArraySnapshot, shape: tuple[int, ...], transaction: str) -> None:
@@ -149,18 +147,18 @@ class ArrayPartWriter:
 
     @property
     def part(self) -> ArrayPart:
-        """The part that was written in the block; only after its end."""
+        """The part that the block wrote, after its end."""
         if self._part is None:
             raise HubError("a worker's part is there after its 'with' block")
         return self._part
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The array's shape in the transaction."""
+        """The shape of the array in the transaction."""
         return self._staging.metadata.shape
 
     def __getitem__(self, key: Any) -> Any:
-        """Read elements, this block's own writes included."""
+        """Read elements, including the writes of this block."""
         self._check_open()
         chosen = selection.parse(key, self.shape)
         with self._lock:
@@ -168,7 +166,7 @@ class ArrayPartWriter:
         return result[()] if chosen.is_scalar else result
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Assign elements; they are uploaded from this process."""
+        """Assign elements. This process uploads them."""
         self._check_open()
         chosen = selection.parse(key, self.shape)
         values = assignable(value, key, chosen, self._staging.metadata, self._staging.base.record.attrs)
@@ -177,7 +175,7 @@ class ArrayPartWriter:
                 self._staging.write(chosen, chosen.to_canonical(values))
 
     def close(self, *, abandon: bool) -> None:
-        """End the block: upload what is left and make the part, or give up."""
+        """End the block: upload the rest and make the part, or give up."""
         self._check_open()
         self._closed = True
         if abandon:
@@ -198,5 +196,5 @@ class ArrayPartWriter:
 
 
 def chunk_hashes(refs: np.ndarray) -> list[bytes]:
-    """Hash and length of each ref's blob: equal for equal contents wherever they are stored."""
+    """Return the hash and length of the blob of each ref, which are equal for equal contents."""
     return [ref["hash"].tobytes() + int(ref["length"]).to_bytes(8, "little") for ref in refs]

@@ -1,4 +1,4 @@
-"""Bytes that a version takes: its own, those it shares, and those that are kept for others only."""
+"""Count the bytes of a version: its own, those it shares, and those that are kept only for others."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class StorageUsage:
     Attributes
     ----------
     own : int
-        Stored bytes that the version's newest commit reaches, and no other version; with those of `dead`.
+        Stored bytes that only the newest commit of this version reaches, including `dead`.
     shared : int
-        Stored bytes that it reaches and other versions do, too, or that are in the folders of other names.
+        Stored bytes that other versions also reach, or that are in the folders of other names.
     dead : int
-        Bytes that nothing reaches, in packs of this name's folder that the version keeps: a pack stays while something
-        in it is reached. `hub.compact` frees those of arrays; of a table `hub.write_index(move=True)` leaves them.
+        Bytes that nothing reaches, in packs that the version keeps alive: a pack stays while something in it is
+        reached. `hub.compact` frees them for arrays, and `hub.write_index(move=True)` leaves them behind for tables.
     held : int
-        Bytes in its name's folder that no live commit of the name reaches, and other names do.
+        Bytes in the folder of the name that other names reach, but no live commit of this name.
     logical : int
-        Bytes of its contents: of a table, of the blocks that its rows are in; of an array, in memory.
+        Bytes of the contents: of the blocks of a table, or of an array in memory.
     holders : tuple of str
-        The names that read from this name's folder, and the other versions of this name that share the version's bytes.
+        The names that read from the folder of this name, and the other versions of this name that share bytes.
     """
 
     own: int
@@ -51,9 +51,9 @@ class StorageUsage:
 
 
 def usage(version: Version, record: Record, logical: int) -> StorageUsage:
-    """Count a version's bytes; costs the manifest nodes of its name, and of the names that refer to it.
+    """Count the bytes of a version. Costs the manifest nodes of its name, and of the names that refer to it.
 
-    Of a version that was deleted only what is held for others is left.
+    For a deleted version, only the held bytes are left.
     """
     fetcher, home = version.fetcher, version.name.home
     index = homes.index(home)
@@ -106,7 +106,8 @@ def _packs(refs: Refs) -> np.ndarray:
 
 
 def holders_of(store: Store, home: str) -> list[str]:
-    """The names that read from a name's folder, by their newest records: a list, and a record a version of theirs."""
+    """Return the names that read from the folder of a name. Costs a listing, and a record per version of these
+    names."""
     found = []
     for other in sorted({referrer for _, referrer in referrers(store, home)} - {home}):
         for name in versions_of(store, parse(other)):

@@ -1,4 +1,4 @@
-"""`export`: which format a target means, for each kind."""
+"""`export`: choose the format of a target for each kind."""
 
 from __future__ import annotations
 
@@ -31,35 +31,35 @@ def export(
     overwrite: bool = False,
     root: RootLike = None,
 ) -> None:
-    """Write an array, a dataset or a table, or one commit of it, where others read it.
+    """Write an array, dataset or table, or one of its commits, to a file or folder of another format.
 
-    Holds about 64 MiB at a time. Zarr's chunks are the stored blobs as they are, checked on the way; an export to Zarr
-    that was interrupted goes on where it was. Files appear when they are complete.
+    The export holds about 64 MiB at a time. Chunks of Zarr are the stored blobs, which are checked and copied. An
+    interrupted export to Zarr continues when you repeat it. Files appear when they are complete.
 
     Parameters
     ----------
     name : str
-        ``owner/name:version``, or with ``@`` and a number or tag.
+        ``owner/name:version``, with ``@number`` or ``@tag`` for a commit.
     target : path, URL or Root
-        ``x.npy``, ``x.h5``, or a folder or URL for Zarr v3; of a dataset ``x.h5``, ``x.nc``, or a folder or URL for a
-        Zarr v3 group; of a table ``x.parquet``. A Root has storage options; a URL in the configured root's bucket is
-        reached with the configured ones.
+        For an array ``x.npy``, ``x.h5``, or a folder or URL for Zarr v3; for a dataset ``x.h5``, ``x.nc``, or a folder
+        or URL for a Zarr v3 group; for a table ``x.parquet``. Pass a Root to set storage options. A URL in the bucket
+        of the configured root uses its options.
     format : {"zarr", "npy", "hdf5", "netcdf", "parquet"}, optional
-        By default by the target's suffix; Zarr for any other, and Parquet for every table.
+        The default depends on the suffix of the target. Other suffixes mean Zarr, and tables are always Parquet.
     key : str, optional
-        The dataset's name in HDF5, by default ``data``. In Zarr the array's name in a group, which is made, or is
-        there and may hold others: what ``xarray.open_zarr`` opens. By default a Zarr array of its own.
+        The name of the dataset in HDF5, ``data`` by default. For Zarr, the name of the array in a new or existing
+        group, which ``xarray.open_zarr`` can open. The default is a Zarr array without a group.
     columns : str or sequence of str, optional
-        Names or patterns of a table's columns; all by default.
+        Names or patterns of columns of a table; all by default.
     overwrite : bool
-        Replace the file, with all that is in it, or the one Zarr array, that is there.
+        Replace the existing file, with everything in it, or the existing Zarr array.
     root : str, path or Root, optional
-        Of the array.
+        The root of ``name``.
 
     Raises
     ------
     AlreadyExistsError
-        Something is there already.
+        The target exists.
     ConfigError, NotFoundError, CorruptDataError, StorageError
 
     Examples

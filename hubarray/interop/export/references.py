@@ -1,4 +1,4 @@
-"""References: a commit's chunks told as ranges of its packs, for others to read without an export."""
+"""References: chunks of a commit as ranges of its packs, so that others can read them without an export."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ _FOR_OTHERS = ("file://", "s3://", "gs://", "http://", "https://")
 
 
 def references(name: str, target: str | os.PathLike[str], *, overwrite: bool = False, root: RootLike = None) -> None:
-    """Write where the chunks of a commit are, as a Zarr v3 hierarchy of kerchunk references.
+    """Write the positions of the chunks of a commit, as a Zarr v3 hierarchy of kerchunk references.
 
-    zarr-python and xarray read the data live from the bucket through fsspec's reference filesystem, without hubarray:
-    ``xr.open_zarr("reference://", storage_options={"fo": "refs.json"}, consolidated=False)``; of a bucket that wants
-    them, with ``"remote_options": {"asynchronous": True, "key": ...}`` besides.
+    With them, zarr-python and xarray read the data from the bucket through the reference filesystem of fsspec, without
+    hubarray: ``xr.open_zarr("reference://", storage_options={"fo": "refs.json"}, consolidated=False)``. If the bucket
+    needs credentials, add ``"remote_options": {"asynchronous": True, "key": ...}``.
 
-    A ``.json`` file is read whole by whoever opens it. Of a ``.parquet`` folder, which is for millions of chunks, only
-    what tells of a chunk is read: it takes ``"remote_protocol": "s3"`` (or ``"file"``) besides, and the package
-    fastparquet there. An array is in a group then, under the last part of its name.
+    A reader loads the whole of a ``.json`` file. Use a ``.parquet`` folder for millions of chunks: a reader loads only
+    the parts that it needs. This requires the option ``"remote_protocol": "s3"`` (or ``"file"``) and the package
+    fastparquet. An array is then in a group, under the last part of its name.
 
-    An array of encoded images (``codec="png"`` and so on) has a codec that Zarr knows by the package imagecodecs-zarr:
-    without it zarr-python opens neither that array nor, as xarray does, the group with all its arrays. A warning says
-    so.
+    An array of encoded images (``codec="png"`` and so on) needs the package imagecodecs-zarr. Without it, zarr-python
+    cannot open this array, and xarray cannot open a group that contains it. A warning says so.
 
-    Costs the manifest; no data is read or moved. What the references name stays as long as the commit: tag it, so that
-    it does not expire.
+    Costs reading the manifest. No data is read or moved. The references are valid as long as the commit exists. Tag the
+    commit, so that it does not expire.
 
     Parameters
     ----------
     name : str
-        A dataset, which becomes a group, or an array; ``owner/name:version``, or with ``@`` and a number or tag.
+        A dataset, which becomes a group, or an array: ``owner/name:version``, with ``@number`` or ``@tag`` for a
+        commit.
     target : path
         A ``.json`` file, or a ``.parquet`` folder.
     overwrite : bool
-        Replace the file, or the folder of references.
+        Replace the existing file or folder of references.
     root : str, path or Root, optional
-        A folder, or a bucket that whoever reads can read.
+        A folder or bucket that the readers can access.
 
     Raises
     ------

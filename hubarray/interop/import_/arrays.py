@@ -1,4 +1,4 @@
-"""Bringing data in: from files, URLs, arrays and iterators, in bounded memory, taken up again where it stopped."""
+"""Import from files, URLs, arrays and iterators, in bounded memory, and resume after interruptions."""
 
 from __future__ import annotations
 
@@ -64,59 +64,60 @@ def import_(
     max_decoded_bytes: int | None = None,
     orientation: str = "keep",
 ) -> Array | Dataset:
-    """Make an array of what is elsewhere, or a dataset of what holds several.
+    """Import an array, or a dataset if the source contains several arrays.
 
-    Holds about 64 MiB of it at a time, beside what the reader of a format needs, such as a chunk of a Zarr, a page or
-    an image. What can only be read by whole rows is refused where a row takes more than 512 MiB. It
-    appears under its name when all of it is there; until then it lies under the version ``<version>.importing``.
-    Where an import of the same local source was interrupted or failed halfway, what was sent is kept, and the error
-    says so; ``hub.delete`` of that version gives it up.
+    The import holds about 64 MiB at a time, and what the format needs, such as a chunk of a Zarr array, a page or an
+    image. A source that can only be read in whole rows is refused if a row takes more than 512 MiB. The name appears
+    when the import is complete. Until then, the data is in the version ``<version>.importing``. If an import of a local
+    source is interrupted or fails, its data is kept, and the same import continues from there. ``hub.delete`` of that
+    version discards it.
 
     Parameters
     ----------
     source : path, URL, Root, array or iterable
-        A file is told by its content, else by its suffix. ``.npy``, ``.npz``; Zarr v2 and v3, anywhere fsspec reaches;
-        HDF5 and NetCDF-4; TIFF, OME-TIFF and GeoTIFF, with pages of any size where they are in tiles or strips; a
-        folder or glob of images of equal size; audio (samples by channels) and video (frames) through PyAV; arrays of
-        NumPy, Dask, xarray, Zarr, h5py, PyTorch on the CPU, or whatever has ``__array__``, and groups that Zarr and
-        h5py have opened; a frame whose columns are of one dtype; any iterable of samples of equal shape and dtype,
-        however many. Images keep all bits; masks that share a palette are class numbers, inks become RGB. A Root has
-        storage options; a URL in the configured root's bucket is reached with the configured ones.
+        A file is recognized by its content, or else by its suffix. Supported are ``.npy`` and ``.npz``; Zarr v2 and v3,
+        in every store of fsspec; HDF5 and NetCDF-4; TIFF, OME-TIFF and GeoTIFF, with pages of any size if they have
+        tiles or strips; a folder or glob of images of equal size; audio (samples by channels) and video (frames) with
+        PyAV; arrays of NumPy, Dask, xarray, Zarr, h5py and PyTorch on the CPU, and other objects with ``__array__``;
+        open groups of Zarr and h5py; a DataFrame whose columns share a dtype; and any iterable of samples of equal
+        shape and dtype. Images keep all bits. Masks that share a palette are class numbers, and CMYK becomes RGB. Pass
+        a Root to set storage options. A URL in the bucket of the configured root uses its options.
     name : str
-        Must not exist.
+        The new name, which must not exist.
     key : str or int, optional
-        Which array, or which group, of a file or xarray.Dataset that holds several: by default all of them, as a
-        dataset, in which an array ``a`` of a group ``train`` is called ``train.a``. What cannot be stored, such as
-        references of HDF5, is left out with a warning. Of a TIFF the number of the series, from 0; overviews and masks
-        are none.
+        The array or group of a file or xarray.Dataset to import. By default, all arrays become a dataset, in which the
+        array ``a`` of a group ``train`` is called ``train.a``. Arrays that cannot be stored, such as references of
+        HDF5, are left out with a warning. For a TIFF, it is the number of the series, from 0; overviews and masks are
+        not counted.
     follow_links : bool
-        Whether data may come from other files than the source: links that lead out of a folder, external and virtual
-        datasets of HDF5. A source of somebody else's could otherwise bring any file of this machine into the array.
+        Whether to read data from other files: through links that lead out of a folder, and external and virtual
+        datasets of HDF5. A source from somebody else could use them to import any file of this machine.
     chunks, codec
-        As for :func:`hubarray.array`; of a dataset also mappings of arrays to them.
+        Same as in :func:`hubarray.array`. For a dataset, they can be mappings from names of arrays.
     attrs : mapping, optional
-        As for :func:`hubarray.array`, beside those of Zarr, HDF5 and xarray that JSON can hold, physical sizes and tags
-        of TIFF, what GDAL says of bands as CF's ``scale_factor``, ``add_offset``, ``_FillValue`` and ``long_name``, a
-        palette as ``colormap``, and rates of audio and video. Names of axes come along as ``a.dims``.
+        Same as in :func:`hubarray.array`. The import adds the attributes of Zarr, HDF5 and xarray that JSON can
+        represent; physical sizes and tags of TIFF; GDAL's metadata of bands as ``scale_factor``, ``add_offset``,
+        ``_FillValue`` and ``long_name`` of CF; a palette as ``colormap``; and the rates of audio and video. Names of
+        axes become ``a.dims``.
     root : str, path or Root, optional
     message : str, optional
-        For the log.
+        Message of the commit in the log.
     max_decoded_bytes : int, optional
-        What a chunk of Zarr or HDF5 may decode to: 1 GiB unless the setting of this name says otherwise.
+        How many bytes a chunk of Zarr or HDF5 may decode to. The setting of this name is 1 GiB by default.
     orientation : "keep" or "apply"
-        Store images as their files have them, or turn those that lie on a side, as EXIF and TIFF say, upright.
+        Store images as they are in their files, or turn them upright, as EXIF and TIFF say.
 
     Returns
     -------
     Array or Dataset
-        Of several images, which are in the order of the numbers in their names, ``<name>.files`` has the paths. Where
-        they lie in folders by class, ``a.attrs["classes"]`` has the names of the classes, and ``<name>.labels`` the
-        class of each image.
+        Several images are sorted by the numbers in their names, and ``<name>.files`` has their paths. If they are in
+        folders by class, ``a.attrs["classes"]`` has the names of the classes, and ``<name>.labels`` the class of each
+        image.
 
     Raises
     ------
     SourceError
-        The source cannot be read, or changed meanwhile; the name is as it was.
+        The source cannot be read, or has changed during the import. The name is unchanged.
     AlreadyExistsError, ConfigError, MissingPackageError
 
     Examples

@@ -1,4 +1,4 @@
-"""Making tables of what is elsewhere: Parquet, frames, a CSV beside its images, images in class folders."""
+"""Import tables from Parquet, DataFrames, a CSV file beside its images, and class folders of images."""
 
 from __future__ import annotations
 
@@ -47,38 +47,37 @@ def import_table(
     root: RootLike = None,
     max_decoded_bytes: int | None = None,
 ) -> Table:
-    """Make a table of what is elsewhere; it appears when all of it is there.
+    """Import a table, which appears when it is complete.
 
     Parameters
     ----------
     source : path, paths, DataFrame, Arrow table, or what speaks Arrow's C stream
-        A Parquet file; a list of them, or a pattern such as ``day=1/*.parquet``; a folder of them, whose ``name=value``
-        folders become columns; a CSV with a column of the paths of JPEG and PNG images beside it, in which an empty
-        cell is a null of numbers and images; a folder of such images, those of a class in a folder of its own. Every
-        file of Parquet and every class is a partition, and so is the whole of a frame or a CSV. A file that
-        :func:`hubarray.export` wrote has its table's schema and partitions. Of a Petastorm dataset, which may be a URL
-        too, the Unischema says the fields.
+        A Parquet file; a list of such files, or a pattern such as ``day=1/*.parquet``; a folder of them, whose
+        ``name=value`` folders become columns; a CSV file with a column of paths of JPEG and PNG images beside it; or a
+        folder of such images, with one folder per class. An empty cell of numbers or images in a CSV file is null. Each
+        Parquet file and each class becomes a partition, and so does a whole DataFrame or CSV file. A file from
+        :func:`hubarray.export` keeps the schema and partitions of its table. A Petastorm dataset, which may be a URL,
+        has the fields of its Unischema.
     name : str
-        Must not exist.
+        The new name, which must not exist.
     schema : Schema, optional
-        By default guessed, and shown: numbers, times and text are fields of the index, lists are arrays. Images keep
-        the bytes of their files as JPEG, where all are, or else as PNG, which loses nothing: grey where all are, as
-        class numbers where all have one palette, with alpha where one has it, of 16 bits where all have them. Columns
-        of Hugging Face's datasets are images, arrays of several axes, and numbers of classes, whose names become the
-        attribute ``class_names``.
-        Columns that a given one does not name are left out.
+        By default, the schema is inferred and shown: numbers, times and text are index fields, and lists are arrays.
+        Images keep the bytes of their files as JPEG if all are JPEG, and as lossless PNG otherwise: gray if all are
+        gray, class numbers if all share a palette, with alpha if one has alpha, and 16 bits if all have 16 bits.
+        Columns of Hugging Face datasets become images, arrays of several axes, and class numbers with the names in the
+        attribute ``class_names``. A given schema leaves out columns that it does not name.
     key : str, optional
-        The column of a frame or CSV that says the partition of each row.
+        The column of a DataFrame or CSV file with the partition of each row.
     follow_links : bool
-        Whether files may be links that lead out of the folder.
+        Whether to follow links that lead out of the folder.
     attrs, message, root
-        As of :func:`hubarray.table_writer`.
+        Same as in :func:`hubarray.table_writer`.
     resume : bool
-        Go on where an earlier import of the same source with ``resume=True`` was interrupted: partitions that are
-        there are passed over, also where their files have changed since. One of another source is refused.
+        Continue an interrupted import of the same source that also used ``resume=True``. Existing partitions are
+        skipped, even if their files have changed since. An interrupted import of another source raises an error.
     max_decoded_bytes : int, optional
-        What the columns of a row group of Parquet may decode to, together: 1 GiB unless the setting of this name says
-        otherwise.
+        How many bytes the columns of a row group of Parquet may decode to. The setting of this name is 1 GiB by
+        default.
 
     Returns
     -------
@@ -87,7 +86,7 @@ def import_table(
     Raises
     ------
     SourceError
-        The source cannot be read; the file is named.
+        The source cannot be read. The message names the file.
     AlreadyExistsError, ConfigError
 
     Examples

@@ -1,4 +1,4 @@
-"""Spark and the datasets of readers, under Petastorm's names: written, read, and DataFrames fed to training."""
+"""Write and read Petastorm datasets with Spark, and feed DataFrames to training, under Petastorm's names."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def materialize_dataset(
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Iterator[None]:
-    """Write a dataset of a Unischema by Spark: inside, write the DataFrame; then its metadata is written.
+    """Write a dataset of a Unischema with Spark: write the DataFrame in the block, which then writes the metadata.
 
     ::
 
@@ -55,14 +55,14 @@ def materialize_dataset(
     dataset_url : path or URL of a folder
     schema : Unischema
     row_group_size_mb : float, optional
-        How large row groups become; Spark's setting by default.
+        Size of row groups. The default is the setting of Spark.
     storage_options : mapping, optional
-        For the metadata, which this process writes; as of fsspec.
+        Options of fsspec for the metadata, which this process writes.
 
     Raises
     ------
     NotFoundError
-        Nothing was written.
+        The block has written nothing.
     SourceError
     """
     before = spark.conf.get(_BLOCK_SIZE, None)
@@ -81,7 +81,7 @@ def materialize_dataset(
 
 
 def dict_to_spark_row(unischema: Unischema, row_dict: Mapping[str, Any]) -> Any:
-    """A row as Spark stores it: each value encoded by its field's codec, and checked.
+    """Return a row for Spark, with each value checked and encoded by the codec of its field.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def dict_to_spark_row(unischema: Unischema, row_dict: Mapping[str, Any]) -> Any:
     Raises
     ------
     ConfigError
-        A field is missing, unknown, or has a value of another dtype or shape.
+        A field is missing or unknown, or its value has another dtype or shape.
     """
     sql = needed("pyspark.sql", extra="spark", why="dict_to_spark_row")
     encoded = encode_row(unischema, row_dict)
@@ -110,16 +110,16 @@ def dataset_as_rdd(
     *,
     storage_options: Mapping[str, Any] | None = None,
 ) -> RDD[Any]:
-    """The rows of a Petastorm dataset, or of plain Parquet, as an RDD of named tuples, a task for some row groups.
+    """Return the rows of a Petastorm dataset or other Parquet as an RDD of named tuples.
 
     Parameters
     ----------
     dataset_url : path or URL, or a list of them
     spark_session : SparkSession
     schema_fields : list of UnischemaField or str, optional
-        As of :func:`hubarray.make_reader`.
+        Same as in :func:`hubarray.make_reader`.
     storage_options : mapping, optional
-        As of fsspec; executors use them too.
+        Options of fsspec, also for executors.
 
     Raises
     ------
@@ -143,16 +143,16 @@ def dataset_as_rdd(
 
 
 class SparkDatasetConverter:
-    """A Spark DataFrame that was written as Parquet, to be read by training; made by :func:`make_spark_converter`.
+    """A Spark DataFrame that is stored as Parquet for training; see :func:`make_spark_converter`.
 
     Attributes
     ----------
     cache_dir_url : str
-        The folder that it was written to; :meth:`delete` removes it.
+        The folder of the files; :meth:`delete` removes it.
     dataset_size : int
-        Rows.
+        Number of rows.
     PARENT_CACHE_DIR_URL_CONF : str
-        The setting of Spark that says where such folders go.
+        The setting of Spark for the parent of such folders.
     """
 
     PARENT_CACHE_DIR_URL_CONF = CACHE_SETTING
@@ -184,17 +184,17 @@ class SparkDatasetConverter:
         transform_spec: Any = None,
         **reader_options: Any,
     ) -> Iterator[Any]:
-        """A context with a loader of batches of tensors; ``num_epochs=None`` is endless.
+        """Return a context manager with a loader of batches of tensors. ``num_epochs=None`` repeats forever.
 
         Parameters
         ----------
         batch_size : int
         num_epochs, workers_count, cur_shard, shard_count, transform_spec, **reader_options
-            As of :func:`hubarray.make_batch_reader`.
+            Same as in :func:`hubarray.make_batch_reader`.
         shuffling_queue_capacity : int
-            Rows that are shuffled together.
+            Number of rows that are shuffled together.
         data_loader_fn : callable, optional
-            Another loader than :class:`hubarray.interop.torch.readers.BatchedDataLoader`.
+            A loader to use instead of :class:`hubarray.interop.torch.BatchedDataLoader`.
         """
         loaders = needed("hubarray.interop.torch.readers", extra="torch", why="make_torch_dataloader")
         with self._reader(num_epochs, workers_count, cur_shard, shard_count, transform_spec, reader_options) as reader:
@@ -215,15 +215,15 @@ class SparkDatasetConverter:
         transform_spec: Any = None,
         **reader_options: Any,
     ) -> Iterator[tf.data.Dataset]:
-        """A context with a ``tf.data.Dataset`` of batches; ``batch_size=None`` gives single rows.
+        """Return a context manager with a ``tf.data.Dataset`` of batches. ``batch_size=None`` gives single rows.
 
         Parameters
         ----------
         batch_size, prefetch : int, optional
         shuffling_queue_capacity : int, optional
-            Rows that are shuffled together.
+            Number of rows that are shuffled together.
         num_epochs, workers_count, cur_shard, shard_count, transform_spec, **reader_options
-            As of :func:`hubarray.make_batch_reader`.
+            Same as in :func:`hubarray.make_batch_reader`.
         """
         tensorflow = needed("tensorflow", extra="tensorflow", why="make_tf_dataset")
         from hubarray.interop.tensorflow.readers import make_petastorm_dataset
@@ -249,7 +249,7 @@ class SparkDatasetConverter:
             yield reader
 
     def delete(self) -> None:
-        """Remove the folder that the DataFrame was written to."""
+        """Remove the folder of the files."""
         location = located(self.cache_dir_url, self._storage_options)
         location.client.filesystem.delete_dir(location.path)
         with _lock:
@@ -270,22 +270,22 @@ def make_spark_converter(
     dtype: str | None = "float32",
     storage_options: Mapping[str, Any] | None = None,
 ) -> SparkDatasetConverter:
-    """Write a Spark DataFrame where training can read it; an equal one that was written already is used again.
+    """Write a Spark DataFrame as Parquet for training. An equal one that is already stored is reused.
 
     Parameters
     ----------
     df : pyspark.sql.DataFrame
-        Vectors of Spark ML become lists.
+        The DataFrame. Vectors of Spark ML become lists.
     parent_cache_dir_url : path or URL, optional
-        A folder that executors and this process reach; by default the Spark setting
-        ``petastorm.spark.converter.parentCacheDirUrl``, else a folder of hubarray's cache on this machine.
+        A folder that the executors and this process can access. The default is the Spark setting
+        ``petastorm.spark.converter.parentCacheDirUrl``, or else a folder of hubarray's cache on this machine.
     parquet_row_group_size_bytes : int
     compression_codec : str
-        As Spark knows it.
+        A name that Spark knows.
     dtype : "float32", "float64" or None
-        The precision of all floats; None leaves them as they are.
+        The precision of all floats. None does not change them.
     storage_options : mapping, optional
-        For reading, as of fsspec.
+        Options of fsspec for reading.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""N-grams: windows of rows that follow one another in time. Pure."""
+"""N-grams: windows of consecutive rows. Pure."""
 
 from __future__ import annotations
 
@@ -17,27 +17,26 @@ FieldPattern = UnischemaField | str
 
 
 class NGram:
-    """Windows of consecutive rows, each no further from the one before it than a threshold.
+    """Windows of consecutive rows whose time differences do not exceed a threshold.
 
-    An item of the reader is a dictionary: of each offset a row of the fields that it names.
+    An item of the reader is a dictionary with a row of the named fields per offset.
 
     Parameters
     ----------
     fields : dict of int to list of (UnischemaField or str)
-        What is wanted at each offset; patterns as for ``schema_fields``. Offsets between the least and the greatest
-        that are not named are part of the window all the same.
+        The fields at each offset, with patterns as in ``schema_fields``. Offsets between the smallest and the largest
+        are part of the window, even if they are not named.
     delta_threshold : number or timedelta
-        The most that ``timestamp_field`` may grow from a row to the next; a ``timedelta64`` for times.
+        Maximum increase of ``timestamp_field`` from one row to the next; a ``timedelta64`` for times.
     timestamp_field : UnischemaField or str
-        A field, or a pattern that one field's whole name matches.
+        A field, or a pattern that matches the whole name of exactly one field.
     timestamp_overlap : bool
-        Whether windows may share rows. Where not, the first one that passes is taken, and the next begins later than
-        it ends.
+        Whether windows may share rows. If not, each window starts after the end of the previous one.
     schema : Unischema, optional
-        Of the dataset; by default the reader's.
+        Schema of the dataset. The default is that of the reader.
     across_row_groups : bool
-        Whether windows may begin in one row group and end in the next, of one file or of the next file. Of a table
-        windows never leave a partition, and always pass the edges of what is stored together.
+        Whether windows may span row groups, in one file or in consecutive files. In a table, windows never leave a
+        partition, and always span blocks.
 
     Examples
     --------
@@ -79,28 +78,28 @@ class NGram:
 
     @property
     def length(self) -> int:
-        """Rows of a window."""
+        """Number of rows of a window."""
         return max(self._patterns) - min(self._patterns) + 1
 
     @property
     def first_offset(self) -> int:
-        """The offset of a window's first row, its anchor."""
+        """The offset of the first row of a window, its anchor."""
         return min(self._patterns)
 
     @property
     def fields(self) -> dict[int, list[UnischemaField]]:
-        """The fields of each offset, once a schema said which."""
+        """The fields of each offset, after :meth:`resolve`."""
         if self._resolved is None:
             raise ConfigError("NGram: its fields are known when a reader, or schema=, has said the schema")
         return self._resolved
 
     def resolve(self, schema: Unischema) -> None:
-        """Find the fields that the patterns mean.
+        """Find the fields that match the patterns.
 
         Raises
         ------
         ConfigError
-            A pattern matches none, or the timestamp's matches none or several.
+            A pattern matches no field, or the pattern of the timestamp does not match exactly one.
         """
         self._resolved = {
             key: match_unischema_fields(schema, some) if some else [] for key, some in self._patterns.items()
@@ -115,26 +114,26 @@ class NGram:
             self.timestamp_field = found[0]
 
     def field_names(self) -> list[str]:
-        """The names of all fields that a window is made of, the timestamp's too."""
+        """Return the names of all fields of a window, including the timestamp."""
         names = {field.name for some in self.fields.values() for field in some}
         return sorted(names | {self.timestamp_field})
 
     def anchors(self, timestamps: np.ndarray, breaks: np.ndarray | None = None) -> np.ndarray:
-        """The positions where a window begins.
+        """Return the positions of the first rows of windows.
 
         Parameters
         ----------
         timestamps : ndarray
-            Of the rows that may be part of a window, in their order.
+            Timestamps of the rows, in their order.
         breaks : ndarray of bool, optional
-            Of each row, whether no window goes on into it from the row before.
+            For each row, whether windows end before it.
 
         Raises
         ------
         UnsortedRowsError
-            They fall where a window looks.
+            The timestamps decrease within a window.
         ConfigError
-            The threshold is a number and they are times, or the other way round.
+            The threshold is a number and the timestamps are times, or the other way around.
 
         Examples
         --------

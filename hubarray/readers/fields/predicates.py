@@ -1,4 +1,4 @@
-"""Predicates: which rows a reader gives, by the values of a few fields. Named as Petastorm's."""
+"""Predicates, which select rows of a reader by the values of a few fields. They have the names of Petastorm."""
 
 from __future__ import annotations
 
@@ -21,47 +21,47 @@ _BUCKETS = (1 << 63) - 1
 
 
 class PredicateBase:
-    """Base class of predicates; yours has :meth:`get_fields` and :meth:`do_include`."""
+    """Base class of predicates. Implement :meth:`get_fields` and :meth:`do_include`."""
 
     def get_fields(self) -> set[str]:
-        """The names of the fields it looks at."""
+        """Return the names of the fields that it reads."""
         raise NotImplementedError
 
     def do_include(self, values: Any) -> Any:
-        """Whether a row is given.
+        """Return whether to include a row.
 
         Parameters
         ----------
         values : mapping of str to value, or DataFrame
-            The fields of a row; from :func:`hubarray.make_batch_reader` the fields of many rows.
+            The fields of a row, or of many rows in :func:`hubarray.make_batch_reader`.
 
         Returns
         -------
-        bool, or for a DataFrame one for each of its rows
+        bool, or one bool per row of a DataFrame
         """
         raise NotImplementedError
 
 
 class VectorPredicate(PredicateBase):
-    """A predicate that is asked for all rows at once, and says the same of a row whether the reader gives batches."""
+    """A predicate that checks all rows at once, in readers of rows and of batches."""
 
     def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
-        """Which rows pass.
+        """Return the mask of rows to include.
 
         Parameters
         ----------
         columns : mapping
-            The fields that it looks at.
+            The fields that it reads.
         rows : int
-            How many there are.
+            The number of rows.
         batched : bool
-            Of a predicate within it: ask that with a DataFrame.
+            Whether to pass a DataFrame to a nested predicate.
         """
         raise NotImplementedError
 
 
 class in_set(VectorPredicate):  # noqa: N801 - Petastorm's name
-    """Rows whose field is one of some values.
+    """Include rows whose field is one of some values.
 
     Examples
     --------
@@ -78,18 +78,18 @@ class in_set(VectorPredicate):  # noqa: N801 - Petastorm's name
         self._has_times = any(isinstance(value, Moment) for value in self._values)
 
     def get_fields(self) -> set[str]:
-        """The fields it looks at."""
+        """Return the names of the fields that it reads."""
         return {self._field}
 
     def do_include(self, values: Any) -> Any:
-        """Whether it lets a row pass."""
+        """Return whether to include a row."""
         value = values[self._field]
         if _is_series(value):
             return value.map(self._has) if self._has_times else value.isin(self._values)
         return self._has(value)
 
     def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
-        """Which rows pass."""
+        """Return the mask of rows to include."""
         return np.fromiter(map(self._has, row_values(columns[self._field])), bool, rows)
 
     def _has(self, value: Any) -> bool:
@@ -97,7 +97,7 @@ class in_set(VectorPredicate):  # noqa: N801 - Petastorm's name
 
 
 def clause_of(predicate: in_set, schema: Unischema) -> Clause | None:
-    """The same as a filter, where the values are whole numbers or text, and so is the field; else None."""
+    """Return an equivalent filter if the field and the values are integers or text, and None otherwise."""
     field = schema.fields.get(predicate._field)
     if field is None or field.shape:
         return None
@@ -111,22 +111,22 @@ def clause_of(predicate: in_set, schema: Unischema) -> Clause | None:
 
 
 class in_intersection(VectorPredicate):  # noqa: N801 - Petastorm's name
-    """Rows whose field, a list, has one of some values."""
+    """Include rows whose field, a list, contains one of some values."""
 
     def __init__(self, inclusion_values: Iterable[Any], predicate_field: str) -> None:
         self._values, self._field = list(inclusion_values), predicate_field
 
     def get_fields(self) -> set[str]:
-        """The fields it looks at."""
+        """Return the names of the fields that it reads."""
         return {self._field}
 
     def do_include(self, values: Any) -> Any:
-        """Whether it lets a row pass."""
+        """Return whether to include a row."""
         value = values[self._field]
         return value.map(self._has) if _is_series(value) else self._has(value)
 
     def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
-        """Which rows pass."""
+        """Return the mask of rows to include."""
         return np.fromiter(map(self._has, row_values(columns[self._field])), bool, rows)
 
     def _has(self, value: Any) -> bool:
@@ -138,15 +138,15 @@ class in_intersection(VectorPredicate):  # noqa: N801 - Petastorm's name
 
 
 class in_lambda(PredicateBase):  # noqa: N801 - Petastorm's name
-    """Rows for which a function of some fields is true.
+    """Include rows for which a function of some fields is true.
 
     Parameters
     ----------
     predicate_fields : list of str
     predicate_func : callable
-        Given the fields' values in this order; from :func:`hubarray.make_batch_reader` Series of them.
+        A function of the values of the fields in this order. In :func:`hubarray.make_batch_reader` it gets Series.
     state_arg : optional
-        Given to it as well, where it is not None.
+        Another argument of the function, if it is not None.
     """
 
     def __init__(self, predicate_fields: list[str], predicate_func: Callable[..., Any], state_arg: Any = None) -> None:
@@ -155,61 +155,61 @@ class in_lambda(PredicateBase):  # noqa: N801 - Petastorm's name
         self._fields, self._function, self._state = predicate_fields, predicate_func, state_arg
 
     def get_fields(self) -> set[str]:
-        """The fields it looks at."""
+        """Return the names of the fields that it reads."""
         return set(self._fields)
 
     def do_include(self, values: Any) -> Any:
-        """Whether it lets a row pass."""
+        """Return whether to include a row."""
         given = [values[name] for name in self._fields]
         return self._function(*given) if self._state is None else self._function(*given, self._state)
 
 
 class in_negate(VectorPredicate):  # noqa: N801 - Petastorm's name
-    """Rows that another predicate leaves out."""
+    """Include rows that another predicate excludes."""
 
     def __init__(self, predicate: PredicateBase) -> None:
         self._predicate = _checked(predicate)
 
     def get_fields(self) -> set[str]:
-        """The fields it looks at."""
+        """Return the names of the fields that it reads."""
         return self._predicate.get_fields()
 
     def do_include(self, values: Any) -> Any:
-        """Whether it lets a row pass."""
+        """Return whether to include a row."""
         found = self._predicate.do_include(values)
         return ~np.asarray(found, bool) if _is_vector(found) else not found
 
     def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
-        """Which rows pass."""
+        """Return the mask of rows to include."""
         return ~_mask_within(self._predicate, columns, rows, batched=batched)
 
 
 class in_reduce(VectorPredicate):  # noqa: N801 - Petastorm's name
-    """Rows by what several predicates say: ``in_reduce([a, b], all)``, or ``any``.
+    """Combine the results of several predicates: ``in_reduce([a, b], all)``, or ``any``.
 
     Parameters
     ----------
     predicate_list : list of PredicateBase
     reduce_func : callable
-        Given a list of bool.
+        A function of a list of bool.
     """
 
     def __init__(self, predicate_list: Sequence[PredicateBase], reduce_func: Callable[[list[bool]], Any]) -> None:
         self._predicates, self._reduce = [_checked(one) for one in predicate_list], reduce_func
 
     def get_fields(self) -> set[str]:
-        """The fields it looks at."""
+        """Return the names of the fields that it reads."""
         return set().union(*(one.get_fields() for one in self._predicates))
 
     def do_include(self, values: Any) -> Any:
-        """Whether it lets a row pass."""
+        """Return whether to include a row."""
         found = [one.do_include(values) for one in self._predicates]
         if not any(map(_is_vector, found)):
             return self._reduce(found)
         return self._reduced([np.asarray(one, bool) for one in found])
 
     def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
-        """Which rows pass."""
+        """Return the mask of rows to include."""
         return self._reduced([_mask_within(one, columns, rows, batched=batched) for one in self._predicates])
 
     def _reduced(self, masks: Sequence[np.ndarray]) -> np.ndarray:
@@ -218,7 +218,7 @@ class in_reduce(VectorPredicate):  # noqa: N801 - Petastorm's name
 
 
 class in_pseudorandom_split(VectorPredicate):  # noqa: N801 - Petastorm's name
-    """Rows of one part of a split, by a hash of a field: the same rows in every run, and in Petastorm.
+    """Include the rows of one part of a split, by the hash of a field: the same rows in every run, and in Petastorm.
 
     Parameters
     ----------
@@ -247,16 +247,16 @@ class in_pseudorandom_split(VectorPredicate):  # noqa: N801 - Petastorm's name
         self._high = sum(fraction_list[: subset_index + 1]) * (_BUCKETS - 1)
 
     def get_fields(self) -> set[str]:
-        """The fields it looks at."""
+        """Return the names of the fields that it reads."""
         return {self._field}
 
     def do_include(self, values: Any) -> Any:
-        """Whether it lets a row pass."""
+        """Return whether to include a row."""
         value = values[self._field]
         return value.map(self._has) if _is_series(value) else self._has(value)
 
     def mask(self, columns: Mapping[str, Column], rows: int, *, batched: bool) -> np.ndarray:
-        """Which rows pass."""
+        """Return the mask of rows to include."""
         return np.fromiter(map(self._has, row_values(columns[self._field])), bool, rows)
 
     def _has(self, value: Any) -> bool:
@@ -304,7 +304,7 @@ class AsFrames(PredicateBase):
         self.predicate = predicate
 
     def get_fields(self) -> set[str]:
-        """The fields it looks at."""
+        """Return the names of the fields that it reads."""
         return self.predicate.get_fields()
 
     def do_include(self, values: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The schema of what epochs are read from: Petastorm's Unischema, for every source."""
+"""The schema of a source of readers: Petastorm's Unischema, for every source."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _MAX_AXES = 64
 
 
 class UnischemaField(NamedTuple):
-    """One named, typed value of a row.
+    """The type of one named value of a row.
 
     Attributes
     ----------
     name : str
     numpy_dtype : type
-        A NumPy type, or :class:`decimal.Decimal`; ``object`` for lists within lists.
+        A NumPy type, or :class:`decimal.Decimal`; ``object`` for nested lists.
     shape : tuple of (int or None)
-        ``()`` for a single value; None for a dimension that differs from row to row.
+        ``()`` for a single value. None is a dimension that differs between rows.
     codec : FieldCodec, optional
-        How a Petastorm dataset keeps it in a cell.
+        The encoding in a cell of a Petastorm dataset.
     nullable : bool
 
     Examples
@@ -67,7 +67,7 @@ class UnischemaField(NamedTuple):
         return self.name, kind, self.shape, self.codec, self.nullable
 
     def to_json(self) -> dict[str, Any]:
-        """The field as new datasets keep it."""
+        """Return the JSON of new datasets."""
         return {
             "name": self.name,
             "dtype": "decimal" if self.numpy_dtype is Decimal else np.dtype(self.numpy_dtype).str,
@@ -78,14 +78,14 @@ class UnischemaField(NamedTuple):
 
 
 class Unischema:
-    """The fields of a row, in order, as attributes too: ``schema.image``.
+    """The fields of a row, in order, and as attributes: ``schema.image``.
 
     Parameters
     ----------
     name : str
     fields : sequence of UnischemaField
     left_out : mapping of str to str, optional
-        Why a column of the source is no field, for whoever asks for it.
+        Reasons why columns of the source are not fields, for error messages.
 
     Examples
     --------
@@ -119,50 +119,50 @@ class Unischema:
         return self._fields
 
     def create_schema_view(self, fields: Sequence[UnischemaField | str]) -> Unischema:
-        """The schema of some fields: given themselves, or as patterns that a whole name must match (:mod:`re`).
+        """Return the schema of some fields, given as fields, or as patterns that match a whole name (:mod:`re`).
 
         Raises
         ------
         ConfigError
-            A field is not the schema's, or a pattern matches no name.
+            A field is not in the schema, or a pattern matches no name.
         """
         return Unischema(f"{self._name}_view", match_unischema_fields(self, fields))
 
     @cached_property
     def row_type(self) -> Any:
-        """The named tuple of a row; names that Python does not allow have ``_`` where it objects."""
+        """The named tuple of a row. Characters that Python does not allow in names become ``_``."""
         return row_type(re.sub(r"\W", "_", self._name) or "Row", tuple(attribute_names(list(self._fields))))
 
     def make_namedtuple(self, **values: Any) -> Any:
-        """A row of these values; a field that is not given is None."""
+        """Return a row with these values. Missing fields are None."""
         return self.row_type(*(values.get(name) for name in self._fields))
 
     @classmethod
     def from_arrow_schema(cls, source: Any, omit_unsupported_fields: bool = True) -> Unischema:
-        """The schema of an Arrow schema, or of a dataset that has one.
+        """Convert an Arrow schema, or the schema of a dataset.
 
         Parameters
         ----------
         source : pyarrow.Schema, or what has one as ``schema``
         omit_unsupported_fields : bool
-            Leave out columns that have no NumPy type, such as structs; else they are an error.
+            Leave out columns without a NumPy type, such as structs. Otherwise they raise an error.
         """
         schema = source if hasattr(source, "pandas_metadata") else source.schema
         return schema_of("inferred_schema", schema, omit_unsupported=omit_unsupported_fields)
 
     def as_spark_schema(self) -> Any:
-        """The schema of a Spark DataFrame whose rows :func:`hubarray.petastorm.dict_to_spark_row` encoded."""
+        """Return the Spark schema of rows from :func:`hubarray.petastorm.dict_to_spark_row`."""
         from hubarray.readers.fields.spark_types import spark_schema
 
         return spark_schema(self)
 
     def to_json(self) -> dict[str, Any]:
-        """The schema as new datasets keep it."""
+        """Return the JSON of new datasets."""
         return {"name": self._name, "fields": [field.to_json() for field in self._fields.values()]}
 
     @classmethod
     def from_json(cls, told: Any) -> Unischema:
-        """The schema that some JSON says.
+        """Read a schema from JSON.
 
         Raises
         ------
@@ -200,7 +200,7 @@ def _schema(name: str, fields: list[UnischemaField], left_out: Mapping[str, str]
 
 @lru_cache(1024)
 def row_type(name: str, fields: tuple[str, ...]) -> Any:
-    """The named tuple of a name and fields: one for all equal ones, so that frameworks take rows for alike."""
+    """Return the named tuple of a name and fields. Equal ones share one class, so frameworks treat rows alike."""
     make: Any = namedtuple
     made = make(name, fields)
     # Rows pickle, as Spark wants them to, though their class is nowhere to be imported from.
@@ -231,12 +231,12 @@ def _field_from_json(told: Any) -> UnischemaField:
 
 
 def name_of(text: str) -> str:
-    """The name of a stored schema, of which rows are named; another where that is no name."""
+    """Return the name of a stored schema for rows, or another one if it is not a valid name."""
     return text[:200] if text.isidentifier() and not keyword.iskeyword(text) else "schema"
 
 
 def is_text(name: Any) -> bool:
-    """Whether a name is text that can be written: half a surrogate pair is not."""
+    """Return whether a name is valid text, without half of a surrogate pair."""
     if not isinstance(name, str):
         return False
     try:
@@ -247,7 +247,7 @@ def is_text(name: Any) -> bool:
 
 
 def is_shape(shape: Sequence[Any]) -> bool:
-    """Whether lengths of dimensions, None where unknown, are what values of a cell can have."""
+    """Return whether a shape, with None for unknown lengths, is possible for values of a cell."""
     if len(shape) > _MAX_AXES or not all(n is None or (type(n) is int and n >= 0) for n in shape):
         return False
     return math.prod(n for n in shape if n is not None) < 1 << 40
@@ -259,7 +259,7 @@ def _numpy_type(dtype: np.dtype[Any]) -> Any:
 
 
 def attribute_names(names: Sequence[str]) -> list[str]:
-    """The attributes of a row, for names of columns.
+    """Return the attributes of a row for names of columns.
 
     Examples
     --------
@@ -278,12 +278,12 @@ def attribute_names(names: Sequence[str]) -> list[str]:
 
 
 def match_unischema_fields(schema: Unischema, patterns: Sequence[UnischemaField | str]) -> list[UnischemaField]:
-    """The fields that some patterns match by their whole names, or that are given, in the order of the schema.
+    """Return the given fields, and those whose whole names match patterns, in the order of the schema.
 
     Raises
     ------
     ConfigError
-        A pattern matches none, or a field is of another schema.
+        A pattern matches no field, or a field belongs to another schema.
     """
     if isinstance(patterns, str):
         patterns = [patterns]
@@ -313,7 +313,7 @@ def match_unischema_fields(schema: Unischema, patterns: Sequence[UnischemaField 
 
 
 def no_field(schema: Unischema, name: str, where: str = "") -> ConfigError:
-    """The error for a field that a schema has not: why, where its column was left out, or which there are."""
+    """Return the error for an unknown field, with the reason if its column was left out, or with the known fields."""
     told = schema._left_out.get(name, f"there is no field {shown_text(name)[:80]!r}; there are {_listed(schema)}")
     return ConfigError(f"{where}: {told}"[:400] if where else told[:400])
 
@@ -325,12 +325,12 @@ def _listed(schema: Unischema) -> str:
 def schema_of(
     name: str, columns: Any, more: Iterable[UnischemaField] = (), *, omit_unsupported: bool = True
 ) -> Unischema:
-    """The fields of Arrow's columns, and some more.
+    """Return the fields of Arrow columns, and additional ones.
 
     Raises
     ------
     ConfigError
-        A column has no NumPy type, and is not to be left out; or two have one name.
+        A column has no NumPy type and must not be left out, or two columns have the same name.
     """
     from hubarray.readers.fields.arrow_fields import numpy_type
 

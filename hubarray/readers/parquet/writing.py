@@ -1,4 +1,4 @@
-"""Datasets of a Unischema, written without Spark: by this process, or one file a task of Dask."""
+"""Write datasets of a Unischema without Spark, in this process or with Dask."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ log = logging.getLogger("hubarray.readers")
 
 
 def encode_row(schema: Unischema, row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row as its cells, checked against the schema.
+    """Return the cells of a row, after checking it against the schema.
 
     Parameters
     ----------
     schema : Unischema
     row : mapping of str to value
-        Every field; one that is nullable may be None, or left out.
+        A value for every field. Nullable fields can be None or missing.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def encode_row(schema: Unischema, row: Mapping[str, Any]) -> dict[str, Any]:
     Raises
     ------
     ConfigError
-        A field is missing, unknown, None though it is not nullable, or of another dtype or shape.
+        A field is missing, unknown, None but not nullable, or has another dtype or shape.
     """
     unknown = [name for name in row if name not in schema.fields]
     if unknown:
@@ -92,7 +92,7 @@ def _cell(field: UnischemaField, value: Any) -> Any:
 
 
 def arrow_schema(schema: Unischema) -> pa.Schema:
-    """The Arrow schema of a dataset's cells."""
+    """Return the Arrow schema of the cells of a dataset."""
     return pa.schema([pa.field(field.name, _arrow_type(field), field.nullable) for field in schema.fields.values()])
 
 
@@ -122,10 +122,10 @@ def _arrow_type(field: UnischemaField) -> pa.DataType:
 
 
 class ParquetWriter:
-    """Rows of a Unischema into Parquet files, which readers and Petastorm's codecs understand.
+    """Write rows of a Unischema to Parquet files, for hubarray and Petastorm.
 
-    Made by :func:`hubarray.parquet_writer`; a context manager. The dataset is complete when the block ends: then the
-    schema and a summary of the row groups are written beside the files. A block that raises leaves no file behind.
+    This is a context manager; see :func:`hubarray.parquet_writer`. At the end of the block, it writes the schema and a
+    summary of the row groups beside the files, and the dataset is complete. If the block raises, its files are removed.
     """
 
     def __init__(
@@ -158,9 +158,9 @@ class ParquetWriter:
         Raises
         ------
         ConfigError
-            It does not fit the schema.
+            The row does not fit the schema.
         SourceError
-            The store refused.
+            The store has refused a request.
         """
         if self._closed:
             raise ConfigError(f"{self._location.where}: the writer is closed")
@@ -186,7 +186,7 @@ class ParquetWriter:
         return _File(self._location, name, self._arrow, self._row_group_bytes, self._rows_per_row_group, self._calls)
 
     def close(self) -> None:
-        """Write what is left, the schema and the summary."""
+        """Write the remaining rows, the schema and the summary."""
         if self._closed:
             return
         try:
@@ -203,9 +203,9 @@ class ParquetWriter:
         self._closed = True
 
     def abort(self) -> None:
-        """Remove the files that were begun.
+        """Remove the files of this writer.
 
-        A store that is silent is not waited for longer than a second and a half. What stays then is named in the log.
+        If the store is silent, this gives up after 1.5 seconds, and the log names the files that may stay.
         """
         self._closed = True
         if not self._calls.make_last(self._remove):
@@ -348,16 +348,16 @@ def parquet_writer(
     Parameters
     ----------
     url : path or URL
-        A folder that is not there, or has no Parquet files.
+        A folder that does not exist, or has no Parquet files.
     schema : Unischema
     partition_by : list of str
-        Scalar fields that become folders (``name=value``): predicates on them are decided without reading.
+        Scalar fields that become folders (``name=value``). Predicates on them do not read files.
     row_group_size_mb : float
-        How large a row group becomes before compression: what one worker reads at a time.
+        Size of a row group before compression. A worker reads a row group at a time.
     rows_per_row_group, rows_per_file : int, optional
-        At most so many rows.
+        Maximum number of rows.
     storage_options : mapping, optional
-        As of fsspec.
+        Options of fsspec.
 
     Returns
     -------
@@ -366,7 +366,7 @@ def parquet_writer(
     Raises
     ------
     AlreadyExistsError
-        There are Parquet files.
+        The folder has Parquet files.
     ConfigError
 
     Examples
@@ -431,15 +431,15 @@ def write_dask(
     row_group_size_mb: float = 32,
     storage_options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a Dask bag of rows as a dataset: each of its partitions becomes a file, wherever it is computed.
+    """Write a Dask bag of rows as a dataset. Each worker writes its partitions, one file each.
 
-    Of a Dask DataFrame give ``frame.to_bag(format="dict")``.
+    For a Dask DataFrame, pass ``frame.to_bag(format="dict")``.
 
     Parameters
     ----------
     rows : dask.bag.Bag of dict
     url, schema, partition_by, row_group_size_mb, storage_options
-        As of :func:`hubarray.parquet_writer`.
+        Same as in :func:`hubarray.parquet_writer`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The schema of a table: fields, their types, and the column groups that they are stored in. Pure."""
+"""The schema of a table: fields, their types and their column groups. Pure."""
 
 from __future__ import annotations
 
@@ -43,29 +43,30 @@ Shape = tuple[int | None, ...]
 
 
 class Field:
-    """One named, typed value of a row.
+    """The type of one value of a row.
 
     Parameters
     ----------
     dtype : dtype-like, ``str`` or ``bytes``
-        Of the elements; text and byte strings are of any length.
+        The dtype of the elements. Text and byte strings can have any length.
     shape : tuple of (int or None)
-        Length of each dimension; None where it differs from row to row (the field is then *ragged*).
+        Length of each dimension, or None if it differs between rows. Such a field is *ragged*.
     codec : str or mapping, optional
         ``"blosc"``, ``"lz4"``, ``"zstd"``, ``"jpeg"`` or ``"png"``, or ``{"name": "jpeg", "quality": 90}``. JPEG
-        changes values a little. By default values are stored as they are.
+        changes values a little. By default, values are not compressed.
     group : str or sequence of str, optional
-        The column groups that it is stored in, fetched whole. By default what is before the first dot of its name; of
-        names without a dot, ``"rest"`` for small fields of fixed size, else a group of its own.
+        The column groups of the field, which are fetched as a whole. The default is the part of the name before the
+        first dot. Without a dot, small fields of fixed size share the group ``"rest"``, and others have their own.
     index : bool
-        Whether it is a column of the index: a scalar, which can be queried. Without ``group`` it is nowhere else.
+        Whether the field, a scalar, is a column of the index, so that you can query it. Without ``group``, it is stored
+        only there.
     nullable : bool
-        Whether a row may have None.
+        Whether the value can be None.
 
     Attributes
     ----------
     row_bytes : int or None
-        Bytes of its value in a row; None where that differs.
+        Bytes of a value, or None if they differ.
 
     Raises
     ------
@@ -129,7 +130,7 @@ class Field:
 
     @property
     def ragged(self) -> bool:
-        """Whether its size differs from row to row."""
+        """Whether its size differs between rows."""
         return self.kind != "fixed" or None in self.shape
 
     @property
@@ -138,7 +139,7 @@ class Field:
         return self.codec is not None and self.codec["name"] in _IMAGES
 
     def to_json(self) -> dict[str, Any]:
-        """The field in a record; :meth:`from_json` reads it."""
+        """Return the JSON of a record; :meth:`from_json` reads it."""
         described: dict[str, Any] = {"dtype": self.kind if self.dtype is None else dtype_to_json(self.dtype)}
         described |= {"shape": list(self.shape)} if self.shape else {}
         described |= {"codec": dict(self.codec)} if self.codec else {}
@@ -147,7 +148,7 @@ class Field:
 
     @staticmethod
     def from_json(found: Fields) -> Field:
-        """A field that a bucket describes.
+        """Read a field from a bucket.
 
         Raises
         ------
@@ -196,13 +197,13 @@ def _field(dtype: Any, shape: Shape, codec: Any, groups: tuple[str, ...], index:
 
 @dataclass(frozen=True)
 class Group:
-    """Fields that are stored, and so fetched, together.
+    """Fields that are stored and fetched together.
 
     Attributes
     ----------
     name : str
     fields : tuple of (str, Field)
-        In the order of the schema.
+        The fields, in the order of the schema.
     rows_per_block : int
         1, or a power of two.
     """
@@ -213,7 +214,7 @@ class Group:
 
     @cached_property
     def is_plain(self) -> bool:
-        """Whether every value takes equally many bytes, and none is compressed: a block is a count and its values."""
+        """Whether all values have the same size, without compression. A block is then a count and its values."""
         return all(
             field.kind == "fixed" and field.codec is None and not field.nullable and not field.ragged
             for _, field in self.fields
@@ -221,7 +222,7 @@ class Group:
 
     @cached_property
     def layout(self) -> tuple[tuple[str, Field, int], ...] | None:
-        """Fields with the bytes of a row, 0 for text; None if a block's header has more than lengths of text."""
+        """Fields with their bytes per row, 0 for text. None if the header of a block has more than lengths of text."""
         found = []
         for name, field in self.fields:
             is_fixed = field.kind == "fixed"
@@ -232,12 +233,12 @@ class Group:
 
     @cached_property
     def has_codec(self) -> bool:
-        """Whether a field is decoded."""
+        """Whether a field has a codec."""
         return any(field.codec is not None for _, field in self.fields)
 
     @cached_property
     def has_text(self) -> bool:
-        """Whether a field is of arrays of text, whose letters are looked at before they are used."""
+        """Whether a field contains arrays of text, whose characters are checked before use."""
         return any(field.dtype is not None and has_text(field.dtype) for _, field in self.fields)
 
 
@@ -248,8 +249,8 @@ class Schema:
     ----------
     fields : mapping of str to Field
     rows_per_block : mapping of str to int, or int, optional
-        How many rows of a group, or of each, are stored together, a power of two. By default 1 for ragged or encoded
-        groups and for rows of 16 KiB and more, else what makes about 32 KiB.
+        Rows per block of a group, or of each group, as a power of two. The default is 1 for ragged or encoded groups
+        and for rows of 16 KiB and more, and otherwise a number that makes blocks of about 32 KiB.
 
     Raises
     ------
@@ -297,18 +298,18 @@ class Schema:
         return tuple(name for name, field in self._fields.items() if field.index)
 
     def groups_of(self, name: str) -> tuple[str, ...]:
-        """The groups that a field is stored in; none for one that is in the index alone."""
+        """Return the groups of a field. A field that is only in the index has none."""
         return _groups_of(name, self._fields[name])
 
     def to_json(self) -> dict[str, Any]:
-        """The schema in a record; :meth:`from_json` reads it."""
+        """Return the JSON of a record; :meth:`from_json` reads it."""
         fields = [{"name": name, **field.to_json()} for name, field in self._fields.items()]
         rows = {name: group.rows_per_block for name, group in self.groups.items()}
         return {"fields": fields, "rows_per_block": rows}
 
     @staticmethod
     def from_json(found: Fields) -> Schema:
-        """A schema that a bucket describes.
+        """Read a schema from a bucket.
 
         Raises
         ------
@@ -371,7 +372,7 @@ class Schema:
 
 
 def check_name(name: Any, what: str) -> None:
-    """Refuse what cannot be a field's or a group's name.
+    """Refuse an invalid name of a field or group.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Merging indexes: as pandas does, with the names of service columns telling what rows were merged on."""
+"""Join indexes like pandas. The names of service columns say on what rows were joined."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def join(
     *,
     suffixes: tuple[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Merge two indexes as ``pd.merge`` does; loaders then know what neighbouring rows have in common.
+    """Join two indexes, like ``pd.merge``, so that loaders can read windows over both tables.
 
-    For that the stored keys of the rows are read once more: one request a slab, unless the caches have it since the
-    index was read. Keys that were changed, or are no index fields of both, merge as well; windows over both tables are
-    an error then, as of :func:`join_asof`.
+    This reads the stored keys of the rows again: one request per slab, unless the caches have it. You can also join on
+    keys that you have changed, or that are not index fields of both tables. Windows over both tables then raise an
+    error, as with :func:`join_asof`.
 
     Parameters
     ----------
     a, b : DataFrame
-        Indexes, or what they were filtered and merged to.
+        Indexes, which may be filtered or joined.
     on : str or sequence of str
-        Columns of both.
+        Columns of both indexes.
     how : "inner", "left", "right" or "outer"
-        A row that a table lacks has None in its columns.
+        If a table lacks a row, its columns are None.
     suffixes : (str, str), optional
-        Follow the names of fields and columns that both have; without them such names are an error. Of the column
-        ``partition`` the first index's stays; rows that only the second has get the second's.
+        Suffixes for fields and columns that both have. Without them, such names raise an error. The column
+        ``partition`` is that of the first index, or of the second for rows that only the second has.
 
     Returns
     -------
@@ -82,20 +82,21 @@ def join_asof(
     direction: str = "backward",
     suffixes: tuple[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Merge each row of an index with the row of another whose value is next to it: streams of different rates.
+    """Join each row of an index with the nearest row of another, for streams of different rates.
 
-    Keeps the rows of ``a`` in their order; neither has to be sorted. Single rows can be loaded of the result. Windows
-    over both tables cannot, as neighbours of one are not those of the other: publish it with :func:`write_index` first.
+    The result has the rows of ``a`` in their order. Neither index needs to be sorted. You can load single rows of the
+    result, but not windows over both tables, because their neighbors differ. Publish the result with
+    :func:`write_index` first.
 
     Parameters
     ----------
     a, b : DataFrame
     on : str
-        A column of both, of numbers or times, without nulls.
+        A column of both indexes with numbers or times, without nulls.
     by : str or sequence of str, optional
-        Columns that have to be equal.
+        Columns that must be equal.
     tolerance : number or Timedelta, optional
-        How far apart at most; what has no match has None in the columns of ``b``'s table.
+        Maximum distance. Without a match, the columns of the table of ``b`` are None.
     direction : "backward", "forward" or "nearest"
     suffixes : (str, str), optional
 

@@ -1,4 +1,4 @@
-"""The row loader: rows, batches, windows and columns of whatever an index was filtered, sorted and merged to."""
+"""The row loader: rows, batches, windows and columns of an index."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ Positions = Sequence[int] | npt.NDArray[np.int64] | range
 
 
 class RowLoaderHandle(RowReads):
-    """Rows by their position in an index; :class:`hubarray.RowLoader` without the methods for other packages."""
+    """Rows by their position in an index: :class:`hubarray.RowLoader` without the methods for other packages."""
 
     def at(self, positions: np.ndarray) -> Self:
-        """A loader of some positions of this one, in their order."""
+        """Return a loader of the given positions, in their order."""
         chosen = [(column, np.asarray(numbers[positions], np.int64)) for column, numbers in self._numbers]
         return type(self)(chosen, sorted(self._index_names), self._root)
 
     def get_row(
         self, pos: int, columns: str | Sequence[str] | None = None, *, encoded: bool = False, as_: str = "numpy"
     ) -> Row:
-        """One row: one request a column group, and one more at the first touch of a slab's locations.
+        """Read one row, at one request per column group, and one more for locations that are not in memory yet.
 
         Parameters
         ----------
         pos : int
             Position in the index.
         columns : str or sequence of str, optional
-            Names or patterns such as ``"camera.*"``; all by default, those of the index too.
+            Names or patterns such as ``"camera.*"``. The default is all, including those of the index.
         encoded : bool
-            Images as the bytes of the JPEG or PNG that is stored, for whoever decodes them elsewhere.
+            Return images as the stored bytes of their JPEG or PNG files.
         as_ : "numpy", "torch" or "tensorflow"
 
         Returns
         -------
         dict
-            Of exactly these columns: arrays, NumPy's scalars, text, bytes; None for a null, and for the columns of a
-            table that has no row here. The values are those that are stored, whatever became of the index.
+            Exactly these columns, as arrays, NumPy scalars, text or bytes. A null is None, and so are the columns of a
+            joined table that has no such row. Values are the stored ones, even if you have changed the index.
 
         Raises
         ------
@@ -75,27 +75,27 @@ class RowLoaderHandle(RowReads):
         encoded: bool = False,
         as_: str = "numpy",
     ) -> list[Row]:
-        """Rows before and after one, in the stored sequence of its partition, whatever the index was filtered to.
+        """Read rows around a row, in the stored order of its partition, even if the index is filtered.
 
-        Of a merged index each table's columns follow that table's partition. Ten rows of a group that lie in one chunk
-        file are one request.
+        In a joined index, the columns of each table follow the partition of that table. Rows of a group in one chunk
+        file cost one request.
 
         Parameters
         ----------
         pos : int
-            Position in the index of the row that offset 0 means.
+            Position in the index of the row at offset 0.
         columns
-            As of :meth:`get_row`.
+            Same as in :meth:`get_row`.
         offsets : iterable of int
         pad : None, "edge" or "null"
-            What stands for a row past the partition's edge: an error, the nearest row, or a row of None.
+            What to return beyond the edge of the partition: an error, the nearest row, or a row of None.
         encoded, as_
-            As of :meth:`get_row`.
+            Same as in :meth:`get_row`.
 
         Raises
         ------
         ConfigError
-            A row is past the edge, or the tables' rows do not line up there.
+            A row is beyond the edge, or the rows of the tables do not line up there.
         """
         names, picks = self._chosen(columns)
         wanted = checked_offsets(offsets)
@@ -111,7 +111,7 @@ class RowLoaderHandle(RowReads):
         encoded: bool = False,
         as_: str = "numpy",
     ) -> list[Row]:
-        """Rows in the order of their positions: fetched in parallel, neighbours by one request."""
+        """Read rows in the order of their positions, in parallel, with one request for neighbors."""
         names, picks = self._chosen(columns)
         self._require_pieces()
         at = positions_of(positions, len(self))
@@ -126,7 +126,7 @@ class RowLoaderHandle(RowReads):
         encoded: bool = False,
         as_: str = "numpy",
     ) -> Iterator[Row]:
-        """Rows one after the other, of all positions or of some; about 64 MiB are read ahead."""
+        """Iterate over the rows of all or some positions. About 64 MiB are read ahead."""
         names, picks = self._chosen(columns)
         self._require_pieces()
         at = EveryRow(len(self)) if positions is None else positions_of(positions, len(self))
@@ -161,16 +161,16 @@ class RowLoaderHandle(RowReads):
         positions: Positions | None = None,
         as_: str = "numpy",
     ) -> Iterator[dict[str, Any]]:
-        """Columns of some rows after the other, as of :meth:`get_columns`, for a scan; 16 MiB are read ahead.
+        """Iterate over columns of successive rows, like :meth:`get_columns`, for a scan. 16 MiB are read ahead.
 
         Parameters
         ----------
         columns
-            As of :meth:`get_row`.
+            Same as in :meth:`get_row`.
         rows : int, optional
-            How many at a time: slices of memory that some of them share. By default about 8 MiB of them.
+            Rows at a time; about 8 MiB by default. Successive results may share memory.
         positions : sequence of int, optional
-            All by default.
+            All positions by default.
         as_ : "numpy", "torch" or "tensorflow"
 
         Yields
@@ -194,7 +194,7 @@ class RowLoaderHandle(RowReads):
     def get_columns(
         self, positions: Positions, columns: str | Sequence[str] | None = None, *, as_: str = "numpy"
     ) -> dict[str, Any]:
-        """Columns of some rows: one array each, a row its first axis; lists where values are ragged, text or null.
+        """Read columns of rows, as arrays with a row per first index, or as lists if values are ragged, text or null.
 
         Blocks of several small rows are read as vectors.
         """
@@ -203,7 +203,7 @@ class RowLoaderHandle(RowReads):
     def read_columns(
         self, positions: Positions, columns: str | Sequence[str] | None = None, *, empty: Empty | None = None
     ) -> Row:
-        """As :meth:`get_columns`, of NumPy values in memory that ``empty(name, shape, dtype)`` gives."""
+        """Read columns like :meth:`get_columns`, into arrays that ``empty(name, shape, dtype)`` returns."""
         return self._columns_at(positions_of(positions, len(self)), columns, empty or empty_array)
 
     def __repr__(self) -> str:
@@ -219,12 +219,12 @@ class RowLoaderHandle(RowReads):
 
 
 def loader_of(index: Any, root: Root | None) -> RowLoaderHandle:
-    """A loader of an index.
+    """Return a loader of an index.
 
     Raises
     ------
     ConfigError
-        It has no service column.
+        The index has no service column.
     """
     numbers, names = row_numbers(index)
     return RowLoaderHandle(numbers, names, root)

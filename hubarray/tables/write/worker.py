@@ -1,4 +1,4 @@
-"""Writing partitions, here and on other machines: each becomes a part."""
+"""Write partitions, on this and on other machines. Each becomes a part."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ Ended = Callable[[Key, "TablePart | None", Sequence[PackWriter]], None]
 
 
 class TablePartition:
-    """One partition that is being written: made by ``partition(key)`` of a writer or a worker, in a ``with`` block.
+    """A partition that is being written, from ``partition(key)`` of a writer or worker, in a ``with`` block.
 
-    Holds about 128 MiB, what is on its way up included, and twice the largest row.
+    It holds about 128 MiB, including uploads, and twice the largest row.
     """
 
     def __init__(self, worker: TableWorker, key: Key, ended: Ended | None) -> None:
@@ -46,48 +46,48 @@ class TablePartition:
 
     @property
     def key(self) -> Key:
-        """The partition's key."""
+        """The key of the partition."""
         return self._key
 
     @property
     def rows(self) -> int:
-        """How many rows it has so far."""
+        """The number of rows so far."""
         return self._rows.rows if self._rows is not None else 0
 
     @property
     def part(self) -> TablePart:
-        """The part that ``TableWriter.add`` takes; there once the block has ended without an error."""
+        """The part for ``TableWriter.add``, after the block has ended without an error."""
         if self._part is None:
             raise HubError(_BLOCK)
         return self._part
 
     def append(self, row: Any) -> None:
-        """Add a row; one that is refused changes nothing.
+        """Add a row. A refused row changes nothing.
 
         Parameters
         ----------
         row : mapping of str to value
-            Arrays, numbers and times that are the same in the field's dtype, text, bytes, or None where the field is
-            nullable; Python's floats are rounded to the field's precision. A JPEG or PNG may come as the bytes of its
-            file. Of a table of one field the value alone will do.
+            Arrays, numbers and times that the dtype of the field represents exactly, text, bytes, or None if the field
+            is nullable. Python floats are rounded to the precision of the field. A JPEG or PNG can be the bytes of its
+            file. If the table has one field, pass the value alone.
 
         Raises
         ------
         ConfigError
-            A field is missing, unknown or of a wrong type; partition, row and field are named.
+            A field is missing, unknown or has the wrong type. The message names the partition, the row and the field.
         """
         self._open().append(self._named(row))
 
     def extend(self, rows: Any) -> None:
-        """Add rows of a DataFrame, an Arrow table (or what speaks its C stream), or an iterable of mappings.
+        """Add the rows of a DataFrame, an Arrow table or stream, or an iterable of mappings.
 
-        A mapping of columns, such as arrays whose first axis is the rows, is taken too. Columns are cast where every
-        value survives; those of numbers of a fixed size are stored without a look at each row.
+        You can also pass a mapping of columns, such as arrays with a row per first index. Columns are cast if no value
+        changes. Columns of numbers of fixed size are stored without iterating over rows.
 
         Raises
         ------
         ConfigError
-            As :meth:`append`; rows before the refused one are there.
+            Same as in :meth:`append`. Rows before the refused one are added.
         """
         writer = self._open()
         if not casts.is_frame(rows) and not isinstance(rows, Mapping):
@@ -167,14 +167,14 @@ class TablePartition:
 
 @dataclass(frozen=True)
 class StagingOptions:
-    """How a worker commits parts to the staging version: which is kept for so long, and whether first parts count."""
+    """How a worker commits parts to the staging version: its grace period, and whether first parts win."""
 
     grace_seconds: float
     first: bool
 
 
 class TableWorker:
-    """A writer of partitions for another process or machine: made by ``TableWriter.worker()``. Picklable.
+    """A writer of partitions for another process or machine, from ``TableWriter.worker()``. Picklable.
 
     ::
 
@@ -183,7 +183,7 @@ class TableWorker:
                 p.extend(rows_of(drive))
             return p.part
 
-    Nothing of what it writes is visible until the driver has added the part and published.
+    Its data is not visible until the driver has added the part and published the table.
     """
 
     def __init__(
@@ -203,11 +203,11 @@ class TableWorker:
 
     @property
     def version(self) -> Version:
-        """The version that is written to."""
+        """The version to write to."""
         return version_of(self._root, self._name)
 
     def partition(self, key: Key) -> TablePartition:
-        """Begin a partition.
+        """Start a partition.
 
         Parameters
         ----------
@@ -216,15 +216,15 @@ class TableWorker:
         return TablePartition(self, checked_key(key), None)
 
     def stage(self, parts: Sequence[TablePart]) -> None:
-        """Commit parts to the staging version from here, for whoever resumes: they outlive the driver.
+        """Commit parts to the staging version, so that they survive the death of the driver.
 
-        Only of a writer with ``resume=True``, which publishes them though nobody adds them to it. One commit; what is
-        there already is left as it is.
+        This needs a writer with ``resume=True``, which publishes the parts without :meth:`TableWriter.add`. It is one
+        commit. Existing parts do not change.
 
         Raises
         ------
         ConflictError
-            A partition is there with other rows, and ``on_duplicate`` is not "first".
+            A partition exists with other rows, and ``on_duplicate`` is not "first".
         """
         if self._staging is None:
             raise ConfigError(f"{self._name}: give table_writer resume=True, so that workers can leave parts")
@@ -233,7 +233,7 @@ class TableWorker:
         staged.add(parts, first=self._staging.first)
 
     def references(self) -> References:
-        """The tables whose blocks are shared, each at the commit that the driver saw, if it may still be built on."""
+        """Return the tables whose blocks are shared, at the commits that the driver saw, if they have not expired."""
         found = []
         for name in self._references:
             version = version_of(self._root, name)
@@ -272,12 +272,12 @@ def _worker(
 
 
 def checked_key(key: Any) -> Key:
-    """A partition's key.
+    """Check the key of a partition.
 
     Raises
     ------
     ConfigError
-        It is neither text of 1 to 1,024 letters nor an int64.
+        The key is neither text of 1 to 1,024 characters nor an int64.
     """
     plain = int(key) if isinstance(key, np.integer) else str(key) if isinstance(key, str) else key
     if not is_key(plain):

@@ -1,4 +1,4 @@
-"""Writing tables: partitions, here and on other machines, become visible together."""
+"""Write tables: partitions from this and from other machines become visible together."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ log = logging.getLogger("hubarray.tables")
 
 
 class TableWriter:
-    """A table that is being written, or one that grows: made by :func:`hubarray.table_writer`.
+    """A table that is being written or extended; see :func:`hubarray.table_writer`.
 
-    As a context manager it publishes at the end of the block, in one record; after an error nothing is visible.
+    As a context manager, it publishes at the end of the block, in one record. After an error, nothing is visible.
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ class TableWriter:
     version : Version
     schema : Schema
     base : Record or None
-        Of a table that grows; else its deletion, if it existed before.
+        The record of a growing table, or the deletion of an earlier table.
     attrs, message, growing, on_duplicate, resume, grace_seconds
-        As of :func:`hubarray.table_writer`.
+        Same as in :func:`hubarray.table_writer`.
     references : sequence of (Version, Record)
     """
 
@@ -102,16 +102,16 @@ class TableWriter:
 
     @property
     def schema(self) -> Schema:
-        """The table's schema."""
+        """The schema of the table."""
         return self._worker.schema
 
     def partition(self, key: Key) -> TablePartition:
-        """Begin a partition, to be written in a ``with`` block, and added at its end.
+        """Start a partition, which a ``with`` block writes, and which is added at its end.
 
         Raises
         ------
         ConflictError
-            It was begun here before.
+            This writer has already started the partition.
         """
         self._require_open()
         key = self._checked_type(checked_key(key))
@@ -125,16 +125,16 @@ class TableWriter:
 
     @property
     def resumable(self) -> bool:
-        """Whether what was written outlives this writer, for the next one with ``resume=True``."""
+        """Whether the data survives this writer, for the next one with ``resume=True``."""
         return self._resume
 
     def worker(self) -> TableWorker:
-        """A small picklable object that writes partitions elsewhere."""
+        """Return a small picklable object that writes partitions in other processes."""
         self._require_open()
         return self._worker
 
     def add(self, part: TablePart | bytes) -> bool:
-        """Add a partition that was written elsewhere.
+        """Add a partition that another process wrote.
 
         Parameters
         ----------
@@ -143,12 +143,12 @@ class TableWriter:
         Returns
         -------
         bool
-            False if the same partition is there already.
+            False if the same partition exists already.
 
         Raises
         ------
         ConflictError
-            Another partition of this key is there, or this one was written so long ago that it may be collected.
+            Another partition with this key exists, or this part is so old that its data may be collected.
         """
         self._require_open()
         one = part if isinstance(part, TablePart) else TablePart.from_bytes(part)
@@ -180,7 +180,7 @@ class TableWriter:
         return True
 
     def __contains__(self, key: object) -> bool:
-        """Whether a partition has been added, or is in the table that grows; what is resumed skips those."""
+        """Return whether a partition has been added, or is in the growing table. Skip those when you resume."""
         return key in self._parts or key in self._before()
 
     def __len__(self) -> int:
@@ -188,7 +188,7 @@ class TableWriter:
 
     @property
     def keys(self) -> list[Key]:
-        """The keys of the partitions that have been added."""
+        """Return the keys of the added partitions."""
         return sorted(self._parts)
 
     def __enter__(self) -> TableWriter:
@@ -204,14 +204,14 @@ class TableWriter:
             self.abort()
 
     def publish(self) -> None:
-        """Make the table visible, in one record. Called at the end of a ``with`` block.
+        """Make the table visible, in one record. A ``with`` block does this at its end.
 
         Raises
         ------
         AlreadyExistsError
-            Somebody else made a table of this name meanwhile. Nothing was published.
+            Somebody else has made a table with this name in the meantime. Nothing was published.
         ConflictError
-            A partition was written too long ago, or is there already in a table that grows.
+            A partition is too old, or exists already in the growing table.
         """
         self._require_open()
         if self._writing:
@@ -242,7 +242,7 @@ class TableWriter:
         self._staged.remove()
 
     def abort(self) -> None:
-        """Give up: remove what was written. With ``resume`` it is kept for the next attempt."""
+        """Give up, and remove the data. With ``resume``, it is kept for the next attempt."""
         if self._state != "open":
             return
         self._state = "aborted"
@@ -377,7 +377,7 @@ class TableWriter:
 
 
 def checked_schema(schema: Schema) -> Schema:
-    """A schema whose index fields a Parquet file can have, and that fits into a record.
+    """Check that Parquet supports the index fields of a schema, and that the schema fits into a record.
 
     Raises
     ------
