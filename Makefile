@@ -1,12 +1,13 @@
-# make demo | test | test-browser | test-spark | test-whole | test-oldest | test-petastorm | check | bench | docs | dist | format | clean.
-# Everything is installed into .venv, and what test-oldest needs into .venv-oldest.
+# make demo | test | test-browser | test-spark | test-whole | test-oldest | test-newest | test-petastorm | check | bench | docs | dist | format | clean.
+# Everything is installed into .venv; test-oldest, test-newest and test-petastorm have environments of their own.
 PYTHON ?= python3
 VENV := .venv
 OLDEST := .venv-oldest
 PETASTORM := .venv-petastorm
+NEWEST := .venv-newest
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-browser test-spark test-whole test-oldest test-petastorm check bench docs dist screenshots format clean
+.PHONY: demo test test-browser test-spark test-whole test-oldest test-newest test-petastorm check bench docs dist screenshots format clean
 
 demo: $(VENV)/.demo
 	@$(BIN)/python examples/demo.py
@@ -45,6 +46,18 @@ TESTS ?=
 test-oldest: $(OLDEST)/.test
 	$(OLDEST)/bin/python -m pytest $(TESTS)
 
+# The tests that need neither PyTorch, TensorFlow, Spark, PyAV nor a browser, on the newest packages of another Python.
+# tests/conftest.py lists what is left out, and the run prints it.
+NEWEST_PYTHON ?= $(shell ls -d $(HOME)/.pyenv/versions/3.13.*/bin/python 2>/dev/null | tail -1 || command -v python3.13)
+test-newest: export HUBARRAY_TESTS := newest
+ifeq ($(NEWEST_PYTHON),)
+test-newest:
+	@echo "There is no Python 3.13, so nothing was run; name another one: make test-newest NEWEST_PYTHON=..." >&2
+else
+test-newest: $(NEWEST)/.test
+	$(NEWEST)/bin/python -m pytest --ignore tests/tree $(SIDE_BY_SIDE) -m "$(ELSEWHERE)" tests
+endif
+
 # Petastorm itself reads what is written for it.
 test-petastorm: $(VENV)/.test $(PETASTORM)/.test
 	$(BIN)/python tests/try_petastorm.py $(PETASTORM)/bin/python
@@ -53,6 +66,8 @@ check: $(VENV)/.check
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy --strict --config-file=/dev/null --follow-imports=silent tests/typed/program.py
+	$(BIN)/basedpyright --project tests/typed --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest --doctest-ignore-import-errors -q hubarray
 	$(BIN)/python -m pytest --noconftest -q tests/tree
@@ -81,13 +96,17 @@ format: $(VENV)/.check
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(PETASTORM) build dist docs/_build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(NEWEST) $(PETASTORM) build dist docs/_build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-$(VENV)/.demo $(VENV)/.test $(VENV)/.check $(VENV)/.bench $(VENV)/.docs $(VENV)/.dist: $(VENV)/.%: setup.cfg pyproject.toml | $(BIN)/python
+$(VENV)/.test: setup.cfg pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[test,frameworks]'
+	@touch $@
+
+$(VENV)/.demo $(VENV)/.check $(VENV)/.bench $(VENV)/.docs $(VENV)/.dist: $(VENV)/.%: setup.cfg pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable '.[$*]'
 	@touch $@
 
@@ -102,5 +121,11 @@ $(OLDEST)/.test: setup.cfg pyproject.toml
 	$(PYTHON) -m venv --clear $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
 	$(PYTHON) tests/oldest.py > $(OLDEST)/constraints.txt
-	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt --editable '.[test]'
+	$(OLDEST)/bin/python -m pip install --quiet --constraint $(OLDEST)/constraints.txt --editable '.[test,frameworks]'
+	@touch $@
+
+$(NEWEST)/.test: setup.cfg pyproject.toml
+	$(NEWEST_PYTHON) -m venv --clear $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade pip
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager --editable '.[test]'
 	@touch $@

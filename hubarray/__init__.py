@@ -17,7 +17,13 @@ layers, and imports only point down: ``docs/architecture.md`` draws them.
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
+
+if sys.platform == "win32":
+    raise ImportError(
+        "hubarray does not run on Windows, because it locks and opens files in ways that only POSIX has: use it in WSL"
+    )
 
 from hubarray import errors, lazy_names, moved
 from hubarray.api.catalog import array, diff, exists, flush, load, log

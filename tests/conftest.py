@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,8 +33,71 @@ TEST_SETTING = "HUBARRAY_TESTS"
 ROOT_KINDS = ("local", "memory", "s3", "gs")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+# What `make test-newest` leaves out, by the reason: patterns of the tests' names.
+LEFT_OUT_OF_NEWEST = {
+    "needs PyTorch, TensorFlow, Spark or PyAV": [
+        r"arrays/test_ml_dtypes\.py::test_frameworks_take_them_and_give_them",
+        r"arrays/test_strings\.py::test_(pytorch_gets_text_beside_tensors|tensorflow_gets_text)",
+        r"conversions/.*[-[](sparse )?tensor\b",
+        r"conversions/.*\[variable of TensorFlow\]",
+        r"datasets/test_members\.py::test_what_split_and_balanced_give_are_rows_of_a_dataset",
+        r"datasets/test_requests\.py::.*for PyTorch\]",
+        r"datasets/test_training\.py",
+        r"hostile/test_tables\.py::.*\[tensors\]",
+        r"interop/import_/test_import\.py::test_(audio|video)_comes",
+        r"interop/import_/test_import\.py::test_sources_with_parts_missing_are_refused",
+        r"interop/import_/test_import\.py::test_what_is_broken_or_unequal_is_refused",
+        r"interop/import_/test_openers\.py::.*\[(flac|wav|mkv)",
+        r"interop/spark/",
+        r"interop/statistics/test_decoded\.py::test_frameworks_take_values",
+        r"interop/tensorflow/",
+        r"interop/test_array_likes\.py::.*\[tensor",
+        r"interop/test_array_likes\.py::test_(a_sparse_tensor|text_and_views|a_transform_may_turn)",
+        r"interop/test_(distributed|frameworks|intervals|training|loaders_everyday)\.py",
+        r"interop/test_petastorm_names\.py::.*\[pytorch\]",
+        r"interop/test_petastorm_names\.py::test_a_program_of_petastorms_runs",
+        r"interop/test_sources\.py::.*\[audio",
+        r"interop/torch/",
+        r"readers/fields/test_transform_values\.py",
+        r"readers/parquet/test_spark_types\.py",
+        r"readers/pipeline/test_buffers\.py::test_what_somebody_sees_stays_as_it_is",
+        r"readers/pipeline/test_memory_and_workers\.py::test_(what_workers_hand_over|a_broken_deal)",
+        r"readers/test_array_columns\.py",
+        r"readers/test_audited\.py::test_(a_loader_over_rows|loaders_under_petastorms|lists_within_lists)",
+        r"readers/test_shares\.py::test_workers_change_neither_the_rows_of_a_table_nor_their_order",
+        r"readers/test_splits\.py::test_rows_of_a_value_stay_together",
+        r"sources/test_media_files\.py",
+        r"tables/read/test_loader\.py::test_(every_way_to_read_gives_tensors|tensors_of)",
+        r"test_benchmarks\.py",
+        r"test_documents\.py::test_the_code_of_the_guides_runs",
+        r"test_documents\.py::.*\[(frameworks|train-from-a-bucket)\]",
+        r"test_extras\.py::.*\[(torch|tensorflow|av)-",
+        r"test_notebooks\.py",
+        r"test_readme\.py",
+    ],
+    "waits for servers and processes, which no package changes": [
+        r"promises/test_(interrupt|long_extraction|.*kills)",
+        r"protocol/",
+        r"storage/test_(failures|patience|faults|credentials)\.py",
+    ],
+}
+
+
+def pytest_report_header() -> list[str]:
+    """Print what is left out."""
+    if os.environ.get(TEST_SETTING) != "newest":
+        return []
+    lists = LEFT_OUT_OF_NEWEST.items()
+    return [f"left out, {reason}: {pattern}" for reason, patterns in lists for pattern in patterns]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests that use Chromium or Spark have targets of their own in the Makefile."""
+    if os.environ.get(TEST_SETTING) == "newest":
+        pattern = re.compile("|".join(f"^tests/{one}" for one in itertools.chain(*LEFT_OUT_OF_NEWEST.values())))
+        left_out = [item for item in items if pattern.search(item.nodeid)]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not pattern.search(item.nodeid)]
     for item in items:
         for fixture, mark in (("browser", pytest.mark.browser), ("spark_session", pytest.mark.spark)):
             if fixture in getattr(item, "fixturenames", ()):

@@ -67,6 +67,13 @@ def test_the_drop_in_for_petastorm_is_found_under_its_old_name():
     assert ended.stderr.count(warning) == 1
 
 
+def test_the_import_ends_on_windows_with_a_sentence_that_says_why():
+    program = "import sys; sys.platform = 'win32'; import hubarray"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    last = ended.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: hubarray does not run on Windows, because")
+
+
 @pytest.mark.alone
 def test_importing_is_quick_and_leaves_heavy_packages_alone(tmp_path):
     # Compiled once, as it is where it is installed, whatever this run's environment says.

@@ -119,7 +119,7 @@ def array(
     return registry.handle(where, version, record)
 
 
-def load(name: str, *, at: Any = None, root: RootLike = None) -> Array:
+def load(name: str, *, at: Any = None, root: RootLike = None) -> Any:
     """Open what is stored under a name, without reading data.
 
     Costs at most 3 requests if the version's hint is current: the hint, the newest record and a probe for a newer
@@ -134,6 +134,10 @@ def load(name: str, *, at: Any = None, root: RootLike = None) -> Array:
         Open the commit that was the newest at this time (ISO 8601, UTC by default). The result is read-only, as for
         ``name@number``.
     root : str, path or Root, optional
+
+    Returns
+    -------
+    Array, Dataset or Table
 
     Raises
     ------

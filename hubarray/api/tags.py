@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hubarray import names
 from hubarray.api import registry
@@ -124,7 +124,7 @@ def tags(name: str, *, root: RootLike = None) -> dict[str, int]:
     return dict(sorted(existing(where, parsed)[1].tags.items()))
 
 
-def rename(name: str, to: str, *, root: RootLike = None, message: str | None = None) -> Array:
+def rename(name: str, to: str, *, root: RootLike = None, message: str | None = None) -> Any:
     """Rename a version, with its commits, their numbers, times and messages, its tags and its freeze.
 
     No data moves. It stays in the folder of the old name, protected by a referrer. The records are written again under

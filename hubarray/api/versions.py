@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hubarray.handles.array import Array
 
 
-def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = None) -> Array:
+def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = None) -> Any:
     """Make a new version with the contents of a version or commit, without copying data.
 
     The two are independent: writing to one never changes the other.
@@ -42,7 +42,7 @@ def copy(src: str, dst: str, *, root: RootLike = None, message: str | None = Non
 
     Returns
     -------
-    Array
+    Array, Dataset or Table
         The copy. Its log starts at 1 and names the source commit.
 
     Raises
@@ -116,7 +116,7 @@ def delete(name: str, *, root: RootLike = None, message: str | None = None) -> l
     return holders_of(where.store, parsed.home)
 
 
-def restore(name: str, commit: int | str, *, root: RootLike = None, message: str | None = None) -> Array:
+def restore(name: str, commit: int | str, *, root: RootLike = None, message: str | None = None) -> Any:
     """Make the state of an older commit the newest one, as a new commit. The commits in between stay.
 
     Elements, shape and attributes become those of ``name@commit``, without copying data. Open arrays follow. If the
@@ -169,7 +169,7 @@ def _restore(
     return restored
 
 
-def undo(name: str, *, steps: int = 1, root: RootLike = None, message: str | None = None) -> Array:
+def undo(name: str, *, steps: int = 1, root: RootLike = None, message: str | None = None) -> Any:
     """Undo the newest change: make the state before it the newest one. Undoing twice redoes, except for a deletion.
 
     Commits that do not change the array are skipped: tags, expiry, freezing and compaction.
@@ -226,7 +226,7 @@ def _newest(where: Root, version: Version) -> Record:
 
 def merge_version(
     source: str, *, into: str, on_conflict: str | None = None, root: RootLike = None, message: str | None = None
-) -> Array:
+) -> Any:
     """Merge the changes of a copied version into its original, or the other way around.
 
     This is a three-way merge. Changes since the last merge, or since the copy, are found by comparing chunk refs. If
@@ -244,7 +244,7 @@ def merge_version(
 
     Returns
     -------
-    Array
+    Array, Dataset or Table
         The version ``into``.
 
     Raises

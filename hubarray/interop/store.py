@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import dask.array as da
 
     from hubarray.handles.array import Array
-    from hubarray.handles.dataset import Dataset
 
 MAX_BLOCKS = 1 << 18
 _MESSAGE = "store a Dask array"
@@ -39,7 +38,7 @@ def store(
     encoding: Mapping[Any, Mapping[str, Any]] | None = None,
     root: RootLike = None,
     message: str | None = None,
-) -> Array | Dataset:
+) -> Any:
     """Write a Dask array, or another array, under a name. Workers upload in parallel; one commit shows everything.
 
     If the name exists with the same shape and dtype, the commit replaces its contents. Otherwise, the name appears at
@@ -67,7 +66,7 @@ def store(
 
     Returns
     -------
-    Array
+    Array or Dataset
 
     Raises
     ------

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hubarray.arrays.codecs.codecs import LITTLE_ENDIAN
 from hubarray.arrays.handle import ArrayHandle
 from hubarray.interop.plain import plain_json
 from hubarray.values.attributes import OF_THE_TYPE
@@ -118,4 +119,7 @@ def zarr_json(array: ArrayHandle, attrs: Mapping[str, Any] | None = None) -> dic
     given = attributes.get(DIMENSION_NAMES)
     names = metadata.dims or (given if isinstance(given, list) and len(given) == len(metadata.shape) else None)
     described = metadata.to_json() | {"attributes": attributes}
+    if metadata.dtype.names is not None:
+        # Zarr 3.4 warns where the byte order of a structure is not said.
+        described["codecs"] = [LITTLE_ENDIAN if one == {"name": "bytes"} else one for one in described["codecs"]]
     return described if names is None else described | {DIMENSION_NAMES: list(names)}

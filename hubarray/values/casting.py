@@ -20,6 +20,21 @@ def may_be_kept(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
     return given.kind == wanted.kind in "mM" or {given.kind, wanted.kind} <= _NUMBERS
 
 
+def _cast(values: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """Cast values. Times that NumPy refuses to convert, because their unit would overflow, become NaT."""
+    try:
+        return values.astype(dtype)
+    except OverflowError:
+        if values.dtype.kind not in "mM":
+            raise
+    if values.size == 1:
+        return np.full(values.shape, "NaT", dtype)
+    # NumPy does not say which of them it is.
+    flat = values.reshape(-1)
+    halves = flat[: flat.size // 2], flat[flat.size // 2 :]
+    return np.concatenate([_cast(half, dtype) for half in halves]).reshape(values.shape)
+
+
 def cast_with_losses(values: np.ndarray, dtype: np.dtype[Any]) -> tuple[np.ndarray, np.ndarray]:
     """Return values in another dtype, and which of them are not the same there.
 
@@ -41,16 +56,17 @@ def cast_with_losses(values: np.ndarray, dtype: np.dtype[Any]) -> tuple[np.ndarr
     [False, True, True]
     """
     with np.errstate(all="ignore"):
-        cast = values.astype(dtype)
-        back = cast.astype(values.dtype)
+        cast = _cast(values, dtype)
+        back = _cast(cast, values.dtype)
     same = (back == values) | ((back != back) & (values != values))
     given, wanted = values.dtype.kind, dtype.kind
     if given in "iu" and wanted in "iu":
         same &= (cast < 0) == (values < 0)
-    # What a cast makes of a float beyond the range of whole numbers depends on the processor.
+    # The result of casting a float beyond the range of integers depends on the processor. In float16, the smallest
+    # integers are -inf as well.
     if given in "iu" and wanted in "fc":
-        same &= cast.real < float(np.iinfo(values.dtype).max) + 1
+        same &= np.isfinite(cast) & (cast.real < float(np.iinfo(values.dtype).max) + 1)
     if given in "fc" and wanted in "iu":
         info = np.iinfo(dtype)
-        same &= (values.real >= info.min) & (values.real < float(info.max) + 1)
+        same &= np.isfinite(values) & (values.real >= info.min) & (values.real < float(info.max) + 1)
     return cast, ~same

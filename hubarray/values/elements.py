@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError
+from hubarray.values.casting import cast_with_losses
 from hubarray.values.foreign import TEXT, is_missing, plain_array, refuse_units, single, unmasked
 from hubarray.values.objects import ends_with_nul
 from hubarray.values.packing import is_packed
@@ -209,10 +210,8 @@ def _check_range(values: np.ndarray, dtype: np.dtype[Any], where: str) -> None:
         is_finer = np.promote_types(values.dtype, dtype) == dtype
     except (TypeError, OverflowError):
         return
-    if is_finer:
-        back = values.astype(dtype).astype(values.dtype)
-        if not ((back == values) | np.isnat(values)).all():
-            raise ConfigError(f"the value has times{where} beyond the range of {dtype}: choose a coarser unit")
+    if is_finer and cast_with_losses(values, dtype)[1].any():
+        raise ConfigError(f"the value has times{where} beyond the range of {dtype}: choose a coarser unit")
 
 
 def _texts(value: Any) -> np.ndarray:

@@ -264,7 +264,7 @@ def element(value: Any) -> Any:
 
 def plain(one: Any) -> Any:
     """One element as a Python object to compare: None where it is missing, and times in UTC."""
-    if isinstance(one, torch.Tensor) and one.dtype == torch.bfloat16:
+    if type(one).__module__ == "torch" and one.dtype == torch.bfloat16:
         one = one.float()
     for method in ("as_py", "compute", "numpy"):
         if hasattr(one, method) and not isinstance(one, (np.generic, pint.Quantity)):

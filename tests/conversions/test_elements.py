@@ -12,7 +12,7 @@ from tests.conversions.kinds import KINDS, each, plain
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_of_value_has_the_outcome_that_is_kept_at_every_entry_point(kind, tmp_path):
     outcomes = {}
-    for name in ENTRIES:
+    for name in matrix.entries():
         (folder := tmp_path / name).mkdir()
         outcomes[name] = matrix.outcome(name, kind, hub.Root(folder))
         if not isinstance(outcomes[name], Exception):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 import hubarray as hub
@@ -114,7 +114,30 @@ def test_a_number_is_lost_exactly_where_python_says_that_it_is_another(number, g
     try:
         value = np.array([number], given_dtype)
     except (OverflowError, ValueError):
-        return
+        reject()
     cast, lost = cast_with_losses(value, np.dtype(wanted))
     one, other = value.tolist()[0], cast.tolist()[0]
     assert lost.tolist() == [not (one == other or (one != one and other != other))]
+
+
+@pytest.mark.parametrize(
+    ("unit", "wanted"), [("Y", "ns"), ("Y", "h"), ("D", "ns"), ("D", "Y"), ("h", "ps"), ("us", "fs"), ("us", "Y")]
+)
+def test_times_that_a_unit_cannot_hold_are_lost_and_others_are_not(unit, wanted):
+    largest = np.iinfo(np.int64).max
+    values = np.array([0, largest, -largest, 0]).view(f"M8[{unit}]")
+    cast, lost = cast_with_losses(values, np.dtype(f"M8[{wanted}]"))
+    assert lost.tolist() == [False, True, True, False]
+    assert cast.view(np.int64)[[0, 3]].tolist() == [0, 0]
+
+
+def test_times_between_units_that_numpy_cannot_convert_are_all_lost():
+    assert cast_with_losses(np.array([0, 1], "M8[Y]"), np.dtype("M8[fs]"))[1].tolist() == [True, True]
+
+
+@pytest.mark.parametrize("wanted", ["i4", "i8", "u4"])
+def test_infinity_of_float16_is_no_integer_and_no_integer_is_infinity(wanted):
+    infinities = np.array([np.inf, -np.inf, 7], "f2")
+    assert cast_with_losses(infinities, np.dtype(wanted))[1].tolist() == [True, True, False]
+    limits = np.array([np.iinfo(wanted).min, np.iinfo(wanted).max, 7], wanted)
+    assert cast_with_losses(limits, np.dtype("f2"))[1].tolist() == [wanted != "u4", True, False]

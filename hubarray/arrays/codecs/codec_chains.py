@@ -68,17 +68,17 @@ def _auto(dtype: np.dtype[Any]) -> list[dict[str, Any]]:
 NAMED_CHAINS = {
     one.name: one
     for one in (
-        NamedChain("auto", "blosc-lz4; zstd of text of any length", _auto),
-        NamedChain("blosc-lz4", "fast, and small where neighbours are alike", _blosc("lz4", 5)),
+        NamedChain("auto", "blosc-lz4, or zstd for text of any length", _auto),
+        NamedChain("blosc-lz4", "fast, and small if neighbors are alike", _blosc("lz4", 5)),
         NamedChain("blosc-zstd", "smaller and slower", _blosc("zstd", 3)),
-        NamedChain("zstd", "small, of bytes as they come", _zstd),
-        NamedChain("gzip", "for others to read", lambda dtype: [{"name": "gzip", "configuration": {"level": 5}}]),
+        NamedChain("zstd", "small, without shuffling bytes", _zstd),
+        NamedChain("gzip", "readable everywhere", lambda dtype: [{"name": "gzip", "configuration": {"level": 5}}]),
         NamedChain(
             "lz4",
-            "fast, of bytes as they come",
+            "fast, without shuffling bytes",
             lambda dtype: [{"name": "numcodecs.lz4", "configuration": {"acceleration": 1}}],
         ),
-        NamedChain("none", "as they are in memory", lambda dtype: []),
+        NamedChain("none", "uncompressed", lambda dtype: []),
     )
 }
 

@@ -234,8 +234,8 @@ def dtype_from_json(data_type: Any) -> np.dtype[Any]:
         return known
     if isinstance(data_type, dict):
         name, configuration = data_type.get("name"), data_type.get("configuration", {})
-        if name == "structured":
-            fields = [(field, dtype_from_json(inner)) for field, inner in configuration["fields"]]
+        if name in ("structured", "struct"):
+            fields = [(field, dtype_from_json(inner)) for field, inner in map(_field, configuration["fields"])]
             if any(inner.names is not None for _, inner in fields):
                 raise ValueError("a field has fields itself")
             return _of_size(np.dtype(fields))
@@ -252,6 +252,14 @@ def dtype_from_json(data_type: Any) -> np.dtype[Any]:
                 raise ValueError(f"{name} has no such length")
             return _of_size(np.dtype(f"<{kind}{count}"))
     raise UnknownTypeError(f"data type {shown_text(str(data_type))[:200]} is not known to this version of hubarray")
+
+
+def _field(described: Any) -> tuple[Any, Any]:
+    """Return name and type of a field: a pair of the type ``structured``, or a mapping of ``struct`` (Zarr 3.4)."""
+    if isinstance(described, dict):
+        return described["name"], described["data_type"]
+    name, data_type = described
+    return name, data_type
 
 
 def _of_size(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -293,6 +301,12 @@ def fill_from_json(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
     """
     if is_ml(dtype):
         fill = _float_from_json(value, dtype).reshape(())
+    elif dtype.names is not None and isinstance(value, dict):
+        if set(value) != set(dtype.names):
+            raise ValueError("the fill value has other fields than the type")
+        fill = np.zeros((), dtype)
+        for name in dtype.names:
+            fill[name] = fill_from_json(value[name], dtype[name])
     elif dtype.names is not None or dtype.kind == "V":
         fill = np.frombuffer(base64.standard_b64decode(value), dtype).reshape(()).copy()
     elif dtype.kind == "S":

@@ -101,7 +101,7 @@ IMAGE_CODECS = {
     for one in (
         ImageCodec(
             name="png",
-            about="images, as every program reads them",
+            about="lossless, readable everywhere",
             functions="png",
             dtypes=("uint8", "uint16"),
             channels=(2, 3, 4),
@@ -112,7 +112,7 @@ IMAGE_CODECS = {
         ),
         ImageCodec(
             name="jpeg",
-            about="photographs, small; lossy",
+            about="small photographs, lossy",
             functions="jpeg8",
             dtypes=("uint8",),
             channels=(3,),
@@ -122,7 +122,7 @@ IMAGE_CODECS = {
         ),
         ImageCodec(
             name="webp",
-            about="colour images, smaller than PNG; lossy with a quality",
+            about="color images, smaller than PNG; lossy with a quality",
             functions="webp",
             dtypes=("uint8",),
             # Of an image with transparency that is opaque, libwebp drops the channel.
@@ -134,7 +134,7 @@ IMAGE_CODECS = {
         ),
         ImageCodec(
             name="jpegxl",
-            about="images, smallest; lossy with a quality",
+            about="smallest; lossy with a quality",
             functions="jpegxl",
             dtypes=("uint8", "uint16"),
             channels=(2, 3, 4),

@@ -11,7 +11,7 @@ import numpy as np
 
 from hubarray.arrays.codecs import dtypes
 from hubarray.arrays.codecs.codec_chains import check_chain
-from hubarray.arrays.codecs.codecs import Codec, codec_for
+from hubarray.arrays.codecs.codecs import LITTLE_ENDIAN, Codec, codec_for
 from hubarray.arrays.codecs.text_codec import max_text_blob_bytes
 from hubarray.arrays.indexing import chunking, numbering
 from hubarray.errors import ConfigError, CorruptDataError, FormatVersionError
@@ -157,8 +157,9 @@ class ArrayMetadata:
 
 
 def _without_defaults(codecs: tuple[dict[str, Any], ...]) -> list[dict[str, Any]]:
-    """Codecs without configurations that are empty: some write them and some do not, and they say the same."""
-    return [{key: value for key, value in one.items() if key != "configuration" or value} for one in codecs]
+    """Return codecs without empty configurations and little-endian bytes, which some writers leave out."""
+    plain = [{"name": "bytes"} if one == LITTLE_ENDIAN else one for one in codecs]
+    return [{key: value for key, value in one.items() if key != "configuration" or value} for one in plain]
 
 
 def checked_dims(dims: Any, ndim: int) -> tuple[str | None, ...] | None:

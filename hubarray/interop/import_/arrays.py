@@ -39,7 +39,6 @@ from hubarray.values.foreign import is_dask
 
 if TYPE_CHECKING:
     from hubarray.handles.array import Array
-    from hubarray.handles.dataset import Dataset
     from hubarray.interop.sources.base import ImportSource
     from hubarray.interop.sources.image_folders import Images
     from hubarray.interop.sources.sliced import Single
@@ -63,7 +62,7 @@ def import_(
     message: str | None = None,
     max_decoded_bytes: int | None = None,
     orientation: str = "keep",
-) -> Array | Dataset:
+) -> Any:
     """Import an array, or a dataset if the source contains several arrays.
 
     The import holds about 64 MiB at a time, and what the format needs, such as a chunk of a Zarr array, a page or an
