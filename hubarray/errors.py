@@ -6,20 +6,20 @@
     ├── InvalidNameError      fix the name                  (also a ValueError)
     ├── ConfigError           fix a setting or an argument  (also a ValueError)
     ├── NotFoundError         create it, or ask for another (also a LookupError)
-    │   └── TagNotFoundError  tag the commit, or mend the name (also an InvalidNameError)
+    │   └── TagNotFoundError  tag the commit, or fix the name (also an InvalidNameError)
     ├── AlreadyExistsError    open it, or overwrite=True    (also a ValueError)
     ├── ReadOnlyError         write somewhere else
     │   └── FrozenError       copy to a new version first
     ├── ConflictError         read again and try again; nothing was written
-    ├── CommitOutcomeUnknown  look at the log before doing it again
+    ├── CommitOutcomeUnknown  look at the log before you repeat the write
     ├── UnsortedRowsError     sort the dataset              (also a NotImplementedError)
     ├── NoDataAvailableError  fewer shards, or other filters (also a ValueError)
     ├── ReaderStoppedError    make another reader           (also a RuntimeError)
     ├── CorruptDataError      restore the named object from elsewhere
     ├── FormatVersionError    upgrade hubarray
-    └── StorageError          mend the storage              (also an OSError)
+    └── StorageError          fix the storage               (also an OSError)
         ├── ObjectMissingError    a key is absent from the store
-        ├── AccessDeniedError     mend the credentials
+        ├── AccessDeniedError     fix the credentials
         ├── UnavailableError      try later; the server did not answer
         └── UnsafeStoreError      use a store that can create-if-absent
 """
@@ -37,7 +37,7 @@ class HubError(Exception):
     Attributes
     ----------
     remedy : str
-        The way out, whatever the message; of the class.
+        What to do about errors of this class.
     """
 
     remedy = "read the message, which names the key or the name, and says what to do"
@@ -51,21 +51,21 @@ class HubError(Exception):
 class InvalidNameError(HubError, ValueError):
     """A name is not written ``owner/name:version@commit``."""
 
-    remedy = "mend the name"
+    remedy = "fix the name"
 
 
 class SourceError(HubError, ValueError):
-    """A source cannot be read, is damaged, or changed meanwhile.
+    """A source cannot be read, is damaged, or has changed during the operation.
 
     Attributes
     ----------
     damaged_rows : range or None
-        Rows of the source of which none can be read, where that is known.
+        The unreadable rows of the source, if they are known.
     """
 
     damaged_rows: range | None = None
 
-    remedy = "mend the source, and import again: what was sent is kept where the message says so"
+    remedy = "fix the source, and import again; data that was sent is kept if the message says so"
 
 
 class MissingPackageError(HubError, ImportError):
@@ -75,24 +75,24 @@ class MissingPackageError(HubError, ImportError):
 
 
 class ConfigError(HubError, ValueError):
-    """A setting, option or argument is unknown or makes no sense."""
+    """A setting, option or argument is unknown or invalid."""
 
-    remedy = "mend it; the message names it"
+    remedy = "fix what the message names"
 
 
 class NotFoundError(HubError, LookupError):
-    """There is no such name, version or commit under this root, or it was deleted or has expired."""
+    """The name, version or commit does not exist under this root, was deleted, or has expired."""
 
-    remedy = "look at hub.list() and hub.log(name); near names are in the message"
+    remedy = "look at hub.list() and hub.log(name); the message lists similar names"
 
 
 class TagNotFoundError(NotFoundError, InvalidNameError):
-    """The version has no tag of the name after ``@``.
+    """The version has no tag with the name after ``@``.
 
-    Also an InvalidNameError: such a word is as likely a slip in a name.
+    This is also an InvalidNameError, because it may be a typing error in a name.
     """
 
-    remedy = "tag the commit, or mend the name"
+    remedy = "tag the commit, or fix the name"
 
 
 class AlreadyExistsError(HubError, ValueError):
@@ -102,65 +102,64 @@ class AlreadyExistsError(HubError, ValueError):
 
 
 class ReadOnlyError(HubError):
-    """The handle is fixed to a commit, or the root can only be read."""
+    """The handle is pinned to a commit, or the root is read-only."""
 
     remedy = "load the version, or write to another root"
 
 
 class FrozenError(ReadOnlyError):
-    """The version was frozen, which is final."""
+    """The version is frozen, which cannot be undone."""
 
-    remedy = "hub.copy an array or a dataset to another version and write there; of a table, write another version"
+    remedy = "hub.copy an array or a dataset to another version and write there; for a table, write another version"
 
 
 class ConflictError(HubError):
-    """Somebody else changed what this write depends on; nothing was written."""
+    """Somebody else has changed what this write depends on; nothing was written."""
 
-    remedy = "read again and do it again: hub.retry does"
+    remedy = "read again and repeat the write, as hub.retry does"
 
 
 class CommitOutcomeUnknown(HubError):
-    """The store stopped answering while the commit was on its way.
+    """The store stopped answering during the commit.
 
-    The commit may or may not be in the log. Nothing was deleted. Read the log
-    (``hub.log(name)``) and look for the commit id named in the message before
-    doing the work again.
+    The commit may or may not be in the log. Nothing was deleted. Before you repeat the work, look for the commit id
+    of the message in the log (``hub.log(name)``).
     """
 
-    remedy = "look for the commit id in hub.log(name) before doing it again"
+    remedy = "look for the commit id in hub.log(name) before you repeat the write"
 
 
 class CorruptDataError(HubError):
-    """Stored bytes are missing, truncated, altered, or say what cannot be."""
+    """Stored bytes are missing, truncated, altered or impossible."""
 
-    remedy = "hub.verify shows what else; hub.repair, or restore the named object from a copy"
+    remedy = "hub.verify shows other damage; run hub.repair, or restore the named object from a copy"
 
 
 class FormatVersionError(HubError):
-    """Written by a newer hubarray, or with a codec or type that this machine has not."""
+    """The data was written by a newer hubarray, or with a codec or type that this machine does not have."""
 
-    remedy = "upgrade hubarray, or install the package that is named"
+    remedy = "upgrade hubarray, or install the package in the message"
 
 
 class StorageError(HubError, OSError):
-    """The store refused or failed a request."""
+    """The store refused a request, or failed."""
 
-    remedy = "mend the storage; the message has its answer"
+    remedy = "fix the storage; the message has its answer"
 
 
 class ObjectMissingError(StorageError):
-    """A key is absent."""
+    """A key does not exist in the store."""
 
-    remedy = "as for CorruptDataError, if a commit named it"
+    remedy = "if a commit needs it, same as for CorruptDataError"
 
 
 class AccessDeniedError(StorageError):
-    """The store refused the credentials, or there were none.
+    """The store refused the credentials, or there are none.
 
     Attributes
     ----------
     has_expired : bool
-        Whether they have expired, or the server does not know them any more: new ones may be taken.
+        Whether the credentials have expired, or the server no longer knows them, so that new ones may work.
     """
 
     has_expired = False
@@ -168,30 +167,30 @@ class AccessDeniedError(StorageError):
 
 
 class UnavailableError(StorageError):
-    """The server could not be reached, or kept failing."""
+    """The server cannot be reached, or keeps failing."""
 
-    remedy = "try later; check network and endpoint"
+    remedy = "try again later; check the network and the endpoint"
 
 
 class UnsafeStoreError(StorageError):
-    """The store cannot create a key only if it is absent."""
+    """The store cannot create a key on the condition that it does not exist."""
 
-    remedy = "write to a store that can"
+    remedy = "use a store that can"
 
 
 class NoDataAvailableError(HubError, ValueError):
-    """A reader would give nothing: there are no rows, or fewer than shards."""
+    """A reader would give no rows: there are none, or fewer than shards."""
 
     remedy = "use fewer shards, or other filters"
 
 
 class UnsortedRowsError(HubError, NotImplementedError):
-    """Rows that windows are made of are not sorted by their timestamp."""
+    """The rows of windows are not sorted by their timestamp."""
 
-    remedy = "sort the dataset by the timestamp when it is written, or sort the index of a table"
+    remedy = "sort the dataset by the timestamp when you write it, or sort the index of a table"
 
 
 class ReaderStoppedError(HubError, RuntimeError):
-    """A reader was used after it was stopped, or lost a worker."""
+    """A reader was used after it was stopped, or has lost a worker."""
 
-    remedy = "make another reader; load_state_dict goes on where the first was"
+    remedy = "make another reader; load_state_dict continues from the state of the first"

@@ -38,7 +38,7 @@ class Trouble(Exception):
 
 @command(
     "doctor",
-    "Check root, credentials, clock and cache, and say what to mend.",
+    "Check root, credentials, clock and cache, and say what to fix.",
     examples=("hubarray doctor", "hubarray doctor --root s3://bucket/hub"),
 )
 def doctor(arguments: Namespace, output: Output) -> int:
@@ -121,7 +121,7 @@ def _cache() -> str:
     except OSError as error:
         raise Trouble(f"{folder} cannot be made ({error.strerror}); set HUBARRAY_CACHE_DIR to another folder") from None
     if not os.access(folder, os.W_OK):
-        raise Trouble(f"{folder} cannot be written; set HUBARRAY_CACHE_DIR to another folder, or mend its permissions")
+        raise Trouble(f"{folder} cannot be written; set HUBARRAY_CACHE_DIR to another folder, or fix its permissions")
     free = shutil.disk_usage(folder).free
     if free < _LOW_SPACE_BYTES:
         raise Trouble(

@@ -330,7 +330,7 @@ def test_a_traceback_ends_with_the_command_that_explains_its_error(shell):
         hub.load("lab/nowhere:v1")
     (note,) = raised.value.__notes__
     explained = shell(*note.partition("hubarray ")[2].split())
-    assert "There is no such name" in explained
+    assert "does not exist under this root" in explained
     assert "What to do: look at hub.list()" in explained
 
 

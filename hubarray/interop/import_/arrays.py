@@ -209,8 +209,8 @@ def _left(staged: Version, root: Root) -> str:
         remove(staged)
         return ""
     return (
-        f"; the first {len(there):,} rows are kept as {name}: mend the source and import it again, which begins "
-        f"anew, or remove them with hub.delete({name!r})"
+        f"; the first {len(there):,} rows are kept as {name}: fix the source and import it again, which starts "
+        f"again, or remove them with hub.delete({name!r})"
     )
 
 

@@ -162,7 +162,7 @@ def _left(staged: Version, *, alone: bool) -> str:
         remove(staged)
         return ""
     return (
-        f"; what came before is kept as {staged.name}: mend the source and import it again, which begins anew, or "
+        f"; what came before is kept as {staged.name}: fix the source and import it again, which starts again, or "
         f"remove it with hub.delete({str(staged.name)!r})"
     )
 
