@@ -200,3 +200,10 @@ def test_the_recipe_of_conda_wants_what_setup_cfg_wants():
 def test_an_entry_of_the_changelog_is_one_line():
     lines = (REPOSITORY / "CHANGELOG.md").read_text().partition("## [")[2].splitlines()
     assert [line for line in lines if line.startswith(" ")] == []
+
+
+def test_a_decision_has_the_same_four_headings_as_the_others():
+    wanted = ["Decided.", "Why.", "Rejected.", "What follows."]
+    # The first is a list of packages, each with its reason.
+    for path in sorted((REPOSITORY / "docs" / "decisions").glob("0*.md"))[1:]:
+        assert re.findall(r"^\*\*([A-Z][a-z ]+\.)\*\*", path.read_text(), re.MULTILINE) == wanted, path.name
