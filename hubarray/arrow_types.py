@@ -64,7 +64,7 @@ def is_file(kind: pa.DataType) -> bool:
 
 
 def without_views(kind: pa.DataType) -> pa.DataType:
-    """A type in which text, bytes and lists are no views, at whatever depth."""
+    """Return a type without views of text, bytes and lists, at any depth."""
     if pa.types.is_string_view(kind):
         return pa.string()
     if pa.types.is_binary_view(kind):

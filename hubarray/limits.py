@@ -1,7 +1,7 @@
 """Limits on foreign bytes: how much they may decode to, checked before memory is allocated for it. Pure.
 
-Whoever wrote the bytes may have made little stand for much. Formats that announce their decoded size are believed only
-if it is within the limit. The others are decoded piece by piece up to the limit.
+A few bytes from an untrusted author may decode to many. Formats that announce their decoded size are believed only if
+it is within the limit. The others are decoded piece by piece up to the limit.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Safety across forks: whatever holds locks, threads or connections is made anew in a child.
+"""Safety across forks: a child makes new locks, threads and connections.
 
-A lock that another thread held at the moment of a fork stays locked in the
-child for ever, and a pool's threads do not exist there. Objects that hold
-either register here and are told in the child, before anything else runs.
-What wraps threads that are not Python's is not even dropped there: its
-destructor may wait for a lock that one of them held. A fork waits for imports
-that are under way.
+A lock that another thread held at the moment of a fork stays locked in the child for ever, and a pool's threads do not
+exist there. Objects that have them register here, and are called in the child before anything else runs. Objects with
+threads of other libraries are not even dropped there, because their destructors may wait for a lock that such a thread
+held. A fork waits for imports that are under way.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ _IMPORT_SECONDS = 30
 def uptime_seconds() -> float:
     """Seconds that pass also while the machine sleeps, unlike ``time.monotonic`` on Linux.
 
-    What is checked against a grace period has to know that a laptop's lid was closed.
+    Checks of a grace period must count the time during which a laptop is suspended.
     """
     if hasattr(time, "CLOCK_BOOTTIME"):
         return time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -70,7 +68,7 @@ class ForkAware(Protocol):
     """Something that must rebuild its locks, threads or connections in a forked child."""
 
     def after_fork(self) -> None:
-        """Make locks, threads and connections anew. Runs in the child."""
+        """Make new locks, threads and connections. Runs in the child."""
 
 
 _aware: weakref.WeakSet[ForkAware] = weakref.WeakSet()

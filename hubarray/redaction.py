@@ -16,7 +16,7 @@ _OBEYED = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 def shown_url(url: str) -> str:
     """A URL fit to be shown, stored and logged: without user, password, the values of its query, and its fragment.
 
-    Text that is no URL stays as it is. The only way by which a URL gets into a message.
+    Text that is not a URL does not change. The only way by which a URL gets into a message.
 
     Examples
     --------

@@ -34,7 +34,7 @@ class Threads(Executor):
     ----------
     max_workers : int
     name : str
-        What the names of the threads begin with.
+        Prefix of the names of the threads.
     """
 
     def __init__(self, max_workers: int, name: str) -> None:
@@ -126,8 +126,8 @@ def interruptible(call: Callable[[], T]) -> T:
     """Return what a call gives, which another thread makes where this one is the main thread.
 
     Python runs the handlers of signals between two instructions of the main thread. A library that is not written in
-    Python and waits for a server keeps them waiting as well. After Ctrl-C the call goes on by itself, and nobody gets
-    what it gives. A call costs 20 microseconds more, half of what a task of :class:`Threads` costs.
+    Python and waits for a server keeps them waiting as well. After Ctrl-C, the call continues by itself, and its result
+    is dropped. A call costs 20 microseconds more, half of what a task of :class:`Threads` costs.
 
     Examples
     --------

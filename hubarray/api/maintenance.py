@@ -174,7 +174,7 @@ def verify(name: str, *, data: bool = True, root: RootLike = None) -> VerifyRepo
 
 
 def _note_unreadable(versions: list[Version], report: VerifyReport) -> None:
-    """Add what hashes do not tell: whoever wrote a record may have named what is no piece of it."""
+    """Add problems that hashes do not show: the author of a record may have named objects that are not pieces of it."""
     for version in versions:
         record = version.newest()
         if record is not None and record.head.kind != "deleted":

@@ -1,6 +1,6 @@
 """Kinds of versions, which register themselves: what each can do, and the class of the handle that users get.
 
-Whoever opens, compares or merges versions asks here, and nowhere else is there a choice by kind.
+Code that opens, compares or merges versions uses this registry. No other code chooses by kind.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Kind(Protocol):
         """Facts about it, as JSON; names that end in ``_bytes`` are numbers of bytes."""
 
     def logical_bytes(self, record: Record) -> int:
-        """Bytes of its contents, whoever stores them."""
+        """Return the bytes of its contents, including those that other versions store."""
 
     def require_compactable(self, version: Version) -> None:
         """Raise ConfigError if compaction makes no sense for the kind."""
@@ -73,7 +73,7 @@ class Registration:
     handle : type
         Made of a root, a version, a record and ``pinned=``.
     row_loader : type, optional
-        Of tables, the class of the loader of some of their rows.
+        For tables, the class of the loader of some of their rows.
     """
 
     kind: Kind
@@ -90,7 +90,7 @@ def register(kind: str, registration: Callable[[], Registration]) -> None:
 
 
 def kind_of(record: Record) -> Kind:
-    """The kind of a record that is no deletion.
+    """Return the kind of a record that is not a deletion.
 
     Raises
     ------

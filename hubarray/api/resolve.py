@@ -38,7 +38,7 @@ def locate(name: str, root: RootLike, *, commit_allowed: bool = False) -> tuple[
 
 
 def existing(root: Root, name: Name) -> tuple[Version, Record]:
-    """A version and its newest record as of now, or NotFoundError with what may have been meant."""
+    """Return a version and its newest record, or raise NotFoundError with similar names."""
     version = version_of(root, name)
     record = version.newest()
     if record is None or record.head.kind == "deleted":

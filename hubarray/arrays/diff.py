@@ -81,7 +81,7 @@ def diff(first: tuple[Version, Record], second: tuple[Version, Record]) -> Diff:
 def diff_elements(first: tuple[Version, Record], second: tuple[Version, Record]) -> Diff:
     """Compare two commits element by element, bit for bit, where their chunks differ.
 
-    What only one side has counts as different. Costs what :func:`diff` does, and both sides of the chunks that differ.
+    Chunks that only one side has are different. Costs what :func:`diff` does, and both sides of the chunks that differ.
 
     Raises
     ------

@@ -80,7 +80,7 @@ def require_compactable(version: Version) -> None:
 
 
 def unreadable(version: Version, record: Record) -> Iterable[str]:
-    """Nothing: an array's chunks are told by their hashes."""
+    """Nothing, because hashes identify the chunks of an array."""
     return ()
 
 

@@ -1,7 +1,6 @@
 """Merging one version into another: three ways, by chunk, and by element where both sides changed a chunk.
 
-What a side changed is told by comparing it with what the two had in common: the
-fork, or the last merge of the one into the other.
+The changes of a side are found by comparing it with the common base: the fork, or the last merge of one into the other.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ Side = tuple[Version, Record]
 
 
 def find_bases(theirs: Side, ours: Side) -> list[Side]:
-    """The newest commits that both versions contain: what changes are told from.
+    """The newest commits that both versions contain, the base of the comparison.
 
     Normally one: the commit that the last merge between the two took, in whichever direction, else the one that
     was copied. Two where each took from the other without seeing what the other took.
@@ -122,7 +121,7 @@ class Merge:
     on_conflict : None, "ours" or "theirs"
         Whose elements stay where both changed one to different values; None refuses.
     bases : list of (Version, Record), optional
-        What both have in common, where the logs need not be asked: of arrays of a dataset.
+        The common base, if the logs need not be read, as for arrays of a dataset.
     """
 
     allowed_when_frozen = False
@@ -225,7 +224,7 @@ class Merge:
         return conflicts
 
     def _merged_dims(self, ours: ArrayMetadata, version: Version) -> tuple[str | None, ...] | None:
-        """The names of the axes: theirs where they named them anew."""
+        """The names of the axes: theirs, if they have changed them."""
         theirs, olds = metadata_of(self._theirs).dims, [metadata_of(one).dims for _, one in self._bases]
         if theirs == ours.dims or all(theirs == old for old in olds):
             return ours.dims

@@ -1,12 +1,9 @@
 """The disk cache: encoded bytes in files, shared by all processes of a user, within a budget.
 
-Keys name immutable bytes, but for those that say which record of a version was
-the newest; nothing else in it can be stale. Bytes are hashed by whoever
-reads them. Space is reserved under a file lock by creating the
-temporary file at its full size, so the budget holds whatever process is killed
-when. Nothing here ever fails a read or write of the user: a full disk or a
-read-only folder means carrying on uncached, and so does a folder that another
-user owns or may write to.
+Keys name immutable bytes, but for those that say which record of a version was the newest; nothing else in it can be
+stale. The reader hashes the bytes. Space is reserved under a file lock by creating the temporary file at its full size,
+so the budget holds whatever process is killed when. Nothing here ever fails a read or write of the user: a full disk or
+a read-only folder means carrying on uncached, and so does a folder that another user owns or may write to.
 """
 
 from __future__ import annotations

@@ -96,8 +96,8 @@ class Fetcher:
         refs : array of REF, 1-d
             Present refs.
         consume : callable
-            Typically decodes into the result. Runs on at most as many threads as cores. Must not keep
-            the bytes: they may lie in memory that is used again; :meth:`blobs` copies them.
+            Typically decodes into the result. It uses at most one thread per core. Must not keep the bytes: they may
+            lie in memory that is used again; :meth:`blobs` copies them.
         keep : bool
             Whether fetched bytes go into the disk cache.
         targets : Targets, optional
@@ -357,7 +357,7 @@ class Fetcher:
         position: int,
         data: Buffer,
     ) -> None:
-        """Hand over bytes that this call fetched, to whoever waits for them too."""
+        """Pass the bytes that this call fetched to other threads that wait for them."""
         i = positions[position]
         consume(i, data)
         # Landed only after it is consumed: before that the caches do not have it, and a thread that asks for it

@@ -36,7 +36,7 @@ _held = threading.local()
 
 
 def read_local(reads: VerifiedReads, wanted: RefBatch, consume: Consume, targets: Targets | None) -> None:
-    """Read blobs from local files, on as many threads as cores, decoding where the bytes are.
+    """Read blobs from local files with one thread per core, which also decodes them.
 
     With ``targets``, bytes are read to where they belong; only what was damaged on the way, or has to be decoded,
     is consumed.

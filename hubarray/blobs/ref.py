@@ -72,7 +72,7 @@ def null_ref() -> Refs:
 
 
 def check_refs(refs: Refs, homes_there: int) -> None:
-    """Check refs as a record or node of whoever has them, before anything is computed from them.
+    """Check refs of an untrusted record or node before anything is computed from them.
 
     Raises
     ------

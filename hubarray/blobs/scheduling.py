@@ -27,7 +27,7 @@ def run_all(
     max_bytes_in_flight: int = MAX_BYTES_IN_FLIGHT,
     threads: Threads | None = None,
 ) -> None:
-    """Run tasks on threads (by default those for I/O), holding at most so many bytes at a time.
+    """Run tasks on threads, by default those for I/O, within a budget of bytes.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def side_by_side(calls: Sequence[Callable[[], T]]) -> list[T]:
 
 
 def run_in_order(tasks: Iterable[tuple[int, Callable[[], T]]], consume: Callable[[T], object]) -> None:
-    """Run tasks on as many threads as cores, and hand over their results in the order of the tasks.
+    """Run tasks on one thread per core, and pass on their results in the order of the tasks.
 
     The calling thread draws tasks and consumes results. The others work on tasks that were drawn ahead: 16 MiB a core,
     at least 32 and at most 256 MiB in all, or two tasks where these are larger. A single task runs on the calling

@@ -76,7 +76,7 @@ def require_compactable(version: Version) -> None:
 
 
 def unreadable(version: Version, record: Record) -> Iterable[str]:
-    """Nothing: its arrays' chunks are told by their hashes."""
+    """Nothing, because hashes identify the chunks of its arrays."""
     return ()
 
 

@@ -22,8 +22,8 @@ _SAY = "nothing was written. Say which counts with on_conflict='ours' or 'theirs
 class MergeDataset:
     """Bring the changes of ``theirs`` since the last common commit into the version this is committed to.
 
-    Arrays are told by their ids, which copies keep. What they added is added, what they dropped or renamed is dropped
-    or renamed, unless ours was changed too.
+    Arrays are identified by their ids, which copies keep. What they added is added, what they dropped or renamed is
+    dropped or renamed, unless ours was changed too.
 
     Parameters
     ----------

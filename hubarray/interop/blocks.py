@@ -81,7 +81,7 @@ def as_slice(positions: range) -> slice:
 
 
 def block_shape(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int, target_bytes: int) -> tuple[int, ...]:
-    """Whole chunks that together take about so many bytes; the least multiplied axis is doubled first.
+    """Return a shape of whole chunks with about this number of bytes. The least multiplied axis is doubled first.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def block_shape(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int, 
 
 
 def column_shape(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: int, target_bytes: int) -> tuple[int, ...]:
-    """Whole chunks as :func:`block_shape` has them, or as much of one as takes at most so many bytes.
+    """Return whole chunks like :func:`block_shape`, or a part of one with at most this number of bytes.
 
     Examples
     --------

@@ -140,7 +140,8 @@ def computed(lazy: Any, what: str) -> Any:
 
 
 def _own_threads(lazy: Any) -> dict[str, Any]:
-    """Threads that a forked child makes anew, as Dask does not; unless others were chosen, or this is one of them."""
+    """Return threads that a forked child makes again, which Dask does not, unless others were chosen or this is one of
+    them."""
     from dask import config, threaded
     from dask.base import get_scheduler
 

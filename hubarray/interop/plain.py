@@ -43,7 +43,7 @@ def plain_json(value: Any) -> Any:
 
 
 def fitting_attrs(where: str, own: Mapping[str, Any], given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A source's own attributes, as far as they fit beside those that were given; what does not is left out, told.
+    """Return the attributes of a source that fit beside the given ones. A warning names what is left out.
 
     Raises
     ------

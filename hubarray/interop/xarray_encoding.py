@@ -70,7 +70,7 @@ def encoded(
 def _text(key: Any, values: np.ndarray) -> np.ndarray:
     """Text of any length as NumPy's StringDType, and byte strings as long as the longest; numbers as numbers.
 
-    What is missing becomes what xarray's own backends write: empty text, or NaN.
+    Missing values become what the backends of xarray write: empty text, or NaN.
     """
     plain = values.reshape(-1).tolist()
     missing = pd.isnull(values.reshape(-1).astype(object)).tolist()

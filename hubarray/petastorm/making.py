@@ -54,7 +54,7 @@ def make_batch_reader(dataset_url_or_urls: Any, *options: Any, **named: Any) -> 
     dataset_url_or_urls
         Any source of :func:`hubarray.make_batch_reader`.
     *options, **named
-        As of :func:`make_reader`, without ``pyarrow_serialize``.
+        Same as in :func:`make_reader`, without ``pyarrow_serialize``.
     """
     return factory.make_batch_reader(dataset_url_or_urls, **_translated(_BATCH_OPTIONS, options, named))
 

@@ -21,7 +21,7 @@ def dataset_as_rdd(
     Parameters
     ----------
     dataset_url, spark_session, schema_fields, storage_options
-        As of :func:`hubarray.petastorm.dataset_as_rdd`.
+        Same as in :func:`hubarray.petastorm.dataset_as_rdd`.
     hdfs_driver : str
         Changes nothing.
     """

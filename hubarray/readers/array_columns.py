@@ -113,8 +113,8 @@ def columns(arrays: Sequence[Any], rows: Any = None) -> list[Any]:
     Raises
     ------
     ConfigError
-        Something is no array, has no rows, or has more or fewer than the first one; or ``rows`` is no selection
-        of rows.
+        A value is not an array, has no rows, or has another number of rows than the first; or ``rows`` is not a
+        selection.
     """
     for one in arrays:
         if not is_column(one):
@@ -165,7 +165,7 @@ def row_bytes(arrays: Sequence[Any]) -> int:
 
 
 def check_options(batch_size: Any, seed: Any, buffer_bytes: Any) -> None:
-    """Refuse what is no batch size, seed or buffer.
+    """Refuse an invalid batch size, seed or buffer.
 
     Raises
     ------

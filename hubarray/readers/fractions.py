@@ -40,7 +40,7 @@ def value_text(value: Any) -> str:
 
 
 def value_fractions(column: Column, seed: int) -> np.ndarray:
-    """Of each value a number from 0 on and below 1 that depends on it and the seed alone.
+    """Return a number in [0, 1) for each value, which depends only on the value and the seed.
 
     The first 8 bytes of BLAKE3 of ``seed:value``, as a fraction.
 
@@ -60,7 +60,7 @@ def value_fractions(column: Column, seed: int) -> np.ndarray:
 
 
 def row_fractions(rows: np.ndarray, seed: int) -> np.ndarray:
-    """Of each row number a number from 0 on and below 1 that depends on it and the seed alone."""
+    """Return a number in [0, 1) for each row number, which depends only on it and the seed."""
     return fractions(hashes_at(rows, seed, int(key_of(1))))
 
 

@@ -38,7 +38,7 @@ def open_source(
         A name of an array or table, a handle on one, ``a.decoded`` of a packed array, an index, a mapping of names to
         arrays, or paths and URLs of Parquet.
     fields : list of str, optional
-        The fields that are wanted, which tell what samples are where a dataset does not.
+        The fields to read, which decide the samples if the dataset does not.
 
     Raises
     ------

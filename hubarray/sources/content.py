@@ -1,4 +1,4 @@
-"""The kinds of local files, told by their first bytes; a name says no more than what its file should be."""
+"""Recognize local files by their first bytes. A name only says what the file should be."""
 
 from __future__ import annotations
 

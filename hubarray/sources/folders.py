@@ -79,7 +79,7 @@ def data_among(
 ) -> list[str]:
     """The data among the paths that a pattern matched, by the numbers in their names.
 
-    Whoever spells a hidden name in the pattern means it.
+    A hidden name in the pattern itself is intended.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ _MAX_HARMLESS = 8192
 
 
 def max_seconds(payload_bytes: int) -> float:
-    """How long a request may take that carries so many bytes."""
+    """Return the time limit of a request with this number of bytes."""
     return _REQUEST_SECONDS + payload_bytes / _SLOWEST_BYTES_PER_SECOND
 
 
@@ -117,10 +117,9 @@ class RequestStats:
 class Store(abc.ABC):
     """A flat space of keys, as every engine offers it.
 
-    Keys are relative to the root, use ``/``, and are never empty. Those with an
-    empty part, ``.`` or ``..``, a backslash or a control character are refused, and
-    passed over in listings: whoever thought of them means to leave the root. Errors are
-    those of :mod:`hubarray.errors` and name the key and the root.
+    Keys are relative to the root, use ``/``, and are never empty. Those with an empty part, ``.`` or ``..``, a
+    backslash or a control character are refused, and skipped in listings, because such keys indicate a path traversal
+    attempt. Errors are those of :mod:`hubarray.errors` and name the key and the root.
 
     Attributes
     ----------
@@ -309,7 +308,7 @@ class Store(abc.ABC):
         self._log("LIST", prefix, 0, began)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects; absent ones are no error."""
+        """Delete objects. Missing objects are not an error."""
         keys = list(keys)
         if not keys:
             return
@@ -335,9 +334,9 @@ class Store(abc.ABC):
         return f"{self.url}/{key}"
 
     def _listed(self, prefix: str, shallow: bool) -> Iterator[ObjectInfo]:
-        """A listing, begun anew where a server breaks it off: what was given is not given again.
+        """Iterate over a listing, and start again if a server breaks it off, without repeating entries.
 
-        Not all servers list in an order, so what was given is remembered, up to so many keys; from then on a listing
+        Not all servers list in an order, so the entries are remembered, up to a number of keys. Beyond that, a listing
         that breaks off is an error.
         """
         if not self.remote:

@@ -84,7 +84,7 @@ def call_credentials(url: str, credentials: Credentials) -> tuple[Mapping[str, A
     ConfigError
         It does not return ``(options, expires_at)``.
     UnavailableError
-        It fails, as most do where there is no network. What it raised may show a secret, and is not shown.
+        The function fails, as most functions do without a network. Its error may contain a secret, and is not shown.
     AccessDeniedError
         It returns credentials that have expired.
     """

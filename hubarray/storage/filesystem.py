@@ -50,7 +50,7 @@ class FilesystemStore(Store):
     Attributes
     ----------
     no_store : mapping
-        What tells a server, with a write, that nobody may cache the object.
+        The options of a write that forbid caching of the object.
     """
 
     no_store: ClassVar[Mapping[str, Any]] = {}
@@ -266,7 +266,7 @@ def _is_precondition_failure(error: BaseException) -> bool:
 
 
 def _is_about_the_bucket(error: BaseException) -> bool:
-    """Whether a failure says that there is no bucket."""
+    """Return whether an error says that the bucket does not exist."""
     text = str(error).lower()
     return code_of(error) == "NoSuchBucket" or "nosuchbucket" in text or "bucket does not exist" in text
 

@@ -26,7 +26,7 @@ _file = ""
 
 
 def has_live_obstore() -> bool:
-    """Whether obstore can be used in this process; in a forked child it is loaded anew where the system lets it."""
+    """Return whether this process can use obstore. In a forked child, it is loaded again if the system allows it."""
     global _loaded_in
     if _loaded_in == os.getpid() or _LIBRARY not in sys.modules:
         _loaded_in = os.getpid()

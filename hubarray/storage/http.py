@@ -91,7 +91,7 @@ class HttpStore(Store):
                 raise StorageError(f"{self.where(prefix)}: lists more than {_MAX_FOLDERS:,} folders; check the server")
 
     def _names(self, folder: str) -> list[str]:
-        """The names right below a folder that its page links to; none if there is no page."""
+        """Return the names directly below a folder that its page links to, or none without a page."""
         address = f"{self.url}/{quote(folder)}"
         try:
             page = self._sync(self._body(address, 0, _MAX_LISTING_BYTES), folder)

@@ -5,8 +5,7 @@ temporary name, fsynced, and then given its name: by ``rename`` for ``put``, by
 ``link`` for ``put_if_absent``, which fails if the name exists. ``O_EXCL`` on the
 final name would leave an empty record for ever if the process were killed.
 
-Whoever else writes into the folder may put anything there: only regular files are
-read, and links are followed only where they stay within the root.
+Others may put anything into the folder, so only regular files are read, and links are followed only within the root.
 """
 
 from __future__ import annotations

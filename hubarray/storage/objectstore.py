@@ -226,7 +226,7 @@ class ObjectStore(Store):
         Raises
         ------
         UnansweredError
-            It is sent, too: what answers is no store, such as the page of a network that wants a login.
+            The key exists, so the server is not a store but, for example, the login page of a network.
         """
         try:
             interruptible(partial(self._first_byte, f"{prefix}.absent-{secrets.token_hex(16)}"))

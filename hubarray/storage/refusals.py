@@ -49,9 +49,9 @@ def refused(where: str, status: int | None, reason: str, *, code: str = "") -> A
     where : str
         The key's URL and the server.
     status : int or None
-        Of its answer, where that is known.
+        The status of the reply, if known.
     reason : str
-        What it said, without secrets.
+        The text of the reply, without secrets.
     code : str, optional
         Its own name for that, where ``reason`` does not have it.
 

@@ -26,7 +26,7 @@ def checked_attrs(attrs: Mapping[str, Any] | None) -> dict[str, Any]:
     Raises
     ------
     ConfigError
-        A key is no string, two keys would become one, a value is none of these, or all together are over 64 KiB.
+        A key is not a string, two keys would become one, a value has another type, or all together exceed 64 KiB.
     """
     if attrs is not None and not isinstance(attrs, Mapping):
         raise ConfigError(f"attrs is a mapping of strings to JSON values, not {type(attrs).__name__}")
@@ -157,7 +157,7 @@ OF_THE_TYPE = frozenset(
 def has_type(value: Any) -> bool:
     """Return whether files with types have one for an attribute: text without NUL, whole numbers of 64 bits, floats.
 
-    Of a list, for all of it: unsigned numbers beyond 63 bits and negative ones have no type in common.
+    A list has one type, and unsigned numbers beyond 63 bits and negative ones have no common type.
 
     Examples
     --------

@@ -205,7 +205,7 @@ def _of_objects(values: np.ndarray, dtype: np.dtype[Any], where: str) -> np.ndar
 
 
 def _check_range(values: np.ndarray, dtype: np.dtype[Any], where: str) -> None:
-    """Refuse times that a finer unit does not reach, where NumPy begins anew; a coarser one drops what it lacks."""
+    """Refuse times beyond the range of a finer unit, where NumPy wraps around. A coarser unit drops precision."""
     try:
         is_finer = np.promote_types(values.dtype, dtype) == dtype
     except (TypeError, OverflowError):
@@ -231,7 +231,7 @@ def _texts(value: Any) -> np.ndarray:
 
 
 def _check_text(values: np.ndarray, dtype: np.dtype[Any], where: str) -> None:
-    """Refuse what is no text, and what NumPy would cut: text that is too long, and NUL at its end."""
+    """Refuse values that are not text, and text that NumPy would cut: too long, or with NUL at its end."""
     if not values.size:
         return
     theirs = values.dtype.kind
@@ -309,7 +309,7 @@ def _refuse_packed(value: Any, attrs: Mapping[str, Any]) -> None:
 
 
 def aligned(value: Any, dims: Sequence[str | None] | None) -> Any:
-    """Return a value whose axes have names, as of xarray, with these in the order of the target's.
+    """Return a value with named axes, such as one of xarray, with its axes in the order of the target.
 
     Raises
     ------

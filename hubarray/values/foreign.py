@@ -89,7 +89,7 @@ def is_dask(value: Any) -> bool:
 
 
 def refuse_units(value: Any) -> None:
-    """Refuse a value that has a unit, as of pint.
+    """Refuse a value with a unit, such as one of pint.
 
     Raises
     ------

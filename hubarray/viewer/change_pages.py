@@ -66,8 +66,7 @@ def _of_column(found: Any, key: str, opened: Opened, name: str) -> str:
 def differing(opened: Opened, query: Query) -> dict[str, Any]:
     """The least box of rows and columns that has all elements of a region in which two commits differ.
 
-    The region is one that :func:`changes` tells, in a picture. Of one that is too large to be read for this, nothing
-    is told.
+    The region is one that :func:`changes` tells, in a picture. Nothing is shown for one that is too large to read.
     """
     key = query.text("key", "", most=200)
     arrays = [opened.array(query.text(one), key) for one in ("one", "two")]
@@ -121,5 +120,5 @@ def first_difference(opened: Opened, query: Query) -> dict[str, Any]:
 
 
 def _differ(one: np.ndarray, two: np.ndarray) -> np.ndarray:
-    """Which elements differ; what is no number on both sides does not."""
+    """Return the mask of elements that differ. NaN on both sides does not differ."""
     return np.asarray((one != two) & ((one == one) | (two == two)))

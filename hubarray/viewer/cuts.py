@@ -101,7 +101,7 @@ def top_level(height: int, width: int) -> int:
 
 @dataclass(frozen=True)
 class Look:
-    """A box of rows and columns, of which every so many elements are looked at."""
+    """A box of rows and columns with a step."""
 
     spans: tuple[tuple[int, int], ...]
     scale: int
@@ -181,7 +181,7 @@ class TileCut:
     order : tuple of int
         How the axes of what is read become rows, columns, channels.
     step : int
-        Every so many elements are taken.
+        The step between elements.
     shape : (int, int)
         Rows and columns of the tile in full.
     picks : tuple of int
@@ -218,7 +218,7 @@ def tile(
     Raises
     ------
     ValueError
-        There is no such tile.
+        The tile does not exist.
 
     Examples
     --------

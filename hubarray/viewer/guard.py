@@ -29,12 +29,12 @@ class Guard:
     Parameters
     ----------
     app
-        What answers whoever may ask, with the secret taken out of the path.
+        The application for allowed requests, whose paths come without the secret.
     token : str
         The first part of every path.
     hosts : iterable of str
-        Names of this server beside loopback, without ports. With any, the address that a connection came to is one
-        too: a name that was bent to this machine is no address.
+        Names of this server beside loopback, without ports. With "any", the address of the connection is allowed as
+        well. A name that was rebound to this machine is not an address.
     origins : iterable of str
         Pages of others that may read ``/zarr/``.
     """

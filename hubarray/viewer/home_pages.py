@@ -39,7 +39,7 @@ def facts(opened: Opened, query: Query) -> dict[str, Any]:
 
 
 def log(opened: Opened, query: Query) -> dict[str, Any]:
-    """The commits of a version, newest first: some hundreds, and where to go on."""
+    """Some hundred commits of a version, newest first, and where to continue."""
     name = names.parse(query.text("name"), commit_allowed=True)
     first = query.integer("before", 1, 1 << 53, 1 << 53)
     start = name if first == 1 << 53 else name.at(max(1, first - 1))

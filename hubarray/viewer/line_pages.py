@@ -28,7 +28,7 @@ _MAX_CURVES = 8
 def line(opened: Opened, query: Query) -> dict[str, Any]:
     """A curve along one axis: of many elements the least and the most of each stretch.
 
-    Of very many, or of those in very many chunks, every so many are looked at: ``step``.
+    Of very many elements, or elements in very many chunks, only every ``step``-th is read.
     """
     found = opened.array(query.text("name"), query.text("key", "", most=200))
     axes, at = asked_axes(found, query)

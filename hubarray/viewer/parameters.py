@@ -27,7 +27,7 @@ class Query:
         self._given = given
 
     def text(self, name: str, default: str | None = None, *, most: int = MAX_TEXT_LETTERS) -> str:
-        """Text of at most so many letters.
+        """Return text with at most this number of characters.
 
         Raises
         ------

@@ -15,7 +15,7 @@ MIN_BYTES_PER_SECOND = 64 << 10
 
 
 async def sent(made: Response, send: Any) -> None:
-    """Send a response piece by piece; whoever takes it too slowly is left.
+    """Send a response piece by piece. Clients that are too slow are disconnected.
 
     Raises
     ------
@@ -37,7 +37,7 @@ class Sent(Response):
         self._made, self.background = made, None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send it; whoever takes it too slowly is left."""
+        """Send it. Clients that are too slow are disconnected."""
         await sent(self._made, send)
 
 
@@ -63,7 +63,7 @@ class Paced(Response):
         self.background = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send it; whoever takes it too slowly is left."""
+        """Send it. Clients that are too slow are disconnected."""
         async with self._slots:
             try:
                 made = await self._make()

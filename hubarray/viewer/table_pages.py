@@ -78,7 +78,7 @@ def _chosen(table: Any, text: str, sort: str, descending: bool) -> Any:
 
 @contextlib.contextmanager
 def _of_fitting_values() -> Iterator[None]:
-    """Errors of Arrow about values that are of no field's type become those of whoever wrote the filter."""
+    """Errors of Arrow about values with another type than their field become errors of the filter."""
     import pyarrow as pa
 
     try:
@@ -120,7 +120,7 @@ def _has_picture(name: str, field: Any) -> bool:
 def _is_light(table: Any, name: str, field: Any) -> bool:
     """Whether a row's value is so small that it is read for every row on a page.
 
-    What has no fixed size is, as far as the averages of its groups tell; what is packed may be of any size.
+    For fields without a fixed size, the averages of the groups decide. Packed values may have any size.
     """
     if field.codec is not None:
         return False
@@ -194,7 +194,7 @@ def group_row_bytes(table: Any, name: str) -> float:
 
 
 def curve(opened: Opened, choices: Choices, query: Query) -> dict[str, Any]:
-    """A scalar field over the rows from one on, thinned by taking every so many.
+    """Return a scalar field over the rows from a start, with a step.
 
     Over time where the index has times that do not go back, else over the rows' places.
     """

@@ -71,7 +71,7 @@ def _attribute(value: Any) -> Any:
 
 
 def about(name: str, value: Any) -> dict[str, Any]:
-    """A value opened whole: how it is looked at, and its numbers, or as many of them as are seen."""
+    """Return a whole value: how to show it, and its numbers, as far as they are shown."""
     found: dict[str, Any] = {"name": name, "text": cell(value)}
     if not isinstance(value, np.ndarray) or not value.shape:
         return found
@@ -154,7 +154,7 @@ def points(name: str, value: np.ndarray) -> bytes:
     Raises
     ------
     ConfigError
-        The value is no list of points.
+        The value is not a list of points.
     """
     if not recognition.is_cloud(name, value):
         raise ConfigError("this value is no list of points")

@@ -1,6 +1,6 @@
 """Every array as a Zarr v3 store over HTTP: ``/zarr/<owner>/<name>/<version>[/<array>]/zarr.json`` and its chunks.
 
-For Neuroglancer, Vizarr, zarr-python and whoever else reads Zarr from a web server: GET, HEAD and one range.
+For Neuroglancer, Vizarr, zarr-python and other readers of Zarr from a web server: GET, HEAD and one range.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _first(wanted: RangeByteRequest | OffsetByteRequest) -> int:
 
 
 def _wanted(asked: str) -> Any:
-    """The range that a header asks for; None where that is no single one."""
+    """Return the range in a header, or None if it is not a single range."""
     found = _RANGE.fullmatch(asked.strip())
     if found is None:
         return None

@@ -37,7 +37,7 @@ class NamedChain:
     Attributes
     ----------
     name, about : str
-        What users write, and what it is good for.
+        The name for users, and its purpose.
     compressor : callable
         The Zarr v3 codecs after ``bytes``, of a dtype.
     """
@@ -128,7 +128,7 @@ def chain_of(codec: Any, dtype: np.dtype[Any], chunks: tuple[int, ...]) -> list[
 
 
 def check_chain(chain: Any, chunks: Sequence[int], dtype: np.dtype[Any]) -> None:
-    """Refuse what is no list of codecs, or has shards whose index would take more than the shard.
+    """Refuse a value that is not a list of codecs, or shards whose index is larger than the shard.
 
     Raises
     ------

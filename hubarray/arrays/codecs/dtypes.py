@@ -219,7 +219,7 @@ def dtype_to_json(dtype: np.dtype[Any]) -> Any:
 
 
 def dtype_from_json(data_type: Any) -> np.dtype[Any]:
-    """The inverse of :func:`dtype_to_json`, for JSON of whoever.
+    """The inverse of :func:`dtype_to_json`, for untrusted JSON.
 
     Raises
     ------
@@ -292,12 +292,12 @@ def fill_to_json(fill: np.ndarray) -> Any:
 
 
 def fill_from_json(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
-    """The inverse of :func:`fill_to_json`, for JSON of whoever: a read-only 0-d array.
+    """The inverse of :func:`fill_to_json`, for untrusted JSON. Return a read-only 0-d array.
 
     Raises
     ------
     ValueError, TypeError, OverflowError
-        It is no fill value of this type.
+        The JSON is not a fill value of this type.
     """
     if is_ml(dtype):
         fill = _float_from_json(value, dtype).reshape(())

@@ -31,7 +31,7 @@ class ImageCodec:
     Attributes
     ----------
     name, about : str
-        What users write, and what it is good for.
+        The name for users, and its purpose.
     functions : str
         The prefix of imagecodecs' functions.
     dtypes : tuple of str
@@ -47,7 +47,7 @@ class ImageCodec:
         Whether it can lose something, and how much is said.
     default_quality : int or None
     settings : mapping
-        What a configuration may have, and which values.
+        The allowed keys of a configuration, and their values.
     fixed : mapping
         Arguments of encoder and decoder beside the configuration.
     """
@@ -161,7 +161,7 @@ def image_chain(codec: Any, dtype: np.dtype[Any], chunks: tuple[int, ...]) -> li
     Raises
     ------
     ConfigError
-        An unknown name or option, or chunks that are no such images.
+        The name or an option is unknown, or the chunks cannot be such images.
     MissingPackageError
     """
     given = dict(codec) if isinstance(codec, Mapping) else {"name": codec}
@@ -182,7 +182,7 @@ def image_codec(chain: Sequence[Mapping[str, Any]], dtype: np.dtype[Any], chunks
     Raises
     ------
     ConfigError
-        Its configuration is not known here, or the chunks are no such images.
+        The configuration is unknown, or the chunks cannot be such images.
     """
     row = _BY_STORED_NAME.get(chain[0]["name"])
     if row is None:

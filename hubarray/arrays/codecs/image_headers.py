@@ -27,7 +27,7 @@ def image_header(name: str, data: Buffer) -> tuple[tuple[int, ...], str]:
     Raises
     ------
     ValueError
-        It is no such image, cut short, or one of a kind that is not stored (a palette, transparency beside the
+        It is not such an image, is truncated, or has a kind that is not stored (a palette, transparency beside the
         channels, CMYK, fewer than 8 bits).
     """
     view = memoryview(data)

@@ -1,7 +1,7 @@
 """Text in chunks: code points are checked where chunks become bytes and bytes chunks.
 
-NumPy keeps text as UTF-32 and looks at the code points only when somebody asks for an element; what is no code point
-is then a SystemError.
+NumPy keeps text as UTF-32, and checks code points only when an element is read. An invalid code point is then a
+SystemError.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ def bounded_array(array: Any, max_text_bytes: int) -> Any:
     ----------
     array : zarr.Array
     max_text_bytes : int
-        What a chunk of texts of any length may decode to.
+        How many bytes a chunk of texts of any length may decode to.
 
     Raises
     ------

@@ -87,7 +87,7 @@ _BY_NAME = {one.named: one for one in (PngChunks, JpegChunks, WebpChunks, Jpegxl
 
 
 def own_codec(codec: Any) -> Any:
-    """Our codec for one of the same name, whoever made that; any other as it is."""
+    """Return our codec instead of another one with the same name, and other codecs unchanged."""
     described = codec.to_dict()
     made = _BY_NAME.get(described["name"])
     if made is None or isinstance(codec, made):

@@ -50,9 +50,8 @@ def checked_shape(shape: Any, itemsize: int) -> tuple[int, ...]:
 def auto_chunks(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """Chunks by the size of a sample, ``a[i]``.
 
-    Samples under 256 KiB are grouped up to that; samples up to 1 MiB are
-    chunks; larger ones are split evenly along their leading axes. Packs make
-    large requests of small chunks, so there is no need for large ones.
+    Samples under 256 KiB are grouped up to that; samples up to 1 MiB are chunks; larger ones are split evenly along
+    their leading axes. Packs combine small chunks into large requests, so large chunks are not necessary.
 
     Examples
     --------

@@ -66,14 +66,14 @@ class ArrayMetadata:
 
     @staticmethod
     def from_json(fields: dict[str, Any], where: str = "") -> ArrayMetadata:
-        """The inverse of :meth:`to_json`, for JSON of whoever: everything is checked that anybody relies on.
+        """The inverse of :meth:`to_json`, for untrusted JSON. Everything that other code relies on is checked.
 
         Raises
         ------
         UnknownTypeError
             It describes what this version cannot handle.
         ConfigError
-            It is no description of an array, or of one that :func:`hubarray.array` would not make.
+            The JSON does not describe an array, or describes one that :func:`hubarray.array` does not make.
         """
         try:
             if fields["chunk_grid"]["name"] != "regular":

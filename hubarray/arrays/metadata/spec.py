@@ -24,7 +24,7 @@ class ArraySpec:
     ----------
     shape : int or tuple of int
     dtype, chunks, codec, fill_value
-        As of :func:`hubarray.array`.
+        Same as in :func:`hubarray.array`.
     dims : sequence of (str or None), optional
         Names of the axes. Arrays of a dataset that share a name have the same length there, and grow together.
     attrs : mapping, optional

@@ -1,4 +1,4 @@
-"""Reading ahead: what is likely to be wanted next is fetched while the caller is busy with what it has."""
+"""Reading ahead: fetch what the caller will probably need next, while it works on what it has."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Pace:
         return self._run >= _RUN_TO_NOTICE
 
     def window(self, count: int, chunk_bytes: int) -> range:
-        """The chunks along the first axis to fetch now that a run goes on; often none.
+        """Return the chunks along the first axis to fetch for a continuing run, often none.
 
         Parameters
         ----------

@@ -1,7 +1,7 @@
 """Reads that lie within one chunk: the commonest kind, without the general plan.
 
-What they return is what :func:`hubarray.arrays.read.read.read` would; where anything
-is out of the ordinary they return None, and that does the work, or raises.
+They return the same as :func:`hubarray.arrays.read.read.read`. In unusual cases they return None, and the caller uses
+that function.
 """
 
 from __future__ import annotations

@@ -124,7 +124,8 @@ class ArraySnapshot:
         return chunks
 
     def present(self, *, batch_bytes: int = _BATCH_BYTES) -> Iterator[tuple[npt.NDArray[np.uint64], Refs]]:
-        """The coordinates and refs of every chunk that is stored, in batches of about so many stored bytes."""
+        """Iterate over the coordinates and refs of all stored chunks, in batches of about this number of stored
+        bytes."""
         for numbers, refs in present_refs(self.fetcher, self.record, batch_bytes=batch_bytes):
             inside = numbering.within(numbers, self.record.grid, self.counts)
             yield numbering.coords_array(numbers[inside], self.record.grid, len(self.counts)), refs[inside]

@@ -44,7 +44,7 @@ def assignable(
 def _of_scalar(value: np.generic, chosen: Selection, dtype: np.dtype[Any]) -> np.ndarray:
     """A scalar of NumPy's, which NumPy converts as a Python number where it casts an array without axes.
 
-    So nan is no integer, but for selections by points, where it is cast.
+    So NaN is refused in integers, except for selections by points, which cast it.
     """
     if chosen.points is not None:
         return np.asarray(value, dtype)

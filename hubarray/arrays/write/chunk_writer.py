@@ -39,7 +39,7 @@ class Task:
     contents : callable
         Given the stored chunk (writable; None if it is not needed), gives the new one.
     state : hashable
-        What else, beside the stored chunk, the contents depend on.
+        What the contents depend on, in addition to the stored chunk.
     """
 
     coords: Coords
@@ -61,7 +61,7 @@ class _Chunk:
     cached : ndarray or None
         The contents, where they may be cached.
     ref : ref or None
-        What the earlier attempt uploaded.
+        The uploads of the earlier attempt.
     """
 
     task: Task

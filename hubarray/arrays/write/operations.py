@@ -231,7 +231,7 @@ def _cut_chunks(before: ArrayMetadata, after: ArrayMetadata) -> set[Coords]:
 
 
 class SetDims:
-    """Name the axes anew."""
+    """Rename the axes."""
 
     allowed_when_frozen = False
     quick = True

@@ -1,4 +1,4 @@
-"""A transaction on another base than it began from: what is a conflict, and how it is staged anew.
+"""Rebase a transaction: find conflicts, and stage it again on another base.
 
 Its keys, reads and writes are held against what others changed, by element and by value. Where both appended, its rows
 go behind theirs.

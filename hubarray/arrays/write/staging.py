@@ -1,9 +1,8 @@
 """Chunks that a transaction has written so far: in memory while partial, uploaded once complete.
 
-Chunks in memory have a bounded number of bytes (:data:`MAX_DIRTY_BYTES`). Beyond
-that the least recently written partial chunks are uploaded, and read back if
-they are needed again. Of an uploaded chunk its ref stays in memory, and a bit
-mask if it was written in part.
+Chunks in memory have a bounded number of bytes (:data:`MAX_DIRTY_BYTES`). Beyond that the least recently written
+partial chunks are uploaded, and read back if they are needed again. For an uploaded chunk, its ref stays in memory, and
+a bit mask if it was only partly written.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class Staging:
         return mask_of(coords, self.packed(coords), self.metadata.shape, self.metadata.chunks)
 
     def require_whole(self) -> None:
-        """Refuse to go on after an assignment that failed partway.
+        """Refuse to continue after an assignment that failed partway.
 
         Raises
         ------
@@ -226,7 +225,7 @@ class Staging:
         return refs
 
     def _beyond(self, limit_bytes: int) -> Iterator[tuple[Coords, np.ndarray]]:
-        """Take the least recently written chunks out of memory until no more than so many bytes are left."""
+        """Remove the least recently written chunks from memory until at most this number of bytes is left."""
         limit = limit_bytes // max(1, self.metadata.chunk_bytes)
         while len(self._dirty) > limit:
             yield self._dirty.popitem(last=False)

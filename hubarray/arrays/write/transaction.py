@@ -252,7 +252,7 @@ class Transaction:
                 self._appended, self._axis = self._appended + count, axis
 
     def _longer(self, count: int, axis: int) -> ArrayMetadata:
-        """The array with so many rows more, if it may be so large."""
+        """Return the description with more rows, if the array may be so large."""
         metadata = self._staging.metadata
         if not metadata.shape:
             raise ConfigError("an array without axes has no rows to append")

@@ -280,8 +280,8 @@ def _handed_over(version: Version, record: Record, small: tuple[str, list[Buffer
 def _as_told(turn: CommitTicket, version: Version, base: Record) -> tuple[Record, Future[Record] | None]:
     """The record that another writer of this machine says is the newest, if it is there; else the base.
 
-    A record that was handed over is only a hint, whoever wrote it into the file. It comes with a future of the one that
-    the log has, which is read while the operation is applied.
+    A record from the queue's file is only a hint, because anybody may have written it. It comes with a future of the
+    one that the log has, which is read while the operation is applied.
     """
     if not base.head.number < turn.newest <= MAX_NUMBER:
         return base, None
@@ -507,7 +507,7 @@ def check_age(version: Version, grace_seconds: float, began: float) -> None:
 
 
 def check_message(message: str | None) -> None:
-    """Refuse messages that are no text or too long."""
+    """Refuse messages that are not text, or are too long."""
     if message is not None and not isinstance(message, str):
         raise ConfigError(f"a commit message is a string, not {type(message).__name__}")
     if message is not None and len(message.encode("utf-8", "surrogatepass")) > MAX_MESSAGE_BYTES:

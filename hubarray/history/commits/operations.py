@@ -116,7 +116,7 @@ class Freeze:
 
 
 class Delete:
-    """Mark the version deleted; its numbers go on if it is created again.
+    """Mark the version as deleted. Its numbers continue if it is created again.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ class LockFile:
     Raises
     ------
     OSError
-        Also where it is no file, or another user's.
+        Also if it is not a file, or belongs to another user.
     """
 
     def __init__(self, path: str) -> None:

@@ -1,4 +1,4 @@
-"""The store's own clock, by which ages of objects are told; never a machine's clock against the store's."""
+"""The clock of the store, which decides the age of objects. It is never compared with the clock of a machine."""
 
 from __future__ import annotations
 

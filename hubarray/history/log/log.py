@@ -63,7 +63,7 @@ class Log:
         return self.decode(self.store.get(record_key(self.name, number), 0, MAX_RECORD_BYTES), number)
 
     def decode(self, data: Buffer, number: int) -> Record:
-        """A record's bytes, checked. A long description is read when it is wanted."""
+        """A record's bytes, checked. A long description is read when it is needed."""
         record = decode(data, self.name, number, self._where(number))
         if isinstance(record.described, LongDescription):
             record = replace(record, described=record.described.loaded_by(self._load, self.store.where))
@@ -103,7 +103,7 @@ class Log:
         Raises
         ------
         NotFoundError
-            There is no such version.
+            The version does not exist.
         CorruptDataError
             The hint names a record that is not there.
         """
@@ -134,7 +134,7 @@ class Log:
         Raises
         ------
         NotFoundError
-            Nothing is known and there is no first record.
+            Nothing is known, and the first record does not exist.
         """
         start = known.head.number if known else 0
         try:
@@ -156,7 +156,7 @@ class Log:
         Raises
         ------
         NotFoundError
-            There is no such commit yet.
+            The commit does not exist yet.
         CorruptDataError, FormatVersionError, StorageError
             Also where there are later records than one that is gone.
         """
@@ -197,7 +197,7 @@ class Log:
         Raises
         ------
         CommitOutcomeUnknown
-            The store stopped answering before it could be told which.
+            The store stopped answering before the outcome was known.
         """
         data, record = encode(record)
         number = record.head.number

@@ -126,7 +126,7 @@ class Version:
         return self.refresh()
 
     def newest(self) -> Record | None:
-        """The newest record as of now, a deletion too; None if the version was never created."""
+        """Return the newest record, which may be a deletion, or None if the version was never created."""
         try:
             return self.reopen()
         except NotFoundError:
@@ -211,7 +211,7 @@ class Version:
     def base_record(self, number: int) -> Record:
         """One commit to build a new commit on: one that has not expired, though its data may still be there.
 
-        What expires later is kept for the grace period from then, which is time enough for the new commit.
+        If it expires later, its data is kept for the grace period from then, which is enough time for the new commit.
 
         Raises
         ------

@@ -137,7 +137,7 @@ class Compact:
                     return
 
     def _still_there(self, base: Record, version: Version) -> tuple[Numbers, Refs]:
-        """Of what was moved, the chunks that are still where they were, whoever wrote since."""
+        """Return the moved chunks that nobody has changed since."""
         numbers, refs = [np.zeros(0, np.uint64)], [np.zeros(0, REF)]
         for here, old, new in self._moved or []:
             same = same_refs(refs_of(version.fetcher, base, here), old)

@@ -1,7 +1,7 @@
-"""Giving a version another name, with its history: its records are written anew, and its data stays where it is.
+"""Rename a version with its history: its records are written again, and its data stays in its place.
 
-Order: referrers, then the records from the first on, and last the deletion of the old name. So what is killed midway
-has left the old name whole, and whoever calls it again goes on where it was.
+Order: referrers, then the records from the first on, and last the deletion of the old name. If it is killed midway, the
+old name is still whole, and a second call continues.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from hubarray.process import uptime_seconds
 
 
 def write_anew(source: Version, target: Version) -> Record | None:
-    """Write the log of a version anew under another name, as far as that is not done; gives the newest new record.
+    """Write the rest of the log of a version again under another name, and return its newest record.
 
     None if the source is a deletion whose log is there already: somebody else, or an earlier call, came to the end.
 
     Raises
     ------
     NotFoundError
-        There is no source, or it was deleted by somebody else.
+        The source does not exist, or somebody else has deleted it.
     AlreadyExistsError
         Something else is, or was, under the target's name.
     ConflictError

@@ -38,9 +38,9 @@ class RepairReport:
     Attributes
     ----------
     repaired : list of Problem
-        What was wrong and is whole again.
+        Problems that are now fixed.
     problems : list of Problem
-        What is still wrong; empty when all is well.
+        Problems that are left, empty if everything is right.
     """
 
     repaired: list[Problem] = field(default_factory=list)

@@ -56,7 +56,7 @@ def remove(staging: Version) -> None:
 
 
 def remove_abandoned(fetcher: Fetcher, home: str) -> int:
-    """Delete the staging versions that killed attempts left, and that no other attempt can go on with.
+    """Delete staging versions of killed attempts that no other attempt can continue.
 
     Their age tells: an attempt that is at work adds to its version before a part is too old, at half the grace period.
 
@@ -83,7 +83,7 @@ def remove_abandoned(fetcher: Fetcher, home: str) -> int:
 
 @contextlib.contextmanager
 def removed_on_failure(staging: Version) -> Iterator[None]:
-    """Remove a staging version that nobody can go on with where filling it fails."""
+    """Remove a staging version that nobody can continue, if filling it fails."""
     try:
         yield
     except BaseException:
@@ -100,7 +100,7 @@ def publish(staging: Version, target: Version, *, attrs: dict[str, Any], message
     Raises
     ------
     AlreadyExistsError, ConflictError
-        Somebody else made it meanwhile, or removed what was filled.
+        Somebody else has made it in the meantime, or has removed the staged data.
     """
     try:
         while not _published(staging, target, attrs, message, overwrite):

@@ -1,7 +1,7 @@
 """Moving a version to another root with its history: the same objects under the same keys.
 
-Order, as for any commit: referrers, then packs and nodes, then the records from the oldest on, then the hint.
-So a reader at the target sees a prefix of the history at any moment, and a transfer that was interrupted goes on.
+Order, as for any commit: referrers, then packs and nodes, then the records from the oldest on, then the hint. So a
+reader at the target always sees a prefix of the history, and an interrupted transfer can continue.
 """
 
 from __future__ import annotations

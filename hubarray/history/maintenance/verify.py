@@ -38,7 +38,7 @@ class Problem:
     key : str
         The object's key under the root.
     what : str
-        What is wrong with it.
+        Its problem.
     """
 
     key: str
@@ -88,7 +88,7 @@ class VerifyReport:
     bytes : int
         Stored bytes of the blobs.
     affected : list of str
-        Of tables what the problems harm: partition, group and rows.
+        For tables, the affected partition, group and rows.
     """
 
     problems: list[Problem] = field(default_factory=list)

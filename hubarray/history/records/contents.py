@@ -1,6 +1,6 @@
 """Contents of a record: the refs of numbered blobs, its overlay over its manifest.
 
-Of a record that is seen for one member of its version, numbers are the member's own.
+In a record that is seen for one member of its version, numbers are those of the member.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def ref_of(fetcher: Fetcher, record: Record, number: int) -> np.void | None:
 def present_refs(
     fetcher: Fetcher, record: Record, *, batch_bytes: int, stretch: range = _EVERY_NUMBER
 ) -> Iterator[tuple[Numbers, Refs]]:
-    """Every present chunk of a record by number, in batches of about so many stored bytes.
+    """Iterate over the stored chunks of a record by number, in batches of about this number of stored bytes.
 
     Reads the manifest leaf by leaf: all of it, or a stretch of numbers; of a member, what its extents have.
     """

@@ -155,7 +155,7 @@ class Extents:
         Raises
         ------
         ValueError
-            They are no extents of one member.
+            They are not extents of one member.
         """
         triples = list(found)
         if len(triples) > MAX_EXTENTS:

@@ -132,7 +132,7 @@ def _source(head: Fields) -> str:
 
 
 def check_format(raw: bytes, where: str) -> None:
-    """Refuse what is no record, and what a newer format is needed for.
+    """Refuse data that is not a record, or that needs a newer format.
 
     Raises
     ------

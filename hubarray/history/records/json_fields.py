@@ -1,4 +1,4 @@
-"""JSON from a bucket, checked field by field as it is taken: whoever writes there is not thereby trusted. Pure.
+"""JSON from a bucket, checked field by field as it is read, because writers of a bucket are not trusted. Pure.
 
 Every error is a CorruptDataError that names the object's key and the field.
 """
@@ -45,7 +45,7 @@ def parse_json(raw: bytes, where: str) -> Any:
 
 
 def is_deep(value: Any, most: int = MAX_DEPTH) -> bool:
-    """Whether lists and mappings are nested deeper than so many levels."""
+    """Return whether lists and mappings are nested deeper than this number of levels."""
     level = [value]
     for _ in range(most + 1):
         level = [inner for one in level if isinstance(one, (list, dict)) for inner in _inside(one)]
@@ -110,7 +110,7 @@ class Fields:
     Parameters
     ----------
     value : Any
-        What was decoded; anything but a mapping is refused.
+        The decoded value. Everything but a mapping is refused.
     where : str
         How errors name the object it is from.
     path : str
@@ -138,7 +138,7 @@ class Fields:
         )
 
     def take(self, name: str, kind: type[T] | tuple[type[Any], ...], default: Any = ...) -> Any:
-        """A field of one of some JSON types; ``True`` is no number."""
+        """Return a field of one of some JSON types. ``True`` is not a number."""
         value = self.raw.get(name, default)
         if value is ...:
             self.refuse(name, "is missing")
@@ -198,7 +198,7 @@ class Fields:
             self.refuse(name, "is not 'owner/name'")
 
     def items(self, name: str, most: int, default: Any = ...) -> list[Any]:
-        """A list of at most so many."""
+        """Return a list with at most this number of items."""
         value: list[Any] = self.take(name, list, default)
         if len(value) > most:
             self.refuse(name, f"has {len(value)} entries, more than {most}")

@@ -1,4 +1,4 @@
-"""Descriptions that are too long for a record: a node of their own, which is read when it is wanted."""
+"""Descriptions that are too long for a record: a separate node, which is read when it is needed."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """The manifest: chunk number -> ref, as a shallow tree of immutable nodes.
 
-A leaf covers 1,024 numbers, an inner node 1,024 children. Absent children
-cost nothing, so a tree of 10^10 numbers with one chunk in it is four small
-nodes. Changing a leaf writes that leaf and the path above it anew; everything
-else is shared with the older tree. Each parent knows its children's hashes.
+A leaf covers 1,024 numbers, an inner node 1,024 children. Absent children cost nothing, so a tree of 10^10 numbers with
+one chunk in it is four small nodes. Changing a leaf rewrites the leaf and the path above it. Everything else is shared
+with the older tree. Each parent knows its children's hashes.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def encode_node(table: np.ndarray, level: int, home: str) -> bytes:
 
 
 def decode_node(data: Buffer, level: int, node: NodeRef, where: str) -> np.ndarray:
-    """The entries of a node whose hash was checked already, and which whoever wrote it may have filled with anything.
+    """Return the entries of a node whose hash is checked, but whose contents are untrusted.
 
     Raises
     ------
@@ -288,7 +287,7 @@ class Manifest:
         return tables
 
     def _load_leaves(self, wanted: list[int]) -> Iterator[tuple[int, Refs]]:
-        """Those of the wanted leaves that are present."""
+        """The requested leaves that exist."""
         if self.root is None:
             return
         depth = self.root.depth

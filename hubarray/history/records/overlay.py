@@ -64,7 +64,7 @@ class Overlay:
 
     @staticmethod
     def decode(text: str, table: Sequence[str]) -> Overlay:
-        """The inverse of :meth:`encode`, for text of whoever.
+        """The inverse of :meth:`encode`, for untrusted text.
 
         Raises
         ------

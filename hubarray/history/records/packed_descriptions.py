@@ -38,7 +38,7 @@ def deflated(text: str) -> bytes:
 
 
 def unpack(body: Fields, name: str) -> dict[str, Any]:
-    """The object that a field of a record has packed, of whoever's making.
+    """Return the object that a field of an untrusted record has packed.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def unpack(body: Fields, name: str) -> dict[str, Any]:
 
 
 def inflated(packed: bytes, where: str) -> dict[str, Any]:
-    """The object that a zlib stream has, of whoever's making.
+    """Return the object in an untrusted zlib stream.
 
     Parameters
     ----------

@@ -91,8 +91,8 @@ class Record:
     ----------
     head : Head
     described : dict or LongDescription
-        What the kind of version says of itself: of an array its Zarr v3 metadata, without attributes. A long one is a
-        node of its own.
+        The description of the version by its kind: for an array its Zarr v3 metadata, without attributes. A long one is
+        a node of its own.
     attrs : dict
         The user's attributes.
     tags : dict

@@ -214,7 +214,7 @@ def is_time(field: Field) -> bool:
 
 
 def _column(kind: pa.DataType, field: Field, values: Sequence[Any]) -> pa.Array:
-    """Values of a field, one a row, as a column."""
+    """Return the values of a field, one per row, as a column."""
     if not field.shape or field.is_image:
         return _flat(kind, field, values)
     zeros = np.zeros([n or 0 for n in field.shape], field.dtype)
@@ -322,7 +322,7 @@ def empty_shapes(metadata: pq.FileMetaData, where: str) -> dict[str, ShapesOfRow
 
 
 def row_groups_of(opened: pa.NativeFile, where: str, max_decoded_bytes: int) -> dict[Key, list[int]]:
-    """Of each partition of an exported table its row groups, in order."""
+    """The row groups of each partition of an exported table, in order."""
     found: dict[Key, list[int]] = {}
     metadata = pq.read_metadata(opened)
     for i in range(metadata.num_row_groups):

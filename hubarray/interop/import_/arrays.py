@@ -201,7 +201,7 @@ def _import_array(
 
 
 def _left(staged: Version, root: Root) -> str:
-    """The end of a failed import: nothing is left of one that came to nothing, else the error says how to go on."""
+    """Finish a failed import: remove it if it has no rows, and otherwise say how to continue."""
     if left_over(staged) is None:
         return ""
     there, name = catalog.load(str(staged.name), root=root), str(staged.name)
@@ -240,7 +240,7 @@ def _staged(source: ImportSource, staged: Version, chunks: Any, codec: Any, root
 
 
 def _digest(source: ImportSource, codec: Any) -> str | None:
-    """The mark of a source and of how it is stored, which an attempt that goes on has to share."""
+    """Return the fingerprint of a source and its storage, which must be equal to continue an attempt."""
     if source.fingerprint is None:
         return None
     text = json.dumps([source.fingerprint, codec], default=str)

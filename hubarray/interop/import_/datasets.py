@@ -64,7 +64,7 @@ def import_members(
     ----------
     members : Members
     again : callable
-        Opens the source anew, to see whether it has changed.
+        Opens the source again, to check whether it has changed.
     """
     keys = _keys(members)
     dims, unnamed = agreeing({path: (one.dims, one.shape) for path, one in members.arrays.items()})
@@ -155,7 +155,7 @@ def _steps_done(staged: Version, note: dict[str, Any]) -> int:
 
 
 def _left(staged: Version, *, alone: bool) -> str:
-    """The end of a failed import's error: how to go on; nothing is left where nobody could."""
+    """Return the end of the error of a failed import, which says how to continue. Remove what nobody can continue."""
     record = staged.newest()
     told = None if record is None else _DONE.fullmatch(record.head.message)
     if alone or told is None:

@@ -119,7 +119,8 @@ def import_table(
 
 
 def _digest(source: Any) -> str | None:
-    """The mark of where a source is, which an import that goes on has to share; None of what is in memory."""
+    """Return the fingerprint of the place of a source, which must be equal to continue an import; None for data in
+    memory."""
     given = [source] if isinstance(source, (str, os.PathLike)) else source if isinstance(source, (list, tuple)) else []
     paths = [path if "://" in path else os.path.abspath(path) for path in map(os.fspath, given)]
     return blake3.blake3(json.dumps(paths).encode("utf-8", "surrogateescape")).hexdigest() if paths else None

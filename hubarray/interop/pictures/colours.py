@@ -39,7 +39,7 @@ def real_values(values: np.ndarray, part: str) -> np.ndarray:
     Raises
     ------
     ValueError
-        They are no numbers.
+        They are not numbers.
     """
     kind = values.dtype.kind
     if kind == "c":
@@ -65,7 +65,7 @@ def real_values(values: np.ndarray, part: str) -> np.ndarray:
 def window_of(values: np.ndarray, *, is_byte: bool) -> tuple[float, float]:
     """The window that a picture begins with: all of a byte, else all but a hundredth at both ends.
 
-    Bytes that are all small are no brightness, but a mask or the numbers of classes.
+    If all bytes are small, they are a mask or class numbers, not brightness.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def scaled(values: np.ndarray, low: float, high: float) -> tuple[np.ndarray, np.
 
 
 def coloured(values: np.ndarray, low: float, high: float, name: str) -> np.ndarray:
-    """A picture of rows and columns: uint8, (height, width, 3); what is no number is magenta."""
+    """Return a picture of rows and columns: uint8, (height, width, 3). NaN is magenta."""
     bytes_, missing = scaled(values, low, high)
     picture = table(name)[bytes_]
     if missing is not None:
@@ -122,7 +122,7 @@ def colours_of_channels(
     picks : sequence of int
         -1 for a colour that is not there.
     with_alpha : bool
-        Whether the fourth channel is alpha; else it is not shown. A pixel that is no number in a colour is magenta.
+        Whether the fourth channel is alpha; else it is not shown. A pixel with NaN in a color is magenta.
     """
     if picks:
         some, missing = scaled(values, low, high)
@@ -142,7 +142,7 @@ def colours_of_channels(
 
 
 def has_alpha(values: np.ndarray, channels: str | None = None) -> bool:
-    """Whether the fourth channel of a picture says how opaque it is, and is no band of its own.
+    """Return whether the fourth channel of a picture is alpha and not another band.
 
     Parameters
     ----------

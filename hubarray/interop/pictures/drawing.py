@@ -42,14 +42,14 @@ def encoded(pixels: np.ndarray, kind: str) -> bytes:
 
 
 def stretched(pixels: np.ndarray, times: int, shape: tuple[int, int]) -> np.ndarray:
-    """Each pixel as many, where fewer elements were read than a tile has pixels."""
+    """Repeat pixels if fewer elements were read than a tile has pixels."""
     if times == 1:
         return pixels
     return pixels.repeat(times, 0)[: shape[0]].repeat(times, 1)[:, : shape[1]]
 
 
 def thumbnail(pixels: np.ndarray, side: int) -> bytes:
-    """A PNG of at most so many pixels a side."""
+    """Return a PNG with at most this number of pixels per side."""
     image = _pillow().fromarray(np.ascontiguousarray(pixels))
     image.thumbnail((side, side))
     out = io.BytesIO()

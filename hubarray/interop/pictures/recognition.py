@@ -172,8 +172,8 @@ def cloud(value: np.ndarray, most: int) -> np.ndarray:
 def from_above(points: np.ndarray, side: int) -> np.ndarray:
     """Points as :func:`cloud` gives them, seen along the third coordinate: uint8 of (side, side, 3).
 
-    All but a hundredth at the edges is there, since one far point would make a dot of the rest. Of the points in one
-    pixel, the brightest is seen.
+    All but a hundredth at the edges is there, since one far point would make a dot of the rest. A pixel shows the
+    brightest of its points.
     """
     picture = np.zeros((side, side, 3), "u1")
     if not len(points):

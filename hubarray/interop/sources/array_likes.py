@@ -27,7 +27,8 @@ def array_like(source: Any, *, max_decoded_bytes: int | None = None) -> Found | 
     ----------
     source : Any
     max_decoded_bytes : int, optional
-        What a chunk of an array that h5py or zarr-python has open may decode to; by default the setting of the name.
+        How many bytes a chunk of an open array of h5py or zarr-python may decode to. The default is the setting of this
+        name.
 
     Raises
     ------

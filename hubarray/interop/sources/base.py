@@ -45,7 +45,7 @@ class ImportSource(Protocol):
     dims : tuple of (str or None), or None
         Names of all axes.
     fingerprint : list or None
-        JSON that changes when the source does; None if that cannot be told, or it can be read only once.
+        JSON that changes when the source does, or None if that is unknown or the source can only be read once.
     """
 
     where: str
@@ -57,10 +57,10 @@ class ImportSource(Protocol):
     fingerprint: list[Any] | None
 
     def blocks(self, start: int, block_rows: int) -> Iterator[np.ndarray]:
-        """Rows from ``start`` on, at most so many at a time."""
+        """Iterate over rows from ``start``, with at most this number at a time."""
 
     def parts(self, row: int, max_bytes: int) -> Iterator[tuple[tuple[Any, ...], np.ndarray]]:
-        """A row that is too large to be held, in parts of about so many bytes: their place in the row, and values.
+        """Iterate over the parts of a row that is too large for memory: their positions in the row, and their values.
 
         Raises
         ------
@@ -91,7 +91,7 @@ def check_sizes(source: ImportSource, *, whole_rows: bool, stored_bytes: int | N
     whole_rows : bool
         Whether only whole rows can be read.
     stored_bytes : int, optional
-        What its files take, where that is known.
+        The size of its files, if known.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def check_chunks(where: str, array: Any, stored_bytes: int | None, max_decoded_b
     where : str
     array : h5py.Dataset or zarr.Array
     stored_bytes : int or None
-        What its files take; None if that is not known.
+        The size of its files, or None if unknown.
     max_decoded_bytes : int
 
     Raises
@@ -194,7 +194,7 @@ def chosen(where: str, key: str | None, keys: list[str]) -> str:
 
 
 def require_file(path: str) -> None:
-    """Refuse what would block for ever, or is no file at all, before it is opened.
+    """Refuse a path that would block forever, or is not a file, before it is opened.
 
     Raises
     ------

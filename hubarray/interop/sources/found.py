@@ -24,7 +24,7 @@ class Found:
         JSON values that came along.
     dims : tuple of (str or None), or None
     fill : scalar or None
-        What stands for elements that were never written.
+        The value of elements that were never written.
     """
 
     array: Any

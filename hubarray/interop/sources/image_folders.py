@@ -128,7 +128,7 @@ def _in_folder(where: str) -> tuple[list[str], bool]:
 
 
 def _first_below(where: str, levels: int) -> list[str]:
-    """An image that lies deeper below a folder than so many folders, if there is one."""
+    """Return an image that is deeper below a folder than the limit, if there is one."""
     for inner, folders, names in os.walk(where):
         folders[:] = sorted(one for one in folders if not is_hidden(one))
         if len(Path(inner).relative_to(where).parts) >= levels:

@@ -141,7 +141,7 @@ class Npz:
                 yield rows
 
     def _whole(self) -> np.ndarray:
-        """All of it, as its first axis is the one that goes on fastest."""
+        """Read all of it, because its first axis varies fastest."""
         with self._archive.open(self._member) as file:
             _header(file, self.where)
             data = file.read(math.prod(self.shape) * self.dtype.itemsize)
@@ -246,7 +246,7 @@ def _parsed(text: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 def _pass_over(file: Any, size: int) -> None:
-    """Go on by so many bytes, of a file that may not be able to seek."""
+    """Skip bytes of a file that may not be able to seek."""
     if file.seekable():
         file.seek(size, os.SEEK_CUR)
         return

@@ -78,7 +78,7 @@ class SlicedSource:
 
 
 def boxes_of(shape: tuple[int, ...], itemsize: int, max_bytes: int) -> Iterator[tuple[slice, ...]]:
-    """Slices that cut a shape into boxes of about so many bytes, along its leading axes.
+    """Iterate over slices that divide a shape into boxes of about this number of bytes, along its leading axes.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Single images of files: PNG, JPEG, TIFF and what else Pillow knows, told by their content, with every bit."""
+"""Single images in files: PNG, JPEG, TIFF and other formats of Pillow, recognized by content, with every bit."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def pixels(
     where, data
         As of :func:`still_of`.
     numbers : bool
-        Of an image with a palette its numbers, or else its colours.
+        For an image with a palette, whether to keep its numbers instead of its colors.
     upright : bool
         Turn what says that it lies on a side.
     bands_last : bool
@@ -242,7 +242,7 @@ def _opened(where: str, file: BinaryIO) -> Any:
 
 
 def _has_clear_colour(image: Any) -> bool:
-    """Whether one colour of a PNG is transparent, which is an alpha channel to whoever looks."""
+    """Return whether one color of a PNG is transparent, which is shown as an alpha channel."""
     return image.format == "PNG" and "transparency" in image.info and image.mode in ("1", "L", "RGB", "I;16", "I")
 
 

@@ -29,8 +29,8 @@ class Texts:
         Of ``str`` objects, or what NumPy turns into them.
     shape : tuple of int
     stored_bytes : int or None
-        What the source takes, which no text is longer than: so many are read at a time, and so much in all, that a file
-        whose texts are all the same long one is no bomb.
+        The size of the source, which limits the length of a text, the texts per read and their total, so that a file
+        cannot repeat one long text endlessly.
     """
 
     dtype = TEXT
@@ -83,7 +83,7 @@ class Texts:
 
 
 def _boxes(shape: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
-    """Boxes of at most so many elements, which together are an array of this shape.
+    """Iterate over boxes with at most this number of elements, which together cover the shape.
 
     Examples
     --------

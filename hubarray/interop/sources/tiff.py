@@ -177,7 +177,7 @@ def tiff_members(where: str, *, upright: bool) -> Members | None:
 
 
 def pieces_of(page: Any, max_bytes: int) -> Iterator[tuple[tuple[slice, ...], np.ndarray]]:
-    """A page in pieces of about so many bytes: where each lies, and its pixels as they are stored.
+    """Iterate over pieces of a page with about this number of bytes: the position of each, and its stored pixels.
 
     Raises
     ------

@@ -105,7 +105,7 @@ def to_dataframe(
     spark : SparkSession, optional
         By default the active one.
     columns : str or sequence of str, optional
-        As of :meth:`hubarray.RowLoader.get_row`.
+        Same as in :meth:`hubarray.RowLoader.get_row`.
     root : optional
         For a name.
 

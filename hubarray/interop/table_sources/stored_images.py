@@ -78,7 +78,7 @@ class StoredImages:
         Raises
         ------
         SourceError
-            It cannot be read, is too large, or is no image that the field holds without loss.
+            The image cannot be read, is too large, or does not fit the field without loss.
         """
         if self._codec is not None and self._is_stored_as_it_is(data):
             return data
@@ -120,7 +120,7 @@ class StoredImages:
 def stored_images(
     where: str, name: str, groups: Iterable[Sequence[bytes | None]], given: Field | None, *, nullable: bool
 ) -> StoredImages | None:
-    """How the files of a column are stored, by the first group of rows that has some; None where they are no images.
+    """Return how the files of a column are stored, by the first group of rows with files; None if they are not images.
 
     Sounds, say, are none: the bytes of a file are kept in any case.
 
@@ -209,7 +209,7 @@ def _field_of(where: str, stills: Mapping[str, Still], *, numbers: bool, nullabl
 
 
 def _with_channels(where: str, found: np.ndarray, channels: int) -> np.ndarray:
-    """Pixels with so many channels: grey is grey in each, and where there is no alpha all is opaque.
+    """Return pixels with this number of channels. Gray is repeated, and a missing alpha is opaque.
 
     Raises
     ------

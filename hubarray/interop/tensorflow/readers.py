@@ -58,7 +58,7 @@ def tf_tensors(reader: Any, shuffling_queue_capacity: int = 0, min_after_dequeue
     ----------
     reader : Reader
     shuffling_queue_capacity : int
-        Shuffle among about so many rows, as the reader does it.
+        Shuffle within about this number of rows, in the reader.
     min_after_dequeue : int
         Taken for Petastorm's sake.
 

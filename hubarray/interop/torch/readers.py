@@ -37,8 +37,8 @@ class DataLoader:
     collate_fn : callable, optional
         Makes a batch of a list of rows, each a dictionary of NumPy values, in place of the above; of a reader of rows.
     shuffling_queue_capacity : int
-        Shuffle among about so many rows: it sets how the reader shuffles, and there is no buffer besides. Before the
-        first item alone.
+        Shuffle within about this number of rows. The reader shuffles; there is no other buffer. Before the first item
+        alone.
 
     Raises
     ------
@@ -160,7 +160,7 @@ class DataLoader:
 
 
 class BatchedDataLoader(DataLoader):
-    """A :class:`DataLoader` of a reader of batches, whose rows are put together anew into batches of one size.
+    """A :class:`DataLoader` of a reader of batches, whose rows are combined into batches of equal size.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class BatchedDataLoader(DataLoader):
     transform_fn : callable, optional
         Makes a tensor of each column, an array, in place of ``torch.as_tensor``; lists are left as they are.
     shuffling_queue_capacity : int
-        As of :class:`DataLoader`.
+        Same as in :class:`DataLoader`.
     """
 
     def __init__(
@@ -191,9 +191,9 @@ class BatchedDataLoader(DataLoader):
 
 
 class InMemBatchedDataLoader:
-    """Epochs of what a reader gives once: its rows are read into memory, and shuffled anew in each epoch.
+    """Epochs over the rows of a reader, which are read into memory once and shuffled in each epoch.
 
-    Whoever iterates again gets the next epochs; one that was left early goes on.
+    Iterating again gives the next epochs. An epoch that was left early continues.
 
     Parameters
     ----------
@@ -201,11 +201,11 @@ class InMemBatchedDataLoader:
         Of one epoch; it is read to its end.
     batch_size : int
     transform_fn : callable, optional
-        As of :class:`BatchedDataLoader`.
+        Same as in :class:`BatchedDataLoader`.
     num_epochs : int or None
         None is endless.
     rows_capacity : int, optional
-        At most so many rows are read.
+        Maximum number of rows to read.
     shuffle : bool
     seed : int
 
@@ -269,7 +269,8 @@ class InMemBatchedDataLoader:
             left = None if left is None else left - 1
 
     def state_dict(self) -> dict[str, int]:
-        """Where the loop is; of the same rows, seed and batch size, :meth:`load_state_dict` goes on from there."""
+        """Return the position of the loop. With the same rows, seed and batch size, :meth:`load_state_dict` continues
+        from it."""
         return {"rows": self._rows, "seed": self._seed, "batch_size": self._batch_size, "epoch": self._epoch,
                 "batches": self._batches_given}  # fmt: skip
 
@@ -312,7 +313,7 @@ def _all_columns(reader: Any, max_rows: int | None) -> tuple[dict[str, Column], 
 
 
 class _Rebatched:
-    """Columns of so many rows each, of what a reader gives in other numbers; rows that are left over wait for more."""
+    """Iterate over columns of this number of rows, from batches of other sizes. Remaining rows wait for more."""
 
     def __init__(self, reader: Any, batch_size: int, *, drop_last: bool = False) -> None:
         self._reader, self._batch_size, self._drop_last = reader, batch_size, drop_last
@@ -370,7 +371,7 @@ def _by_name(names: Sequence[str], item: Sequence[Column]) -> dict[str, Column]:
 
 
 class _ColumnsOfRows:
-    """Columns of so many rows each; rows that came before an error are kept for the next time."""
+    """Iterate over columns of this number of rows. Rows before an error are kept for the next time."""
 
     def __init__(self, reader: Any, names: Sequence[str], batch_size: int) -> None:
         self._reader, self._names, self._batch_size = reader, names, batch_size

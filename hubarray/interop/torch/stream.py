@@ -229,12 +229,12 @@ class Stream(IterableDataset[Any]):
         return {"loop": loop, "given": self._given}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Have the next iteration go on where a state was taken: with as many ranks and workers.
+        """Let the next iteration continue from a state, with the same number of ranks and workers.
 
         Raises
         ------
         ConfigError
-            It is no state of this stream.
+            The state does not belong to this stream.
         """
         known = isinstance(state, Mapping) and isinstance(state.get("loop"), Mapping)
         if not known or type(state.get("given")) is not int or state["given"] < 0:
@@ -291,7 +291,7 @@ class Stream(IterableDataset[Any]):
 class _Runs(IterableDataset[Any]):
     """Runs of a stream, dealt out to the workers of a DataLoader, which takes one from each in turn.
 
-    Whoever makes another loader of the dataset of one, as accelerate does to skip batches, gets its batches.
+    If somebody makes another loader of its dataset, as accelerate does to skip batches, that loader gives the batches.
     """
 
     def __init__(self, stream: Stream) -> None:

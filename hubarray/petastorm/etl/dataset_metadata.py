@@ -30,7 +30,7 @@ def materialize_dataset(
     Parameters
     ----------
     spark, dataset_url, schema, row_group_size_mb, storage_options
-        As of :func:`hubarray.petastorm.materialize_dataset`.
+        Same as in :func:`hubarray.petastorm.materialize_dataset`.
     use_summary_metadata : bool
         Changes nothing: a summary is always written.
     filesystem_factory
@@ -58,7 +58,7 @@ def get_schema_from_dataset_url(
     Parameters
     ----------
     dataset_url_or_urls
-        As of :func:`hubarray.make_reader`.
+        Same as in :func:`hubarray.make_reader`.
     hdfs_driver : str
         Changes nothing.
     storage_options : mapping, optional
@@ -70,7 +70,7 @@ def get_schema_from_dataset_url(
     ConfigError
         ``filesystem`` was given.
     PetastormMetadataError
-        There is no dataset, or its schema cannot be read.
+        The dataset does not exist, or its schema cannot be read.
     """
     refuse_filesystem(filesystem, "filesystem")
     try:

@@ -25,7 +25,7 @@ def make_spark_converter(
         As Spark knows it; uncompressed by default.
     dtype : "float32", "float64" or None
     **options
-        ``parent_cache_dir_url`` and ``storage_options``, as of :func:`hubarray.petastorm.make_spark_converter`.
+        ``parent_cache_dir_url`` and ``storage_options``, same as in :func:`hubarray.petastorm.make_spark_converter`.
     """
     return spark_readers.make_spark_converter(
         df, parquet_row_group_size_bytes=parquet_row_group_size_bytes,

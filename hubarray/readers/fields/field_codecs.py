@@ -93,13 +93,13 @@ class ScalarCodec(FieldCodec):
     Parameters
     ----------
     spark_type : pyspark.sql.types.DataType or str, optional
-        What the column is in Spark, or the name of its class, such as ``"DecimalType(10,2)"``; by default what fits the
-        field's dtype. It says the unit of times that have none, and how many digits decimals have.
+        The type of the column in Spark, or the name of its class, such as ``"DecimalType(10,2)"``. The default fits the
+        dtype of the field. It says the unit of times that have none, and how many digits decimals have.
 
     Raises
     ------
     ConfigError
-        Decimals of so many digits are not stored.
+        Decimals with this number of digits cannot be stored.
     """
 
     def __init__(self, spark_type: Any = None) -> None:
@@ -152,7 +152,7 @@ def is_moment(numpy_dtype: Any, spark_type: str | None) -> bool:
 
 
 def _decimal(value: Any, precision: int, scale: int) -> Decimal:
-    """A value as a decimal of so many digits, none of which is lost."""
+    """Return a value as a decimal with this number of digits, without losing any."""
     value = single(unmasked(value))
     given = Decimal(value.item() if isinstance(value, np.generic) else value)
     if not given.is_finite():

@@ -24,7 +24,7 @@ class FilterPredicate(VectorPredicate):
     Parameters
     ----------
     filters : list of tuple, list of lists of tuple, or pyarrow.compute.Expression
-        As of :func:`pyarrow.parquet.read_table`.
+        Same as in :func:`pyarrow.parquet.read_table`.
     schema : Unischema
     """
 

@@ -23,8 +23,8 @@ class TransformSpec:
     Parameters
     ----------
     func : callable, optional
-        Of :func:`hubarray.make_reader`, takes and gives a row as a dictionary; of :func:`hubarray.make_batch_reader`
-        a DataFrame, of as many rows as it likes. None to edit the schema alone.
+        A function that takes and returns a row as a dictionary in :func:`hubarray.make_reader`, and a DataFrame with
+        any number of rows in :func:`hubarray.make_batch_reader`. None to edit the schema alone.
     edit_fields : list of UnischemaField, or of (name, numpy_dtype, shape, nullable)
         Fields that it adds or changes.
     removed_fields : list of str

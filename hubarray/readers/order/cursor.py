@@ -20,14 +20,14 @@ class EpochCursor:
     Parameters
     ----------
     identity, where : str
-        Of the source: what a state is compared with, and how messages call it.
+        The identity of the source, which a state is compared with, and its name in messages.
     bounds : ndarray of int64
         The first row of each unit, and the number of all rows.
     unit_rows, group_rows : int
         ``unit_rows`` is 0 where the source says what its units are.
     mode : "exact", "drop" or "pad"
     own_mode : bool
-        Whether it is the default: then an epoch that a state goes on with leaves out, or repeats, what it did before.
+        Whether it is the default. Then an epoch that continues from a state drops or repeats rows as the state says.
     seed : int
     own_seed : bool
         Whether it was chosen here: then a state brings its own.
@@ -140,7 +140,7 @@ class EpochCursor:
         self.state = replace(self.state, mode=self._mode).at(epoch=epoch, cuts=cuts)
 
     def take(self, cuts: Sequence[Progress], rows: int) -> None:
-        """Be so many of the world's rows behind where some cuts were."""
+        """Go to the position this number of rows of the world behind some cuts."""
         last = cuts[-1]
         assert isinstance(last.taken, int)
         progress = Progress(last.intervals, last.step_rows, last.taken + rows)
@@ -155,7 +155,7 @@ class EpochCursor:
         self.state = replace(self.state, seed=seed)
 
     def shuffle_among(self, rows: int) -> None:
-        """Shuffle rows, among about so many of this rank's; two groups more are read ahead."""
+        """Shuffle within about this number of rows of this rank. Two more groups are read ahead."""
         open_at_once = max(1, self.state.cuts[-1].intervals // self.world_size)
         # Edges of groups are aimed at halves.
         group_rows = 2 * self.rows if rows >= self.rows else max(1, rows // open_at_once)
@@ -212,7 +212,7 @@ class EpochCursor:
         self._drifted = isinstance(told, (list, tuple)) and len({one.get("epoch") for one in told}) > 1
 
     def go(self, state: ReaderState) -> None:
-        """Be at a place that another loop of the same source and world told."""
+        """Go to the position of another loop of the same source and world."""
         if state.unit_rows != self.state.unit_rows:
             self._bounds = cut_units(uniform_units(self.rows, state.unit_rows), state.parts)
         self.state = replace(state, source=self.state.source)
@@ -224,7 +224,7 @@ def uniform_units(rows: int, unit_rows: int) -> np.ndarray:
 
 
 def cut_units(bounds: np.ndarray, parts: int) -> np.ndarray:
-    """The bounds of units, each cut into so many."""
+    """Return the bounds of units that are divided into this number of parts."""
     if parts == 1:
         return bounds
     lengths = np.diff(bounds)

@@ -1,4 +1,4 @@
-"""Which shard of how many this process is, as told or by whoever started it."""
+"""Return the shard of this process and the number of shards, from the arguments or from the launcher."""
 
 from __future__ import annotations
 

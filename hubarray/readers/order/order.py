@@ -7,7 +7,7 @@ The rules, which `docs/FORMAT.md` does not hold because nothing of them is store
 3. *Groups* of whole units are formed inside each interval, after the cut. Their edges are spread by ``(i + 1/2) / C``
    of a group, so that the groups of the intervals do not end in the same step. The rows of a group are permuted.
 4. Row ``j`` of the world is place ``j // C`` of interval ``j % C``. Rank ``r`` of ``W`` takes the rows ``j % W == r``.
-5. What remains, the tails of the intervals in their order, may be cut anew into other intervals; groups stay as they
+5. What remains, the tails of the intervals in their order, can be divided into other intervals; groups stay as they
    were.
 
 No rank, world or worker is in rules 1 to 3, so where ``W`` divides ``C`` a step's rows are the same at every ``W``.
@@ -181,7 +181,7 @@ class EpochCut:
         return found
 
     def tails(self, taken: Sequence[int]) -> list[tuple[int, int]]:
-        """The rest of each interval, in their order, after so many of its places were taken."""
+        """Return the rest of each interval, in their order, after this number of its places."""
         return [one for i, some in enumerate(taken) for one in self.places(i, some, int(self.firsts[i][-1]))]
 
 

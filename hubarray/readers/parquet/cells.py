@@ -89,7 +89,7 @@ def _times(field: UnischemaField, column: Column) -> Column:
 
 
 def placed(out: Column, column: Column, places: np.ndarray, count: int) -> Column:
-    """Values put to their places among so many: in an array while all are of one dtype and shape, else in a list."""
+    """Values at their positions: in an array as long as all have the same dtype and shape, and otherwise in a list."""
     if isinstance(column, np.ndarray):
         if not len(out):
             out = np.empty((count, *column.shape[1:]), column.dtype)

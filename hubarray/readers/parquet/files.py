@@ -93,7 +93,7 @@ class DataFile:
 
 
 class Client:
-    """A file system, made when it is needed and anew in another process.
+    """A file system, which is made when it is needed, and again in another process.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ class Client:
 
 @dataclass(frozen=True)
 class Location:
-    """Where a dataset is: the path of its folder or file, and how it is told."""
+    """The place of a dataset: the path of its folder or file, and its name in messages."""
 
     client: Client
     path: str
@@ -193,7 +193,7 @@ class Location:
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """Of which store it is, for the names of what is cached."""
+        """The identity of the store, for keys of the cache."""
         return self.client.scheme, self.client.endpoint, self.path
 
 
@@ -203,7 +203,7 @@ def located(source: str | os.PathLike[str], options: Mapping[str, Any] | None = 
     Raises
     ------
     ConfigError
-        It has user and password in it, or is no URL.
+        It contains a user and a password, or is not a URL.
     """
     text = os.fspath(source)
     if "://" not in text:
@@ -314,7 +314,7 @@ def listed(location: Location) -> list[DataFile]:
     Raises
     ------
     NotFoundError
-        There is no such file or folder, or none in it.
+        The file or folder does not exist, or has no Parquet files.
     SourceError
         The folder is a table of another format, whose rows are not all that its files hold.
     """

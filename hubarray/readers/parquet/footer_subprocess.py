@@ -1,8 +1,8 @@
-"""Facts of column chunks, told by a process of its own: ``python -P apart.py FIELD...``.
+"""Read facts about column chunks in a separate process: ``python -P footer_subprocess.py FIELD...``.
 
 Arrow ends the process at some damage of a footer as soon as Python looks at a column chunk, and nothing can catch that.
-So whoever wants to know sends footers to this one, each by its length and its bytes, and reads an Arrow stream for
-each. It imports nothing of hubarray, to start in a fifth of a second.
+The caller sends footers to this process, each as its length and its bytes, and reads an Arrow stream for each. It
+imports nothing of hubarray, to start in a fifth of a second.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ _TYPES = ("INT32", "INT64", "FLOAT", "DOUBLE", "BYTE_ARRAY")
 
 
 def chunk_facts(found: pq.FileMetaData, fields: Sequence[str]) -> pa.Table:
-    """Of each row group the file that it is in; and of each field its number, the least value, the most, and whether
-    these prove nothing of single rows. What is not known is null.
+    """Return the ranges of the fields in each row group.
+
+    A row has the file, the number of the field, and its minimum and maximum. A flag says whether these prove nothing
+    about single rows. Unknown values are null.
     """
     groups = [found.row_group(i) for i in range(found.num_row_groups)]
     columns: dict[str, pa.Array] = {"file": pa.array([_file_of(group) for group in groups], pa.string())}

@@ -79,7 +79,7 @@ class Footer:
 
 
 class Metadata:
-    """Parsed footers of files, for whoever reads them; the ones used last, up to 64 MiB."""
+    """A cache of parsed footers of files: the last used ones, up to 64 MiB."""
 
     def __init__(self) -> None:
         # Of each state of a file: its footer, the store's name for the contents, and whether a disk cache was given it.
@@ -203,11 +203,11 @@ def footers_of(
     Parameters
     ----------
     known : dict of str to Footer
-        What a summary said, by the files' relative paths.
+        The footers of a summary, by the relative paths of files.
     cache : DiskCache or None
         Keeps what was read.
     skip_errors : bool
-        Warn of a file that cannot be read, and go on, unless there is no other.
+        Warn about an unreadable file and continue, unless there is no other.
     """
     refused: dict[str, SourceError | NotFoundError] = {}
     found: list[Footer | None] = [known.get(file.relative) for file in files]

@@ -42,12 +42,12 @@ def build_rowgroup_index(
     url : path or URL of a folder
     indexers : list of SingleFieldIndexer or FieldNotNullIndexer
     storage_options : mapping, optional
-        As of :func:`hubarray.make_reader`.
+        Same as in :func:`hubarray.make_reader`.
 
     Raises
     ------
     ConfigError
-        A field is not there, or its values are no text, numbers or booleans.
+        A field does not exist, or its values are not text, numbers or booleans.
     NotFoundError, SourceError
     """
     source = parquet_source(url, storage_options=storage_options)

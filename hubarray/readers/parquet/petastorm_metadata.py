@@ -25,7 +25,7 @@ ROW_GROUPS_KEY = b"dataset-toolkit.num_row_groups_per_file.v1"
 
 
 def common_metadata(location: Location) -> dict[bytes, bytes] | None:
-    """The metadata of ``_common_metadata``, or None where there is no such file.
+    """Return the metadata of ``_common_metadata``, or None if the file does not exist.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def schema_in(found: dict[bytes, bytes], where: str) -> Unischema | None:
 
 
 def with_metadata(location: Location, schema: pa.Schema, added: dict[bytes, bytes]) -> None:
-    """Write ``_common_metadata`` anew, with some metadata more.
+    """Rewrite ``_common_metadata`` with additional metadata.
 
     Raises
     ------

@@ -27,7 +27,7 @@ def answers(
     keys: Mapping[int, Mapping[str, Any]],
     cache: DiskCache | None,
 ) -> list[bool | None]:
-    """Of each row group whether all its rows pass, none does, or they have to be looked at.
+    """Return for each row group whether all its rows match, none does, or they must be read.
 
     Files that their folders' names decide are not looked at. The statistics of the others come from ``_metadata``,
     where it says them, or else from their footers.
@@ -35,7 +35,7 @@ def answers(
     Parameters
     ----------
     clauses
-        As of :func:`hubarray.tables.format.statistics.range_answer`.
+        Same as in :func:`hubarray.tables.format.statistics.range_answer`.
     units : sequence of (file, row group)
     keys : mapping of int to mapping
         Of each file the values that the names of its folders say.

@@ -131,7 +131,7 @@ class ParquetSource:
         return self._like(units, self._cache_place)
 
     def cached(self, cache: tuple[str, int]) -> ParquetSource:
-        """The same row groups, kept in a folder of so many bytes once they were read."""
+        """Return the same row groups with a cache folder of this size."""
         return self._like(self.units, cache)
 
     def _like(self, units: Sequence[tuple[int, int]], cache: tuple[str, int] | None) -> ParquetSource:
@@ -142,7 +142,7 @@ class ParquetSource:
         return made
 
     def identity(self) -> str:
-        """Of the files, their sizes and times, and the row groups that are read; wherever they lie."""
+        """The identity of the files, their sizes and times, and the row groups, independent of their place."""
         return self._identity
 
     @cached_property
@@ -452,7 +452,7 @@ def parquet_source(
     skip_errors : bool
         Leave out files whose footers cannot be read, with a warning.
     max_decoded_bytes : int, optional
-        What the columns of a row group may decode to, together; by default the setting.
+        How many bytes the columns of a row group may decode to. The default is the setting.
 
     Raises
     ------

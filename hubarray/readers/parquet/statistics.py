@@ -23,23 +23,21 @@ Ranges = list[dict[str, tuple[Any, Any, bool]]]
 def ranges(footers: Sequence[pq.FileMetaData], fields: Sequence[str]) -> list[Ranges]:
     """Ranges of the fields of each footer's row groups; nothing, where Arrow cannot bear to look.
 
-    A filter then looks at rows, and a chunk that is damaged is told of when it is read.
+    A filter then reads rows, and a damaged chunk is reported when it is read.
     """
     found = [_ranges_of(table, fields) for table in _told((_bytes_of(one) for one in footers), fields)]
     return found + [[{} for _ in range(one.num_row_groups)] for one in footers[len(found) :]]
 
 
 def file_paths(footer: bytes) -> list[str] | None:
-    """Of each row group of a ``_metadata`` file the data file that it is in; None, where Arrow cannot bear to look."""
+    """Return the data file of each row group of a ``_metadata`` file, or None if Arrow fails to read it."""
     for table in _told([footer], []):
         return [str(path) for path in table.column("file").to_pylist()]
     return None
 
 
 def summed(footer: bytes, fields: Sequence[str]) -> list[tuple[str, dict[str, tuple[Any, Any, bool]]]]:
-    """Of each row group of a ``_metadata`` file the data file that it is in, and the ranges of the fields; nothing,
-    where Arrow cannot bear to look.
-    """
+    """Return data files and ranges of the row groups of a ``_metadata`` file, or nothing if Arrow fails to read it."""
     for table in _told([footer], fields):
         paths = [str(path) for path in table.column("file").to_pylist()]
         return list(zip(paths, _ranges_of(table, fields), strict=True))

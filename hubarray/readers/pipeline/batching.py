@@ -90,7 +90,7 @@ def join_column(length: int, parts: Sequence[tuple[Any, Segment]], empty: Callab
     parts : sequence
         Arrays, tensors or lists, and where they go.
     empty : callable
-        Memory for so many rows like those of an array.
+        Allocate memory for this number of rows like those of an array.
     """
     if len(parts) == 1 and parts[0][1].count == length:
         return parts[0][0]

@@ -83,7 +83,7 @@ def fed(order: Order, share: Share, read: Callable[[np.ndarray], Any], opened: C
     read : callable
         Given rows of the source.
     opened : callable
-        Made of what was read, once, by whoever asks for it.
+        Made once from what was read, by the first user.
     counts : sequence of int, optional
         Rows of each run that are used; all by default.
     held : int, optional

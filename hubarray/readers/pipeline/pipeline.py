@@ -54,7 +54,7 @@ class Pipeline:
     ----------
     source : Source
     columns : sequence of str
-        The fields that are wanted before the transform.
+        The fields to read before the transform.
     predicate, transform, ngram : optional
     batched : bool
         Whether predicate and transform get a DataFrame of many rows.

@@ -53,7 +53,7 @@ class PrefetchQueue(Generic[T]):
         return self._open[number]
 
     def _begin_again(self) -> None:
-        """Begin anew, in a forked child, what was under way in threads of its parent."""
+        """Start again, in a forked child, what threads of the parent were doing."""
         self._process = os.getpid()
         for number, one in self._begun.items():
             if not one.done():

@@ -177,9 +177,9 @@ class _Crew:
                 raise ConnectionError("it had nothing to do")
 
     def _break(self, worker: subprocess.Popen[bytes], error: Exception, task: _Task | None) -> None:
-        """A worker is gone: whoever waits is told, and so is whoever comes.
+        """Report the death of a worker to all callers that wait, and to later ones.
 
-        The others are ended with it, as whoever waits for one of them would wait until it has done its task.
+        The other workers end as well, because a caller would otherwise wait until they have done their tasks.
         """
         with contextlib.suppress(subprocess.TimeoutExpired):
             worker.wait(1.0)

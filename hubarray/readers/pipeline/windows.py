@@ -44,7 +44,7 @@ class WindowIndex:
     predicate : PredicateBase or None
         Windows are made of the rows that it includes.
     skip_errors : bool
-        Whether rows whose times, or what decides, cannot be read are left out: no window goes on across them.
+        Whether to leave out rows whose times or predicate fields cannot be read. No window spans them.
     """
 
     def __init__(

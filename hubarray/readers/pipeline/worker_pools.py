@@ -92,8 +92,8 @@ class DummyPool:
 class ThreadPool:
     """Threads of this process: reading and decoding release the interpreter's lock, functions of the user do not.
 
-    A thread cannot be ended. One whose transform goes on is left to itself after 1.5 seconds, and does not keep the
-    program from ending, as one of a ThreadPoolExecutor would.
+    A thread cannot be ended. A thread whose transform continues is abandoned after 1.5 seconds, and does not keep the
+    program from ending, unlike a thread of a ThreadPoolExecutor.
     """
 
     def __init__(self, pipeline: Pipeline, workers_count: int) -> None:

@@ -1,7 +1,7 @@
 """A worker process of a reader: ``python -m hubarray.readers.pipeline.worker_process SOCKET LIFELINE``.
 
-It takes the pipeline by cloudpickle from the reader that started it, then row numbers; for each it sends a file with
-Arrow, which has no name and vanishes with whoever holds it. Nothing that comes from data is pickled.
+It receives the pipeline by cloudpickle from the reader that started it, and then row numbers. For each, it sends an
+Arrow file without a name, which vanishes with its last owner. Nothing that comes from data is pickled.
 """
 
 from __future__ import annotations

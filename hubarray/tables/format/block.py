@@ -180,7 +180,7 @@ class Block:
         Raises
         ------
         CorruptDataError
-            There is no such row, which only a location can say, or a value does not decode.
+            The row of the location does not exist, or a value does not decode.
         """
         self.require_row(row)
         return {name: self._value(self._columns[name], row, encoded=encoded) for name in names}
@@ -369,7 +369,7 @@ class _Column:
 
 
 def cut_text(data: bytes, bounds: np.ndarray, *, is_text: bool) -> list[Any] | None:
-    """The bytes, or the text, between bounds that rise from 0; None if it is no UTF-8."""
+    """Return the bytes or the text between increasing bounds from 0, or None if the text is not UTF-8."""
     if len(bounds) > _CUT_BY_ARROW:
         import pyarrow as pa
 

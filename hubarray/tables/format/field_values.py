@@ -60,7 +60,7 @@ def checked(field: Field, value: Any, *, decodes_images: bool = False) -> Any:
 
 
 def checked_column(field: Field, values: Any, *, decodes_images: bool = False) -> tuple[Any, ConfigError | None]:
-    """Values of a field, one a row, as far as they can be stored, and why the next one cannot.
+    """Return the values of a field up to the first that cannot be stored, and the reason.
 
     An array of all values stays one where blocks are made of it as it is: numbers of a fixed size that may not be null.
     The caller may change what was given.

@@ -103,7 +103,7 @@ def decode(data: Buffer, wanted: pa.Schema, *, rows: int, columns: Sequence[str]
     Raises
     ------
     ValueError
-        It is no Parquet file of these columns and so many rows, or says that it has more than 2 GiB.
+        The data is not a Parquet file with these columns and rows, or claims more than 2 GiB.
     """
     try:
         file = pq.ParquetFile(pa.BufferReader(bytes(data)))
@@ -145,7 +145,8 @@ def _stored_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _cast(column: pa.ChunkedArray, wanted: pa.DataType) -> pa.ChunkedArray:
-    """A column as it is wanted, which Parquet stores otherwise; a dictionary is made of the plain column."""
+    """Return a column in its own type, which Parquet stores in another one. A dictionary is made from the plain
+    column."""
     if not pa.types.is_dictionary(wanted):
         return (
             column.cast(column.type.value_type).cast(wanted)

@@ -84,7 +84,7 @@ class PartFile:
 
     @staticmethod
     def decode(data: Buffer, key: Key, schema: Schema, where: str) -> PartFile:
-        """A part file of whoever wrote it.
+        """Read an untrusted part file.
 
         Raises
         ------
@@ -180,7 +180,7 @@ class TablePart:
         Raises
         ------
         CorruptDataError
-            They are no part's.
+            The bytes are not a part.
         """
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise ConfigError(f"a part is a TablePart or its bytes, not a {type(data).__name__}")

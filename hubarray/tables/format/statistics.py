@@ -77,7 +77,7 @@ def slabs_of_ranges(found: pa.Table, schema: Schema, clauses: Sequence[Sequence[
         A ranges piece.
     schema : Schema
     clauses : sequence of sequences of (field, operation, value)
-        As of :func:`range_answer`.
+        Same as in :func:`range_answer`.
     """
     names = {name: i for i, name in enumerate(schema.index)}
     asked = {name for some in clauses for name, _, _ in some if name in names}

@@ -39,9 +39,9 @@ class TableDiff:
     Attributes
     ----------
     added, removed, changed : dict
-        Of each partition, how many rows the second table has in addition, has not, and has with other values.
+        For each partition, the number of rows that the second table adds, lacks, and has with other values.
     columns : dict of str to int
-        Of each column of both tables in how many rows it differs.
+        For each column of both tables, the number of rows in which it differs.
     new_columns, dropped_columns : tuple of str
     """
 
@@ -83,7 +83,7 @@ def diff_tables(one: Side, two: Side, on: Sequence[str] | None = None) -> TableD
     Raises
     ------
     ConfigError
-        The tables have keys of two types, or ``on`` is no key.
+        The tables have keys of different types, or ``on`` is not a key.
     """
     old, new = (TableSnapshot.of(version, record) for version, record in (one, two))
     schemas = old.metadata.schema, new.metadata.schema

@@ -42,8 +42,8 @@ def read(table: TableSnapshot, columns: Sequence[str] | str | None = None, filte
     """The index as an Arrow table: partition and fields, then the service column.
 
     Reads a piece of each slab, in parallel; with ``filters`` of those that may have a row that passes, as the list of
-    partitions and the ranges say, which are read first. Of each piece the columns that they speak of are decoded first,
-    and the others where a row is left.
+    partitions and the ranges say, which are read first. In each piece, the columns of the filters are decoded first,
+    and the others only if a row is left.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def read(table: TableSnapshot, columns: Sequence[str] | str | None = None, filte
     columns : sequence of str, optional
         Names or globs.
     filters : list of tuples, list of lists of tuples, or pyarrow.compute.Expression
-        As of ``pyarrow.parquet.read_table``.
+        Same as in ``pyarrow.parquet.read_table``.
 
     Raises
     ------

@@ -25,7 +25,7 @@ class Alignment:
     Parameters
     ----------
     columns : sequence of ServiceColumn
-        Of each table its service column, which names its merges and the fields they were on.
+        The service column of each table, which names its joins and their fields.
     tables : sequence of TableState
     are_exclusive : callable
         Whether no row of the index is of two of some tables.
@@ -51,9 +51,9 @@ class Alignment:
         Parameters
         ----------
         some : sequence of int
-            The tables whose rows are wanted.
+            The tables whose rows are read.
         found : sequence of array of int64
-            Of each table the window's rows, -1 for none.
+            The rows of the window in each table, -1 for none.
         at : int
             The position in the index that the window is of, for the error.
 
@@ -118,7 +118,7 @@ class Alignment:
         return reached
 
     def _links(self, one: int, two: int) -> dict[str, tuple[str, ...]]:
-        """Of each merge that brought two tables together its fields."""
+        """The fields of each join."""
         there = set(self._columns[two].on)
         by_merge: dict[str, tuple[str, ...]] = {}
         for merge, field in self._columns[one].on:

@@ -60,7 +60,7 @@ class _Layout:
 
     @functools.cached_property
     def raw_bytes(self) -> int:
-        """Of a block whose values are as they are in memory; -1 for none."""
+        """The header of a block with uncompressed values; -1 for none."""
         return -1 if self.gaps is None else sum(self.gaps) + sum(part.value_bytes for part in self.parts)
 
 
@@ -172,7 +172,7 @@ def places(
     names: Sequence[str],
     filled: Mapping[str, np.ndarray],
 ) -> ColumnBuffers | None:
-    """Where a group's blocks may be put; None where their values differ in size, or not all are wanted.
+    """Return where to put the blocks of a group, or None if their values differ in size or not all are needed.
 
     Parameters
     ----------

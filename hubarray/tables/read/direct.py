@@ -52,7 +52,7 @@ def blocks_at_hand(
     numbers : sequence of int
         Rows of the table; those below 0 are none.
     is_only : bool
-        Whether no other group is wanted: of several, all requests to a remote root are better made in parallel.
+        Whether this is the only group. Requests of several groups to a remote root are better made in parallel.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def _from_afar(table: TableSnapshot, spots: Sequence[_BlockLocation]) -> list[Bu
 
 
 def _runs(spots: Sequence[_BlockLocation]) -> list[list[_BlockLocation]]:
-    """Those that follow each other in one pack, together, as many as one call may read."""
+    """Combine blocks that follow each other in one pack, up to the limit of one read."""
     runs: list[list[_BlockLocation]] = []
     for spot in spots:
         last = runs[-1][-1] if runs and len(runs[-1]) < MAX_BUFFERS else None

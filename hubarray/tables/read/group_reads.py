@@ -34,7 +34,7 @@ class GroupRead:
 
 @dataclass(frozen=True)
 class MaskedRead:
-    """Columns of a pick that are read for the same rows: all that are wanted, or those that a mask says."""
+    """Columns that are read for the same rows: all rows, or those of a mask."""
 
     fields: tuple[str, ...]
     names: tuple[str, ...]

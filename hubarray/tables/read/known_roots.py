@@ -1,7 +1,7 @@
-"""The roots that the indexes of this process were read from, by commit id, so that a loader need not be told.
+"""The roots of the indexes that this process has read, by commit id, so that a loader finds them.
 
-A commit id is in every index, and whoever owns another root may have copied it. So an id that was seen under two roots
-names neither.
+Every index contains a commit id, which the owner of another root may have copied. So an id that was seen under two
+roots names neither.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ class Column:
 def _has_twin(field: str, no_fields: Collection[str], known: Collection[str]) -> bool:
     """Whether a second column of this name got a suffix: then the first is one table's, and no key of both.
 
-    It is among the columns of the index that are no fields. Some suffixes are known. pandas gives one to every name
-    that both indexes have, the partition's too, unless that was dropped.
+    It is a column of the index that is not a field. Some suffixes are known. pandas gives one to every name that both
+    indexes have, the partition's too, unless that was dropped.
     """
     suffixes = {one.removeprefix(PARTITION) for one in no_fields if one.startswith(PARTITION)} - {""} | {*known}
     twins = {one.removeprefix(field) for one in no_fields if one.startswith(field)} - {""}
@@ -58,7 +58,7 @@ def name_columns(
     Returns
     -------
     (columns, ambiguous)
-        Columns by name, in the order of tables and schemas; and for each name that cannot be told, whose it may be.
+        Columns by name, in the order of tables and schemas; and for each ambiguous name, its tables.
     """
     having: dict[str, list[int]] = {}
     for i, (_, schema) in enumerate(tables):

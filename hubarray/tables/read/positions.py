@@ -11,7 +11,7 @@ from hubarray.errors import ConfigError
 
 
 def position_of(given: Any, rows: int) -> int:
-    """A position of an index of so many rows; those below 0 count from the end.
+    """Return a position in an index of ``rows`` rows. Negative ones count from the end.
 
     Raises
     ------
@@ -27,7 +27,7 @@ def position_of(given: Any, rows: int) -> int:
 
 
 def positions_of(given: Any, rows: int) -> np.ndarray:
-    """Positions of an index of so many rows, as int64; those below 0 count from the end.
+    """Return positions in an index as int64. Negative ones count from the end.
 
     Raises
     ------

@@ -220,7 +220,7 @@ def _sorted(found: Locations, chunks: npt.NDArray[np.uint64]) -> _Sorted:
     Returns
     -------
     positions, rows : ndarray
-        Of each, which of the rows that were asked for it is, and which of its block.
+        For each, its position among the requested rows, and in its block.
     breaks : ndarray
         Equal for rows that follow each other here and there.
     bounds : ndarray
@@ -369,7 +369,7 @@ class _Held:
 
 
 def _is_kept(job: _BlockFetch) -> bool:
-    """Whether a block stays in the memory cache: where others of its rows may be wanted next."""
+    """Whether a block stays in the memory cache, because other rows of it may be needed next."""
     return len(job.positions) < job.wanted.group.rows_per_block > 1
 
 

@@ -1,6 +1,6 @@
 """Rows of tables by their numbers: which columns there are, which groups have them, and their values.
 
-What :class:`hubarray.RowLoader` is made of, without the ways to ask that are its users'.
+The base of :class:`hubarray.RowLoader`, without its public methods.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class RowReads:
     Parameters
     ----------
     numbers : sequence of (ServiceColumn, Numbers or EveryRow)
-        Of each table the row at each position, -1 for none.
+        The row of each table at each position, -1 for none.
     names : sequence of str
         The other columns of the index.
     root : Root, optional
@@ -77,7 +77,7 @@ class RowReads:
 
     @property
     def numbers(self) -> list[Numbers]:
-        """Of each table the row that stands at each position, -1 where it has none."""
+        """Return the row of each table at each position, -1 for none."""
         self._require_pieces()
         return [np.asarray(numbers, np.int64) for _, numbers in self._numbers]
 
@@ -99,7 +99,7 @@ class RowReads:
         return self._numbers[table][0].suffix
 
     def foreign_columns(self) -> list[str]:
-        """The columns of the index that are of none of its tables: whoever added them has them alone."""
+        """The columns of the index that belong to none of its tables, because you have added them."""
         self.tables()
         known = {*self._columns, *self._ambiguous}
         # pandas gives a second partition a suffix.

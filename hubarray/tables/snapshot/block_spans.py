@@ -21,7 +21,7 @@ class BlockTable:
     Attributes
     ----------
     starts : array of int64
-        Of each block the first of the slab's rows that is in it, and the number of rows at the end.
+        The first row of each block in the slab, and the number of rows at the end.
     first_rows : array of int64
         Which row of its block that is.
     blocks : Locations
@@ -81,8 +81,8 @@ class BlockSpan:
         alike : bool
             Whether they have to be equally long.
         joined_bytes : int
-            They are cut where so many bytes of a chunk file begin, wherever a read does, so that what is cached is
-            found again.
+            They are divided at fixed multiples in a chunk file, independent of the read, so that later reads find them
+            in the cache.
         """
         blocks = self.blocks
         whole = (np.diff(self.bounds) == block_rows) & (self.first_rows == 0)

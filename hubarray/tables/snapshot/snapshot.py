@@ -175,7 +175,7 @@ class TableSnapshot:
         return known[0]
 
     def digests(self, append: AppendEntry, slab: int, group: str, blocks: int) -> np.ndarray:
-        """The digests of the blocks that begin in a slab, as many as its locations say.
+        """Return the digests of the blocks that start in a slab.
 
         Raises
         ------
@@ -210,7 +210,7 @@ class TableSnapshot:
         return found
 
     def rows_of_partitions(self) -> dict[Key, range]:
-        """Of each partition the numbers of its rows."""
+        """The row numbers of each partition."""
         found: dict[Key, range] = {}
         for append in self.metadata.appends:
             listed = self.partitions(append)

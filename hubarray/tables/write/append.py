@@ -147,7 +147,7 @@ def refuse_other_rows(table: TableSnapshot, part: TablePart) -> None:
 
 
 def stored_values(field: Field, values: list[Any]) -> list[Any]:
-    """Values of rows that were read as they are before they are stored: text as UTF-8, NaT where there is no null."""
+    """Values of rows in their form before storage: text as UTF-8, and NaT instead of null."""
     if field.kind == "string":
         return [None if value is None else value.encode() for value in values]
     if field.dtype is not None and field.dtype.kind in "mM" and not field.nullable:

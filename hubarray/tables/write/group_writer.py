@@ -74,7 +74,7 @@ class GroupWriter:
         self._waiting += 1
 
     def begin_batch(self, columns: Mapping[str, Any]) -> None:
-        """Have the rows of some columns at hand, of which :meth:`advance` takes."""
+        """Set the columns whose rows :meth:`advance` consumes."""
         if len(self._rows[self._names[0]]):
             self._stretches.append(self._rows)
             self._rows = self._no_rows()

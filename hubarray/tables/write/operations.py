@@ -45,8 +45,8 @@ def whole(
 class AddParts:
     """Partitions, written before, become the last rows of a table: one append.
 
-    What is uploaded counts from the append's first number and row, so that whatever was committed meanwhile, nothing
-    is uploaded twice.
+    Uploads count from the first number and row of the append, so nothing is uploaded twice, even if others commit in
+    the meantime.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ class PartitionWriter:
     packs : PackWriter
         Takes the chunk files.
     known : KnownBlocks, optional
-        What need not be stored again.
+        Blocks that need not be stored again.
     """
 
     def __init__(

@@ -38,9 +38,9 @@ class StagedParts:
     schema : Schema
     grace_seconds : float
     shared : bool
-        Whether an attempt after this one may go on with it; else it is nobody else's.
+        Whether a later attempt may continue it.
     source : str, optional
-        What tells the source of the parts from others.
+        The fingerprint of the source of the parts.
     """
 
     def __init__(
