@@ -125,7 +125,7 @@ class Merge:
     """
 
     allowed_when_frozen = False
-    quick = False
+    is_small = False
 
     def __init__(
         self, version: Version, record: Record, on_conflict: str | None, *, bases: list[Side] | None = None

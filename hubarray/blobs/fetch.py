@@ -16,7 +16,7 @@ from hubarray import config, process
 from hubarray.blobs.coalesce import RangeRequest, plan_runs
 from hubarray.blobs.disk_cache import DiskCache
 from hubarray.blobs.disk_sections import DiskSections
-from hubarray.blobs.in_flight import Flight, Flights
+from hubarray.blobs.in_flight import Fetch, InFlight
 from hubarray.blobs.local_files import Targets, read_local
 from hubarray.blobs.memory_cache import MemoryCache
 from hubarray.blobs.pools import pools
@@ -67,7 +67,7 @@ class Fetcher:
         self.stages = StageSeconds()
         self.disk = disk if root.store.remote else None
         self._sections = None if self.disk is None else DiskSections(self.disk, self.identity)
-        self._flights = Flights()
+        self._in_flight = InFlight()
         self._reads = VerifiedReads(root)
 
     @property
@@ -132,8 +132,8 @@ class Fetcher:
         for some in cached:
             is_missing[some] = False
         missing = np.flatnonzero(is_missing).tolist()
-        flights, theirs = self._flights.board((i, names[i]) for i in missing)
-        positions = list(flights)
+        fetches, theirs = self._in_flight.join((i, names[i]) for i in missing)
+        positions = list(fetches)
         mine = wanted if len(positions) == len(refs) else wanted.among(positions)
         try:
             runs = plan_runs(mine.refs)
@@ -142,7 +142,7 @@ class Fetcher:
                 for some in cached
                 if sections is not None
             ]
-            land = partial(self._land, positions, flights, consume)
+            land = partial(self._land, positions, fetches, consume)
             work += [(self._held_bytes(run), partial(self._fetch_run, run, mine, land, keep)) for run in runs]
             if len(work) == 1:
                 # A single request runs here: handing it to another thread would only cost time.
@@ -150,10 +150,10 @@ class Fetcher:
             else:
                 run_all(work)
         except BaseException as error:
-            self._flights.give_up(list(flights.values()), error)
+            self._in_flight.fail(list(fetches.values()), error)
             raise
-        for i, flight in theirs:
-            data = self._flights.wait(flight)
+        for i, fetch in theirs:
+            data = self._in_flight.wait(fetch)
             if data is None:
                 data = self._reads.blob(blob_place(refs[i]), partial(wanted.is_intact, i))
             with pools.codec_slots:
@@ -284,14 +284,14 @@ class Fetcher:
             return {}
         if self._sections is not None and self._sections.present(names, counted=False):
             return None
-        mine, theirs = self._flights.board(enumerate(names))
-        flights = {names[i]: flight for i, flight in mine.items()}
+        mine, theirs = self._in_flight.join(enumerate(names))
+        fetches = {names[i]: fetch for i, fetch in mine.items()}
         found: dict[BlobName, bytearray] = {}
         error: BaseException = InterruptedError()
         try:
             if not theirs:
                 tasks = [
-                    (sum(length for *_, length in run), partial(self._read_run, run, flights, is_intact, found))
+                    (sum(length for *_, length in run), partial(self._read_run, run, fetches, is_intact, found))
                     for run in runs
                 ]
                 if len(tasks) == 1:
@@ -302,13 +302,13 @@ class Fetcher:
             error = failure
             raise
         finally:
-            self._flights.give_up([flight for name, flight in flights.items() if name not in found], error)
+            self._in_flight.fail([fetch for name, fetch in fetches.items() if name not in found], error)
         return found if len(found) == len(names) else None
 
     def _read_run(
         self,
         run: Sequence[BlobName],
-        flights: dict[BlobName, Flight],
+        fetches: dict[BlobName, Fetch],
         is_intact: Callable[[BlobName, Buffer], bool],
         out: dict[BlobName, bytearray],
     ) -> None:
@@ -324,7 +324,7 @@ class Fetcher:
         for name, blob in blobs:
             # The one copy: whoever holds a blob does not hold the request that it came in.
             out[name] = bytearray(blob)
-            self._flights.land(flights[name], blob)
+            self._in_flight.complete(fetches[name], blob)
 
     def keep_object(self, key: str, data: Buffer) -> None:
         """Put an object that was just uploaded, such as :meth:`object` reads, into the disk cache."""
@@ -337,22 +337,22 @@ class Fetcher:
             self._sections.put(key, [(0, b"".join(pieces))])
 
     def _once(self, name: Hashable, fetch: Callable[[], Buffer]) -> Buffer:
-        mine, theirs = self._flights.board([(0, name)])
+        mine, theirs = self._in_flight.join([(0, name)])
         if theirs:
-            data = self._flights.wait(theirs[0][1])
+            data = self._in_flight.wait(theirs[0][1])
             return fetch() if data is None else data
         try:
             data = fetch()
         except BaseException as error:
-            self._flights.give_up(mine.values(), error)
+            self._in_flight.fail(mine.values(), error)
             raise
-        self._flights.land(mine[0], data)
+        self._in_flight.complete(mine[0], data)
         return data
 
     def _land(
         self,
         positions: list[int],
-        flights: dict[int, Flight],
+        fetches: dict[int, Fetch],
         consume: Consume,
         position: int,
         data: Buffer,
@@ -362,10 +362,10 @@ class Fetcher:
         consume(i, data)
         # Landed only after it is consumed: before that the caches do not have it, and a thread that asks for it
         # would fetch it again.
-        flight = flights[i]
-        self._flights.land(flight, data)
-        # A flight holds its bytes. Without it here they are freed before the whole fetch is over.
-        del flights[i]
+        fetch = fetches[i]
+        self._in_flight.complete(fetch, data)
+        # A fetch holds its bytes. Without it here they are freed before the whole fetch is over.
+        del fetches[i]
 
     def _comes_in_pieces(self, run: RangeRequest) -> bool:
         """Whether blobs are handed over while later ones arrive; a single blob would only be joined from its pieces."""

@@ -1,4 +1,4 @@
-"""Blobs that are under way, so that threads that want the same one wait for one request of it."""
+"""Fetches in fetch, so that threads that need the same blob wait for one request."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from hubarray import process
 from hubarray.errors import UnavailableError
 from hubarray.storage.base import Buffer
 
-FLIGHT_PATIENCE_SECONDS = 5.0
+FETCH_PATIENCE_SECONDS = 5.0
 
 
-class Flight:
-    """One blob or node under way. Light, because a read of many small chunks makes one for each."""
+class Fetch:
+    """The fetch of one blob or node. It is small, because a read of many small chunks makes one for each."""
 
-    __slots__ = ("data", "error", "landed", "name", "over")
+    __slots__ = ("data", "done", "error", "name", "over")
 
     def __init__(self, name: Hashable) -> None:
         self.name = name
         self.over = False
         self.data: Buffer | None = None
         self.error: UnavailableError | None = None
-        self.landed: threading.Event | None = None
+        self.done: threading.Event | None = None
 
 
-class Flights:
+class InFlight:
     """The blobs, or the nodes, of one root that this process is fetching, by name."""
 
     def __init__(self) -> None:
@@ -34,65 +34,64 @@ class Flights:
         process.register(self)
 
     def after_fork(self) -> None:
-        """Start afresh in a forked child: nothing is under way there."""
+        """Start afresh in a forked child, which fetches nothing."""
         self._lock = threading.Lock()
-        self._under_way: dict[Hashable, Flight] = {}
+        self._under_way: dict[Hashable, Fetch] = {}
 
-    def board(self, wanted: Iterable[tuple[int, Hashable]]) -> tuple[dict[int, Flight], list[tuple[int, Flight]]]:
-        """Split positions into those the caller is to fetch and land, and those that others are fetching."""
-        mine: dict[int, Flight] = {}
-        theirs: list[tuple[int, Flight]] = []
+    def join(self, requests: Iterable[tuple[int, Hashable]]) -> tuple[dict[int, Fetch], list[tuple[int, Fetch]]]:
+        """Split positions into those that the caller must fetch and complete, and those that others are fetching."""
+        mine: dict[int, Fetch] = {}
+        theirs: list[tuple[int, Fetch]] = []
         with self._lock:
-            for i, name in wanted:
-                flight = self._under_way.get(name)
-                if flight is None:
-                    mine[i] = self._under_way[name] = Flight(name)
+            for i, name in requests:
+                fetch = self._under_way.get(name)
+                if fetch is None:
+                    mine[i] = self._under_way[name] = Fetch(name)
                 else:
-                    theirs.append((i, flight))
+                    theirs.append((i, fetch))
         return mine, theirs
 
-    def land(self, flight: Flight, data: Buffer) -> None:
-        """Hand a blob's bytes to those who wait for it; who wants it from now on fetches it, or has it from a cache."""
+    def complete(self, fetch: Fetch, data: Buffer) -> None:
+        """Pass the bytes of a blob to the threads that wait for it. Later threads fetch it, or find it in a cache."""
         with self._lock:
-            self._unlist(flight)
-            if not flight.over:
-                self._finish(flight, data)
+            self._unlist(fetch)
+            if not fetch.over:
+                self._finish(fetch, data)
 
-    def give_up(self, flights: Iterable[Flight], error: BaseException) -> None:
-        """After a failure: let the waiters of what has not landed fetch it themselves, or fail as :meth:`wait` says."""
+    def fail(self, fetches: Iterable[Fetch], error: BaseException) -> None:
+        """After an error, let the threads that wait fetch the rest themselves, or fail as :meth:`wait` describes."""
         with self._lock:
-            for flight in flights:
-                self._unlist(flight)
-                if not flight.over:
-                    flight.error = error if isinstance(error, UnavailableError) else None
-                    self._finish(flight, None)
+            for fetch in fetches:
+                self._unlist(fetch)
+                if not fetch.over:
+                    fetch.error = error if isinstance(error, UnavailableError) else None
+                    self._finish(fetch, None)
 
-    def wait(self, flight: Flight) -> Buffer | None:
-        """The bytes of a blob that another thread fetches; None if it gave up.
+    def wait(self, fetch: Fetch) -> Buffer | None:
+        """Return the bytes of a blob that another thread fetches, or None if that thread has failed.
 
         Raises
         ------
         UnavailableError
-            The storage did not answer it, and the caller has waited for that so long that to ask by itself, and wait as
-            long again, would be too long.
+            The store did not answer, and the caller has already waited too long to wait again for its own request.
         """
         began = time.monotonic()
         with self._lock:
-            if not flight.over and flight.landed is None:
-                flight.landed = threading.Event()
-        if flight.landed is not None:
-            flight.landed.wait()
-        if flight.error is not None and time.monotonic() - began >= FLIGHT_PATIENCE_SECONDS:
-            raise UnavailableError(*flight.error.args)
-        return flight.data
+            if not fetch.over and fetch.done is None:
+                fetch.done = threading.Event()
+        if fetch.done is not None:
+            fetch.done.wait()
+        if fetch.error is not None and time.monotonic() - began >= FETCH_PATIENCE_SECONDS:
+            raise UnavailableError(*fetch.error.args)
+        return fetch.data
 
     @staticmethod
-    def _finish(flight: Flight, data: Buffer | None) -> None:
-        flight.data, flight.over = data, True
-        if flight.landed is not None:
-            flight.landed.set()
+    def _finish(fetch: Fetch, data: Buffer | None) -> None:
+        fetch.data, fetch.over = data, True
+        if fetch.done is not None:
+            fetch.done.set()
 
-    def _unlist(self, flight: Flight) -> None:
-        # What has landed may be under way again, by another call, whose flight stays.
-        if self._under_way.get(flight.name) is flight:
-            del self._under_way[flight.name]
+    def _unlist(self, fetch: Fetch) -> None:
+        # Another call may already fetch the same name again.
+        if self._under_way.get(fetch.name) is fetch:
+            del self._under_way[fetch.name]

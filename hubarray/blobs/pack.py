@@ -138,7 +138,7 @@ class PackWriter:
         key = pack_key(self._home, pack)
         self._keys.append(key)
         try:
-            self._store.put(key, blobs, unread=True)
+            self._store.put(key, blobs, atomic=False)
         except Exception as error:
             self._failure = error
             raise

@@ -249,8 +249,8 @@ class DatasetHandle(Handle, Generic[ArrayT]):
         ids = {name: described.arrays[name].id for name in appends}
         steps = [operations.read_tails(axes, ids)] if len(appends) > 1 else []
         steps += [operations.on_array(name, one, id=ids[name]) for name, one in appends.items()]
-        quick = all(one.quick for one in appends.values())
-        self.commit_operation(Steps(steps, seen=record, quick=quick), record, message)
+        is_small = all(one.is_small for one in appends.values())
+        self.commit_operation(Steps(steps, seen=record, is_small=is_small), record, message)
         start = next(iter(appends.values())).start
         return slice(start, start + count)
 

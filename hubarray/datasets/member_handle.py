@@ -85,7 +85,7 @@ class MemberHandle(ArrayHandle):
     ) -> None:
         """Commit an operation on this array, as a commit of the dataset."""
         whole = _member(base).whole
-        steps = Steps([on_array(self._key, operation, id=self._id)], seen=whole, quick=operation.quick)
+        steps = Steps([on_array(self._key, operation, id=self._id)], seen=whole, is_small=operation.is_small)
         commit(self._version, steps, base=whole, message=message, packs=packs, began=began)
 
 

@@ -34,7 +34,7 @@ class MergeDataset:
     """
 
     allowed_when_frozen = False
-    quick = False
+    is_small = False
 
     def __init__(self, version: Version, record: Record, on_conflict: str | None) -> None:
         if on_conflict not in CONFLICT_SIDES:

@@ -59,14 +59,14 @@ class Steps:
         Each is given the changes so far, the version and the pack writer.
     seen : Record, optional
         What the caller decided by: what does not fit a newer one is a conflict, and no mistake of the caller's.
-    quick : bool
+    is_small : bool
         As of an operation.
     """
 
     allowed_when_frozen = False
 
-    def __init__(self, steps: Sequence[Step], *, seen: Record | None = None, quick: bool = False) -> None:
-        self._steps, self._seen, self.quick = steps, seen, quick
+    def __init__(self, steps: Sequence[Step], *, seen: Record | None = None, is_small: bool = False) -> None:
+        self._steps, self._seen, self.is_small = steps, seen, is_small
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commits.commit.Operation`."""

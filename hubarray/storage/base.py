@@ -231,7 +231,7 @@ class Store(abc.ABC):
             self.stats.add("get", began=began, read_bytes=size)
             self._log("GET", key, size, began)
 
-    def put(self, key: str, data: Buffer | Sequence[Buffer], *, no_store: bool = False, unread: bool = False) -> None:
+    def put(self, key: str, data: Buffer | Sequence[Buffer], *, no_store: bool = False, atomic: bool = True) -> None:
         """Create or replace an object; durable when it returns.
 
         Several buffers are laid back to back, which spares the caller a copy.
@@ -240,9 +240,9 @@ class Store(abc.ABC):
         ----------
         no_store : bool
             For objects that are overwritten: no HTTP cache is to keep them.
-        unread : bool
-            Nobody looks for the key before this returns, so the object need not appear all at once; what a
-            killed process leaves of it is a part of an object, under that key.
+        atomic : bool
+            Whether the object must appear all at once. Without it, a killed process may leave a part of the object
+            under the key, so nobody may look for the key before this returns.
         """
         self._refuse_if_read_only(key)
         self._refuse_leading_away(key)
@@ -250,7 +250,7 @@ class Store(abc.ABC):
         pieces = data if isinstance(data, (list, tuple)) else (data,)
         size = sum(len(piece) for piece in pieces)
         try:
-            self._patiently_done(lambda: self._put(key, pieces, no_store, unread), key)
+            self._patiently_done(lambda: self._put(key, pieces, no_store, atomic), key)
         finally:
             self.stats.add("put", began=began, written_bytes=size)
             self._log("PUT", key, size, began)
@@ -410,7 +410,7 @@ class Store(abc.ABC):
         return done
 
     @abc.abstractmethod
-    def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, unread: bool) -> None: ...
+    def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, atomic: bool) -> None: ...
 
     @abc.abstractmethod
     def _put_if_absent(self, key: str, data: Buffer) -> bool: ...

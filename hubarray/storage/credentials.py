@@ -283,8 +283,8 @@ class RenewingStore(Store):
     def _read_into(self, key: str, start: int, out: Sequence[memoryview]) -> int:
         return int(self._using("_read_into", key, start, out))
 
-    def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, unread: bool) -> None:
-        self._using("_put", key, pieces, no_store, unread)
+    def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, atomic: bool) -> None:
+        self._using("_put", key, pieces, no_store, atomic)
 
     def _put_if_absent(self, key: str, data: Buffer) -> bool:
         return bool(self._using("_put_if_absent", key, data))

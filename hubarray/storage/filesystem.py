@@ -125,7 +125,7 @@ class FilesystemStore(Store):
             raise self._error(error, key) from None
         return bytes(data)
 
-    def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, unread: bool) -> None:
+    def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, atomic: bool) -> None:
         data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
         try:
             self._write(key, data, no_store)

@@ -106,7 +106,7 @@ class HttpStore(Store):
         names = dict.fromkeys(_name_below(address, link) for link in links.found)
         return [name for name in names if name]
 
-    def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, unread: bool) -> None:
+    def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, atomic: bool) -> None:
         raise ReadOnlyError(f"{self.where(key)}: this root can only be read")
 
     def _put_if_absent(self, key: str, data: Buffer) -> bool:

@@ -163,8 +163,8 @@ class LocalStore(Store):
             length -= len(piece)
         return b"".join(pieces)
 
-    def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, unread: bool) -> None:
-        self._write(key, pieces, None if unread else os.replace)
+    def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, atomic: bool) -> None:
+        self._write(key, pieces, os.replace if atomic else None)
 
     def _put_if_absent(self, key: str, data: Buffer) -> bool:
         self._check_links(key)

@@ -158,7 +158,7 @@ class ObjectStore(Store):
             if _status(error) != 416:
                 raise self._error(error, key) from None
 
-    def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, unread: bool) -> None:
+    def _put(self, key: str, pieces: Sequence[Buffer], no_store: bool, atomic: bool) -> None:
         # Several pieces go to obstore as they are; joined, an upload would hold each pack twice.
         data = pieces[0] if len(pieces) == 1 else list(pieces)
         attributes = _NO_STORE if no_store else None

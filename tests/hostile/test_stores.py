@@ -76,7 +76,7 @@ def test_links_that_lead_out_of_a_folder_are_refused_by_every_verb(beside):
     ):
         with pytest.raises(hub.errors.StorageError, match="leads out of the root"):
             use()
-    store.put("lab/x/packs/2", b"replaces the link", unread=False)
+    store.put("lab/x/packs/2", b"replaces the link", atomic=True)
     assert sorted(info.key for info in store.list("")) == ["lab/x/packs/1", "lab/x/packs/2"]
     assert [info.key for info in store.list("lab/x/", shallow=True)] == ["lab/x/packs/"]
     assert (outside / "victim").read_bytes() == b"precious"
@@ -87,7 +87,7 @@ def test_a_file_that_is_written_in_place_is_not_written_through_a_link(beside):
     store, outside = beside
     (store.folder / "lab" / "x" / "packs" / "2").symlink_to(outside / "victim")
     with pytest.raises(hub.errors.StorageError):
-        store.put("lab/x/packs/2", b"x", unread=True)
+        store.put("lab/x/packs/2", b"x", atomic=False)
     assert (outside / "victim").read_bytes() == b"precious"
 
 

@@ -100,5 +100,5 @@ def test_an_upload_of_several_buffers_does_not_hold_them_twice(make_root, kind):
     store = make_root(kind).store
     store.put("first", b"connections are made")
     pieces = [bytes([i]) * MIB for i in range(16)]
-    assert peak_bytes(lambda: store.put("pack", pieces, unread=True)) < MIB
+    assert peak_bytes(lambda: store.put("pack", pieces, atomic=False)) < MIB
     assert bytes(store.get("pack")) == b"".join(pieces)

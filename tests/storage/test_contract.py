@@ -56,11 +56,11 @@ def test_buffers_of_any_kind_are_stored(store):
     assert bytes(store.get("array")) == b"def"
 
 
-@pytest.mark.parametrize("unread", [False, True])
-def test_several_buffers_are_laid_back_to_back_however_many(store, unread):
+@pytest.mark.parametrize("atomic", [True, False])
+def test_several_buffers_are_laid_back_to_back_however_many(store, atomic):
     pieces = [b"one", memoryview(bytearray(b"two")), b""] + [b"%d," % i for i in range(3000)]
     store.put("pieces", b"something longer" * 2000)
-    store.put("pieces", pieces, unread=unread)
+    store.put("pieces", pieces, atomic=atomic)
     assert bytes(store.get("pieces")) == b"".join(pieces)
 
 

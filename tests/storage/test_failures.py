@@ -187,7 +187,7 @@ def test_arrays_on_a_server_that_is_down_fail_in_time_and_by_name(down):
 
 
 def test_whoever_waits_for_a_silent_server_fails_with_the_first_and_not_after_it(s3_server, monkeypatch):
-    monkeypatch.setattr("hubarray.blobs.in_flight.FLIGHT_PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr("hubarray.blobs.in_flight.FETCH_PATIENCE_SECONDS", 0.5)
     monkeypatch.setitem(objectstore._CLIENT, "read_timeout", "1s")
     monkeypatch.setitem(objectstore._RETRY, "retry_timeout", timedelta(seconds=2))
     hub.configure(disk_cache_bytes=0, memory_cache_bytes=0)

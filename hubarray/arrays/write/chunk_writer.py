@@ -19,7 +19,7 @@ from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.pools import pools
 from hubarray.blobs.ref import REF, Refs, blob_place, null_ref
 from hubarray.blobs.scheduling import run_in_order
-from hubarray.history.commits.commit import QUICK_BYTES
+from hubarray.history.commits.commit import SMALL_BYTES
 from hubarray.progress import progress
 
 WRITE_BATCH_BYTES = 64 << 20
@@ -101,7 +101,7 @@ class ChunkWriter:
                 refs.append(ref)
             bar.update(metadata.chunk_bytes)
 
-        is_small = total_bytes <= QUICK_BYTES
+        is_small = total_bytes <= SMALL_BYTES
         with progress(total_bytes, f"writing {base.version.name}") as bar:
             work = (self._work(some, metadata, base, is_small) for some in _batched(tasks, batch))
             run_in_order(itertools.chain.from_iterable(work), place)

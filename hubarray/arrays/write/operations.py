@@ -26,7 +26,7 @@ from hubarray.arrays.write.chunk_writer import ChunkWriter, Task
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import Refs
 from hubarray.errors import ConflictError
-from hubarray.history.commits.commit import QUICK_BYTES, Draft
+from hubarray.history.commits.commit import SMALL_BYTES, Draft
 from hubarray.history.log.version import Version
 from hubarray.history.records.overlay import Numbers
 from hubarray.history.records.record import Record
@@ -101,7 +101,7 @@ class SetElements:
         self._selection = selection
         self._value = value
         self._writer = ChunkWriter()
-        self.quick = value.size * value.dtype.itemsize <= QUICK_BYTES
+        self.is_small = value.size * value.dtype.itemsize <= SMALL_BYTES
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commits.commit.Operation`."""
@@ -148,7 +148,7 @@ class Append:
 
     def __init__(self, rows: np.ndarray, axis: int = 0) -> None:
         self._rows, self._axis = rows, axis
-        self.quick = rows.nbytes <= QUICK_BYTES
+        self.is_small = rows.nbytes <= SMALL_BYTES
         self.start = -1
         self._writer = ChunkWriter()
 
@@ -177,7 +177,7 @@ class Resize:
     """``a.resize(shape)``: sets the lengths of the axes that differ from what the caller saw."""
 
     allowed_when_frozen = False
-    quick = False
+    is_small = False
 
     def __init__(self, shape: tuple[int, ...], seen: tuple[int, ...]) -> None:
         self._lengths = {axis: length for axis, length in enumerate(shape) if length != seen[axis]}
@@ -234,7 +234,7 @@ class SetDims:
     """Rename the axes."""
 
     allowed_when_frozen = False
-    quick = True
+    is_small = True
 
     def __init__(self, dims: tuple[str | None, ...] | None) -> None:
         self._dims = dims
@@ -251,7 +251,7 @@ class Overwrite:
     """Begin a new generation with another description; the history stays."""
 
     allowed_when_frozen = False
-    quick = True
+    is_small = True
 
     def __init__(self, metadata: ArrayMetadata, attrs: dict[str, Any]) -> None:
         self._metadata = metadata

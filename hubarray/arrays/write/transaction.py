@@ -357,7 +357,7 @@ class Transaction:
                     )
 
     allowed_when_frozen = False
-    quick = False
+    is_small = False
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commits.commit.Operation`."""

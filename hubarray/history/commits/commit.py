@@ -59,8 +59,8 @@ from hubarray.history.records.record import (
 from hubarray.process import uptime_seconds
 from hubarray.storage.base import Buffer
 
-QUICK_BYTES = 1 << 20
-"""Values that a quick operation has at most."""
+SMALL_BYTES = 1 << 20
+"""Maximum size of the values of a small operation."""
 
 
 @dataclass(frozen=True)
@@ -139,13 +139,13 @@ class Operation(Protocol):
     ----------
     allowed_when_frozen : bool
         Whether it may follow the record that froze the version.
-    quick : bool
-        Whether it has so little to encode and upload that this machine's other writers may wait for it, and it for
-        them: it begins with what they made. Others upload first.
+    is_small : bool
+        Whether it has so little to encode and upload that writers of this machine can wait for each other. A small
+        operation starts when it is its turn. Others upload first.
     """
 
     allowed_when_frozen: bool
-    quick: bool
+    is_small: bool
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """The changes to ``base``; None when it is so already.
@@ -210,7 +210,7 @@ def commit(
     turn = version.queue.turn()
     handing: Callable[[], bytes] | None = None
     try:
-        if operation.quick:
+        if operation.is_small:
             turn.take()
         time.sleep(turn.traffic.pause_seconds(time.monotonic()))
         base, proof_of_base = _as_told(turn, version, base)
@@ -243,7 +243,7 @@ def commit(
             # What is uploaded holds up nobody.
             turn.take()
             with version.commit_lock:
-                known = version.known
+                known = version.last_seen
                 if known is not None and known.head.number > base.head.number:
                     base = known
                     continue
@@ -253,13 +253,13 @@ def commit(
                 there, ours = version.log.create(record)
                 if ours:
                     version.committed(there)
-                    turn.traffic.won(time.monotonic(), time.monotonic() - attempt_began)
+                    turn.traffic.add_win(time.monotonic(), time.monotonic() - attempt_began)
                     if version.store.remote:
                         handing = functools.partial(_handed_over, version, there, packs.small)
                     return there
-                version.saw(there)
+                version.observe(there)
             attempt += 1
-            turn.traffic.lost(time.monotonic())
+            turn.traffic.add_loss(time.monotonic())
             time.sleep(retry_seconds(attempt, turn.traffic.commit_seconds))
             base = version.refresh()
     except BaseException:
@@ -267,7 +267,7 @@ def commit(
             packs.abandon()
         raise
     finally:
-        turn.end(version.known.head.number if version.known else 0, handing)
+        turn.end(version.last_seen.head.number if version.last_seen else 0, handing)
 
 
 def _handed_over(version: Version, record: Record, small: tuple[str, list[Buffer]] | None) -> bytes:
@@ -292,7 +292,7 @@ def _as_told(turn: CommitTicket, version: Version, base: Record) -> tuple[Record
                 return record, pools.io.submit(version.log.read, turn.newest)
     try:
         # From the log, and not from a cache: what is built on has to be there.
-        return version.saw(version.log.read(turn.newest)), None
+        return version.observe(version.log.read(turn.newest)), None
     except ObjectMissingError:
         return base, None
 
@@ -305,7 +305,7 @@ def _proven(version: Version, handed: Record, proof: Future[Record]) -> Record:
         return version.refresh()
     if there.digest != handed.digest:
         return version.refresh()
-    version.saw(handed)
+    version.observe(handed)
     return handed
 
 
@@ -353,7 +353,7 @@ def create_version(
         if ours:
             version.committed(there)
         else:
-            version.saw(there)
+            version.observe(there)
     return there, ours
 
 

@@ -156,11 +156,11 @@ def unpickled(root: Root, name: Name, number: int, *, pinned: bool) -> tuple[Ver
     Costs one request, none if this process knows the commit.
     """
     version = version_of(root, name)
-    known = version.known
+    known = version.last_seen
     if not pinned and known is not None and known.head.number >= number:
         return version, known
     record = version.cached(number)
     if not pinned:
         # It counts as old: the first use looks for newer commits.
-        version.saw(record, float("-inf"))
+        version.observe(record, float("-inf"))
     return version, record

@@ -20,7 +20,7 @@ class SetAttributes:
     """Set some attributes and remove others; those of other writers stay."""
 
     allowed_when_frozen = False
-    quick = True
+    is_small = True
 
     def __init__(self, updates: dict[str, Any], removals: tuple[str, ...] = ()) -> None:
         self._changes = AttributeChanges(updates, removals)
@@ -44,7 +44,7 @@ class Tag:
     """
 
     allowed_when_frozen = True
-    quick = True
+    is_small = True
 
     def __init__(self, tag: str, number: int) -> None:
         self._tag = tag
@@ -72,7 +72,7 @@ class Untag:
     """Take a tag away."""
 
     allowed_when_frozen = True
-    quick = True
+    is_small = True
 
     def __init__(self, tag: str) -> None:
         self._tag = tag
@@ -89,7 +89,7 @@ class Expire:
     """Let commits up to a number go; their data follows when it is collected, after the grace period."""
 
     allowed_when_frozen = True
-    quick = True
+    is_small = True
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -106,7 +106,7 @@ class Freeze:
     """Make the version immutable, for good."""
 
     allowed_when_frozen = True
-    quick = True
+    is_small = True
 
     def apply(self, base: Record, version: Version, packs: PackWriter) -> Draft | None:
         """See :class:`hubarray.history.commits.commit.Operation`."""
@@ -125,7 +125,7 @@ class Delete:
     """
 
     allowed_when_frozen = True
-    quick = True
+    is_small = True
 
     def __init__(self, only_onto: int | None = None) -> None:
         self._only_onto = only_onto
@@ -149,7 +149,7 @@ class Restore:
     """
 
     allowed_when_frozen = False
-    quick = True
+    is_small = True
 
     def __init__(self, old: Record, only_onto: int | None = None) -> None:
         self._old = old
@@ -183,7 +183,7 @@ class Replace:
     """
 
     allowed_when_frozen = False
-    quick = True
+    is_small = True
 
     def __init__(self, record: Record, attrs: dict[str, Any]) -> None:
         self._record = record

@@ -70,14 +70,14 @@ class ContentionStats:
         """All of it in 32 bytes."""
         return _STATE.pack(self.lost_at, self.won_at, self.run_began, self.commit_seconds)
 
-    def won(self, now: float, commit_seconds: float) -> None:
+    def add_win(self, now: float, commit_seconds: float) -> None:
         """A commit of this machine was made, and took so long."""
         if math.isinf(self.run_began) or now - self.won_at > LOOP_GAP_SECONDS + commit_seconds:
             self.run_began = now
         self.won_at = now
         self.commit_seconds += 0.2 * (commit_seconds - self.commit_seconds)
 
-    def lost(self, now: float) -> None:
+    def add_loss(self, now: float) -> None:
         """A commit of another machine came first."""
         self.lost_at = now
 

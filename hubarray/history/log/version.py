@@ -86,7 +86,7 @@ class Version:
         return self._checked_at
 
     @property
-    def known(self) -> Record | None:
+    def last_seen(self) -> Record | None:
         """The newest record seen so far, without looking."""
         return self._newest
 
@@ -106,7 +106,7 @@ class Version:
         except UnavailableError as error:
             return self._frozen_from_disk(error)
         self._noted = self._offline.note(record, self._noted)
-        return self.saw(record, asked_at)
+        return self.observe(record, asked_at)
 
     def reopen(self) -> Record:
         """The newest record, for a new handle: as :meth:`refresh`, but a log that was taken away is noticed.
@@ -142,7 +142,7 @@ class Version:
             return newest
         return self.refresh()
 
-    def saw(self, record: Record, at: float | None = None) -> Record:
+    def observe(self, record: Record, at: float | None = None) -> Record:
         """Take note of a record; the newest known never moves to a smaller number."""
         with self._lock:
             if self._newest is None or record.head.number >= self._newest.head.number:
@@ -152,7 +152,7 @@ class Version:
 
     def committed(self, record: Record) -> None:
         """Take note of a record this process created, and have the hint follow."""
-        self.saw(record)
+        self.observe(record)
         hint_writer.note(self.store, self.name, record.head.number)
 
     def cached(self, number: int) -> Record:
@@ -261,7 +261,7 @@ class Version:
         if seen is None or not seen.record.head.frozen:
             raise UnavailableError(f"{error.args[0]}{self._offline.at_hand()}") from None
         self._offline.remark(seen)
-        return self.saw(seen.record)
+        return self.observe(seen.record)
 
 
 class _Versions:

@@ -105,7 +105,7 @@ class Compact:
     """
 
     allowed_when_frozen = False
-    quick = False
+    is_small = False
 
     def __init__(self, packs: Packs) -> None:
         self._packs = packs

@@ -217,4 +217,4 @@ def _extend_log(source: Version, target: Version, records: dict[int, Record], kn
     target.store.put(hint_key(target.name), encode_hint(max(records)), no_store=True)
     if newest is not None:
         # Handles of this process see it at once.
-        target.saw(newest)
+        target.observe(newest)

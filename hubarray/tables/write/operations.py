@@ -57,7 +57,7 @@ class AddParts:
     """
 
     allowed_when_frozen = False
-    quick = False
+    is_small = False
 
     def __init__(self, parts: Sequence[TablePart], *, first: bool = False) -> None:
         self._parts = sorted_by_key(parts)

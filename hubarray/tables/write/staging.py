@@ -164,7 +164,7 @@ class _Stage:
     """Put parts beside those that are there."""
 
     allowed_when_frozen = False
-    quick = False
+    is_small = False
 
     def __init__(self, staged: StagedParts, parts: Sequence[TablePart], *, first: bool) -> None:
         self._staged, self._parts, self._first = staged, parts, first

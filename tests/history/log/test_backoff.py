@@ -15,7 +15,7 @@ def _loop(one, seconds, commit_seconds=0.005):
         pause = one.pause_seconds(now)
         paused += pause
         now += pause + commit_seconds
-        one.won(now, commit_seconds)
+        one.add_win(now, commit_seconds)
     return paused / seconds
 
 
@@ -30,24 +30,24 @@ def test_a_lone_writer_leaves_a_gap_a_few_times_a_second():
         if pause:
             gaps.append(now)
         now += pause + 0.005
-        one.won(now, 0.005)
+        one.add_win(now, 0.005)
     assert max(b - a for a, b in itertools.pairwise(gaps)) < 2 * backoff.RUN_SECONDS
 
 
 def test_a_machine_that_met_others_leaves_a_gap_after_a_few_commits_until_they_are_gone():
     one, now, run, runs = ContentionStats(), 100.0, 0, []
     for _ in range(200):
-        one.lost(now)
+        one.add_loss(now)
         pause = one.pause_seconds(now)
         if pause:
             runs.append(run)
             run = 0
         run += 1
         now += pause + 0.005
-        one.won(now, 0.005)
+        one.add_win(now, 0.005)
     assert 2 <= max(runs[5:]) <= backoff.RUN_COMMITS + 2
-    one.won(now + 2.5, 0.005)
-    one.won(now + 2.51, 0.005)
+    one.add_win(now + 2.5, 0.005)
+    one.add_win(now + 2.51, 0.005)
     assert one.pause_seconds(now + 2.51) == 0
 
 
@@ -56,7 +56,7 @@ def test_a_writer_that_writes_now_and_then_never_waits():
     for _ in range(100):
         now += 0.2
         assert one.pause_seconds(now) == 0
-        one.won(now, 0.005)
+        one.add_win(now, 0.005)
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff" * backoff.STATE_BYTES, b"\0" * (backoff.STATE_BYTES - 1)])
@@ -71,12 +71,12 @@ def test_whatever_a_state_says_the_pause_is_bounded():
 
 def test_a_run_begins_with_its_first_commit_however_long_that_took():
     one, now = ContentionStats(), 100.0
-    one.lost(now)
+    one.add_loss(now)
     while not one.pause_seconds(now):
         now += 0.005
-        one.won(now, 0.005)
+        one.add_win(now, 0.005)
     now += 0.2
-    one.won(now, 0.005)
+    one.add_win(now, 0.005)
     assert one.pause_seconds(now + 0.005) == 0
 
 

@@ -157,9 +157,9 @@ def _of_another_line(record):
 )
 def test_what_is_no_record_of_this_line_is_asked_for(make_root, handed, requests):
     array = hub.array(3, "t/x:v0", "i8", root=make_root("s3"))
-    before = array._version.known
+    before = array._version.last_seen
     array[0] = 5
-    after = array._version.known
+    after = array._version.last_seen
     other = Version(array._version.fetcher, after.name)
     turn = other.queue.turn()
     turn.newest, turn.handed = 2, handed(after)
@@ -192,7 +192,7 @@ def test_a_record_that_somebody_forged_is_never_built_on(make_root, monkeypatch,
     array = hub.array(4, "t/x:v0", "i8", root=root)
     array[:] = 1
     array[0] = 2
-    newest = array._version.known
+    newest = array._version.last_seen
     array._version._newest = array._version.log.read(2)
     take, record = CommitTicket.take, forged(newest)
 
@@ -401,7 +401,7 @@ def test_a_version_that_was_made_anew_does_not_go_on_from_what_the_file_says(mak
     hub.flush()
     version = array._version
     cache_key = f"{version.fetcher.identity} {record_key(version.name, 6)}"
-    version.fetcher.disk.put(cache_key, encode(version.known)[0], replace=True)
+    version.fetcher.disk.put(cache_key, encode(version.last_seen)[0], replace=True)
     turn = version.queue.turn()
     turn.take()
     turn.end(6)

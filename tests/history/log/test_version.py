@@ -43,14 +43,14 @@ def test_there_is_one_in_a_process_for_each_root_and_version(version, root):
 
 def test_what_is_committed_here_is_known_without_a_request(version, array):
     array[1] = 5
-    assert version.known.head.number == 4
+    assert version.last_seen.head.number == 4
     assert _requests(version, lambda: version.current(60)) == 0
 
 
 def test_the_newest_record_known_never_moves_back(version):
-    newest, older = version.known, version.log.read(1)
-    assert version.saw(older) is newest
-    assert version.known is newest
+    newest, older = version.last_seen, version.log.read(1)
+    assert version.observe(older) is newest
+    assert version.last_seen is newest
 
 
 def test_others_commits_are_seen_after_the_allowed_staleness(version, root, other_machine):
@@ -113,7 +113,7 @@ def test_a_tag_is_the_number_of_its_commit(version, root):
 def test_what_was_before_a_deletion_can_be_built_on_for_half_the_grace_period(version, root):
     hub.delete("t/x:v0", root=root)
     assert version.base_record(3).head.number == 3
-    grace_seconds = version.known.head.grace_seconds
+    grace_seconds = version.last_seen.head.grace_seconds
     age(root, grace_seconds / 2 - 60)
     assert not version.deleted_long_ago(version.refresh())
     age(root, 120)

@@ -17,7 +17,7 @@ def test_refs_are_the_overlay_over_the_manifest_one_by_one_or_together(root):
     array[:5000] = np.arange(5000) + 1
     array[7], array[5500] = 9, 0
     version = version_of(root, NAME)
-    record = version.known
+    record = version.last_seen
     assert record.manifest is not None
     numbers = np.array([0, 7, 4999, 5000, 5500], np.uint64)
     refs = refs_of(version.fetcher, record, numbers)
@@ -36,7 +36,7 @@ def test_every_present_chunk_comes_once_in_order_in_batches_of_so_many_bytes(roo
     array[[0, 101, count - 1]] = 4
     array[102] = 0
     version = version_of(root, NAME)
-    record = version.known
+    record = version.last_seen
     batches = list(present_refs(version.fetcher, record, batch_bytes=batch_bytes))
     numbers = np.concatenate([numbers for numbers, _ in batches])
     refs = np.concatenate([refs for _, refs in batches])

@@ -51,7 +51,7 @@ def nodes(root, home="t/x"):
 
 
 def node_of(ds):
-    return ds._version.known.described.node
+    return ds._version.last_seen.described.node
 
 
 def test_thousands_of_arrays_are_a_node_and_a_commit_that_changes_no_description_is_short(root, forget):
@@ -73,7 +73,7 @@ def test_thousands_of_arrays_are_a_node_and_a_commit_that_changes_no_description
 def test_what_is_packed_short_stays_in_the_record(root, length):
     ds = made(root)
     ds["a0"].attrs["note"] = "x" * min(length, 60_000)
-    assert isinstance(ds._version.known.described, dict)
+    assert isinstance(ds._version.last_seen.described, dict)
     assert nodes(root) == set()
 
 
@@ -169,7 +169,7 @@ def test_what_a_stranger_packed_is_looked_at_before_it_is_unpacked(root, short, 
     data = zlib.compress(content)
     node = NodeRef("t/x", new_id(), len(data), blob_hash(data))
     root.store.put(node.key, data)
-    record = replace(ds._version.known, described=LongDescription(node))
+    record = replace(ds._version.last_seen, described=LongDescription(node))
     number = record.head.number + 1
     record = replace(record, head=replace(record.head, number=number))
     root.store.put(f"t/x/log/v0/{number:016d}.json", encode(record)[0])
@@ -235,7 +235,7 @@ def test_transfer_brings_the_nodes_of_descriptions_and_of_what_commits_changed(m
     ds["wide"] = hub.ArraySpec((5000,), "i1", chunks=(1,))
     # Every other chunk: more runs than a record lists.
     ds["wide"][::2] = 1
-    assert ds._version.known.changed.node is not None
+    assert ds._version.last_seen.changed.node is not None
     hub.transfer(DS, target, root=source)
     forget()
     assert hub.verify(DS, root=target).problems == []
