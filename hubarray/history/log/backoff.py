@@ -2,7 +2,7 @@
 
 Without it, a writer that commits in a tight loop starves one whose commit takes a little longer: by the time the other
 has read what it lost to and merged, the number is taken again, for as long as the loop runs. Writers of one machine
-queue (``machine_queue.py``). Between machines there is nothing to queue at, so they are polite instead:
+queue (``commit_queue.py``). Between machines there is nothing to queue at, so they are polite instead:
 
 * after losing a race, a writer waits for up to four commits, and the shorter the more often it lost;
 * a machine that has met others lately makes a few commits in a row, and then leaves a gap of about twice their time: in
