@@ -98,7 +98,7 @@ class TagNotFoundError(NotFoundError, InvalidNameError):
 class AlreadyExistsError(HubError, ValueError):
     """The name is taken by something else."""
 
-    remedy = "open it with hub.load, choose another version, or overwrite=True"
+    remedy = "open it with hub.load, choose another version, or pass overwrite=True"
 
 
 class ReadOnlyError(HubError):
