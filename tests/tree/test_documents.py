@@ -1,6 +1,7 @@
 """The documents agree with the tree: links lead somewhere, tests and files that are named exist, lists are whole."""
 
 import configparser
+import functools
 import re
 from pathlib import Path
 
@@ -207,3 +208,15 @@ def test_a_decision_has_the_same_four_headings_as_the_others():
     # The first is a list of packages, each with its reason.
     for path in sorted((REPOSITORY / "docs" / "decisions").glob("0*.md"))[1:]:
         assert re.findall(r"^\*\*([A-Z][a-z ]+\.)\*\*", path.read_text(), re.MULTILINE) == wanted, path.name
+
+
+@pytest.mark.filterwarnings("error::DeprecationWarning")
+def test_every_public_name_in_the_documents_is_there():
+    names = set()
+    for document in DOCUMENTS:
+        if document.name != "CHANGELOG.md" and "decisions" not in document.parts:
+            names |= set(re.findall(r"`(hub(?:\.[A-Za-z_]\w*)+)", (REPOSITORY / document).read_text()))
+    assert len(names) > 60
+    for name in sorted(names):
+        found = functools.reduce(getattr, name.split(".")[1:], hub)
+        assert found is not None, name
