@@ -93,7 +93,7 @@ def count(text: str) -> int:
     return number
 
 
-MESSAGE = argument("-m", "--message", help="for the log")
+MESSAGE = argument("-m", "--message", help="message of the commit in the log")
 YES = argument("-y", "--yes", action="store_true", help="do not ask")
 
 
@@ -110,7 +110,7 @@ def made(found: hub.Array | hub.Table | hub.Dataset, output: Output) -> int:
     return DONE
 
 
-ARRAY = argument("--array", metavar="NAME", help="which array of a dataset")
+ARRAY = argument("--array", metavar="NAME", help="an array of the dataset")
 
 
 def loaded_array(name: str, root: str | None, array: str | None, *, instead: str) -> hub.Array:

@@ -33,7 +33,7 @@ _CODECS = ", ".join(f"{name} ({about})" for name, about in _ABOUT_CODECS.items()
 
 @command(
     "import",
-    "Make an array of files, a Zarr, HDF5, images, audio or video; a dataset of what holds several arrays.",
+    "Import an array from Zarr, HDF5, TIFF, images, audio or video, or a dataset if there are several arrays.",
     examples=(
         "hubarray import scans.npy lab/scans:v1",
         "hubarray import 'photos/*.jpg' lab/photos:v1",
@@ -43,12 +43,17 @@ _CODECS = ", ".join(f"{name} ({about})" for name, about in _ABOUT_CODECS.items()
     arguments=(
         argument("source"),
         argument("name"),
-        argument("--key", help="which array or group, of a file with several"),
-        argument("--follow-links", action="store_true", help="take data that lies in other files, too"),
-        argument("--source-options", metavar="JSON", help="storage options of the source, as s3fs takes them"),
+        argument("--key", help="the array or group to import, if there are several"),
+        argument("--follow-links", action="store_true", help="also read data in other files"),
+        argument("--source-options", metavar="JSON", help="storage options of the source, in the form of s3fs"),
         argument("--chunks", help="shape of a chunk, such as 16,64,64"),
         argument("--codec", default="auto", help=_CODECS),
-        argument("--orientation", default="keep", choices=("keep", "apply"), help="turn images that lie on a side"),
+        argument(
+            "--orientation",
+            default="keep",
+            choices=("keep", "apply"),
+            help="'apply' turns images upright",
+        ),
         MESSAGE,
     ),
 )
@@ -70,7 +75,7 @@ def import_(arguments: Namespace, output: Output) -> int:
 
 @command(
     "import-table",
-    "Make a table of Parquet, a CSV beside its images, or images in class folders.",
+    "Import a table from Parquet, a CSV file beside its images, or class folders of images.",
     examples=(
         "hubarray import-table drives.parquet lab/drives:v1",
         "hubarray import-table photos/ lab/photos:v1 --resume",
@@ -79,9 +84,9 @@ def import_(arguments: Namespace, output: Output) -> int:
     arguments=(
         argument("source"),
         argument("name"),
-        argument("--key", help="the column of a CSV that says the partition of each row"),
-        argument("--follow-links", action="store_true", help="take files that are links out of the folder, too"),
-        argument("--resume", action="store_true", help="go on where an import with --resume was interrupted"),
+        argument("--key", help="the column of a CSV file with the partition of each row"),
+        argument("--follow-links", action="store_true", help="also follow links out of the folder"),
+        argument("--resume", action="store_true", help="continue an interrupted import that used --resume"),
         MESSAGE,
     ),
 )
@@ -107,10 +112,10 @@ def import_table(arguments: Namespace, output: Output) -> int:
         argument("name"),
         argument("target"),
         argument("--format", choices=("zarr", "npy", "hdf5", "netcdf", "parquet")),
-        argument("--key", help="the array's name in the HDF5 file, or in a Zarr group"),
-        argument("--columns", nargs="+", metavar="COLUMN", help="names or patterns of a table's columns"),
+        argument("--key", help="the name of the array in the HDF5 file or Zarr group"),
+        argument("--columns", nargs="+", metavar="COLUMN", help="names or patterns of columns of a table"),
         argument("--overwrite", action="store_true"),
-        argument("--target-options", metavar="JSON", help="storage options of the target, as s3fs takes them"),
+        argument("--target-options", metavar="JSON", help="storage options of the target, in the form of s3fs"),
     ),
 )
 def export(arguments: Namespace, output: Output) -> int:
@@ -127,12 +132,12 @@ def export(arguments: Namespace, output: Output) -> int:
 
 @command(
     "transfer",
-    "Bring a version with its history to another root.",
+    "Send a version with its history to another root.",
     examples=("hubarray transfer lab/scans:v1 s3://other-bucket/hub",),
     arguments=(
         argument("name"),
         argument("to"),
-        argument("--target-options", metavar="JSON", help="storage options of the other root, as s3fs takes them"),
+        argument("--target-options", metavar="JSON", help="storage options of the other root, in the form of s3fs"),
     ),
 )
 def transfer(arguments: Namespace, output: Output) -> int:
@@ -170,7 +175,7 @@ def _place(url: str, options: str | None) -> Any:
         argument("index", nargs="?", default="...", help="as in Python's brackets (default: ...)"),
         argument("-o", "--output", help="a .npy file, or - for standard output"),
         argument("--overwrite", action="store_true", help="replace the file"),
-        argument("-y", "--yes", action="store_true", help="do not ask before more than 1 GB is read"),
+        argument("-y", "--yes", action="store_true", help="do not ask before reading more than 1 GB"),
     ),
 )
 def get(arguments: Namespace, output: Output) -> int:

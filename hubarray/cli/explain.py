@@ -20,7 +20,7 @@ CLASSES = {
     "explain",
     "Explain an error: its cause, and what to do.",
     examples=("hubarray explain ConflictError",),
-    arguments=[argument("error", choices=CLASSES, metavar="CLASS", help="the class's name, such as ConflictError")],
+    arguments=[argument("error", choices=CLASSES, metavar="CLASS", help="its name, such as ConflictError")],
 )
 def explain(arguments: Namespace, output: Output) -> int:
     """``hubarray explain``."""

@@ -28,8 +28,8 @@ from hubarray.storage.url import Root, resolve
         "hubarray ls lab --long",
     ),
     arguments=(
-        argument("prefix", nargs="?", default="", help="an owner, or owner/name and its beginnings"),
-        argument("-l", "--long", action="store_true", help="with kind, shape, dtype and commit; opens each"),
+        argument("prefix", nargs="?", default="", help="an owner, or the beginning of owner/name"),
+        argument("-l", "--long", action="store_true", help="also show kind, shape, dtype and commit, which opens each"),
     ),
 )
 def ls(arguments: Namespace, output: Output) -> int:
@@ -107,11 +107,11 @@ def info(arguments: Namespace, output: Output) -> int:
 
 @command(
     "log",
-    "Show commits, the newest first.",
+    "Show the commits of a version, newest first.",
     examples=("hubarray log lab/scans:v1 -n 5",),
     arguments=(
         argument("name"),
-        argument("-n", "--number", type=count, help="how many"),
+        argument("-n", "--number", type=count, help="maximum number of commits"),
     ),
 )
 def log(arguments: Namespace, output: Output) -> int:
@@ -127,13 +127,13 @@ def log(arguments: Namespace, output: Output) -> int:
 
 @command(
     "diff",
-    "Show where two versions or commits differ; exits with 3 if they do.",
+    "Show the differences of two versions or commits. The exit status is 3 if there are any.",
     examples=("hubarray diff lab/scans:v1@3 lab/scans:v1",),
     arguments=(
         argument("a"),
         argument("b"),
-        argument("--elements", action="store_true", help="read what differs, and compare it element by element"),
-        argument("--on", nargs="+", metavar="FIELD", help="fields of the index that pair the rows of two tables"),
+        argument("--elements", action="store_true", help="read the chunks that differ, and compare their elements"),
+        argument("--on", nargs="+", metavar="FIELD", help="index fields that pair the rows of two tables"),
     ),
 )
 def diff(arguments: Namespace, output: Output) -> int:
@@ -162,7 +162,7 @@ def diff(arguments: Namespace, output: Output) -> int:
 
 @command(
     "du",
-    "Show what names take in the bucket.",
+    "Show how many bytes names take in the bucket.",
     examples=(
         "hubarray du",
         "hubarray du lab/scans --json",

@@ -20,20 +20,20 @@ from hubarray.interop.notebook.html import human_bytes
 
 @command(
     "throughput",
-    "Measure how fast epochs of a dataset are read: what training would wait for.",
+    "Measure how fast training can read epochs of a dataset.",
     examples=(
         "hubarray throughput lab/drives:v1 --fields camera.image",
         "hubarray throughput s3://bucket/train --batches --shuffle-rows --workers 8 --json",
     ),
     arguments=(
         argument("source", help="a name, or a path or URL of Parquet or a Petastorm dataset"),
-        argument("--fields", nargs="+", help="names and patterns of the fields that are read; all by default"),
+        argument("--fields", nargs="+", help="names and patterns of the fields to read; all by default"),
         argument("--pool", choices=("thread", "process", "dummy"), default="thread"),
         argument("--workers", type=count, help="threads or processes of the pool"),
-        argument("--batches", action="store_true", help="read batches of columns, and not row by row"),
-        argument("--shuffle-rows", action="store_true", help="shuffle rows, and not only what is stored together"),
+        argument("--batches", action="store_true", help="read batches of columns instead of rows"),
+        argument("--shuffle-rows", action="store_true", help="shuffle single rows, not only row groups"),
         argument("--cache", action="store_true", help="keep row groups of Parquet on this machine"),
-        argument("--seconds", type=count, default=10, help="how long to measure (default 10), after a first item"),
+        argument("--seconds", type=count, default=10, help="how long to measure after the first item (default: 10)"),
     ),
 )
 def throughput(arguments: Namespace, output: Output) -> int:
@@ -116,7 +116,7 @@ def _memory_bytes() -> int:
 
 @command(
     "petastorm",
-    "Show a Parquet or Petastorm dataset and write its summary, or copy some of it.",
+    "Show a Parquet or Petastorm dataset, write its summary, or copy a part of it.",
     examples=(
         "hubarray petastorm metadata s3://bucket/train",
         "hubarray petastorm metadata s3://bucket/train --write",
@@ -125,12 +125,12 @@ def _memory_bytes() -> int:
     arguments=(
         argument("action", choices=("metadata", "copy")),
         argument("source", help="a path or URL of a folder"),
-        argument("target", nargs="?", help="of a copy: a folder that has no Parquet files"),
-        argument("--write", action="store_true", help="of metadata: write a summary, so that it opens at once"),
-        argument("--fields", nargs="+", help="of a copy: names and patterns of fields"),
-        argument("--not-null", nargs="+", default=[], help="of a copy: only rows in which these fields are not null"),
-        argument("--partition-by", nargs="+", default=[], help="of a copy: fields that become folders (name=value)"),
-        argument("--row-group-mb", type=float, default=32, help="of a copy: how large row groups become"),
+        argument("target", nargs="?", help="for copy: a folder without Parquet files"),
+        argument("--write", action="store_true", help="for metadata: write a summary, for fast opening"),
+        argument("--fields", nargs="+", help="for copy: names and patterns of fields"),
+        argument("--not-null", nargs="+", default=[], help="for copy: only rows in which these fields are not null"),
+        argument("--partition-by", nargs="+", default=[], help="for copy: fields that become folders (name=value)"),
+        argument("--row-group-mb", type=float, default=32, help="for copy: size of row groups"),
     ),
 )
 def petastorm(arguments: Namespace, output: Output) -> int:

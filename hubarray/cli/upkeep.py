@@ -24,14 +24,14 @@ from hubarray.storage.url import resolve
 
 @command(
     "verify",
-    "Check that everything that versions need is there and whole.",
+    "Check that everything that versions need exists and is intact.",
     examples=(
         "hubarray verify lab/scans",
         "hubarray verify lab/scans:v1 --quick",
     ),
     arguments=(
         argument("name"),
-        argument("--quick", action="store_true", help="sizes and manifests only, without reading the data"),
+        argument("--quick", action="store_true", help="check only sizes and manifests, without reading the data"),
     ),
 )
 def verify(arguments: Namespace, output: Output) -> int:
@@ -45,7 +45,7 @@ def verify(arguments: Namespace, output: Output) -> int:
 
 @command(
     "repair",
-    "Put back what is missing or altered, from whatever still has it.",
+    "Restore missing or altered data from other versions, commits or the cache.",
     examples=("hubarray repair lab/scans",),
     arguments=(argument("name", help="owner/name"),),
 )
@@ -60,14 +60,14 @@ def repair(arguments: Namespace, output: Output) -> int:
 
 @command(
     "gc",
-    "Delete data that nothing refers to any more.",
+    "Delete data that nothing needs any more.",
     examples=(
         "hubarray gc lab/scans --dry-run",
         "hubarray gc lab/scans",
     ),
     arguments=(
         argument("name", help="owner/name"),
-        argument("--dry-run", action="store_true", help="only say what would go"),
+        argument("--dry-run", action="store_true", help="only show what would be deleted"),
     ),
 )
 def gc(arguments: Namespace, output: Output) -> int:
@@ -82,14 +82,14 @@ def gc(arguments: Namespace, output: Output) -> int:
 
 @command(
     "compact",
-    "Write scattered chunks, and those in mostly dead packs, again side by side.",
+    "Rewrite scattered chunks and chunks in mostly dead packs side by side.",
     examples=(
         "hubarray compact lab/scans:v1 --dry-run",
         "hubarray compact lab/scans:v1",
     ),
     arguments=(
         argument("name"),
-        argument("--dry-run", action="store_true", help="only say what would be written again"),
+        argument("--dry-run", action="store_true", help="only show what would be rewritten"),
         MESSAGE,
     ),
 )
@@ -103,12 +103,12 @@ def compact(arguments: Namespace, output: Output) -> int:
 
 @command(
     "cache",
-    "Show or empty this machine's cache.",
+    "Show or empty the cache of this machine.",
     examples=(
         "hubarray cache",
         "hubarray cache --clear",
     ),
-    arguments=(argument("--clear", action="store_true", help="delete what is cached; nothing is lost"),),
+    arguments=(argument("--clear", action="store_true", help="delete the cache; no data is lost"),),
 )
 def cache(arguments: Namespace, output: Output) -> int:
     """``hubarray cache``."""

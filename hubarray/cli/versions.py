@@ -13,7 +13,7 @@ from hubarray.errors import ConfigError
 
 @command(
     "copy",
-    "Make a new version of another one; no data moves.",
+    "Copy a version or a commit to a new version, without copying data.",
     examples=("hubarray copy lab/scans:v1 lab/scans:try",),
     arguments=(
         argument("source"),
@@ -29,7 +29,7 @@ def copy(arguments: Namespace, output: Output) -> int:
 
 @command(
     "freeze",
-    "Make a version immutable, for good.",
+    "Make a version immutable, which cannot be undone.",
     examples=("hubarray freeze lab/scans:v1 --yes",),
     arguments=(
         argument("name"),
@@ -77,7 +77,7 @@ def delete(arguments: Namespace, output: Output) -> int:
 
 @command(
     "tag",
-    "Name a commit for good, or show the tags.",
+    "Tag a commit, or show the tags.",
     examples=(
         "hubarray tag lab/scans:v1 paper",
         "hubarray tag lab/scans:v1@7 baseline",
@@ -101,7 +101,7 @@ def tag(arguments: Namespace, output: Output) -> int:
 
 @command(
     "untag",
-    "Take a tag away.",
+    "Remove a tag.",
     examples=("hubarray untag lab/scans:v1 draft",),
     arguments=(
         argument("name"),
@@ -118,7 +118,7 @@ def untag(arguments: Namespace, output: Output) -> int:
 
 @command(
     "rename",
-    "Give a version another name, with its history; no data moves.",
+    "Rename a version with its history, without moving data.",
     examples=("hubarray rename lab/scans:v1 lab/volumes:v1",),
     arguments=(
         argument("name"),
@@ -133,14 +133,14 @@ def rename(arguments: Namespace, output: Output) -> int:
 
 @command(
     "undo",
-    "Take back the newest changes, as a commit.",
+    "Undo the newest changes, as a commit.",
     examples=(
         "hubarray undo lab/scans:v1",
         "hubarray undo lab/scans:v1 -n 3",
     ),
     arguments=(
         argument("name"),
-        argument("-n", "--steps", type=count, default=1, help="how many changes (default: 1)"),
+        argument("-n", "--steps", type=count, default=1, help="number of changes (default: 1)"),
         MESSAGE,
     ),
 )
@@ -152,7 +152,7 @@ def undo(arguments: Namespace, output: Output) -> int:
 
 @command(
     "restore",
-    "Make an older commit's state the newest one; brings back a deleted version, too.",
+    "Restore the state of an older commit, or a deleted version.",
     examples=(
         "hubarray restore lab/scans:v1 12",
         "hubarray restore lab/scans:v1 paper",
@@ -171,15 +171,15 @@ def restore(arguments: Namespace, output: Output) -> int:
 
 @command(
     "merge",
-    "Bring the changes of a copied version into the one it was copied from, or the other way.",
+    "Merge the changes of a copied version into its original, or the other way around.",
     examples=(
         "hubarray merge lab/scans:mine lab/scans:v1",
         "hubarray merge lab/scans:mine lab/scans:v1 --on-conflict theirs",
     ),
     arguments=(
-        argument("source", help="whose changes are wanted"),
-        argument("into", help="the version that gets them"),
-        argument("--on-conflict", choices=("ours", "theirs"), help="whose elements stay where both changed them"),
+        argument("source", help="the version with the changes"),
+        argument("into", help="the version that receives them"),
+        argument("--on-conflict", choices=("ours", "theirs"), help="which side wins if both changed an element"),
         MESSAGE,
     ),
 )
@@ -194,15 +194,15 @@ def merge(arguments: Namespace, output: Output) -> int:
 
 @command(
     "expire",
-    "Let old commits go; 'hubarray gc' frees their data after the grace period.",
+    "Expire old commits; 'hubarray gc' frees their data after the grace period.",
     examples=(
         "hubarray expire lab/scans:v1 --keep-last 10",
         "hubarray expire lab/scans:v1 --older-than 2026-01-01 --yes",
     ),
     arguments=(
         argument("name"),
-        argument("--keep-last", type=count, metavar="N", help="how many of the newest commits stay"),
-        argument("--older-than", metavar="TIME", help="only commits from before this moment; UTC unless it says so"),
+        argument("--keep-last", type=count, metavar="N", help="number of newest commits to keep"),
+        argument("--older-than", metavar="TIME", help="only commits before this time, in UTC by default"),
         YES,
         MESSAGE,
     ),

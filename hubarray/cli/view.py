@@ -13,7 +13,7 @@ from hubarray.cli.output import Output
 
 @command(
     "view",
-    "Look at arrays, tables and datasets in the browser.",
+    "Show arrays, tables and datasets in the browser.",
     examples=(
         "hubarray view",
         "hubarray view lab/scans:v1",
@@ -21,14 +21,20 @@ from hubarray.cli.output import Output
         "hubarray view lab/scans:v1 --allow-origin https://neuroglancer-demo.appspot.com",
     ),
     arguments=(
-        argument("name", nargs="?", help="what to show first; by default all names"),
-        argument("--key", help="one array of a dataset"),
-        argument("--port", type=count, default=0, help="by default one that is free"),
-        argument("--host", default="127.0.0.1", help="where to listen; another than loopback lets others in"),
-        argument("--allow-other-hosts", action="store_true", help="mean it, with --host"),
-        argument("--allow-origin", action="append", default=[], metavar="ORIGIN", help="a site that may read as Zarr"),
-        argument("--no-browser", action="store_true", help="print the address alone"),
-        argument("--with", dest="with_", choices=("neuroglancer",), help="another viewer to open an array in"),
+        argument("name", nargs="?", help="what to show first (default: all names)"),
+        argument("--key", help="an array of the dataset"),
+        argument("--port", type=count, default=0, help="the port (default: a free one)"),
+        argument("--host", default="127.0.0.1", help="the address to listen on; any but loopback lets others in"),
+        argument("--allow-other-hosts", action="store_true", help="confirm another --host than loopback"),
+        argument(
+            "--allow-origin",
+            action="append",
+            default=[],
+            metavar="ORIGIN",
+            help="another site that may read",
+        ),
+        argument("--no-browser", action="store_true", help="only print the address"),
+        argument("--with", dest="with_", choices=("neuroglancer",), help="open the array in another viewer"),
     ),
 )
 def view(arguments: Namespace, output: Output) -> int:
