@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from hubarray.history.log.log import Log
 from hubarray.history.records.record import Record, encode, record_key
 
 _NUMBER_DIGITS, _TIME_DIGITS = 16, 12
+_DIGEST = re.compile(rb"[0-9a-f]{64}")
 # How far back from the newest record commits are looked for, one look into a folder each.
 _MAX_LOOKED_FOR = 1000
 _MAX_SHOWN = 10
@@ -47,8 +49,8 @@ def _openable(record: Record) -> tuple[object, ...]:
 class OfflineRecords:
     """The records of one version in the disk cache.
 
-    A record lies under its number, and holds its own hash. Beside it, the number of the newest one and when it was
-    seen to be; only this is replaced, or a record that turns out to be another one's.
+    A record is stored under its hash, and the hash under the number of the commit. A third entry has the number of the
+    newest record and the time when it was seen. Only the entries of numbers are ever replaced.
 
     Parameters
     ----------
@@ -64,20 +66,30 @@ class OfflineRecords:
 
     def get(self, number: int, *, counted: bool = False) -> Record | None:
         """The record of a commit; None if it is not there, or not whole."""
-        key = self._key(number)
-        cached = None if self._disk is None else self._disk.get(key, counted=counted)
-        if self._disk is None or cached is None:
+        if self._disk is None:
+            return None
+        digest = self._digest(number)
+        key = self._record_key(digest)
+        cached = self._disk.get(key, counted=counted) if digest else None
+        if cached is None:
+            if counted and not digest:
+                self._disk.count(hits=0, misses=1)
             return None
         try:
-            return self._log.decode(cached, number)
+            record = self._log.decode(cached, number)
         except (CorruptDataError, FormatVersionError):
+            record = None
+        if record is None or record.digest != digest:
             self._disk.reject(key)
             return None
+        return record
 
     def put(self, record: Record) -> None:
         """Keep a record."""
         if self._disk is not None:
-            self._disk.put(self._key(record.head.number), encode(record)[0], replace=True)
+            data, sealed = encode(record)
+            self._disk.put(self._record_key(sealed.digest), data)
+            self._disk.put(self._key(record.head.number), sealed.digest.encode(), replace=True)
 
     def note(self, record: Record, last: Sighting | None) -> Sighting | None:
         """Keep what was just seen to be the newest record, unless the last such note says as much.
@@ -144,7 +156,15 @@ class OfflineRecords:
         return (number for number in range(last, max(0, last - _MAX_LOOKED_FOR), -1) if self._has(number))
 
     def _has(self, number: int) -> bool:
-        return self._disk is not None and self._disk.has(self._key(number))
+        return self._disk is not None and self._disk.has(self._record_key(self._digest(number)))
+
+    def _digest(self, number: int) -> str:
+        """Return the hash of the record with a number, or nothing."""
+        told = None if self._disk is None else self._disk.get(self._key(number), counted=False)
+        return told.decode() if told is not None and _DIGEST.fullmatch(told) else ""
+
+    def _record_key(self, digest: str) -> str:
+        return f"{self._identity} record {digest}"
 
     def _key(self, number: int) -> str:
         return f"{self._identity} {record_key(self._log.name, number)}"

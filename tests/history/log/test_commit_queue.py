@@ -17,7 +17,7 @@ from hubarray.history.commits.commit import _as_told
 from hubarray.history.log import commit_queue
 from hubarray.history.log.commit_queue import CommitTicket, MachineQueue
 from hubarray.history.log.version import Version
-from hubarray.history.records.record import encode, record_key
+from hubarray.history.records.record import encode
 from hubarray.process import uptime_seconds
 
 pytestmark = pytest.mark.alone
@@ -400,8 +400,7 @@ def test_a_version_that_was_made_anew_does_not_go_on_from_what_the_file_says(mak
         array[0] = i + 1
     hub.flush()
     version = array._version
-    cache_key = f"{version.fetcher.identity} {record_key(version.name, 6)}"
-    version.fetcher.disk.put(cache_key, encode(version.last_seen)[0], replace=True)
+    version._offline.put(version.last_seen)
     turn = version.queue.turn()
     turn.take()
     turn.end(6)

@@ -269,3 +269,20 @@ def test_notes_are_made_once_a_second_at_most(lab, caplog):
     finally:
         disk.put = put
     assert sum(key.endswith(" newest") for key in puts) <= 3
+
+
+def test_a_record_lies_under_its_hash_and_another_ones_hash_is_not_believed(lab):
+    version = hub.load("t/x:v1", root=lab)._version
+    cached, disk = version._offline, version.fetcher.disk
+    first, second = version.log.read(1), version.log.read(2)
+    for record in (first, second):
+        cached.put(record)
+        assert disk.has(f"{version.fetcher.identity} record {record.digest}")
+    assert cached.get(1) == first
+    disk.put(cached._key(1), second.digest.encode(), replace=True)
+    assert cached.get(1) is None
+    for wrong in (b"", b"../../etc/passwd", b"0" * 64, b"x" * 64):
+        disk.put(cached._key(1), wrong, replace=True)
+        assert cached.get(1) is None
+    cached.put(first)
+    assert cached.get(1) == first
