@@ -149,8 +149,19 @@ def test_a_parquet_writer_that_is_left_names_the_files_that_it_could_not_remove(
     try:
         proxy.plan = lambda method, path: "stall"
         began = time.monotonic()
-        writer.abort()
+        writer.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
         assert time.monotonic() - began < 2
     finally:
         proxy.plan = lambda method, path: None
     assert "may stay there; delete them" in caplog.text
+
+
+def test_a_parquet_writer_whose_block_raises_removes_all_its_files_however_long_that_takes(filled, monkeypatch):
+    monkeypatch.setattr("hubarray.readers.parquet.writing._ABANDON_SECONDS", 0)
+    schema = hub.petastorm.Unischema("rows", [hub.petastorm.UnischemaField("x", np.int64, ())])
+    url = f"{filled.url}/raised"
+    writer = hub.parquet_writer(url, schema, rows_per_file=1, storage_options=filled._options)
+    writer.write_rows({"x": i} for i in range(30))
+    assert [one for one in filled.store.list("raised/") if one.key.endswith(".parquet")]
+    writer.__exit__(ValueError, ValueError(), None)
+    assert [one for one in filled.store.list("raised/") if one.key.endswith(".parquet")] == []

@@ -31,7 +31,7 @@ from hubarray.values.objects import plain_list
 T = TypeVar("T")
 
 _MB = 1 << 20
-_ABORT_SECONDS = 1.5
+_ABANDON_SECONDS = 1.5
 
 log = logging.getLogger("hubarray.readers")
 
@@ -196,19 +196,24 @@ class ParquetWriter:
                 if not self._written:
                     raise ConfigError(f"{self._location.where}: no rows were written, so there is no dataset")
                 finish_dataset(self._location, self._schema)
-        except BaseException:
+        except Exception:
             self.abort()
+            raise
+        except BaseException:
+            self._abandon()
             raise
         self._files.clear()
         self._closed = True
 
     def abort(self) -> None:
-        """Remove the files of this writer.
-
-        If the store is silent, this gives up after 1.5 seconds, and the log names the files that may stay.
-        """
+        """Remove the files of this writer."""
         self._closed = True
-        if not self._calls.make_last(self._remove):
+        self._calls.make(self._remove)
+
+    def _abandon(self) -> None:
+        """Remove the files after Ctrl-C. If the store does not answer soon, the log says which files may stay."""
+        self._closed = True
+        if not self._calls.make_within(self._remove, _ABANDON_SECONDS):
             log.warning(
                 "%s: the store did not answer, so files whose names end in -%s.parquet may stay there; delete them",
                 self._location.where, self._run,
@@ -232,8 +237,10 @@ class ParquetWriter:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if kind is None:
             self.close()
-        else:
+        elif issubclass(kind, Exception):
             self.abort()
+        else:
+            self._abandon()
 
 
 def _encodings(schema: pa.Schema) -> dict[str, Any]:
@@ -263,12 +270,16 @@ class _Calls:
             future.cancel()
             raise
 
-    def make_last(self, call: Callable[[], None]) -> bool:
-        """Make a call after all others, and say whether it was done in time."""
+    def make_within(self, call: Callable[[], None], max_seconds: float) -> bool:
+        """Make a call after those that were left behind, and return whether it was done in time."""
         if self._thread is None:
             call()
             return True
-        return not wait([self._thread.submit(call)], _ABORT_SECONDS).not_done
+        future = self._thread.submit(call)
+        if wait([future], max_seconds).not_done:
+            return False
+        future.result()
+        return True
 
 
 class _File:
