@@ -208,8 +208,13 @@ def _check_range(values: np.ndarray, dtype: np.dtype[Any], where: str) -> None:
     """Refuse times beyond the range of a finer unit, where NumPy wraps around. A coarser unit drops precision."""
     try:
         is_finer = np.promote_types(values.dtype, dtype) == dtype
-    except (TypeError, OverflowError):
+    except TypeError:
         return
+    except OverflowError:
+        raise ConfigError(
+            f"the value has times{where} of {values.dtype}, which NumPy does not convert to {dtype}: convert them to a "
+            "unit in between first"
+        ) from None
     if is_finer and cast_with_losses(values, dtype)[1].any():
         raise ConfigError(f"the value has times{where} beyond the range of {dtype}: choose a coarser unit")
 

@@ -141,3 +141,11 @@ def test_infinity_of_float16_is_no_integer_and_no_integer_is_infinity(wanted):
     assert cast_with_losses(infinities, np.dtype(wanted))[1].tolist() == [True, True, False]
     limits = np.array([np.iinfo(wanted).min, np.iinfo(wanted).max, 7], wanted)
     assert cast_with_losses(limits, np.dtype("f2"))[1].tolist() == [wanted != "u4", True, False]
+
+
+@pytest.mark.parametrize(("unit", "wanted"), [("Y", "fs"), ("fs", "Y")])
+def test_an_array_refuses_times_that_numpy_cannot_convert(root, unit, wanted):
+    array = hub.array(1, "t/x:v0", f"M8[{wanted}]", root=root)
+    for write in (array.append, lambda value: array.__setitem__(slice(None), value)):
+        with pytest.raises(hub.errors.ConfigError, match="a unit in between"):
+            write(np.array([1], f"M8[{unit}]"))
