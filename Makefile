@@ -55,7 +55,8 @@ test-newest:
 	@echo "There is no Python 3.13, so nothing was run; name another one: make test-newest NEWEST_PYTHON=..." >&2
 else
 test-newest: $(NEWEST)/.test
-	$(NEWEST)/bin/python -m pytest --ignore tests/tree $(SIDE_BY_SIDE) -m "$(ELSEWHERE)" tests
+	$(NEWEST)/bin/python -m pytest $(SIDE_BY_SIDE) -m "not alone and $(ELSEWHERE)" tests --ignore tests/tree
+	$(NEWEST)/bin/python -m pytest -m "alone and $(ELSEWHERE)" tests --ignore tests/tree
 endif
 
 # Petastorm itself reads what is written for it.
