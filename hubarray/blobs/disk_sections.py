@@ -226,8 +226,7 @@ def _position(table: Sequence[tuple[int, int, int]], start: int, length: int) ->
 
 
 def _fill(descriptor: int, table: Sequence[tuple[int, int, int]], start: int, out: memoryview) -> bool:
-    """Read a part of the section, from as many stretches as necessary, because parts of a chunk file arrive one by
-    one."""
+    """Read a part of the section from its stretches, because parts of a chunk file arrive one by one."""
     position = _position(table, start, len(out))
     if position is not None:
         return os.preadv(descriptor, [out], position) == len(out)

@@ -1,4 +1,4 @@
-"""Fetches in fetch, so that threads that need the same blob wait for one request."""
+"""Fetches that are under way, so that threads that need the same blob wait for one request."""
 
 from __future__ import annotations
 

@@ -108,9 +108,10 @@ class ObjectStore(Store):
         S3 answers 409 while another operation on the key is under way. And a server under load has been seen to say
         that a bucket is not there which had just been used.
         """
+        request = partial(call, *args, **kwargs)
         for attempt in range(BUSY_ATTEMPTS - 1):
             try:
-                found = interruptible(partial(call, *args, **kwargs))
+                found = interruptible(request)
             except Exception as error:
                 if not (_status(error) == 409 or (self._was_used and _code(error) == "NoSuchBucket")):
                     raise
@@ -118,7 +119,7 @@ class ObjectStore(Store):
                 self._was_used = True
                 return found
             time.sleep(random.uniform(0.02, 0.1) * 2**attempt)
-        return interruptible(partial(call, *args, **kwargs))
+        return interruptible(request)
 
     def _get(self, key: str, start: int | None, length: int | None) -> Buffer:
         if length == 0:

@@ -44,7 +44,7 @@ class Served:
         process.register(self)
 
     def after_fork(self) -> None:
-        """Stop to listen in a forked child."""
+        """Stop listening in a forked child."""
         with contextlib.suppress(OSError):
             self._listening.close()
 
