@@ -70,10 +70,8 @@ class OfflineRecords:
             return None
         digest = self._digest(number)
         key = self._record_key(digest)
-        cached = self._disk.get(key, counted=counted) if digest else None
+        cached = self._disk.get(key, counted=counted)
         if cached is None:
-            if counted and not digest:
-                self._disk.count(hits=0, misses=1)
             return None
         try:
             record = self._log.decode(cached, number)
@@ -83,6 +81,10 @@ class OfflineRecords:
             self._disk.reject(key)
             return None
         return record
+
+    def encoded(self, number: int) -> bytes | None:
+        """Return the unchecked bytes of the record of a commit, or None."""
+        return None if self._disk is None else self._disk.get(self._record_key(self._digest(number)), counted=False)
 
     def put(self, record: Record) -> None:
         """Keep a record."""

@@ -20,6 +20,7 @@ from hubarray.errors import CorruptDataError, FormatVersionError, NotFoundError,
 from hubarray.history.log.hints import encode_hint, hint_key
 from hubarray.history.log.listing import versions_of
 from hubarray.history.log.log import Log
+from hubarray.history.log.offline import OfflineRecords
 from hubarray.history.maintenance.reachability import walk
 from hubarray.history.maintenance.verify import Check, Damage, Problem, distinct_refs, verify
 from hubarray.history.records.manifest import NodeRef, decode_node
@@ -91,19 +92,20 @@ def _put_back_hint(fetcher: Fetcher, name: Name) -> None:
 
 def _put_back_record(fetcher: Fetcher, name: Name, number: int) -> bool:
     """Whether the disk cache has a record, and the one after it calls it its parent."""
-    log, key = Log(fetcher.store, name), record_key(name, number)
-    cached = _cached(fetcher, key)
+    log = Log(fetcher.store, name)
+    offline = OfflineRecords(fetcher, log)
+    record, data = offline.get(number), offline.encoded(number)
     try:
-        if cached is None or log.read(number + 1).head.parent != log.decode(cached, number).digest:
+        if record is None or data is None or log.read(number + 1).head.parent != record.digest:
             return False
     except (CorruptDataError, FormatVersionError, ObjectMissingError):
         return False
-    fetcher.store.put(key, cached, no_store=True)
+    fetcher.store.put(record_key(name, number), data, no_store=True)
     return True
 
 
 def _put_back_node(fetcher: Fetcher, node: NodeRef) -> bool:
-    cached = _cached(fetcher, node.key)
+    cached = None if fetcher.disk is None else fetcher.disk.get(f"{fetcher.identity} {node.key}")
     if cached is None or len(cached) != node.length or blob_hash(cached) != node.digest:
         return False
     fetcher.store.put(node.key, cached)
@@ -206,7 +208,3 @@ def _all_records(fetcher: Fetcher, home: str) -> Iterator[Record]:
                 waiting |= set(record.homes)
                 if record.head.kind not in ("deleted", "expired"):
                     yield record
-
-
-def _cached(fetcher: Fetcher, key: str) -> bytes | None:
-    return fetcher.disk.get(f"{fetcher.identity} {key}") if fetcher.disk is not None else None
