@@ -30,6 +30,7 @@ from hubarray.api.catalog import array, diff, exists, flush, load, log
 from hubarray.api.catalog import list_ as list
 from hubarray.api.datasets import dataset
 from hubarray.api.maintenance import collect_garbage, compact, du, repair, transfer, verify
+from hubarray.api.retry import retry
 from hubarray.api.tags import rename, tag, tags, untag
 from hubarray.api.versions import copy, delete, expire, freeze, merge_version, restore, undo
 from hubarray.arrays.metadata.spec import ArraySpec
@@ -40,7 +41,6 @@ from hubarray.handles import kinds
 from hubarray.handles.array import Array
 from hubarray.handles.dataset import Dataset
 from hubarray.handles.member import DatasetArray
-from hubarray.history.commits.retry import retry
 from hubarray.interop.export.export import export
 from hubarray.interop.import_.arrays import import_
 from hubarray.interop.store import store

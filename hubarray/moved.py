@@ -33,7 +33,7 @@ MOVED = {
     "hubarray.history.usage": "hubarray.history.maintenance.usage",
     "hubarray.history.timeline": "hubarray.history.log.timeline",
     "hubarray.readers.unischema": "hubarray.readers.fields.unischema",
-    "hubarray.readers.field_codecs": "hubarray.readers.fields.field_codecs",
+    "hubarray.readers.field_codecs": "hubarray.readers.fields.cell_codecs",
     "hubarray.readers.ngram": "hubarray.readers.fields.ngram",
     "hubarray.readers.predicates": "hubarray.readers.fields.predicates",
     "hubarray.readers.transform": "hubarray.readers.fields.transform",

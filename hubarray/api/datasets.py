@@ -12,9 +12,8 @@ from hubarray.api.resolve import RootLike, checked_grace, locate
 from hubarray.arrays.metadata.metadata import metadata_of
 from hubarray.arrays.metadata.spec import ArraySpec
 from hubarray.blobs.pack import PackWriter
-from hubarray.datasets.adding import steps_to_add
 from hubarray.datasets.description import checked_name, description_of, view
-from hubarray.datasets.operations import creation
+from hubarray.datasets.operations import creation, steps_to_add
 from hubarray.errors import AlreadyExistsError, ConfigError
 from hubarray.history.commits.commit import create_version
 from hubarray.history.log.version import version_of

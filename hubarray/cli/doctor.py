@@ -19,8 +19,7 @@ from hubarray import config
 from hubarray.cli.command import DONE, PROBLEMS, command
 from hubarray.cli.output import Output
 from hubarray.errors import HubError, ObjectMissingError
-from hubarray.history.log.clock import store_time
-from hubarray.history.log.safety import PROBE_FOLDER, require_atomic_create
+from hubarray.history.log.probes import PROBE_FOLDER, require_atomic_create, store_time
 from hubarray.storage.url import Root, resolve
 
 _PACKAGES = ("numpy", "numcodecs", "zarr", "obstore", "fsspec", "s3fs", "gcsfs", "dask")

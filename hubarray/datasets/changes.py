@@ -20,8 +20,8 @@ from hubarray.datasets.description import (
     view_of,
 )
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError
-from hubarray.history.commits.attribute_changes import AttributeChanges
 from hubarray.history.commits.commit import Draft
+from hubarray.history.commits.operations import AttributeChanges
 from hubarray.history.log.version import Version
 from hubarray.history.records.contents import present_refs
 from hubarray.history.records.extents import Extents

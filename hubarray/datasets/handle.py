@@ -15,16 +15,15 @@ from hubarray.arrays.indexing import chunking
 from hubarray.arrays.metadata.attributes import Attributes
 from hubarray.arrays.metadata.metadata import metadata_of
 from hubarray.arrays.metadata.spec import ArraySpec
-from hubarray.arrays.read.together import fetch_together, rows_at
+from hubarray.arrays.read.prefetch import fetch_together, rows_at
 from hubarray.arrays.write.assignment import along
 from hubarray.arrays.write.operations import Append, Resize
 from hubarray.blobs.scheduling import side_by_side
 from hubarray.datasets import growing, operations
-from hubarray.datasets.adding import steps_to_add
 from hubarray.datasets.description import Description, checked_name, description_of, view
 from hubarray.datasets.diff import DatasetDiff, diff_datasets
 from hubarray.datasets.member_handle import MemberHandle
-from hubarray.datasets.operations import Step, Steps
+from hubarray.datasets.operations import Step, Steps, steps_to_add
 from hubarray.datasets.transaction import DatasetTransaction
 from hubarray.errors import ConfigError
 from hubarray.history.commits.handle import Handle

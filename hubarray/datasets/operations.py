@@ -6,22 +6,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from hubarray.arrays.diff import diff
 from hubarray.arrays.handle import ArrayHandle
-from hubarray.arrays.indexing import numbering
+from hubarray.arrays.indexing import numbering, selection
 from hubarray.arrays.metadata.metadata import ArrayMetadata
+from hubarray.arrays.metadata.spec import ArraySpec
+from hubarray.arrays.read.prefetch import fetch_together, tail
 from hubarray.arrays.read.snapshot import ArraySnapshot
-from hubarray.arrays.read.together import fetch_together, tail
+from hubarray.arrays.write.operations import SetElements
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import new_id
+from hubarray.datasets import growing
 from hubarray.datasets.changes import Changes
 from hubarray.datasets.description import Description, Entry, view
 from hubarray.errors import ConfigError, ConflictError
-from hubarray.history.commits.attribute_changes import AttributeChanges
 from hubarray.history.commits.commit import Contents, Draft, Operation
+from hubarray.history.commits.operations import AttributeChanges
 from hubarray.history.log.version import Version
 from hubarray.history.records.head import Head
 from hubarray.history.records.record import Record
+from hubarray.values.foreign import unmasked
+from hubarray.values.objects import plain_objects, refuse_objects
 
 Step = Callable[[Changes, Version, PackWriter], None]
 
@@ -220,3 +227,34 @@ def adopt(name: str, source: Version, record: Record) -> Step:
     """
 
     return lambda changes, version, packs: changes.adopt(name, source, record)
+
+
+def steps_to_add(version: Version, name: str, array: ArraySpec | ArrayHandle | np.ndarray) -> list[Step]:
+    """Steps that make an array part of a dataset of some version.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if isinstance(array, ArraySpec):
+        with growing.about(name):
+            return [create(name, entry_of(array.metadata(), array.attributes()))]
+    if isinstance(array, ArrayHandle):
+        return [adoption(name, array, version)]
+    if isinstance(array, np.ndarray):
+        with growing.about(name):
+            values: np.ndarray = plain_objects(unmasked(array))
+        if values.dtype == object:
+            refuse_objects(repr(name), values)
+        with growing.about(name):
+            metadata = ArraySpec(values.shape, values.dtype).metadata()
+        steps = [create(name, entry_of(metadata, {}))]
+        if values.size:
+            values = values.astype(metadata.dtype, copy=False)
+            whole = selection.parse(..., values.shape)
+            steps.append(on_array(name, SetElements(whole, whole.to_canonical(values))))
+        return steps
+    raise ConfigError(
+        f"{name!r}: give a hub.ArraySpec, an array of hubarray under the same root, or one of NumPy, not a "
+        f"{type(array).__name__}"
+    )

@@ -31,8 +31,8 @@ from hubarray.datasets.description import Description, description_of, view
 from hubarray.datasets.operations import Steps
 from hubarray.datasets.worker import DatasetWorker, Parts, added_array
 from hubarray.errors import ConfigError
-from hubarray.history.commits.attribute_changes import AttributeChanges
 from hubarray.history.commits.commit import check_message, check_writable
+from hubarray.history.commits.operations import AttributeChanges
 from hubarray.process import uptime_seconds
 from hubarray.values.foreign import unmasked
 from hubarray.values.objects import plain_objects, refuse_objects

@@ -248,8 +248,8 @@ class Array(ArrayHandle, Statistics, NumpyProtocols, Viewed):
     def _repr_html_(self) -> str:
         """For notebooks."""
         with process.importing:
-            from hubarray.interop.notebook.html import describe
-        return describe(self)
+            from hubarray.interop.notebook.html import describe_array
+        return describe_array(self)
 
     def _statistic(self, name: str, **options: Any) -> Any:
         return self.lazy._statistic(name, **options)

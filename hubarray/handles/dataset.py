@@ -139,8 +139,8 @@ class Dataset(DatasetHandle[DatasetArray], RowsShown):
 
     def _repr_html_(self) -> str:
         with process.importing:
-            from hubarray.interop.notebook.dataset_html import describe
-        return describe(self)
+            from hubarray.interop.notebook.html import describe_dataset
+        return describe_dataset(self)
 
 
 def _restored(root: Root, name: Name, number: int, pinned: bool) -> Dataset:

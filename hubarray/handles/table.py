@@ -75,8 +75,8 @@ class Table(TableHandle[RowLoader], RowsShown):
 
     def _repr_html_(self) -> str:
         with process.importing:
-            from hubarray.interop.notebook.table_html import describe
-        return describe(self)
+            from hubarray.interop.notebook.html import describe_table
+        return describe_table(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         number = self._pinned.head.number if self._pinned is not None else None

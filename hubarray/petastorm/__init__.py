@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         materialize_dataset,
     )
     from hubarray.interop.tensorflow.readers import make_petastorm_dataset, tf_tensors
-    from hubarray.readers.fields.field_codecs import (
+    from hubarray.readers.fields.cell_codecs import (
         CompressedImageCodec,
         CompressedNdarrayCodec,
         NdarrayCodec,
@@ -81,15 +81,15 @@ __all__ = [
 
 # Imported at their first use: they bring what Spark's, TensorFlow's and others' adapters need.
 _LAZY = {
-    "CompressedImageCodec": "hubarray.readers.fields.field_codecs",
-    "CompressedNdarrayCodec": "hubarray.readers.fields.field_codecs",
+    "CompressedImageCodec": "hubarray.readers.fields.cell_codecs",
+    "CompressedNdarrayCodec": "hubarray.readers.fields.cell_codecs",
     "FieldNotNullIndexer": "hubarray.readers.parquet.indexes",
     "IntersectIndexSelector": "hubarray.readers.fields.selectors",
     "NGram": "hubarray.readers.fields.ngram",
-    "NdarrayCodec": "hubarray.readers.fields.field_codecs",
+    "NdarrayCodec": "hubarray.readers.fields.cell_codecs",
     "PredicateBase": "hubarray.readers.fields.predicates",
     "RowGroupSelectorBase": "hubarray.readers.fields.selectors",
-    "ScalarCodec": "hubarray.readers.fields.field_codecs",
+    "ScalarCodec": "hubarray.readers.fields.cell_codecs",
     "SingleFieldIndexer": "hubarray.readers.parquet.indexes",
     "SingleIndexSelector": "hubarray.readers.fields.selectors",
     "UnionIndexSelector": "hubarray.readers.fields.selectors",

@@ -1,5 +1,5 @@
 """Petastorm's ``petastorm.codecs``."""
 
-from hubarray.readers.fields.field_codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
+from hubarray.readers.fields.cell_codecs import CompressedImageCodec, CompressedNdarrayCodec, NdarrayCodec, ScalarCodec
 
 __all__ = ["CompressedImageCodec", "CompressedNdarrayCodec", "NdarrayCodec", "ScalarCodec"]

@@ -14,11 +14,10 @@ from hubarray.errors import ConfigError, NoDataAvailableError
 from hubarray.readers.fields.filters import FilteredPredicate, FilterPredicate
 from hubarray.readers.fields.ngram import NGram
 from hubarray.readers.fields.predicates import PredicateBase
-from hubarray.readers.fields.pushdown import narrowed
 from hubarray.readers.fields.source import Source
 from hubarray.readers.fields.transform import TransformSpec, transform_schema
 from hubarray.readers.fields.unischema import Unischema, UnischemaField, no_field
-from hubarray.readers.open_source import open_source
+from hubarray.readers.open_source import narrowed, open_source
 from hubarray.readers.order.cursor import EpochCursor, cut_units, uniform_units
 from hubarray.readers.order.distributed import place_in_the_world
 from hubarray.readers.order.permutation import chosen_seed

@@ -1,4 +1,4 @@
-"""Which source of rows a name, a handle, a path or a URL means."""
+"""From a name, a handle, a path or a URL to a source of rows, which a predicate may reduce."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import ConfigError
 from hubarray.readers.array_columns import is_column
 from hubarray.readers.array_source import VALUE, ArraySource, dataset_source
+from hubarray.readers.fields.predicates import AsFrames, PredicateBase, is_elementwise
 from hubarray.readers.fields.source import Source
 from hubarray.readers.reader_options import Cache
 from hubarray.readers.table_source import TableSource
@@ -116,3 +117,26 @@ def _array(one: Any, name: str, root: Any) -> Any:
     if not is_column(found):
         raise ConfigError(f"{name!r} is a {type(found).__name__}, and arrays are read together; a table has columns")
     return found
+
+
+def narrowed(source: Source, predicate: PredicateBase, *, batched: bool = False) -> tuple[Source, PredicateBase | None]:
+    """A source of fewer rows, and what of the predicate only rows can decide.
+
+    Parameters
+    ----------
+    source : Source
+        Asked by its method ``narrowed``, if it has one.
+    predicate : PredicateBase
+    batched : bool
+        Of batches: one that looks at a whole batch is asked with DataFrames here too.
+
+    Returns
+    -------
+    (source, predicate or None)
+    """
+    decide = getattr(source, "narrowed", None)
+    if decide is None:
+        return source, predicate
+    asked = AsFrames(predicate) if batched and not is_elementwise(predicate) else predicate
+    found, rest = decide(asked)
+    return found, predicate if rest is not None else None

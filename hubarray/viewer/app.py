@@ -32,9 +32,9 @@ from hubarray.errors import (
 from hubarray.redaction import shown_text
 from hubarray.storage.url import Root
 from hubarray.viewer import array_pages, change_pages, dataset_pages, home_pages, line_pages, row_pages, table_pages
+from hubarray.viewer.connections import Paced, Sent
 from hubarray.viewer.handle_cache import Opened
 from hubarray.viewer.parameters import Query
-from hubarray.viewer.slow_clients import Paced, Sent
 from hubarray.viewer.zarr_http import ZarrFiles
 
 log = logging.getLogger("hubarray.viewer")

@@ -16,7 +16,7 @@ import pytest
 
 import hubarray as hub
 from hubarray.errors import SourceError
-from hubarray.readers.fields.field_codecs import CompressedNdarrayCodec, NdarrayCodec
+from hubarray.readers.fields.cell_codecs import CompressedNdarrayCodec, NdarrayCodec
 from hubarray.readers.parquet import summary
 from hubarray.readers.parquet.files import listed, located
 from hubarray.readers.parquet.source import parquet_source

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 import hubarray as hub
 from hubarray.blobs import fetch
 from hubarray.history.log import version as versions
-from hubarray.history.maintenance import garbage, scatter
+from hubarray.history.maintenance import compact, garbage
 from tests import servers
 from tests.rounds import rounds
 
@@ -199,4 +199,4 @@ def run(machine, *, everyday, whole, steps=40):
 def quieten(monkeypatch):
     """No message of a collection, and what lies in more than one place counts as scattered: all is small here."""
     monkeypatch.setattr(garbage, "announce", lambda message: None)
-    monkeypatch.setattr(scatter, "SCATTERED_FACTOR", 0)
+    monkeypatch.setattr(compact, "SCATTERED_FACTOR", 0)

@@ -13,10 +13,10 @@ from hubarray.arrays.write import context_guard
 from hubarray.arrays.write import transaction as transactions
 from hubarray.arrays.write.worker import ArrayPart
 from hubarray.history.commits import commit
-from hubarray.history.log import log, safety, search, version
+from hubarray.history.log import log, probes, search, version
 from hubarray.storage.local import LocalStore
 
-retrying = importlib.import_module("hubarray.history.commits.retry")
+retrying = importlib.import_module("hubarray.api.retry")
 
 
 def workers_that_wrote_one_element_are_refused(root):
@@ -90,7 +90,7 @@ def a_store_that_creates_a_key_twice_is_refused(root):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalStore, "_put_if_absent", overwrite)
         patch.setattr(LocalStore, "proven_create", False)
-        patch.setattr(safety._proofs, "_proven", set())
+        patch.setattr(probes._proofs, "_proven", set())
         with pytest.raises(hub.errors.UnsafeStoreError):
             hub.array(3, "t/x:v0", root=root)
 

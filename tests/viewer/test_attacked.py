@@ -11,7 +11,7 @@ import pytest
 
 import hubarray as hub
 from hubarray.interop.pictures import colours, recognition
-from hubarray.viewer import connections, slow_clients
+from hubarray.viewer import connections
 from hubarray.viewer.expressions import clauses_of
 from tests.viewer.conftest import api, get, resident_bytes
 from tests.viewer.test_answers import ask, refused
@@ -119,7 +119,7 @@ def test_connections_that_ask_for_nothing_are_ended_and_the_server_goes_on(root,
 
 
 def test_who_does_not_read_holds_a_slot_and_not_the_server(root, monkeypatch):
-    monkeypatch.setattr(slow_clients, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 1.0)
     a = hub.array(32 << 20, "t/x:v1", "u1", chunks=32 << 20, codec="none", root=root)
     a[:] = np.random.default_rng(0).integers(0, 255, 32 << 20, "u1")
     with hub.view(root=root, open_browser=False) as viewer:

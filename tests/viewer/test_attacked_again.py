@@ -13,7 +13,7 @@ import pytest
 
 import hubarray as hub
 from hubarray.interop.pictures import colours, recognition
-from hubarray.viewer import connections, decode_slot, slow_clients, table_pages
+from hubarray.viewer import connections, decode_slot, table_pages
 from hubarray.viewer.guard import Guard
 from tests.viewer.conftest import api, get
 from tests.viewer.test_answers import ask, image, refused
@@ -65,7 +65,7 @@ def test_drops_of_a_request_win_no_time(root, monkeypatch):
 
 
 def test_who_takes_no_answer_is_left_on_every_page(root, monkeypatch):
-    monkeypatch.setattr(slow_clients, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 1.0)
     hub.store(np.array([["x" * 2000] * 64] * 64), "t/x:v1", root=root)
     with hub.view(root=root, open_browser=False) as viewer:
         path = api(viewer, "values", name="t/x:v1", y=0, x=1, at="0,0", rows=64, columns=64).split(str(viewer.port))[1]

@@ -18,8 +18,7 @@ from hubarray import process
 from hubarray.arrays.codecs.compressors import COMPRESSORS, Compressor
 from hubarray.arrays.codecs.dtypes import dtype_from_json, fill_to_json
 from hubarray.arrays.codecs.image_codecs import image_codec
-from hubarray.arrays.codecs.text_codec import text_codec
-from hubarray.arrays.codecs.unicode import TextCodec, has_text
+from hubarray.arrays.codecs.text_codec import TextCodec, has_text, text_codec
 from hubarray.errors import CorruptDataError
 from hubarray.storage.base import Buffer
 

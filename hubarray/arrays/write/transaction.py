@@ -31,8 +31,8 @@ from hubarray.arrays.write.worker import ArrayPart, ArrayWorker, chunk_hashes
 from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import REF, homes, new_id
 from hubarray.errors import ConfigError, ConflictError, ReadOnlyError
-from hubarray.history.commits.attribute_changes import AttributeChanges
 from hubarray.history.commits.commit import Draft, check_message, check_writable
+from hubarray.history.commits.operations import AttributeChanges
 from hubarray.history.log.version import Version
 from hubarray.history.records.record import Record
 from hubarray.process import uptime_seconds

@@ -37,14 +37,13 @@ from hubarray.errors import (
 )
 from hubarray.history.log.backoff import retry_seconds
 from hubarray.history.log.commit_queue import CommitTicket
-from hubarray.history.log.safety import require_atomic_create
+from hubarray.history.log.probes import require_atomic_create
 from hubarray.history.log.version import Version
 from hubarray.history.records.head import Head
 from hubarray.history.records.json_fields import MAX_NUMBER, NUMBER_KEY
-from hubarray.history.records.long_descriptions import LongDescription
+from hubarray.history.records.long_descriptions import NODE_FROM_BYTES, PACKED_FROM_BYTES, LongDescription, deflated
 from hubarray.history.records.manifest import Manifest, NodeRef, TreeRoot
 from hubarray.history.records.overlay import EMPTY_OVERLAY, Numbers, Overlay, split_for_fold
-from hubarray.history.records.packed_descriptions import NODE_FROM_BYTES, PACKED_FROM_BYTES, deflated
 from hubarray.history.records.record import (
     FORMAT_OF_NUMBERS,
     MAX_CHANGED_RUNS,

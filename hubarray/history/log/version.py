@@ -15,11 +15,11 @@ from hubarray.errors import (
     TagNotFoundError,
     UnavailableError,
 )
-from hubarray.history.log.clock import store_time
 from hubarray.history.log.commit_queue import MachineQueue
 from hubarray.history.log.hints import hint_writer
 from hubarray.history.log.log import Log
 from hubarray.history.log.offline import OfflineRecords, Sighting
+from hubarray.history.log.probes import store_time
 from hubarray.history.records.manifest import NodeRef
 from hubarray.history.records.record import Record, record_key
 from hubarray.names import Name

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from hubarray.blobs.coalesce import MAX_RUN_BYTES, plan_runs
 from hubarray.blobs.fetch import Fetcher
-from hubarray.blobs.pack import PackWriter
-from hubarray.blobs.ref import ID_TEXT, REF, Refs, homes, same_refs
+from hubarray.blobs.pack import OWN_PACK_BYTES, PackWriter
+from hubarray.blobs.ref import ID_BYTES, ID_TEXT, REF, Refs, homes, same_refs
 from hubarray.history.commits.commit import Draft
 from hubarray.history.log.listing import versions_of
 from hubarray.history.log.version import Version
-from hubarray.history.maintenance import scatter
 from hubarray.history.maintenance.reachability import read_log, readable, strictly, walk
 from hubarray.history.maintenance.verify import distinct_refs
 from hubarray.history.records.contents import present_refs, refs_of
@@ -23,8 +24,60 @@ from hubarray.history.records.referrers import referrers
 from hubarray.names import parse
 from hubarray.progress import progress
 
+MIN_ALIVE_SHARE = 0.5
+SCATTERED_FACTOR = 4
 COMPACT_BATCH_BYTES = 64 << 20
 MAX_MOVED_CHUNKS = 1 << 20
+
+
+def alive_bytes(refs: Refs) -> dict[bytes, int]:
+    """Bytes that distinct refs need of each pack, by pack id."""
+    packs, inverse = _packs_of(refs)
+    sums = np.bincount(inverse, weights=refs["length"].astype(np.float64), minlength=len(packs))
+    return {pack: int(total) for pack, total in zip(packs, sums.tolist(), strict=True)}
+
+
+def in_sparse_packs(refs: Refs, alive: dict[bytes, int], sizes: dict[bytes, int]) -> npt.NDArray[np.bool_]:
+    """Which refs point into packs that are less than half alive.
+
+    Parameters
+    ----------
+    refs : array of REF
+    alive, sizes : dict
+        Bytes of each pack that anything live needs, and that it has, by pack id. A pack of unknown size is left alone.
+    """
+    packs, inverse = _packs_of(refs)
+    sparse = np.array([alive.get(pack, 0) < MIN_ALIVE_SHARE * sizes.get(pack, 0) for pack in packs], bool)
+    return np.asarray(sparse[inverse])
+
+
+def _packs_of(refs: Refs) -> tuple[list[bytes], npt.NDArray[np.intp]]:
+    """The distinct packs of refs, and the index among them of each ref's."""
+    packs, inverse = np.unique(np.ascontiguousarray(refs["pack"]).view(f"V{ID_BYTES}"), return_inverse=True)
+    return [pack.tobytes() for pack in packs], inverse.reshape(-1)
+
+
+def scattered(refs: Refs, *, run_bytes: int = MAX_RUN_BYTES) -> npt.NDArray[np.bool_]:
+    """Which refs lie in stretches that take far more requests to read than they would side by side.
+
+    A stretch is neighbouring chunks of about ``run_bytes`` together. It is scattered when it takes more than
+    four requests for each that its bytes would need. Blobs that are packs by themselves neither count nor move.
+
+    Parameters
+    ----------
+    refs : array of REF
+        In chunk order, present ones only.
+    """
+    chosen = np.zeros(len(refs), bool)
+    small = np.flatnonzero(refs["length"] < OWN_PACK_BYTES)
+    if len(small) == 0:
+        return chosen
+    stretches = (np.cumsum(refs["length"][small].astype(np.int64)) - 1) // run_bytes
+    for members in np.split(small, np.flatnonzero(np.diff(stretches)) + 1):
+        # A stretch that was written as one may still lie across two packs.
+        if len(plan_runs(refs[members], max_run_bytes=run_bytes)) > SCATTERED_FACTOR + 1:
+            chosen[members] = True
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -74,7 +127,7 @@ def packs_of(fetcher: Fetcher, home: str) -> Packs:
     walk(records, strictly(fetcher), note)
     stored = ((info.key.rpartition("/")[2], info.size_bytes) for info in fetcher.store.list(f"{home}/packs/"))
     sizes = {bytes.fromhex(name): size for name, size in stored if ID_TEXT.fullmatch(name)}
-    return Packs(scatter.alive_bytes(distinct_refs(found)), sizes)
+    return Packs(alive_bytes(distinct_refs(found)), sizes)
 
 
 def worth_moving(version: Version, record: Record, packs: Packs) -> Iterator[tuple[Numbers, Refs]]:
@@ -84,7 +137,7 @@ def worth_moving(version: Version, record: Record, packs: Packs) -> Iterator[tup
         ours = refs["home"] == own
         numbers, refs = numbers[ours], refs[ours]
         if len(refs):
-            chosen = scatter.in_sparse_packs(refs, packs.alive, packs.sizes) | scatter.scattered(refs)
+            chosen = in_sparse_packs(refs, packs.alive, packs.sizes) | scattered(refs)
             if chosen.any():
                 yield numbers[chosen], refs[chosen]
 

@@ -25,10 +25,9 @@ import numpy as np
 from hubarray.blobs.fetch import Fetcher
 from hubarray.blobs.ref import ID_TEXT, Refs, homes
 from hubarray.errors import NotFoundError, StorageError
-from hubarray.history.log.clock import store_time
 from hubarray.history.log.listing import versions_of
 from hubarray.history.log.log import Log
-from hubarray.history.log.safety import PROBE_FOLDER
+from hubarray.history.log.probes import PROBE_FOLDER, store_time
 from hubarray.history.maintenance.reachability import read_log, strictly, walk
 from hubarray.history.records.head import Head
 from hubarray.history.records.manifest import NodeRef

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from hubarray.errors import AlreadyExistsError, ConflictError, CorruptDataError, NotFoundError
 from hubarray.history.commits.commit import check_age
-from hubarray.history.log.safety import require_atomic_create
+from hubarray.history.log.probes import require_atomic_create
 from hubarray.history.log.version import Version
 from hubarray.history.maintenance.reachability import read_log
 from hubarray.history.records.record import Record

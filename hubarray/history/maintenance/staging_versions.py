@@ -14,8 +14,8 @@ from hubarray.blobs.fetch import Fetcher
 from hubarray.errors import AlreadyExistsError, ConflictError, HubError, NotFoundError
 from hubarray.history.commits.commit import commit
 from hubarray.history.commits.operations import Delete, Replace
-from hubarray.history.log.clock import store_time
 from hubarray.history.log.listing import STAGING_NOTE, versions_of
+from hubarray.history.log.probes import store_time
 from hubarray.history.log.version import Version, version_of
 from hubarray.history.maintenance import copying
 from hubarray.history.records.record import Record, record_key

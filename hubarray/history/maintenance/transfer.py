@@ -17,9 +17,8 @@ import numpy as np
 from hubarray.blobs.ref import REF, Refs, blob_hash, blob_key, matches
 from hubarray.blobs.scheduling import run_all
 from hubarray.errors import ConflictError, CorruptDataError, HubError, NotFoundError, ObjectMissingError
-from hubarray.history.log.clock import store_time
 from hubarray.history.log.hints import encode_hint, hint_key
-from hubarray.history.log.safety import require_atomic_create
+from hubarray.history.log.probes import require_atomic_create, store_time
 from hubarray.history.log.version import Version
 from hubarray.history.maintenance.reachability import read_log, readable, walk
 from hubarray.history.records.manifest import NodeRef, decode_node

@@ -28,10 +28,16 @@ from hubarray.history.records.json_fields import (
     numbers_to_json,
     parse_json,
 )
-from hubarray.history.records.long_descriptions import MAX_DESCRIPTION_NODE_BYTES, LongDescription
+from hubarray.history.records.long_descriptions import (
+    MAX_DESCRIPTION_BYTES,
+    MAX_DESCRIPTION_NODE_BYTES,
+    PACKED_FROM_BYTES,
+    LongDescription,
+    pack,
+    unpack,
+)
 from hubarray.history.records.manifest import MAX_LEVELS, MAX_NODE_BYTES, NodeRef, TreeRoot
 from hubarray.history.records.overlay import EMPTY_OVERLAY, MAX_OVERLAY_REFS, Numbers, Overlay
-from hubarray.history.records.packed_descriptions import MAX_DESCRIPTION_BYTES, PACKED_FROM_BYTES, pack, unpack
 from hubarray.names import Name
 from hubarray.storage.base import Buffer
 

@@ -1,26 +1,33 @@
-"""How an array shows itself in a notebook."""
+"""How arrays, datasets and tables show themselves in notebooks."""
 
 from __future__ import annotations
 
 import base64
 import html
+import itertools
 import json
 import math
 from datetime import datetime
 
+import numpy as np
+
 from hubarray import names
+from hubarray.arrays.codecs.dtypes import dtype_name
 from hubarray.arrays.codecs.image_codecs import is_lossy
 from hubarray.arrays.handle import ArrayHandle
+from hubarray.datasets.handle import DatasetHandle
 from hubarray.errors import HubError
 from hubarray.history.log import listing
 from hubarray.interop.pictures import drawing, recognition
-from hubarray.redaction import shown_text
+from hubarray.redaction import several, shown_text
+from hubarray.tables.handle import TableHandle
 from hubarray.values import packing
 
 _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _SHOWN_VERSIONS = 8
 _LOOKED_AT = 16
 _SHOWN_FACTS = 50
+_SHOWN_ARRAYS = 50
 _SHOWN_LETTERS = 300
 # Nothing but the text's own colour, so that light and dark themes look right.
 STYLE = (
@@ -32,7 +39,8 @@ STYLE = (
 _COUNTED_CHUNKS = 100_000
 _THUMBNAILS = 4
 _THUMBNAIL_PIXELS = 96
-_MAX_THUMBNAIL_BYTES = 4 << 20
+_MAX_CHUNK_BYTES = 4 << 20
+_MAX_ROWS_BYTES = 8 << 20
 
 
 def human_bytes(count: float) -> str:
@@ -50,15 +58,15 @@ def human_bytes(count: float) -> str:
     raise AssertionError
 
 
-def describe(array: ArrayHandle) -> str:
-    """An array's description for notebooks, in the notebook's own colours.
+def describe_array(array: ArrayHandle) -> str:
+    """Describe an array in HTML, in the notebook's own colours.
 
     Costs a listing of the name's versions, a look at up to 16 of them, manifest nodes, and of images one chunk.
     """
     try:
         record = array.state().record
     except HubError as error:
-        return f"<div class='hubarray'>{STYLE}<header>{_safe(repr(array))}</header>{_safe(str(error))}</div>"
+        return _failed(repr(array), error)
     counted = math.prod(-(-n // c) for n, c in zip(array.shape, array.chunks, strict=True)) <= _COUNTED_CHUNKS
     stored = human_bytes(array.stored_bytes()) if counted else "not counted: hubarray du counts it"
     state = "fixed at this commit" if array.fixed else "frozen" if record.head.frozen else "writable"
@@ -79,13 +87,73 @@ def describe(array: ArrayHandle) -> str:
         "root": array.root.url,
     }
     title = f"{array.name}:{array.version}@{record.head.number}"
-    return (
-        f"<div class='hubarray'>{STYLE}<header><b>hubarray.Array</b> {_safe(title)} "
-        f"<span>{_safe(state)}</span></header>{_table(facts)}"
-        f"{_folded('Tags', {tag: f'@{number}' for tag, number in sorted(record.tags.items())})}"
-        f"{_folded('Attributes', {name: json.dumps(value) for name, value in record.attrs.items()})}"
-        f"{thumbnails(array)}</div>"
+    tags = {tag: f"@{number}" for tag, number in sorted(record.tags.items())}
+    attrs = {name: json.dumps(value) for name, value in record.attrs.items()}
+    folded = _folded("Tags", tags) + _folded("Attributes", attrs)
+    return _described("Array", title, state, f"{_table(facts)}{folded}{thumbnails(array)}")
+
+
+def describe_dataset(dataset: DatasetHandle) -> str:
+    """Describe a dataset in HTML. Costs one request for the images that are shown, if there are any."""
+    try:
+        arrays, attrs, dims = dataset.arrays, dict(dataset.attrs), dataset.dims
+    except HubError as error:
+        return _failed("hubarray.Dataset", error)
+    facts = {
+        "dimensions": ", ".join(f"{dim}: {length:,}" for dim, length in dims.items()),
+        "in memory": human_bytes(dataset.nbytes),
+        "commit": str(dataset.commit),
+        "root": dataset.root.url,
+        **{f"attribute {name}": str(value) for name, value in list(attrs.items())[:_SHOWN_FACTS]},
+    }
+    shown = list(arrays.items())[:_SHOWN_ARRAYS]
+    listed = _table({name: f"{dtype_name(array.dtype)} {array.shape}" for name, array in shown})
+    more = f"and {len(arrays) - len(shown):,} more" if len(arrays) > len(shown) else ""
+    title = several(len(arrays), "array").capitalize()
+    likely = (
+        array
+        for _, array in shown
+        if any(recognition.may_be_image(shape, array.dtype.kind) for shape in (array.shape, array.shape[1:]))
     )
+    images = "".join(map(thumbnails, itertools.islice(likely, 1)))
+    return _described(
+        "Dataset",
+        f"{dataset.name}:{dataset.version}",
+        "frozen" if dataset.frozen else "writable",
+        f"{_table(facts)}<details open><summary>{title}</summary>{listed}{more}</details>{images}",
+    )
+
+
+def describe_table(table: TableHandle) -> str:
+    """Describe a table in HTML. Costs one request for rows of its first image field, if it has one."""
+    try:
+        facts = {
+            "rows": f"{len(table):,}",
+            "stored": human_bytes(table.nbytes),
+            "commit": str(table.commit),
+            "root": table.root.url,
+            **{f"attribute {name}": str(value) for name, value in list(table.attrs.items())[:_SHOWN_FACTS]},
+        }
+    except HubError as error:
+        return _failed("hubarray.Table", error)
+    lines = repr(table).splitlines()[1:]
+    fields = "".join(f"<tr><td><code>{_safe(line.strip())}</code></td></tr>" for line in lines)
+    return _described(
+        "Table",
+        f"{table.name}:{table.version}",
+        "frozen" if table.frozen else "growing",
+        f"{_table(facts)}<details open><summary>Fields ({len(table.schema)})</summary><table>{fields}</table></details>"
+        f"{_table_thumbnails(table)}",
+    )
+
+
+def _described(kind: str, title: str, state: str, body: str) -> str:
+    header = f"<header><b>hubarray.{kind}</b> {_safe(title)} <span>{_safe(state)}</span></header>"
+    return f"<div class='hubarray'>{STYLE}{header}{body}</div>"
+
+
+def _failed(title: str, error: Exception) -> str:
+    return f"<div class='hubarray'>{STYLE}<header>{_safe(title)}</header>{_safe(str(error))}</div>"
 
 
 def thumbnails(array: ArrayHandle) -> str:
@@ -99,7 +167,7 @@ def thumbnails(array: ArrayHandle) -> str:
     shape = array.shape if is_one else array.shape[1:]
     covered = array.chunks if is_one else array.chunks[1:]
     state = array.state()
-    if any(c < n for c, n in zip(covered, shape, strict=True)) or state.metadata.chunk_bytes > _MAX_THUMBNAIL_BYTES:
+    if any(c < n for c, n in zip(covered, shape, strict=True)) or state.metadata.chunk_bytes > _MAX_CHUNK_BYTES:
         return ""
     if len(state.record.overlay) == 0 and state.record.manifest is None:
         return ""
@@ -109,17 +177,26 @@ def thumbnails(array: ArrayHandle) -> str:
         if not state.refs([(first // array.chunks[0], *(0,) * (array.ndim - 1))])["length"].any():
             return ""
         found = [array[...]] if is_one else list(array[first : first + min(_THUMBNAILS, array.chunks[0])])
-        shown = [
-            drawing.thumbnail(recognition.pixels(one, array.dims[-1]), _THUMBNAIL_PIXELS)
-            for one in found
-            if recognition.is_image(one)
-        ]
+        return "".join(_thumbnail(image, array.dims[-1]) for image in found if recognition.is_image(image))
     except HubError:
         return ""
-    return "".join(
-        f"<img src='data:image/png;base64,{base64.b64encode(one).decode()}' style='margin:.2em' alt=''>"
-        for one in shown
-    )
+
+
+def _table_thumbnails(table: TableHandle) -> str:
+    name = next((field for field in table.schema if table.schema[field].is_image), None)
+    if name is None or not len(table) or _THUMBNAILS * table.nbytes / len(table) > _MAX_ROWS_BYTES:
+        return ""
+    try:
+        # The first rows, which lie side by side.
+        rows = table.loader().get_batch(range(min(_THUMBNAILS, len(table))), [name])
+        return "".join(_thumbnail(row[name]) for row in rows if row[name] is not None)
+    except HubError:
+        return ""
+
+
+def _thumbnail(image: np.ndarray, last_dim: str | None = None) -> str:
+    data = base64.b64encode(drawing.thumbnail(recognition.pixels(image, last_dim), _THUMBNAIL_PIXELS)).decode()
+    return f"<img src='data:image/png;base64,{data}' style='margin:.2em' alt=''>"
 
 
 def _live_versions(array: ArrayHandle) -> list[str]:

@@ -1,8 +1,9 @@
-"""Images as sources of tables: in class folders, or beside a CSV that names them."""
+"""Images as sources of tables: in class folders, or beside a CSV that names them. Cells of the CSV get types."""
 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -13,7 +14,6 @@ from hubarray.errors import ConfigError, SourceError
 from hubarray.interop.sources.base import readable, refuse_links_out
 from hubarray.interop.sources.stills import Still, shared_attrs, still_and_attrs
 from hubarray.interop.table_sources.base import ALL, Rows, TableImport, taken
-from hubarray.interop.table_sources.csv_cells import delimiter_of, typed_cells
 from hubarray.interop.table_sources.frames import plain_key
 from hubarray.interop.table_sources.stored_images import StoredImages
 from hubarray.limits import Budget
@@ -22,11 +22,66 @@ from hubarray.redaction import shown_text
 from hubarray.sources.content import is_image_name
 from hubarray.tables.format.schema import PARTITION, Field, Schema
 
+# As a number is written: 00123 is a name, and so is 1_000. No integer has more digits than 20.
+_WHOLE = re.compile("0|-?[1-9][0-9]{0,19}")
+_NUMBER = re.compile(r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|nan|[+-]?inf", re.IGNORECASE)
+_QUOTED = re.compile('"[^"]*("|$)')
+_DIGITS = re.compile("[+-]?[0-9]+")
 _LOOKED_AT = 100
 _MAX_COLUMNS = 1 << 16
 _MAX_LINE_LETTERS = 4 << 20
 # A cell as text of Python, beside its letters.
 _CELL_BYTES = 64
+
+
+def delimiter_of(header: str) -> str:
+    """The letter between the names of a header: a comma, a semicolon or a tab.
+
+    Examples
+    --------
+    >>> delimiter_of("id;name, first;age")
+    ';'
+    >>> delimiter_of('"last, first, middle";age')
+    ';'
+    """
+    return max(",;\t", key=_QUOTED.sub("", header).count)
+
+
+def typed_cells(values: Sequence[str]) -> tuple[Field, Sequence[Any]]:
+    """A column of text as whole numbers or numbers, if all of it are, and none would be written otherwise again.
+
+    An empty cell among numbers is null, and empty text among text.
+
+    Examples
+    --------
+    >>> typed_cells(["1", "", "3"])
+    (Field('int64', index=True, nullable=True), [np.int64(1), None, np.int64(3)])
+    >>> typed_cells(["007", "8"])
+    (Field('string', index=True), ['007', '8'])
+    """
+    there = [value for value in values if value]
+    if there and all(map(_WHOLE.fullmatch, there)):
+        wholes = [int(value) for value in there]
+        for dtype in ("i8", "u8"):
+            about = np.iinfo(dtype)
+            if about.min <= min(wholes) and max(wholes) <= about.max:
+                return _numbers(dtype, int, values)
+        return Field(str, index=True), values
+    if there and all(map(_NUMBER.fullmatch, there)) and all(map(_is_exact, there)):
+        return _numbers("f8", float, values)
+    return Field(str, index=True), values
+
+
+def _numbers(dtype: str, kind: Callable[[str], Any], values: Sequence[str]) -> tuple[Field, Sequence[Any]]:
+    made = np.dtype(dtype).type
+    return Field(dtype, index=True, nullable="" in values), [made(kind(value)) if value else None for value in values]
+
+
+def _is_exact(value: str) -> bool:
+    """Whether a float keeps every digit of a whole number; of others it keeps what it can."""
+    if not _DIGITS.fullmatch(value):
+        return True
+    return len(value) <= 21 and int(value) == int(float(value))
 
 
 def folder(path: Path, images: Sequence[Path], schema: Schema | None) -> TableImport:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hubarray.errors import ConfigError
 from hubarray.interop.table_sources.base import Rows, TableImport, taken
-from hubarray.readers.fields.field_codecs import CompressedImageCodec, ScalarCodec, cell_dtype
+from hubarray.readers.fields.cell_codecs import CompressedImageCodec, ScalarCodec, cell_dtype
 from hubarray.readers.fields.source import row_values
 from hubarray.readers.fields.spark_names import spark_name
 from hubarray.readers.fields.unischema import UnischemaField

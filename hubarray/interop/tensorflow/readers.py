@@ -10,7 +10,7 @@ import numpy as np
 
 from hubarray.errors import ConfigError
 from hubarray.extras import needed
-from hubarray.readers.fields.field_codecs import shape_fits
+from hubarray.readers.fields.cell_codecs import shape_fits
 from hubarray.readers.fields.transform import as_declared
 from hubarray.readers.fields.unischema import Unischema, UnischemaField
 

@@ -16,6 +16,7 @@ import numpy as np
 from zarr.abc.store import ByteRequest, OffsetByteRequest, RangeByteRequest, Store, SuffixByteRequest
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
+from hubarray.api.retry import retry
 from hubarray.arrays.codecs import zarr_images
 from hubarray.arrays.handle import ArrayHandle, refuse_expired
 from hubarray.arrays.indexing import numbering
@@ -27,7 +28,6 @@ from hubarray.arrays.write.transaction import Transaction
 from hubarray.errors import ConfigError, CorruptDataError, HubError, ReadOnlyError
 from hubarray.history.commits.commit import commit
 from hubarray.history.commits.operations import SetAttributes
-from hubarray.history.commits.retry import retry
 from hubarray.interop.zarr_attributes import DIMENSION_NAMES, decoded_attributes, zarr_json
 from hubarray.values.attributes import checked_attrs
 

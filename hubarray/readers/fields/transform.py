@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.readers.fields.field_codecs import shape_fits
+from hubarray.readers.fields.cell_codecs import shape_fits
 from hubarray.readers.fields.unischema import Unischema, UnischemaField
 from hubarray.values.foreign import plain_array
 

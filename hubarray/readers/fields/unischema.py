@@ -17,7 +17,7 @@ import numpy as np
 
 from hubarray.arrays.codecs.foreign_dtypes import dtype_of
 from hubarray.errors import ConfigError
-from hubarray.readers.fields.field_codecs import FieldCodec, codec_from_json
+from hubarray.readers.fields.cell_codecs import FieldCodec, codec_from_json
 from hubarray.redaction import shown_text
 
 MAX_FIELDS = 1 << 16
@@ -152,7 +152,7 @@ class Unischema:
 
     def as_spark_schema(self) -> Any:
         """Return the Spark schema of rows from :func:`hubarray.petastorm.dict_to_spark_row`."""
-        from hubarray.readers.fields.spark_types import spark_schema
+        from hubarray.readers.fields.cell_codecs import spark_schema
 
         return spark_schema(self)
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import numpy as np
 
 from hubarray.errors import ConfigError, SourceError
-from hubarray.readers.fields.field_codecs import scalar
+from hubarray.readers.fields.cell_codecs import scalar
 from hubarray.readers.fields.unischema import Unischema, UnischemaField
 from hubarray.redaction import shown_text
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from hubarray.arrays.codecs.foreign_dtypes import dtype_of
 from hubarray.errors import SourceError
-from hubarray.readers.fields.field_codecs import (
+from hubarray.readers.fields.cell_codecs import (
     CompressedImageCodec,
     CompressedNdarrayCodec,
     FieldCodec,

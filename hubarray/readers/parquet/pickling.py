@@ -15,9 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hubarray.errors import ConfigError
-from hubarray.readers.fields.field_codecs import CompressedImageCodec, CompressedNdarrayCodec, FieldCodec, ScalarCodec
+from hubarray.readers.fields.cell_codecs import (
+    CompressedImageCodec,
+    CompressedNdarrayCodec,
+    FieldCodec,
+    ScalarCodec,
+    spark_type_name,
+)
 from hubarray.readers.fields.spark_names import decimal_digits
-from hubarray.readers.fields.spark_types import spark_type_name
 from hubarray.readers.fields.unischema import Unischema, UnischemaField
 
 

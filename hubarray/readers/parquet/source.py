@@ -23,7 +23,7 @@ from hubarray.errors import ConfigError, SourceError
 from hubarray.limits import Budget
 from hubarray.parquet_limits import read_row_group
 from hubarray.readers.fields.arrow_fields import column_of
-from hubarray.readers.fields.field_codecs import CompressedImageCodec, CompressedNdarrayCodec
+from hubarray.readers.fields.cell_codecs import CompressedImageCodec, CompressedNdarrayCodec
 from hubarray.readers.fields.filters import FilterPredicate
 from hubarray.readers.fields.predicates import PredicateBase, clause_of, in_set
 from hubarray.readers.fields.selectors import RowGroupSelectorBase

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs as pafs
 
 from hubarray.errors import AlreadyExistsError, ConfigError, NotFoundError
-from hubarray.readers.fields.field_codecs import ScalarCodec, cell_dtype, is_moment, shape_fits
+from hubarray.readers.fields.cell_codecs import ScalarCodec, cell_dtype, is_moment, shape_fits
 from hubarray.readers.fields.spark_names import decimal_digits, spark_name
 from hubarray.readers.fields.unischema import Unischema, UnischemaField
 from hubarray.readers.parquet.files import Location, listed, located, readable, requested

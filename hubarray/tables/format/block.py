@@ -19,11 +19,11 @@ import numpy as np
 
 from hubarray.arrays.codecs.compressors import COMPRESSORS
 from hubarray.arrays.codecs.image_headers import image_header
-from hubarray.arrays.codecs.unicode import has_text, is_text
+from hubarray.arrays.codecs.text_codec import has_text, is_text
 from hubarray.blobs.ref import blob_hash
 from hubarray.errors import CorruptDataError
 from hubarray.storage.base import Buffer
-from hubarray.tables.format.image_fields import image_decoded
+from hubarray.tables.format.field_codecs import image_decoded
 from hubarray.tables.format.schema import Field, Group
 
 HASH_BYTES = 16

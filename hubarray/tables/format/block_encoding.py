@@ -25,7 +25,7 @@ from hubarray.tables.format.block import (
     is_compressed,
     sizes_of,
 )
-from hubarray.tables.format.image_fields import image_encoded
+from hubarray.tables.format.field_codecs import image_encoded
 from hubarray.tables.format.schema import Field, Group
 
 # Above, copying costs more than a call a row.

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from hubarray.arrays.codecs.image_headers import check_image
-from hubarray.arrays.codecs.unicode import has_text, is_text
+from hubarray.arrays.codecs.text_codec import has_text, is_text
 from hubarray.errors import ConfigError
 from hubarray.tables.format.block_encoding import Image
-from hubarray.tables.format.image_fields import check_size, image_decoded
+from hubarray.tables.format.field_codecs import check_size, image_decoded
 from hubarray.tables.format.schema import Field
 from hubarray.values.casting import cast_with_losses, may_be_kept
 from hubarray.values.foreign import plain_array, single, unmasked

@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from hubarray.arrays.codecs.codec_chains import NAMED_CHAINS
-from hubarray.arrays.codecs.compressors import COMPRESSORS
 from hubarray.arrays.codecs.dtypes import UnknownTypeError, checked_dtype, dtype_from_json, dtype_to_json
-from hubarray.arrays.codecs.unicode import has_text
+from hubarray.arrays.codecs.text_codec import has_text
 from hubarray.errors import ConfigError, FormatVersionError
 from hubarray.history.records.json_fields import Fields
+from hubarray.tables.format.field_codecs import IMAGE_CODECS, checked_codec
 
 MAX_FIELDS = 4096
 MAX_NAME_LETTERS = 256
@@ -35,9 +34,6 @@ _REST_FIELD_BYTES = 4 << 10
 # A group whose rows are larger has a block for each of them.
 _ROW_BLOCK_BYTES = 16 << 10
 _BLOCK_BYTES = 32 << 10
-_COMPRESSORS = ("blosc", "lz4", "zstd")
-_IMAGES = ("jpeg", "png")
-_DEFAULT_JPEG_QUALITY = 95
 
 Shape = tuple[int | None, ...]
 
@@ -122,7 +118,7 @@ class Field:
                 raise ConfigError(
                     f"index=True: times of the index are in {', '.join(INDEX_TIME_UNITS)}, not {self.dtype}"
                 )
-        self.codec = None if codec is None or codec == "none" else _checked_codec(codec, self)
+        self.codec = None if codec is None or codec == "none" else checked_codec(codec, self.dtype, self.shape)
         codec_text = None if self.codec is None else json.dumps(self.codec, sort_keys=True, default=dict)
         # What it is, for comparisons: blocks are looked up by their fields many times a millisecond.
         self._key = (self.kind, self.dtype, self.shape, self.groups, codec_text, self.index, self.nullable)
@@ -136,7 +132,7 @@ class Field:
     @property
     def is_image(self) -> bool:
         """Whether it is stored as JPEG or PNG."""
-        return self.codec is not None and self.codec["name"] in _IMAGES
+        return self.codec is not None and self.codec["name"] in IMAGE_CODECS
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of a record; :meth:`from_json` reads it."""
@@ -419,50 +415,3 @@ def _flag(value: Any, what: str) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ConfigError(f"{what}={value!r}: give True or False")
     return bool(value)
-
-
-def _checked_codec(codec: Any, field: Field) -> Mapping[str, Any]:
-    given: Any = {"name": codec} if isinstance(codec, str) else codec
-    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
-        raise ConfigError(f"codec={codec!r}: give a name, or a mapping with one")
-    name = given["name"]
-    if name in _IMAGES:
-        return _checked_image(given, field)
-    row = COMPRESSORS.get(name)
-    if row is not None and isinstance(given.get("configuration"), Mapping):
-        configuration = dict(given["configuration"])
-        if given.keys() == {"name", "configuration"} and row.takes(configuration) and _can_make(row, configuration):
-            return {"name": name, "configuration": configuration}
-    elif given.keys() == {"name"} and name in _COMPRESSORS:
-        (chained,) = NAMED_CHAINS["auto" if name == "blosc" else name].compressor(field.dtype or np.dtype("u1"))
-        return chained
-    raise ConfigError(f"codec={codec!r}: known are {', '.join((*_COMPRESSORS, *_IMAGES))} and none")
-
-
-def _can_make(row: Any, configuration: dict[str, Any]) -> bool:
-    try:
-        row.made(configuration)
-    except (KeyError, ValueError, TypeError):
-        return False
-    return True
-
-
-def _checked_image(given: Mapping[str, Any], field: Field) -> Mapping[str, Any]:
-    name = given["name"]
-    dtypes = {"jpeg": ("uint8",), "png": ("uint8", "uint16")}[name]
-    channels = {"jpeg": (3,), "png": (2, 3, 4)}[name]
-    fits = field.dtype is not None and field.dtype.name in dtypes
-    fits = fits and (len(field.shape) == 2 or (len(field.shape) == 3 and field.shape[2] in channels))
-    if not fits:
-        raise ConfigError(
-            f"codec {name}: is for images of {' or '.join(dtypes)} and of shape (height, width) or (height, width, "
-            f"channels), with {' or '.join(map(str, channels))} channels, not for {field.dtype} of shape {field.shape}"
-        )
-    if name == "png":
-        if given.keys() != {"name"}:
-            raise ConfigError(f"codec={dict(given)}: png has no options")
-        return {"name": "png"}
-    quality = given.get("quality", _DEFAULT_JPEG_QUALITY)
-    if given.keys() - {"name", "quality"} or type(quality) is not int or not 1 <= quality <= 100:
-        raise ConfigError(f"codec={dict(given)}: jpeg has a quality of 1 to 100, and no other option")
-    return {"name": "jpeg", "quality": quality}

@@ -1,9 +1,9 @@
-"""The row loader: rows, batches, windows and columns of an index."""
+"""The row loader: rows, batches, windows and columns of an index, as NumPy, PyTorch or TensorFlow values."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Self
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from hubarray.blobs.pools import pools
 from hubarray.errors import ConfigError
+from hubarray.extras import needed
 from hubarray.storage.url import Root
 from hubarray.tables.read.index_rows import row_numbers
 from hubarray.tables.read.positions import position_of, positions_of
@@ -212,7 +213,6 @@ class RowLoaderHandle(RowReads):
     def _converted(self, found: list[Row], as_: str) -> list[Any]:
         if as_ == "numpy":
             return found
-        from hubarray.tables.read.frameworks import converter
 
         convert = converter(as_)
         return [{name: convert(value) for name, value in row.items()} for row in found]
@@ -233,3 +233,38 @@ def loader_of(index: Any, root: Root | None) -> RowLoaderHandle:
 def _bytes_of(row: Row) -> int:
     return sum(int(getattr(value, "nbytes", 0)) or (len(value) if isinstance(value, (str, bytes)) else 8)
                for value in row.values())  # fmt: skip
+
+
+def converter(kind: str) -> Callable[[Any], Any]:
+    """The function that makes a value a tensor.
+
+    Raises
+    ------
+    ConfigError, MissingPackageError
+    """
+    if kind == "torch":
+        torch = needed("torch", extra="torch", why="as_='torch'")
+        return lambda value: _torch(torch, value)
+    if kind == "tensorflow":
+        tf = needed("tensorflow", extra="tensorflow", why="as_='tensorflow'")
+        return lambda value: _tensorflow(tf, value)
+    raise ConfigError(f"as_={kind!r}: give 'numpy', 'torch' or 'tensorflow'")
+
+
+def _torch(torch: Any, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_torch(torch, one) for one in value]
+    if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "biufc":
+        return value
+    array = np.asarray(value)
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+def _tensorflow(tf: Any, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_tensorflow(tf, one) for one in value]
+    if isinstance(value, (str, bytes)):
+        return tf.constant(value)
+    if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "biufcSU":
+        return value
+    return tf.constant(value)

@@ -11,7 +11,7 @@ import numpy as np
 
 from hubarray.blobs.pack import PackWriter
 from hubarray.errors import ConfigError, HubError, ReadOnlyError
-from hubarray.history.log.clock import store_now
+from hubarray.history.log.probes import store_now
 from hubarray.history.log.version import Version, version_of
 from hubarray.history.records.json_fields import Fields
 from hubarray.names import Name

@@ -13,7 +13,7 @@ from hubarray.blobs.pack import PackWriter
 from hubarray.blobs.ref import homes
 from hubarray.errors import AlreadyExistsError, ConfigError, ConflictError, HubError, NotFoundError
 from hubarray.history.commits.commit import commit, create_version
-from hubarray.history.log.clock import store_now
+from hubarray.history.log.probes import store_now
 from hubarray.history.log.version import Version
 from hubarray.history.records.head import Head
 from hubarray.history.records.record import MAX_RECORD_BYTES, Record

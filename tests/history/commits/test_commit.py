@@ -10,7 +10,7 @@ import hubarray as hub
 from hubarray.errors import UnavailableError
 from hubarray.history.commits import commit as committing
 from hubarray.history.log.log import Log
-from hubarray.history.log.safety import _proofs
+from hubarray.history.log.probes import _proofs
 from hubarray.history.log.version import Version, version_of
 from hubarray.names import parse
 from hubarray.storage.base import Store

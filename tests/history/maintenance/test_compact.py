@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import hubarray as hub
 from hubarray.blobs.ref import REF
-from hubarray.history.maintenance import scatter
+from hubarray.history.maintenance import compact
 from tests.ageing import age
 
 
@@ -23,30 +23,30 @@ PLACES = st.lists(st.tuples(st.integers(1, 6), st.integers(0, 50).map(lambda n: 
 @given(PLACES, st.dictionaries(st.integers(1, 6), st.integers(1, 600)))
 def test_packs_less_than_half_alive_are_those_a_sum_over_their_blobs_finds(places, sizes):
     refs = _refs(places)
-    alive = scatter.alive_bytes(refs)
+    alive = compact.alive_bytes(refs)
     naive = {}
     for pack, _, length in places:
         naive[bytes([pack]) * 16] = naive.get(bytes([pack]) * 16, 0) + length
     assert alive == naive
     stored = {bytes([pack]) * 16: size for pack, size in sizes.items()}
     expected = [naive[bytes([pack]) * 16] < stored.get(bytes([pack]) * 16, 0) / 2 for pack, _, _ in places]
-    assert scatter.in_sparse_packs(refs, alive, stored).tolist() == expected
+    assert compact.in_sparse_packs(refs, alive, stored).tolist() == expected
 
 
 def test_neighbours_in_many_places_are_scattered_and_those_side_by_side_are_not():
     together = _refs([(1, i * 100_000, 100_000) for i in range(100)])
     apart = _refs([(i + 1, 0, 100_000) for i in range(100)])
     large = _refs([(i + 1, 0, 2 << 20) for i in range(100)])
-    assert not scatter.scattered(together).any()
-    assert scatter.scattered(apart).all()
-    assert not scatter.scattered(large).any()
+    assert not compact.scattered(together).any()
+    assert compact.scattered(apart).all()
+    assert not compact.scattered(large).any()
     assert (
-        scatter.scattered(np.concatenate([large, apart, large])).tolist()
+        compact.scattered(np.concatenate([large, apart, large])).tolist()
         == [False] * 100 + [True] * 100 + [False] * 100
     )
-    assert not scatter.scattered(_refs([])).any()
+    assert not compact.scattered(_refs([])).any()
     half = _refs([(1 + i // 50, i * 100_000, 100_000) for i in range(100)])
-    assert not scatter.scattered(half).any()
+    assert not compact.scattered(half).any()
 
 
 def _requests(root, array, forget):

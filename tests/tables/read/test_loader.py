@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import hubarray as hub
 from hubarray.tables.format import locations, metadata
-from hubarray.tables.read.choosing import EXACT_CANDIDATES, cheapest
+from hubarray.tables.read.group_reads import EXACT_CANDIDATES, cheapest
 from tests.tables.rows import assert_rows, drive, write
 
 RNG = np.random.default_rng(20)

@@ -6,7 +6,7 @@ import pytest
 from hubarray.blobs.pack import PackWriter
 from hubarray.errors import ConflictError, CorruptDataError
 from hubarray.history.commits.commit import commit, create_version
-from hubarray.history.log.clock import store_now
+from hubarray.history.log.probes import store_now
 from hubarray.history.log.version import version_of
 from hubarray.names import parse
 from hubarray.tables.format import locations
